@@ -1,0 +1,1 @@
+//! The engine: a pure scheduler core and its driver

@@ -1,0 +1,1 @@
+//! A directed acyclic graph with stable ids

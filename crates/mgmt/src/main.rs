@@ -1,0 +1,2 @@
+//! The `mgmt` program.
+fn main() {}

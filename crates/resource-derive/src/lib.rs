@@ -1,0 +1,1 @@
+//! Derives the schema of a resource kind from its struct.

@@ -1,0 +1,1 @@
+//! What a resource is: schema, metaparams, traits

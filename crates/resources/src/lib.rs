@@ -1,0 +1,1 @@
+//! Every resource kind

@@ -1,0 +1,1 @@
+//! System calls: safe paths, atomic replacement, child processes

@@ -1,0 +1,1 @@
+//! Event hubs: files, timers, processes

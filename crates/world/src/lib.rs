@@ -1,0 +1,1 @@
+//! State that is shared: the local store

@@ -1,0 +1,1 @@
+//! The YAML graph front-end

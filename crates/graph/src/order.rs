@@ -1,0 +1,128 @@
+//! Orders that respect the edges, and the cycle that forbids one.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+
+use crate::bits::BitSet;
+use crate::{Dag, NodeId};
+
+/// Says that a graph has no order, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cycle {
+    /// One cycle: each node has an edge to the next, and the last is the first again. It begins at its smallest id,
+    /// and no cycle through that node is shorter.
+    pub nodes: Vec<NodeId>,
+}
+
+impl Cycle {
+    /// The cycle in words, as in `a -> b -> a`, with the names the caller knows.
+    pub fn describe<S: AsRef<str>>(&self, mut name: impl FnMut(NodeId) -> S) -> String {
+        let mut text = String::new();
+        for (position, &id) in self.nodes.iter().enumerate() {
+            if position > 0 {
+                text.push_str(" -> ");
+            }
+            text.push_str(name(id).as_ref());
+        }
+        text
+    }
+}
+
+impl fmt::Display for Cycle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the graph has a cycle: {}", self.describe(|id| id.to_string()))
+    }
+}
+
+impl std::error::Error for Cycle {}
+
+impl<V, E> Dag<V, E> {
+    /// All nodes such that each comes after its predecessors. Linear in the graph.
+    ///
+    /// Nodes without predecessors come first, by id; then each node as soon as its last predecessor has been passed.
+    pub fn topological_order(&self) -> Result<Vec<NodeId>, Cycle> {
+        self.check_in_debug();
+        let mut waiting = Waiting::new(self);
+        // The order doubles as the queue: what lies beyond `next` is ready and has not been passed.
+        let mut order = Vec::with_capacity(self.node_count());
+        order.extend(self.sources());
+        let mut next = 0;
+        while let Some(&id) = order.get(next) {
+            next += 1;
+            waiting.pass(self, id, |ready| order.push(ready));
+        }
+        waiting.complete(self, order)
+    }
+
+    /// All nodes such that each comes after its predecessors and, among those that may come next, the one with the
+    /// smallest key does; equal keys go by id. The key is asked once per node.
+    pub fn topological_order_by<'a, K: Ord>(
+        &'a self,
+        mut key: impl FnMut(NodeId, &'a V) -> K,
+    ) -> Result<Vec<NodeId>, Cycle> {
+        self.check_in_debug();
+        let mut waiting = Waiting::new(self);
+        let mut order = Vec::with_capacity(self.node_count());
+        let mut entry = |id: NodeId| self.node(id).map(|value| Reverse((key(id, value), id)));
+        let mut ready: BinaryHeap<_> = self.sources().filter_map(&mut entry).collect();
+        while let Some(Reverse((_, id))) = ready.pop() {
+            order.push(id);
+            waiting.pass(self, id, |successor| ready.extend(entry(successor)));
+        }
+        waiting.complete(self, order)
+    }
+
+    /// Whether the graph has an order. Linear in the graph.
+    pub fn check_acyclic(&self) -> Result<(), Cycle> {
+        self.topological_order().map(drop)
+    }
+}
+
+/// How many predecessors of each node have not been passed yet.
+struct Waiting {
+    predecessors: Vec<u32>,
+}
+
+impl Waiting {
+    fn new<V, E>(dag: &Dag<V, E>) -> Self {
+        let mut predecessors = vec![0; dag.id_bound()];
+        for id in dag.node_ids() {
+            predecessors[id.index()] = dag.in_degree(id) as u32;
+        }
+        Self { predecessors }
+    }
+
+    /// Passes a node and reports each successor that waited for it alone.
+    fn pass<V, E>(&mut self, dag: &Dag<V, E>, id: NodeId, mut ready: impl FnMut(NodeId)) {
+        for link in dag.successor_links(id) {
+            let count = &mut self.predecessors[link.node.index()];
+            *count -= 1;
+            if *count == 0 {
+                ready(link.node);
+            }
+        }
+    }
+
+    fn complete<V, E>(&self, dag: &Dag<V, E>, order: Vec<NodeId>) -> Result<Vec<NodeId>, Cycle> {
+        if order.len() == dag.node_count() { Ok(order) } else { Err(self.cycle(dag)) }
+    }
+
+    /// Finds a cycle among the nodes that still wait, of which there is at least one.
+    ///
+    /// Each of them waits for another of them. So going from the smallest to its smallest waiting predecessor, and so
+    /// on, must return to a node seen before.
+    fn cycle<V, E>(&self, dag: &Dag<V, E>) -> Cycle {
+        let waits = |id: &NodeId| self.predecessors[id.index()] > 0;
+        let back = |id| dag.predecessor_links(id).map(|link| link.node).find(waits);
+
+        let mut seen = BitSet::new(dag.id_bound());
+        let mut at = dag.node_ids().find(waits);
+        while let Some(id) = at.filter(|id| seen.insert(id.index())) {
+            at = back(id);
+        }
+        let on_cycle = std::iter::successors(at, |&id| back(id).filter(|&before| Some(before) != at));
+        let nodes = on_cycle.min().and_then(|smallest| dag.shortest_cycle(smallest)).unwrap_or_default();
+        Cycle { nodes }
+    }
+}

@@ -1,1 +1,3 @@
 //! System calls: safe paths, atomic replacement, child processes
+
+pub mod process;

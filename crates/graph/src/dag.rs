@@ -517,3 +517,6 @@ impl<E> fmt::Debug for Neighbours<'_, E> {
         formatter.debug_list().entries(self.links.clone().map(|link| link.node)).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -206,3 +206,130 @@ impl Counterparts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Graph = Dag<(&'static str, u32), u32>;
+
+    fn id(index: u32) -> NodeId {
+        NodeId::from_index(index)
+    }
+
+    fn graph(nodes: &[(&'static str, u32)], edges: &[(u32, u32, u32)]) -> Graph {
+        let mut dag = Dag::new();
+        for &node in nodes {
+            dag.add_node(node);
+        }
+        for &(from, to, value) in edges {
+            dag.set_edge(id(from), id(to), value);
+        }
+        dag
+    }
+
+    fn delta(old: &Graph, new: &Graph) -> Delta {
+        diff(old, new, |node| node.0, |node| node.0, PartialEq::eq, PartialEq::eq)
+    }
+
+    #[test]
+    fn equal_graphs_have_an_empty_difference() {
+        let old = graph(&[("a", 1), ("b", 2)], &[(0, 1, 7)]);
+        let delta = delta(&old, &old.clone());
+        assert!(delta.is_empty());
+        assert_eq!(delta.kept, [(id(0), id(0)), (id(1), id(1))]);
+    }
+
+    #[test]
+    fn ids_do_not_matter() {
+        let old = graph(&[("a", 1), ("b", 2), ("c", 3)], &[(0, 1, 7), (0, 2, 8)]);
+        let new = graph(&[("c", 3), ("b", 2), ("a", 1)], &[(2, 1, 7), (2, 0, 8)]);
+        let delta = delta(&old, &new);
+        assert!(delta.is_empty());
+        assert_eq!(delta.kept, [(id(2), id(0)), (id(1), id(1)), (id(0), id(2))]);
+    }
+
+    #[test]
+    fn nodes_are_added_removed_changed_and_kept() {
+        let old = graph(&[("a", 1), ("b", 2), ("c", 3)], &[]);
+        let new = graph(&[("d", 4), ("c", 3), ("a", 9)], &[]);
+        let delta = delta(&old, &new);
+        assert!(!delta.is_empty());
+        assert_eq!(delta.added, [id(0)]);
+        assert_eq!(delta.removed, [id(1)]);
+        assert_eq!(delta.changed, [(id(0), id(2))]);
+        assert_eq!(delta.kept, [(id(2), id(1))]);
+    }
+
+    #[test]
+    fn edges_are_added_removed_and_changed() {
+        let old = graph(&[("a", 1), ("b", 2), ("c", 3)], &[(0, 1, 7), (0, 2, 8), (1, 2, 9)]);
+        let new = graph(&[("a", 1), ("b", 2), ("c", 3)], &[(0, 2, 80), (1, 2, 9), (2, 0, 7)]);
+        let delta = delta(&old, &new);
+        assert_eq!(delta.kept.len(), 3);
+        assert_eq!(delta.edges_added, [(id(2), id(0))]);
+        assert_eq!(delta.edges_removed, [(id(0), id(1))]);
+        assert_eq!(delta.edges_changed, [((id(0), id(2)), (id(0), id(2)))]);
+    }
+
+    #[test]
+    fn an_edge_between_changed_nodes_is_kept() {
+        let old = graph(&[("a", 1), ("b", 2)], &[(0, 1, 7)]);
+        let new = graph(&[("a", 10), ("b", 20)], &[(0, 1, 7)]);
+        let delta = delta(&old, &new);
+        assert_eq!(delta.changed.len(), 2);
+        assert!(
+            delta.edges_added.is_empty() && delta.edges_removed.is_empty() && delta.edges_changed.is_empty()
+        );
+    }
+
+    #[test]
+    fn edges_of_added_and_removed_nodes_are_listed() {
+        let old = graph(&[("a", 1), ("gone", 2)], &[(0, 1, 7)]);
+        let new = graph(&[("a", 1), ("here", 2)], &[(0, 1, 7), (1, 0, 7)]);
+        let delta = delta(&old, &new);
+        assert_eq!(delta.edges_added, [(id(0), id(1)), (id(1), id(0))]);
+        assert_eq!(delta.edges_removed, [(id(0), id(1))]);
+    }
+
+    #[test]
+    fn equal_keys_are_paired_in_order_of_id() {
+        let old = graph(&[("x", 0), ("x", 1), ("y", 2), ("x", 3)], &[]);
+        let new = graph(&[("y", 2), ("x", 0), ("x", 1), ("x", 3), ("x", 4)], &[]);
+        let delta = delta(&old, &new);
+        assert_eq!(delta.kept, [(id(2), id(0)), (id(0), id(1)), (id(1), id(2)), (id(3), id(3))]);
+        assert_eq!(delta.added, [id(4)]);
+        assert!(delta.removed.is_empty() && delta.changed.is_empty());
+    }
+
+    #[test]
+    fn an_empty_side_adds_or_removes_everything() {
+        let full = graph(&[("a", 1), ("b", 2)], &[(0, 1, 7)]);
+        let from_nothing = delta(&Graph::new(), &full);
+        assert_eq!((from_nothing.added.len(), from_nothing.edges_added.len()), (2, 1));
+        let to_nothing = delta(&full, &Graph::new());
+        assert_eq!((to_nothing.removed.len(), to_nothing.edges_removed.len()), (2, 1));
+        assert!(delta(&Graph::new(), &Graph::new()).is_empty());
+    }
+
+    #[test]
+    fn graphs_of_different_types_with_removed_nodes_can_be_compared() {
+        let mut old: Dag<String, u8> = Dag::new();
+        let gone = old.add_node("gone".into());
+        let a = old.add_node("a".into());
+        let b = old.add_node("b".into());
+        old.set_edge(a, b, 1);
+        old.remove_node(gone);
+        let new = graph(&[("a", 1), ("b", 2)], &[(0, 1, 1)]);
+        let delta = diff(
+            &old,
+            &new,
+            String::as_str,
+            |node| node.0,
+            |old, new| old == new.0,
+            |&old, &new| u32::from(old) == new,
+        );
+        assert!(delta.is_empty());
+        assert_eq!(delta.kept, [(a, id(0)), (b, id(1))]);
+    }
+}

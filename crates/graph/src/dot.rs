@@ -118,3 +118,67 @@ fn push_quoted(text: &mut String, raw: &str) {
     }
     text.push('"');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(names: &[&str]) -> Dag<String, u32> {
+        let mut dag = Dag::new();
+        for name in names {
+            dag.add_node((*name).to_owned());
+        }
+        dag
+    }
+
+    #[test]
+    fn nodes_and_edges_come_in_order_of_id() {
+        let mut dag = named(&["file[a]", "gone", "svc[b]"]);
+        let (a, gone, b) = (NodeId::from_index(0), NodeId::from_index(1), NodeId::from_index(2));
+        dag.remove_node(gone);
+        dag.set_edge(b, a, 0);
+        dag.set_edge(a, b, 1);
+        dag.set_edge(a, a, 2);
+        let text = dag.dot(
+            "web",
+            |_, name| name.clone(),
+            |_, _, value| match value {
+                0 => DotEdge::default(),
+                1 => DotEdge { label: "notify".into(), style: DotStyle::Dashed },
+                _ => "plain".into(),
+            },
+        );
+        let expected = "digraph \"web\" {\n\
+            \tlabel=\"web\";\n\
+            \tlabelloc=\"t\";\n\
+            \tnode [shape=\"box\"];\n\
+            \tn0 [label=\"file[a]\"];\n\
+            \tn2 [label=\"svc[b]\"];\n\
+            \tn0 -> n0 [label=\"plain\"];\n\
+            \tn0 -> n2 [label=\"notify\", style=\"dashed\"];\n\
+            \tn2 -> n0;\n\
+            }\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_style_alone_is_written_without_a_label() {
+        let mut dag = named(&["a"]);
+        dag.set_edge(NodeId::from_index(0), NodeId::from_index(0), 0);
+        for (style, name) in [(DotStyle::Dotted, "dotted"), (DotStyle::Bold, "bold")] {
+            let text = dag.dot("", |_, name| name.clone(), |_, _, _| DotEdge { label: String::new(), style });
+            assert!(text.contains(&format!("\tn0 -> n0 [style=\"{name}\"];\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_label_can_end_its_quotes_or_be_read_as_an_escape() {
+        let hostile = "\"]; x -> y [label=\"\\\" \\N \\\n\r\t\0\u{1b}\u{7f}\u{85} &lt; ü";
+        let dag = named(&[hostile]);
+        let text = dag.dot(hostile, |_, name| name.clone(), |_, _, _| DotEdge::default());
+        let quoted = "\"\\\"]; x -> y [label=\\\"\\\\\\\" \\\\N \\\\\\n␍␉␀␛␡\u{fffd} &amp;lt; ü\"";
+        assert!(text.starts_with(&format!("digraph {quoted} {{\n\tlabel={quoted};\n")), "{text}");
+        assert!(text.contains(&format!("\tn0 [label={quoted}];\n")), "{text}");
+        assert!(text.chars().all(|character| !character.is_control() || "\n\t".contains(character)));
+    }
+}

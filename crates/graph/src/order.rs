@@ -126,3 +126,108 @@ impl Waiting {
         Cycle { nodes }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dag(nodes: u32, edges: &[(u32, u32)]) -> Dag<u32, ()> {
+        let mut dag = Dag::new();
+        for value in 0..nodes {
+            dag.add_node(value);
+        }
+        for &(from, to) in edges {
+            dag.set_edge(NodeId::from_index(from), NodeId::from_index(to), ());
+        }
+        dag
+    }
+
+    fn order(dag: &Dag<u32, ()>) -> Vec<u32> {
+        dag.topological_order().unwrap().into_iter().map(NodeId::as_u32).collect()
+    }
+
+    fn cycle(dag: &Dag<u32, ()>) -> Vec<u32> {
+        let cycle = dag.check_acyclic().unwrap_err();
+        assert_eq!(dag.topological_order(), Err(cycle.clone()));
+        assert_eq!(dag.topological_order_by(|id, _| id), Err(cycle.clone()));
+        cycle.nodes.into_iter().map(NodeId::as_u32).collect()
+    }
+
+    #[test]
+    fn unrelated_nodes_are_ordered_by_id() {
+        assert_eq!(order(&dag(4, &[])), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_node_comes_after_all_its_predecessors() {
+        assert_eq!(order(&dag(4, &[(3, 1), (3, 2), (1, 0), (2, 0)])), [3, 1, 2, 0]);
+        assert_eq!(order(&dag(4, &[(0, 3), (2, 1), (1, 3)])), [0, 2, 1, 3]);
+    }
+
+    #[test]
+    fn the_order_does_not_depend_on_the_order_of_insertion() {
+        let mut edges = [(0, 5), (0, 4), (3, 4), (3, 5), (1, 3), (2, 0)];
+        let expected = order(&dag(6, &edges));
+        edges.reverse();
+        assert_eq!(order(&dag(6, &edges)), expected);
+    }
+
+    #[test]
+    fn removed_nodes_are_not_in_the_order() {
+        let mut dag = dag(4, &[(3, 1), (1, 0)]);
+        dag.remove_node(NodeId::from_index(1));
+        assert_eq!(order(&dag), [0, 2, 3]);
+    }
+
+    #[test]
+    fn a_key_decides_between_nodes_that_may_come_next() {
+        let dag = dag(5, &[(0, 1), (2, 4)]);
+        let by_key = |key: fn(u32) -> u32| -> Vec<u32> {
+            let order = dag.topological_order_by(|_, &value| key(value)).unwrap();
+            order.into_iter().map(NodeId::as_u32).collect()
+        };
+        assert_eq!(by_key(|value| 10 - value), [3, 2, 4, 0, 1]);
+        assert_eq!(by_key(|value| value), [0, 1, 2, 3, 4]);
+        assert_eq!(by_key(|_| 0), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_key_may_borrow_from_the_node() {
+        let mut dag: Dag<String, ()> = Dag::new();
+        let b = dag.add_node("b".into());
+        let a = dag.add_node("a".into());
+        assert_eq!(dag.topological_order_by(|_, name| name.as_str()), Ok(vec![a, b]));
+    }
+
+    #[test]
+    fn the_cycle_begins_at_its_smallest_node_and_ends_there() {
+        assert_eq!(cycle(&dag(5, &[(4, 2), (2, 3), (3, 4), (0, 4), (3, 1)])), [2, 3, 4, 2]);
+    }
+
+    #[test]
+    fn an_edge_to_itself_is_a_cycle() {
+        assert_eq!(cycle(&dag(3, &[(0, 1), (1, 1), (1, 2)])), [1, 1]);
+    }
+
+    #[test]
+    fn a_shortcut_makes_the_named_cycle_short() {
+        assert_eq!(cycle(&dag(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 4)])), [0, 4, 0]);
+    }
+
+    #[test]
+    fn nodes_after_a_cycle_are_not_taken_for_a_part_of_it() {
+        assert_eq!(cycle(&dag(6, &[(5, 4), (4, 5), (5, 0), (0, 1), (1, 2)])), [4, 5, 4]);
+    }
+
+    #[test]
+    fn a_cycle_is_described_with_the_names_of_the_caller() {
+        let cycle = dag(2, &[(0, 1), (1, 0)]).check_acyclic().unwrap_err();
+        assert_eq!(cycle.to_string(), "the graph has a cycle: 0 -> 1 -> 0");
+        assert_eq!(cycle.describe(|id| ["a", "b"][id.index()]), "a -> b -> a");
+    }
+
+    #[test]
+    fn an_empty_graph_has_an_empty_order() {
+        assert_eq!(order(&dag(0, &[])), []);
+    }
+}

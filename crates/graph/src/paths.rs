@@ -133,3 +133,82 @@ fn walk<'a>(bound: usize, start: NodeId, mut neighbours: impl FnMut(NodeId) -> L
     }
     seen
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(index: u32) -> NodeId {
+        NodeId::from_index(index)
+    }
+
+    fn dag(nodes: u32, edges: &[(u32, u32)]) -> Dag<(), ()> {
+        let mut dag = Dag::new();
+        for _ in 0..nodes {
+            dag.add_node(());
+        }
+        for &(from, to) in edges {
+            dag.set_edge(id(from), id(to), ());
+        }
+        dag
+    }
+
+    fn indexes(nodes: Vec<NodeId>) -> Vec<u32> {
+        nodes.into_iter().map(NodeId::as_u32).collect()
+    }
+
+    #[test]
+    fn a_path_follows_the_direction_of_edges() {
+        let dag = dag(4, &[(0, 1), (1, 2), (3, 2)]);
+        assert!(dag.has_path(id(0), id(2)));
+        assert!(!dag.has_path(id(2), id(0)));
+        assert!(!dag.has_path(id(0), id(3)));
+    }
+
+    #[test]
+    fn a_node_reaches_itself_only_while_it_is_in_the_graph() {
+        let mut dag = dag(2, &[]);
+        assert!(dag.has_path(id(1), id(1)));
+        assert_eq!(dag.shortest_path(id(1), id(1)), Some(vec![id(1)]));
+        dag.remove_node(id(1));
+        assert!(!dag.has_path(id(1), id(1)));
+        assert_eq!(dag.shortest_path(id(1), id(1)), None);
+        assert!(!dag.has_path(id(0), id(9)) && !dag.has_path(id(9), id(0)));
+    }
+
+    #[test]
+    fn the_shortest_path_has_the_fewest_edges_and_both_ends() {
+        let dag = dag(6, &[(0, 1), (1, 2), (2, 5), (0, 4), (4, 5), (0, 3), (3, 5)]);
+        assert_eq!(dag.shortest_path(id(0), id(5)).map(indexes), Some(vec![0, 3, 5]));
+        assert_eq!(dag.shortest_path(id(0), id(2)).map(indexes), Some(vec![0, 1, 2]));
+        assert_eq!(dag.shortest_path(id(5), id(0)), None);
+    }
+
+    #[test]
+    fn paths_end_in_a_graph_with_a_cycle() {
+        let dag = dag(4, &[(0, 1), (1, 0), (1, 1), (2, 3)]);
+        assert!(!dag.has_path(id(0), id(3)));
+        assert_eq!(dag.shortest_path(id(0), id(3)), None);
+        assert_eq!(indexes(dag.descendants(id(0))), [1]);
+        assert_eq!(indexes(dag.ancestors(id(0))), [1]);
+    }
+
+    #[test]
+    fn ancestors_and_descendants_exclude_the_node_itself() {
+        let dag = dag(6, &[(4, 0), (0, 2), (2, 1), (0, 1), (5, 3)]);
+        assert_eq!(indexes(dag.descendants(id(4))), [0, 1, 2]);
+        assert_eq!(indexes(dag.descendants(id(1))), []);
+        assert_eq!(indexes(dag.ancestors(id(1))), [0, 2, 4]);
+        assert_eq!(indexes(dag.ancestors(id(9))), []);
+    }
+
+    #[test]
+    fn components_ignore_direction_and_are_ordered_by_their_smallest_node() {
+        let mut dag = dag(7, &[(5, 0), (5, 2), (4, 1), (6, 3), (6, 1)]);
+        let components = |dag: &Dag<(), ()>| dag.components().into_iter().map(indexes).collect::<Vec<_>>();
+        assert_eq!(components(&dag), [vec![0, 2, 5], vec![1, 3, 4, 6]]);
+        dag.remove_node(id(6));
+        assert_eq!(components(&dag), [vec![0, 2, 5], vec![1, 4], vec![3]]);
+        assert!(components(&Dag::new()).is_empty());
+    }
+}

@@ -206,3 +206,116 @@ fn union(first: Option<Box<[u64]>>, second: Option<Box<[u64]>>) -> Option<Box<[u
         (first, second) => first.or(second),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(index: u32) -> NodeId {
+        NodeId::from_index(index)
+    }
+
+    fn dag(nodes: u32, edges: &[(u32, u32)]) -> Dag<(), ()> {
+        let mut dag = Dag::new();
+        for _ in 0..nodes {
+            dag.add_node(());
+        }
+        for &(from, to) in edges {
+            dag.set_edge(id(from), id(to), ());
+        }
+        dag
+    }
+
+    #[test]
+    fn paths_run_through_nodes_that_were_not_chosen() {
+        let dag = dag(4, &[(3, 1), (1, 0), (2, 1)]);
+        let closure = Reachability::among(&dag, &[id(0), id(3), id(2)]).unwrap();
+        assert_eq!(closure.len(), 3);
+        assert!(closure.reaches(1, 0) && closure.reaches(2, 0));
+        assert!(!closure.reaches(0, 1) && !closure.reaches(1, 2) && !closure.reaches(2, 1));
+        assert!(closure.reaches(0, 0));
+    }
+
+    #[test]
+    fn a_long_chain_fills_more_than_one_block() {
+        let count = 64 * BLOCK as u32 * 2 + 70;
+        let edges: Vec<_> = (1..count).map(|to| (to - 1, to)).collect();
+        let chosen: Vec<_> = (0..count).map(id).collect();
+        let closure = Reachability::among(&dag(count, &edges), &chosen).unwrap();
+        for from in (0..count as usize).step_by(37) {
+            for to in 0..count as usize {
+                assert_eq!(closure.reaches(from, to), from <= to, "{from} {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_reached_either_of_two_merged_nodes_reaches_what_either_reached() {
+        // 0 -> 1 -> 2 and 3 -> 4 -> 5, then 1 and 4 become one.
+        let dag = dag(6, &[(0, 1), (1, 2), (3, 4), (4, 5)]);
+        let chosen: Vec<_> = (0..6).map(id).collect();
+        let mut closure = Reachability::among(&dag, &chosen).unwrap();
+        assert!(!closure.reaches(0, 5));
+        assert!(closure.merge(4, 1));
+        for from in [0, 3] {
+            for to in [1, 2, 4, 5] {
+                assert!(closure.reaches(from, to), "{from} {to}");
+            }
+        }
+        assert!(closure.reaches(1, 4) && closure.reaches(4, 1));
+        assert!(closure.reaches(1, 5) && closure.reaches(4, 2));
+        assert!(!closure.reaches(0, 3) && !closure.reaches(2, 5) && !closure.reaches(5, 1));
+    }
+
+    #[test]
+    fn merging_nodes_with_a_path_between_them_is_refused() {
+        let dag = dag(4, &[(0, 1), (1, 2)]);
+        let chosen = [id(0), id(2), id(3)];
+        let mut closure = Reachability::among(&dag, &chosen).unwrap();
+        assert!(!closure.merge(0, 1));
+        assert!(!closure.merge(1, 0));
+        assert!(!closure.merge(0, 0));
+        assert!(closure.merge(0, 2));
+        assert!(!closure.merge(0, 2));
+        assert!(closure.reaches(2, 1));
+        assert!(!closure.merge(2, 1));
+    }
+
+    #[test]
+    fn a_merge_can_close_the_way_for_the_next() {
+        // a1 -> b1, b2 -> a2: once b1 and b2 are one, a1 reaches a2.
+        let dag = dag(4, &[(0, 1), (2, 3)]);
+        let chosen: Vec<_> = (0..4).map(id).collect();
+        let mut closure = Reachability::among(&dag, &chosen).unwrap();
+        assert!(closure.merge(1, 2));
+        assert!(!closure.merge(0, 3));
+    }
+
+    #[test]
+    fn unrelated_nodes_take_no_rows_even_when_merged() {
+        let chosen: Vec<_> = (0..100).map(id).collect();
+        let mut closure = Reachability::among(&dag(100, &[]), &chosen).unwrap();
+        for other in 1..100 {
+            assert!(closure.merge(other, 0));
+        }
+        assert!((0..100).all(|other| closure.reaches(0, other) && closure.reaches(other, 0)));
+        assert!(closure.below.rows.iter().chain(&closure.above.rows).all(Option::is_none));
+    }
+
+    #[test]
+    fn a_node_chosen_twice_is_one_and_an_unknown_one_stands_alone() {
+        let dag = dag(2, &[(0, 1)]);
+        let mut closure = Reachability::among(&dag, &[id(0), id(1), id(0), id(9)]).unwrap();
+        assert!(closure.reaches(0, 2) && closure.reaches(2, 0) && closure.reaches(2, 1));
+        assert!(!closure.reaches(3, 1) && !closure.reaches(0, 3) && closure.reaches(3, 3));
+        assert!(!closure.merge(0, 2));
+        assert!(closure.merge(3, 1) && closure.reaches(2, 3));
+    }
+
+    #[test]
+    fn a_graph_with_a_cycle_has_no_closure() {
+        let result = Reachability::among(&dag(2, &[(0, 1), (1, 0)]), &[]);
+        assert_eq!(result.unwrap_err().nodes, [id(0), id(1), id(0)]);
+        assert!(Reachability::among(&dag(1, &[]), &[]).unwrap().is_empty());
+    }
+}

@@ -52,6 +52,7 @@ mod dot;
 mod order;
 mod paths;
 mod reachability;
+mod snapshot;
 
 pub use dag::{Dag, Neighbours, NodeId};
 pub use delta::{Delta, diff};

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::fmt;
 
 use crate::bits::BitSet;
+use crate::snapshot::Snapshot;
 use crate::{Dag, NodeId};
 
 /// Says that a graph has no order, and why.
@@ -46,11 +47,11 @@ impl<V, E> Dag<V, E> {
         let mut waiting = Waiting::new(self);
         // The order doubles as the queue: what lies beyond `next` is ready and has not been passed.
         let mut order = Vec::with_capacity(self.node_count());
-        order.extend(self.sources());
+        order.extend(self.node_ids().filter(|&id| waiting.is_ready(id)));
         let mut next = 0;
         while let Some(&id) = order.get(next) {
             next += 1;
-            waiting.pass(self, id, |ready| order.push(ready));
+            waiting.pass(id, |ready| order.push(ready));
         }
         waiting.complete(self, order)
     }
@@ -65,10 +66,11 @@ impl<V, E> Dag<V, E> {
         let mut waiting = Waiting::new(self);
         let mut order = Vec::with_capacity(self.node_count());
         let mut entry = |id: NodeId| self.node(id).map(|value| Reverse((key(id, value), id)));
-        let mut ready: BinaryHeap<_> = self.sources().filter_map(&mut entry).collect();
+        let mut ready: BinaryHeap<_> =
+            self.node_ids().filter(|&id| waiting.is_ready(id)).filter_map(&mut entry).collect();
         while let Some(Reverse((_, id))) = ready.pop() {
             order.push(id);
-            waiting.pass(self, id, |successor| ready.extend(entry(successor)));
+            waiting.pass(id, |successor| ready.extend(entry(successor)));
         }
         waiting.complete(self, order)
     }
@@ -82,24 +84,26 @@ impl<V, E> Dag<V, E> {
 /// How many predecessors of each node have not been passed yet.
 struct Waiting {
     predecessors: Vec<u32>,
+    successors: Snapshot,
 }
 
 impl Waiting {
     fn new<V, E>(dag: &Dag<V, E>) -> Self {
-        let mut predecessors = vec![0; dag.id_bound()];
-        for id in dag.node_ids() {
-            predecessors[id.index()] = dag.in_degree(id) as u32;
-        }
-        Self { predecessors }
+        let successors = Snapshot::successors(dag);
+        Self { predecessors: successors.counts(), successors }
+    }
+
+    fn is_ready(&self, id: NodeId) -> bool {
+        self.predecessors[id.index()] == 0
     }
 
     /// Passes a node and reports each successor that waited for it alone.
-    fn pass<V, E>(&mut self, dag: &Dag<V, E>, id: NodeId, mut ready: impl FnMut(NodeId)) {
-        for link in dag.successor_links(id) {
-            let count = &mut self.predecessors[link.node.index()];
+    fn pass(&mut self, id: NodeId, mut ready: impl FnMut(NodeId)) {
+        for &successor in self.successors.row(id.index()) {
+            let count = &mut self.predecessors[successor as usize];
             *count -= 1;
             if *count == 0 {
-                ready(link.node);
+                ready(NodeId::from_index(successor));
             }
         }
     }
@@ -113,7 +117,7 @@ impl Waiting {
     /// Each of them waits for another of them. So going from the smallest to its smallest waiting predecessor, and so
     /// on, must return to a node seen before.
     fn cycle<V, E>(&self, dag: &Dag<V, E>) -> Cycle {
-        let waits = |id: &NodeId| self.predecessors[id.index()] > 0;
+        let waits = |&id: &NodeId| !self.is_ready(id);
         let back = |id| dag.predecessor_links(id).map(|link| link.node).find(waits);
 
         let mut seen = BitSet::new(dag.id_bound());

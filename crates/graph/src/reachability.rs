@@ -1,7 +1,7 @@
 //! Which of some chosen nodes reach which, while they are merged.
 
-use crate::adjacency::Links;
 use crate::bits::{has, ones};
+use crate::snapshot::Snapshot;
 use crate::{Cycle, Dag, NodeId};
 
 /// The closure of a graph over a list of chosen nodes, which are named by their position in that list.
@@ -20,7 +20,9 @@ pub struct Reachability {
     next_in_class: Vec<u32>,
     /// Size of each class, valid at its founder.
     class_size: Vec<u32>,
-    /// For each class the classes it reaches, itself excluded. Only classes that still exist occur.
+    /// The classes that have not been merged into another, as bits.
+    live: Vec<u64>,
+    /// For each live class the classes it reaches, itself excluded. Bits of classes that are not live mean nothing.
     below: Rows,
     /// The mirror image of `below`.
     above: Rows,
@@ -32,13 +34,14 @@ impl Reachability {
     /// A node listed twice counts as merged with itself. An id that is not in the graph reaches only itself.
     pub fn among<V, E>(dag: &Dag<V, E>, chosen: &[NodeId]) -> Result<Self, Cycle> {
         let order = dag.topological_order()?;
-        let positions = 0..chosen.len() as u32;
+        let count = chosen.len();
         let mut result = Self {
-            class: positions.clone().collect(),
-            next_in_class: positions.collect(),
-            class_size: vec![1; chosen.len()],
-            below: Rows::new(chosen.len()),
-            above: Rows::new(chosen.len()),
+            class: (0..count as u32).collect(),
+            next_in_class: (0..count as u32).collect(),
+            class_size: vec![1; count],
+            live: vec![u64::MAX; count.div_ceil(64)],
+            below: Rows::new(count),
+            above: Rows::new(count),
         };
         let mut class_of = vec![None; dag.id_bound()];
         for (position, &id) in chosen.iter().enumerate().filter(|&(_, &id)| dag.contains(id)) {
@@ -47,8 +50,11 @@ impl Reachability {
                 Some(first) => result.join(first, position as u32),
             }
         }
-        result.below.fill(order.iter().rev().copied(), |id| dag.successor_links(id), &class_of);
-        result.above.fill(order.iter().copied(), |id| dag.predecessor_links(id), &class_of);
+        let class_of: Vec<_> = order.iter().map(|id| class_of[id.index()]).collect();
+        let successors = Snapshot::ordered(dag, &order, |id| dag.successor_links(id));
+        result.below.fill((0..order.len()).rev(), &successors, &class_of);
+        let predecessors = Snapshot::ordered(dag, &order, |id| dag.predecessor_links(id));
+        result.above.fill(0..order.len(), &predecessors, &class_of);
         Ok(result)
     }
 
@@ -90,13 +96,13 @@ impl Reachability {
         if self.class_size[keep as usize] < self.class_size[drop as usize] {
             std::mem::swap(&mut keep, &mut drop);
         }
-        let below = union(self.below.take(keep), self.below.take(drop));
-        let above = union(self.above.take(keep), self.above.take(drop));
-        self.below.spread(above.as_deref(), below.as_deref(), keep, drop);
-        self.above.spread(below.as_deref(), above.as_deref(), keep, drop);
-        self.below.put(keep, below);
-        self.above.put(keep, above);
         self.join(keep, drop);
+        let below = [self.below.take(keep), self.below.take(drop)];
+        let above = [self.above.take(keep), self.above.take(drop)];
+        self.below.spread(&above, &below, keep, &self.live);
+        self.above.spread(&below, &above, keep, &self.live);
+        self.below.put_union(keep, below);
+        self.above.put_union(keep, above);
         true
     }
 
@@ -112,18 +118,22 @@ impl Reachability {
         }
         self.next_in_class.swap(keep as usize, drop as usize);
         self.class_size[keep as usize] += self.class_size[drop as usize];
+        self.live[drop as usize / 64] &= !(1 << (drop % 64));
     }
 }
+
+/// One row of bits; none when all are zero.
+type Row = Option<Box<[u64]>>;
 
 /// A square of bits whose empty rows take no memory.
 #[derive(Clone, Debug)]
 struct Rows {
     words: usize,
-    rows: Vec<Option<Box<[u64]>>>,
+    rows: Vec<Row>,
 }
 
-/// Words of a row computed at one go. Bounds the scratch memory to 64 bytes per node of the graph.
-const BLOCK: usize = 8;
+/// Words of a row computed at one go. Bounds the scratch memory to 128 bytes per node of the graph.
+const BLOCK: usize = 16;
 
 impl Rows {
     fn new(size: usize) -> Self {
@@ -132,24 +142,22 @@ impl Rows {
 
     /// Computes the row of each class from the rows of its node's neighbours. `order` must yield each node after
     /// its neighbours.
-    fn fill<'a>(
+    fn fill(
         &mut self,
-        order: impl Iterator<Item = NodeId> + Clone,
-        neighbours: impl Fn(NodeId) -> Links<'a>,
+        order: impl Iterator<Item = usize> + Clone,
+        neighbours: &Snapshot,
         class_of: &[Option<u32>],
     ) {
         // For each node what it reaches within the block, itself included.
         let mut reached = vec![[0u64; BLOCK]; class_of.len()];
         for start in (0..self.words).step_by(BLOCK) {
             let end = self.words.min(start + BLOCK);
-            for id in order.clone() {
+            for node in order.clone() {
                 let mut row = [0; BLOCK];
-                for link in neighbours(id) {
-                    for (word, more) in row.iter_mut().zip(&reached[link.node.index()]) {
-                        *word |= more;
-                    }
+                for &neighbour in neighbours.row(node) {
+                    add(&mut row, &reached[neighbour as usize]);
                 }
-                if let Some(class) = class_of[id.index()] {
+                if let Some(class) = class_of[node] {
                     if row != [0; BLOCK] {
                         self.row_mut(class)[start..end].copy_from_slice(&row[..end - start]);
                     }
@@ -158,7 +166,7 @@ impl Rows {
                         row[word - start] |= 1 << (class % 64);
                     }
                 }
-                reached[id.index()] = row;
+                reached[node] = row;
             }
         }
     }
@@ -172,38 +180,56 @@ impl Rows {
         self.rows[row as usize].get_or_insert_with(|| vec![0; words].into_boxed_slice())
     }
 
-    fn take(&mut self, row: u32) -> Option<Box<[u64]>> {
+    fn take(&mut self, row: u32) -> Row {
         self.rows[row as usize].take()
     }
 
-    fn put(&mut self, row: u32, words: Option<Box<[u64]>>) {
-        self.rows[row as usize] = words;
-    }
-
-    /// Adds `more` and `keep` to, and removes `drop` from, each of the rows in `targets`.
-    fn spread(&mut self, targets: Option<&[u64]>, more: Option<&[u64]>, keep: u32, drop: u32) {
-        for target in targets.into_iter().flat_map(ones) {
-            let row = self.row_mut(target as u32);
-            if let Some(more) = more {
-                for (word, more) in row.iter_mut().zip(more) {
-                    *word |= more;
+    /// Tells the classes on the near side of two merged ones what they see now: `keep`, and what either of the two
+    /// has on the far side. By transitivity a class near one of them sees already what that one has, so it is told
+    /// only what the other has besides, and a class near both is told nothing.
+    fn spread(&mut self, near: &[Row; 2], far: &[Row; 2], keep: u32, live: &[u64]) {
+        for (one, other) in [(0, 1), (1, 0)] {
+            let listeners = difference(&near[one], &near[other], live);
+            if listeners.is_empty() {
+                continue;
+            }
+            let news = difference(&far[other], &far[one], live);
+            for (index, word) in listeners {
+                for bit in ones(&[word]) {
+                    let row = self.row_mut((index * 64 + bit) as u32);
+                    for &(index, word) in &news {
+                        row[index] |= word;
+                    }
+                    row[keep as usize / 64] |= 1 << (keep % 64);
                 }
             }
-            row[drop as usize / 64] &= !(1 << (drop % 64));
-            row[keep as usize / 64] |= 1 << (keep % 64);
         }
+    }
+
+    fn put_union(&mut self, row: u32, [first, second]: [Row; 2]) {
+        self.rows[row as usize] = match (first, second) {
+            (Some(mut first), Some(second)) => {
+                add(&mut first, &second);
+                Some(first)
+            }
+            (first, second) => first.or(second),
+        };
     }
 }
 
-fn union(first: Option<Box<[u64]>>, second: Option<Box<[u64]>>) -> Option<Box<[u64]>> {
-    match (first, second) {
-        (Some(mut first), Some(second)) => {
-            for (word, more) in first.iter_mut().zip(&second) {
-                *word |= more;
-            }
-            Some(first)
-        }
-        (first, second) => first.or(second),
+/// The words, each with its index, that hold live bits of `row` which are not in `without`.
+fn difference(row: &Row, without: &Row, live: &[u64]) -> Vec<(usize, u64)> {
+    let without = |index: usize| without.as_ref().map_or(0, |words| words[index]);
+    let words = row.iter().flat_map(|words| words.iter().enumerate());
+    words
+        .map(|(index, word)| (index, word & live[index] & !without(index)))
+        .filter(|&(_, word)| word != 0)
+        .collect()
+}
+
+fn add(row: &mut [u64], more: &[u64]) {
+    for (word, more) in row.iter_mut().zip(more) {
+        *word |= more;
     }
 }
 

@@ -396,3 +396,40 @@ proptest! {
         prop_assert_eq!(text.lines().count(), 5 + dag.node_count() + dag.edge_count());
     }
 }
+
+proptest! {
+    // Few but large: rows of several words, and classes that grow by many merges.
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_wide_closure_follows_many_merges(
+        pairs in prop::collection::vec((0u32..200, 0u32..200), 0..250),
+        merges in prop::collection::vec((0usize..200, 0usize..200), 0..120),
+    ) {
+        let mut dag = Graph::new();
+        let mut chosen: Vec<NodeId> = (0..200).map(|_| dag.add_node(0)).collect();
+        for (one, other) in pairs.into_iter().filter(|(one, other)| one != other) {
+            dag.set_edge(NodeId::from_index(one.min(other)), NodeId::from_index(one.max(other)), 0);
+        }
+        let mut closure = Reachability::among(&dag, &chosen).unwrap();
+        for (first, second) in merges {
+            let (keep, gone) = (chosen[first], chosen[second]);
+            let viable = !dag.has_path(keep, gone) && !dag.has_path(gone, keep);
+            prop_assert_eq!(closure.merge(first, second), viable);
+            if viable {
+                merge_nodes(&mut dag, keep, gone);
+                chosen.iter_mut().filter(|id| **id == gone).for_each(|id| *id = keep);
+            }
+        }
+        dag.check_invariants();
+        let fresh = Reachability::among(&dag, &chosen).unwrap();
+        for from in 0..chosen.len() {
+            let below = dag.descendants(chosen[from]);
+            for to in 0..chosen.len() {
+                let expected = chosen[from] == chosen[to] || below.binary_search(&chosen[to]).is_ok();
+                prop_assert_eq!(closure.reaches(from, to), expected);
+                prop_assert_eq!(fresh.reaches(from, to), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Replacing the content of a file in one step.
+//!
+//! At every moment, through every crash, the path holds the whole old file or the whole new one. New content is
+//! written to a temporary in the same directory, closed to everyone else; owner, group, label and mode are set through
+//! its handle; only then is it renamed over the target. If anything fails before, the temporary goes away and the
+//! target was never touched.
+//!
+//! The rename makes a new file out of an old name. Other hard links keep the old content. What is carried over from the
+//! old file, unless the caller declares otherwise:
+//!
+//! - owner, group and the permission bits; but setuid and setgid only while owner and group stay the same, the old file
+//!   had no other name, and not together with writable by others;
+//! - the SELinux label, the access control list (its mask, user and other entries as the mode says), and all `user.*`
+//!   attributes.
+//!
+//! Not carried over: file capabilities and integrity signatures (`security.capability`, `security.ima`), which vouched
+//! for the old content; `trusted.*` attributes; timestamps; inode flags such as append-only.
+
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, copy_file_range, fallocate, flock,
+    fstat, fsync, ftruncate, memfd_create, openat, unlinkat,
+};
+use rustix::io::{Errno, pread, retry_on_intr, write};
+
+use crate::carry::{Existing, carry, plan};
+use crate::dir::Parent;
+use crate::error::{Cause, Error, Result};
+use crate::file::{CHUNK, OpenedFile};
+use crate::handle::{Attributes, Node, Via, apply, change_mode, change_owner};
+use crate::stat::{Kind, Stat};
+use crate::temporary::{ATTEMPTS, TemporaryName, random_name};
+use crate::xattr;
+
+pub use crate::temporary::{is_temporary, sweep_temporaries};
+
+/// New content for a path, not yet in place. Dropping it leaves everything as it was.
+pub struct Replacement<'a> {
+    parent: &'a Parent,
+    name: &'a [u8],
+    staging: OwnedFd,
+    state: State,
+    in_place: InPlace,
+}
+
+/// What the caller believes to be at the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Whatever is there is replaced, except a directory.
+    Anything,
+    /// Nothing is there. If something appears, it stays and the replacement is [raced](Error::is_raced).
+    Absent,
+    /// This is there. If it was written, replaced or re-labelled since, it stays and the replacement is raced.
+    Same(Stat),
+}
+
+/// What survives a power failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// When the call returns, the new file is on disk under its name.
+    #[default]
+    Full,
+    /// The path holds the old or the new content, never a part of it.
+    Data,
+    /// Left to the file system. Against a killed process all three are the same.
+    None,
+}
+
+/// What to do about a file that cannot be renamed over, such as one that is bound into a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum InPlace {
+    /// Fail.
+    #[default]
+    Refuse,
+    /// Write into the file itself if it has no other name. Readers may see a mixture meanwhile.
+    Allow,
+}
+
+enum State {
+    /// The content is in a file of this name next to the target.
+    Temporary(TemporaryName),
+    /// The content is in memory, because the directory cannot be written; only writing in place can follow.
+    Memory,
+    /// Renamed into place.
+    Done,
+}
+
+impl<'a> Replacement<'a> {
+    /// Prepares new content for the entry `name`.
+    pub fn begin(parent: &'a Parent, name: &'a [u8], in_place: InPlace) -> Result<Self> {
+        parent.check("replace", name)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        for _ in 0..ATTEMPTS {
+            let temporary = random_name().map_err(|errno| parent.error("replace", name, errno))?;
+            match openat(parent, &temporary[..], flags, Mode::RUSR | Mode::WUSR) {
+                Ok(staging) => {
+                    let this = Self { parent, name, staging, state: State::Temporary(temporary), in_place };
+                    // A sweep may have caught the file before we could lock it; then it is lost, and another is made.
+                    // A file system without locks cannot be swept, so there nothing needs the lock either.
+                    if flock(&this.staging, FlockOperation::NonBlockingLockExclusive)
+                        != Err(Errno::WOULDBLOCK)
+                    {
+                        return Ok(this);
+                    }
+                }
+                Err(Errno::EXIST) => {}
+                Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if in_place == InPlace::Allow => {
+                    let staging = memfd_create(c"mgmt-replacement", MemfdFlags::CLOEXEC)
+                        .map_err(|errno| parent.error("replace", name, errno))?;
+                    return Ok(Self { parent, name, staging, state: State::Memory, in_place });
+                }
+                Err(errno) => return Err(parent.error("replace", name, errno)),
+            }
+        }
+        Err(parent.error("replace", name, Errno::EXIST))
+    }
+
+    /// Appends bytes to the new content.
+    pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        write_fully(self.staging.as_fd(), bytes).map_err(|errno| self.error(errno))
+    }
+
+    /// Appends the whole of another file, sharing its blocks where the file system can.
+    pub fn copy_from(&mut self, source: &OpenedFile) -> Result<()> {
+        copy(source.as_fd(), self.staging.as_fd()).map_err(|errno| self.error(errno))
+    }
+
+    /// Appends everything a stream gives, and tells how many bytes that was.
+    pub fn copy_from_reader(&mut self, source: &mut dyn Read) -> Result<u64> {
+        let mut buffer = vec![0; CHUNK];
+        let mut total = 0;
+        loop {
+            match source.read(&mut buffer) {
+                Ok(0) => return Ok(total),
+                Ok(length) => {
+                    self.write_all(&buffer[..length])?;
+                    total += length as u64;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.error(Cause::Source(error.to_string()))),
+            }
+        }
+    }
+
+    /// Puts the new content in place and tells what is there now.
+    ///
+    /// Raced ([`Error::is_raced`]) means: nothing was changed, look at the path again.
+    pub fn commit(
+        mut self,
+        declared: &Attributes<'_>,
+        expect: Expect,
+        durability: Durability,
+    ) -> Result<Stat> {
+        let existing = Existing::find(self.parent, self.name, expect)?;
+        let State::Temporary(temporary) = self.state else {
+            return self.write_in_place(declared, expect, durability);
+        };
+        let staged = self.staged()?;
+        if existing.as_ref().is_some_and(|existing| existing.stat().device != staged.device) {
+            return self.write_in_place(declared, expect, durability);
+        }
+        self.dress(existing.as_ref(), &staged, declared)?;
+        drop(existing);
+        if durability != Durability::None {
+            retry_on_intr(|| fsync(&self.staging)).map_err(|errno| self.error(errno))?;
+        }
+        match self.parent.rename_into_place("replace", &temporary, self.name, expect) {
+            Ok(()) => self.state = State::Done,
+            Err(error) if error.errno() == Some(Errno::BUSY) => {
+                return self.write_in_place(declared, expect, durability);
+            }
+            Err(error) => return Err(error),
+        }
+        let placed = self.staged()?;
+        if durability == Durability::Full {
+            self.parent.sync()?;
+        }
+        Ok(placed)
+    }
+
+    /// Gives the temporary everything but its name. The mode comes last, so that it is closed until it is complete.
+    fn dress(&self, existing: Option<&Existing>, staged: &Stat, declared: &Attributes<'_>) -> Result<()> {
+        let planned = plan(existing.map(Existing::stat), declared);
+        let owner = planned.owner.filter(|&owner| owner != staged.uid);
+        let group = planned.group.filter(|&group| group != staged.gid);
+        if owner.is_some() || group.is_some() {
+            change_owner(self, owner, group)?;
+        }
+        if let Some(existing) = existing {
+            carry(existing, self, planned.mode, declared.label.is_none())?;
+        }
+        if let Some(label) = declared.label {
+            xattr::ensure_label(self, label)?;
+        }
+        change_mode(self, planned.mode)
+    }
+
+    /// Writes through the name that cannot be renamed over, as safely as that can be done: only what was expected,
+    /// only under one name, only if there is room, and closed to others before the first byte.
+    fn write_in_place(
+        &self,
+        declared: &Attributes<'_>,
+        expect: Expect,
+        durability: Durability,
+    ) -> Result<Stat> {
+        if self.in_place == InPlace::Refuse {
+            return Err(self.error(Cause::CannotRenameOver));
+        }
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = openat(self.parent, self.name, flags, Mode::empty());
+        let target = Target { fd: opened.map_err(|errno| self.error(errno))?, of: self };
+        let stat = target.stat()?;
+        if stat.kind != Kind::File {
+            return Err(self.error(Cause::NotARegularFile(stat.kind)));
+        }
+        if stat.links != 1 {
+            return Err(self.error(Cause::HardLinked(stat.links)));
+        }
+        match expect {
+            Expect::Same(seen) if !seen.same_version(&stat) => return Err(self.error(Cause::Raced)),
+            Expect::Absent => return Err(self.error(Cause::Raced)),
+            _ => {}
+        }
+        let length = self.staged()?.size;
+        if length > stat.size
+            && let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) =
+                fallocate(&target.fd, FallocateFlags::KEEP_SIZE, 0, length)
+        {
+            return Err(self.error(errno));
+        }
+        apply(&target, &stat, &Attributes { mode: declared.mode.map(|mode| mode & 0o1777), ..*declared })?;
+        copy(self.staging.as_fd(), target.fd.as_fd())
+            .and_then(|()| ftruncate(&target.fd, length))
+            .map_err(|errno| self.error(Cause::HalfWritten(errno)))?;
+        if let Some(mode) = declared.mode.filter(|mode| mode & 0o6000 != 0) {
+            change_mode(&target, mode)?;
+        }
+        if durability != Durability::None {
+            retry_on_intr(|| fsync(&target.fd)).map_err(|errno| self.error(errno))?;
+        }
+        target.stat()
+    }
+
+    fn staged(&self) -> Result<Stat> {
+        fstat(&self.staging).map(Stat::from).map_err(|errno| self.error(errno))
+    }
+
+    fn error(&self, cause: impl Into<Cause>) -> Error {
+        self.parent.error("replace", self.name, cause)
+    }
+}
+
+impl Drop for Replacement<'_> {
+    fn drop(&mut self) {
+        if let State::Temporary(temporary) = self.state {
+            // Nothing more can be done about it here; a later sweep will.
+            let _ = unlinkat(self.parent, &temporary[..], AtFlags::empty());
+        }
+    }
+}
+
+impl Node for Replacement<'_> {
+    fn via(&self) -> Via<'_> {
+        Via::Open(self.staging.as_fd())
+    }
+
+    fn at(&self) -> Box<[u8]> {
+        self.parent.path_of(self.name)
+    }
+}
+
+/// The file that is written in place.
+struct Target<'a> {
+    fd: OwnedFd,
+    of: &'a Replacement<'a>,
+}
+
+impl Target<'_> {
+    fn stat(&self) -> Result<Stat> {
+        fstat(&self.fd).map(Stat::from).map_err(|errno| self.of.error(errno))
+    }
+}
+
+impl Node for Target<'_> {
+    fn via(&self) -> Via<'_> {
+        Via::Open(self.fd.as_fd())
+    }
+
+    fn at(&self) -> Box<[u8]> {
+        self.of.at()
+    }
+}
+
+/// Copies all of `from` to where `to` is, in the kernel if it can.
+fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    const AT_ONCE: usize = 1 << 30;
+    let mut offset = 0;
+    loop {
+        match copy_file_range(from, Some(&mut offset), to, None, AT_ONCE) {
+            Ok(0) if offset > 0 => return Ok(()),
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            // Different file systems, a special one, an old kernel: copying by hand works or says what is wrong.
+            Err(_) => break,
+        }
+    }
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let length = retry_on_intr(|| pread(from, &mut buffer[..], offset))?;
+        if length == 0 {
+            return Ok(());
+        }
+        write_fully(to, &buffer[..length])?;
+        offset += length as u64;
+    }
+}
+
+fn write_fully(to: BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {
+    while !bytes.is_empty() {
+        match retry_on_intr(|| write(to, bytes))? {
+            0 => return Err(Errno::IO),
+            length => bytes = &bytes[length..],
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Names of temporary files, and sweeping up those that a killed process left behind.
+
+use rustix::fs::flock;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, fstat, openat, statat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::dir::Parent;
+use crate::error::Result;
+use crate::stat::{Kind, Stat};
+use crate::tree::{Limits, list};
+
+/// How often a random name may be taken before we believe something else is wrong.
+pub(crate) const ATTEMPTS: usize = 16;
+
+const PREFIX: &[u8] = b".mgmt-";
+const SUFFIX: &[u8] = b".tmp";
+const DIGITS: usize = 16;
+/// `.mgmt-0123456789abcdef.tmp`
+const LENGTH: usize = PREFIX.len() + DIGITS + SUFFIX.len();
+
+pub(crate) type TemporaryName = [u8; LENGTH];
+
+/// Removes the temporaries in `directory` that nobody uses any more, and tells how many.
+///
+/// A temporary in use is locked by the process that writes it, and is left alone, as is anything that is not a regular
+/// file of ours with a name of ours. Call it when a directory comes under management, not at every check.
+pub fn sweep_temporaries(directory: &Parent) -> Result<usize> {
+    let us = geteuid().as_raw();
+    let mut swept = 0;
+    for entry in list(directory, &Limits::default())? {
+        if is_temporary(&entry.name) && entry.kind == Kind::File && sweep(directory, &entry.name, us)? {
+            swept += 1;
+        }
+    }
+    Ok(swept)
+}
+
+fn sweep(directory: &Parent, name: &[u8], us: u32) -> Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let Ok(fd) = openat(directory, name, flags, Mode::empty()) else { return Ok(false) };
+    let Ok(stat) = fstat(&fd).map(Stat::from) else { return Ok(false) };
+    if stat.kind != Kind::File
+        || stat.uid != us
+        || flock(&fd, FlockOperation::NonBlockingLockExclusive).is_err()
+    {
+        return Ok(false);
+    }
+    // With the lock held, the name must still be this file: it was not renamed into place meanwhile.
+    let same =
+        statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|now| Stat::from(now).same_file(&stat));
+    if !same {
+        return Ok(false);
+    }
+    match unlinkat(directory, name, AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(directory.error("remove", name, errno)),
+    }
+}
+
+/// Whether a name is one that [`random_name`] makes. Watchers and purges skip such entries.
+pub fn is_temporary(name: &[u8]) -> bool {
+    name.len() == LENGTH
+        && name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.strip_suffix(SUFFIX))
+            .is_some_and(|digits| digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')))
+}
+
+/// A name that nobody can guess, so that nobody can be there first.
+pub(crate) fn random_name() -> rustix::io::Result<TemporaryName> {
+    let mut random = [0; DIGITS / 2];
+    // Requests this small are answered whole.
+    getrandom(&mut random, GetRandomFlags::empty())?;
+    let mut name = [0; LENGTH];
+    name[..PREFIX.len()].copy_from_slice(PREFIX);
+    name[PREFIX.len() + DIGITS..].copy_from_slice(SUFFIX);
+    for (byte, pair) in random.iter().zip(name[PREFIX.len()..].chunks_exact_mut(2)) {
+        pair[0] = HEX[usize::from(byte >> 4)];
+        pair[1] = HEX[usize::from(byte & 15)];
+    }
+    Ok(name)
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";

@@ -98,7 +98,7 @@ impl<V, E> Dag<V, E> {
                     return Some(path);
                 }
                 let mark = &mut reached_from[link.node.index()];
-                if *mark == 0 && link.node != from {
+                if *mark == 0 {
                     *mark = id.as_u32() + 1;
                     queue.push_back(link.node);
                 }

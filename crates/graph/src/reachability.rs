@@ -329,6 +329,19 @@ mod tests {
     }
 
     #[test]
+    fn a_class_that_was_merged_away_takes_no_rows() {
+        // 0 -> {1, 2, 3} -> 4, and 5 -> 2.
+        let edges = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 4), (5, 2)];
+        let chosen: Vec<_> = (0..6).map(id).collect();
+        let mut closure = Reachability::among(&dag(6, &edges), &chosen).unwrap();
+        assert!(closure.merge(1, 2) && closure.merge(1, 3) && closure.merge(0, 5));
+        for position in (0..6).filter(|&position| closure.class[position] as usize != position) {
+            assert!(closure.below.rows[position].is_none() && closure.above.rows[position].is_none());
+        }
+        assert!(closure.reaches(5, 3) && closure.reaches(3, 4));
+    }
+
+    #[test]
     fn a_node_chosen_twice_is_one_and_an_unknown_one_stands_alone() {
         let dag = dag(2, &[(0, 1)]);
         let mut closure = Reachability::among(&dag, &[id(0), id(1), id(0), id(9)]).unwrap();

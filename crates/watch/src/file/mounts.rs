@@ -1,0 +1,90 @@
+//! The mount table. Mounting over a directory changes what a path means, and inotify does not tell.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The mounts as they were when last asked.
+pub(super) struct Mounts {
+    file: File,
+    /// Mount point by everything that tells one mount from another.
+    known: FxHashMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Mounts {
+    /// Nothing where there is no `/proc`; then mounts go unnoticed.
+    pub(super) fn open() -> Option<Mounts> {
+        let mut mounts =
+            Mounts { file: File::open("/proc/self/mountinfo").ok()?, known: FxHashMap::default() };
+        mounts.changed();
+        Some(mounts)
+    }
+
+    /// Asks the kernel to wake us by an exceptional condition on this descriptor when a mount changes.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The mount points where something was mounted or unmounted since the last call.
+    pub(super) fn changed(&mut self) -> FxHashSet<Vec<u8>> {
+        let mut text = Vec::new();
+        if self.file.rewind().is_err() || self.file.read_to_end(&mut text).is_err() {
+            return FxHashSet::default();
+        }
+        let now: FxHashMap<Vec<u8>, Vec<u8>> =
+            text.split(|&byte| byte == b'\n').filter_map(parse_line).collect();
+        let mut changed: FxHashSet<Vec<u8>> = FxHashSet::default();
+        for (one, other) in [(&now, &self.known), (&self.known, &now)] {
+            changed.extend(one.iter().filter(|(key, _)| !other.contains_key(*key)).map(|(_, at)| at.clone()));
+        }
+        self.known = now;
+        changed
+    }
+}
+
+/// Takes `36 35 98:0 /root /mnt/point options…` apart: the first five fields together, and the mount point.
+fn parse_line(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut ends = line.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
+    let (fourth, fifth) = (ends.nth(3)?, ends.next()?);
+    Some((line[..fifth].to_vec(), unescape(&line[fourth + 1..fifth])))
+}
+
+/// The kernel writes blanks and backslashes in paths as three octal digits.
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        match (byte, tail) {
+            (b'\\', &[a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..]) => {
+                plain.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
+                rest = &tail[3..];
+            }
+            _ => plain.push(byte),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_line_gives_its_mount_point() {
+        let (key, point) =
+            parse_line(br"36 35 98:0 /mnt1 /mnt/with\040blank rw,noatime - ext3 /dev/root rw").unwrap();
+        assert_eq!(point, b"/mnt/with blank");
+        assert_eq!(key, br"36 35 98:0 /mnt1 /mnt/with\040blank");
+    }
+
+    #[test]
+    fn a_strange_mount_line_is_skipped() {
+        assert_eq!(parse_line(b""), None);
+        assert_eq!(parse_line(b"36 35 98:0"), None);
+        assert_eq!(unescape(br"a\04"), br"a\04");
+        assert_eq!(unescape(br"a\777"), br"a\777");
+    }
+}

@@ -1,1 +1,27 @@
-//! Types and values of the configuration language
+//! Types and values of the configuration language.
+//!
+//! Everything that crosses a boundary between a front-end and a resource (a parameter, a metaparameter, a sent
+//! value, an exported resource) is a [`Value`] of some [`Type`]. The crate knows nothing about programs, graphs
+//! or hosts.
+//!
+//! Invariants
+//! - A [`Str`] is bytes. Most are UTF-8, none has to be; text for people is made by [`Str::display`].
+//! - A value carries enough to know its own type, also when it is an empty list or map.
+//! - Map entries are sorted and their keys are unique, so hash and comparison need no second pass.
+//! - Integer conversion never wraps: a number that does not fit is an error that names the number and the width.
+//!
+//! Deliberately absent: type variables beyond a number to print, inference, and any notion of time or change.
+
+mod json;
+mod native;
+mod parse;
+mod str;
+mod text;
+mod ty;
+mod value;
+
+pub use json::{JsonError, from_json, to_json, to_json_as};
+pub use native::{Complex, Mismatch, Native, value_of};
+pub use str::Str;
+pub use ty::{FuncType, Type};
+pub use value::{Function, List, Map, Struct, Value};

@@ -1,1 +1,58 @@
-//! Logs and diagnostics
+//! Logs and diagnostics: everything that the program says about itself, made fit for a terminal or a machine.
+//!
+//! The central type is [`Output`]: the one writer behind standard output and standard error. Three things go
+//! through it:
+//!
+//! - **data**, what a command was asked to print, on standard output;
+//! - **log lines**, events of [`tracing`], on standard error, once [`start`] was called;
+//! - **diagnostics**, mistakes in a file with the place underlined ([`Diagnostic`]), on standard error.
+//!
+//! The last two are written for people or, one JSON object per line, for programs; see [`Format`].
+//!
+//! ```text
+//! 14:03:07 info  file[/etc/motd]: content changed
+//! {"type":"log","timestamp":"2026-01-02T14:03:07.000123Z","level":"info","target":"mgmt::resource",
+//!  "resource":"file[/etc/motd]","message":"content changed","fields":{}}
+//! ```
+//!
+//! # Invariants
+//!
+//! - No text from outside can move the cursor, change a colour, begin a line of its own or turn the direction of
+//!   writing: control characters and their like are escaped on every way out ([`escape`]). A log line is one line.
+//! - JSON lines carry the text itself, with the same characters escaped as JSON escapes them.
+//! - Nothing here panics when a reader goes away. What is written to a closed pipe is dropped, silently; any other
+//!   failure on standard output is kept for [`Output::failure`].
+//! - A line is handed over in one write, so lines of several threads never mix.
+//! - Meaning is never carried by colour alone.
+//!
+//! # Deliberately absent
+//!
+//! - Spans. Who speaks is a field of the event (`resource`), so that an event costs no walk through its parents.
+//! - Metrics and history.
+//! - Rotation, files and sockets for logs: whoever starts the program redirects standard error.
+
+mod clock;
+mod color;
+mod diagnostic;
+mod escape;
+mod filter;
+mod log;
+mod output;
+mod zone;
+
+pub use color::{ColorChoice, TerminalHints, colored, terminal_width};
+pub use diagnostic::{Diagnostic, Label, Severity, Source};
+pub use escape::{Escaped, escape, json_line};
+pub use filter::{BadFilter, Filter};
+pub use log::{Settings, start};
+pub use output::Output;
+
+/// Who reads what the program says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// People.
+    #[default]
+    Human,
+    /// Programs: one JSON object per line.
+    Json,
+}

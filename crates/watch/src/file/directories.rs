@@ -31,6 +31,8 @@ pub(super) struct Directories {
 pub(super) struct Directory {
     /// The kernel's number; gone once the kernel dropped the watch.
     watch: Option<i32>,
+    /// What the kernel was asked for. It only ever grows.
+    interest: Interest,
     /// Where it was found. The root has none, nor has a directory that was moved away.
     place: Option<(u32, Name)>,
     entries: FxHashMap<Name, Entry>,
@@ -75,10 +77,18 @@ pub(super) enum Unwatchable {
     Denied,
 }
 
-/// What is asked of the kernel. Always the same: a second watch on the same directory replaces the first.
-const MASK: WatchFlags = WatchFlags::CREATE
-    .union(WatchFlags::MODIFY)
-    .union(WatchFlags::ATTRIB)
+/// How much of what happens in a directory matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum Interest {
+    /// Which entries there are. Enough for a step on the way, and it keeps every line written to every log
+    /// in a directory that only lies on the way from waking us up.
+    #[default]
+    Names,
+    /// Also what happens to them.
+    Everything,
+}
+
+const NAMES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MOVED_FROM)
@@ -86,7 +96,10 @@ const MASK: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW)
-    .union(WatchFlags::EXCL_UNLINK);
+    .union(WatchFlags::EXCL_UNLINK)
+    .union(WatchFlags::MASK_ADD);
+
+const EVERYTHING: WatchFlags = NAMES.union(WatchFlags::MODIFY).union(WatchFlags::ATTRIB);
 
 impl Directories {
     pub(super) fn new(inotify: Arc<OwnedFd>) -> Directories {
@@ -120,7 +133,7 @@ impl Directories {
         if let Some(root) = self.root {
             return Ok(root);
         }
-        let root = self.watch(b"/")?;
+        let root = self.watch(b"/", Interest::Names)?;
         self.root = Some(root);
         Ok(root)
     }
@@ -131,13 +144,31 @@ impl Directories {
     }
 
     /// The directory that `name` is in `parent`, watched. `path` leads to it.
-    pub(super) fn child(&mut self, parent: u32, name: &[u8], path: &[u8]) -> Result<u32, Unwatchable> {
-        if let Some(child) = self.known_child(parent, name) {
+    pub(super) fn child(
+        &mut self,
+        parent: u32,
+        name: &[u8],
+        path: &[u8],
+        interest: Interest,
+    ) -> Result<u32, Unwatchable> {
+        if let Some(child) = self.known_child(parent, name)
+            && self.table.get(child).is_some_and(|child| child.interest >= interest)
+        {
             return Ok(child);
         }
-        let child = self.watch(path)?;
+        let child = self.watch(path, interest)?;
         self.link(parent, name, child);
         Ok(child)
+    }
+
+    /// Makes a directory that is watched already be watched for everything. `path` leads to it.
+    ///
+    /// Gives another one if another one is there by now.
+    pub(super) fn deepen(&mut self, directory: u32, path: &[u8]) -> Result<u32, Unwatchable> {
+        match self.table.get(directory) {
+            Some(known) if known.interest == Interest::Everything => Ok(directory),
+            _ => self.watch(path, Interest::Everything),
+        }
     }
 
     /// The directory that `name` is in `parent`, as far as is known without asking the kernel.
@@ -285,17 +316,24 @@ impl Directories {
         }
     }
 
-    fn watch(&mut self, path: &[u8]) -> Result<u32, Unwatchable> {
-        let watch = inotify::add_watch(&*self.inotify, path, MASK).map_err(|errno| match errno {
+    fn watch(&mut self, path: &[u8], interest: Interest) -> Result<u32, Unwatchable> {
+        let mask = match interest {
+            Interest::Names => NAMES,
+            Interest::Everything => EVERYTHING,
+        };
+        let watch = inotify::add_watch(&*self.inotify, path, mask).map_err(|errno| match errno {
             Errno::NOENT => Unwatchable::Missing,
             Errno::NOTDIR => Unwatchable::NotDirectory,
             Errno::NOSPC | Errno::NOMEM => Unwatchable::Limit,
             _ => Unwatchable::Denied,
         })?;
         if let Some(&known) = self.by_watch.get(&watch) {
+            if let Some(directory) = self.table.get_mut(known) {
+                directory.interest = directory.interest.max(interest);
+            }
             return Ok(known);
         }
-        let id = self.table.insert(Directory { watch: Some(watch), ..Directory::default() });
+        let id = self.table.insert(Directory { watch: Some(watch), interest, ..Directory::default() });
         self.by_watch.insert(watch, id);
         self.unused.push(id);
         Ok(id)
@@ -344,6 +382,9 @@ impl Directories {
             let uses = steps + directory.ends.len() + directory.contents.len();
             assert_eq!(directory.uses as usize, uses, "uses of directory {id}");
             assert!(uses > 0, "directory {id} is kept for nobody");
+            if !(directory.ends.is_empty() && directory.contents.is_empty()) {
+                assert_eq!(directory.interest, Interest::Everything, "interest in directory {id}");
+            }
             if let Some((parent, name)) = &directory.place {
                 assert_eq!(
                     self.entry(*parent, name).and_then(|entry| entry.child),

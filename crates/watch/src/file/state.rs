@@ -13,7 +13,7 @@ use std::time::Instant;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::inotify::ReadFlags;
 
-use super::directories::{Directories, Name, Unwatchable};
+use super::directories::{Directories, Interest, Name, Unwatchable};
 use super::scan;
 use super::slab::{Numbers, Slab};
 use super::{FileHubOptions, FileHubStats, Notice, Token};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{End, Name, Route, State, Unwatchable};
+use super::{End, Interest, Name, Route, State, Unwatchable};
 use crate::file::scan::join;
 
 /// How many links one way may lead through; the kernel's own limit.
@@ -83,7 +83,8 @@ impl State {
                 continue;
             }
             let next = join(&physical, &name);
-            let found = self.directories.child(at, &name, &next);
+            let interest = if rest.is_empty() { Interest::Everything } else { Interest::Names };
+            let found = self.directories.child(at, &name, &next, interest);
             steps.push((at, Arc::clone(&name)));
             match found {
                 Ok(directory) => {
@@ -113,7 +114,15 @@ impl State {
                 }
             }
         }
-        (steps, End::At(at))
+        // A way may end with `..`, at a directory that was only a step so far.
+        match self.directories.deepen(at, &physical) {
+            Ok(directory) => (steps, End::At(directory)),
+            Err(Unwatchable::Missing | Unwatchable::NotDirectory) => (steps, End::Missing),
+            Err(why) => {
+                self.note(why);
+                (steps, End::Blind)
+            }
+        }
     }
 
     /// Makes a route consist of these steps, leaving alone what it shares with the way it had.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use rustc_hash::FxHashSet;
 use rustix::io::Errno;
 
-use super::{End, ScanTarget, State, Unwatchable, id};
+use super::{End, Interest, ScanTarget, State, Unwatchable, id};
 use crate::file::scan;
 
 impl State {
@@ -21,7 +21,7 @@ impl State {
             End::Missing => Err(Unwatchable::Missing),
             End::Blind => Err(Unwatchable::Denied),
             End::At(directory) if name.is_empty() => Ok(directory),
-            End::At(directory) => self.directories.child(directory, &name, &path),
+            End::At(directory) => self.directories.child(directory, &name, &path, Interest::Everything),
         };
         let complete = match top {
             Ok(top) => self.listen(index, top, path, recursive, &mut now),
@@ -59,7 +59,7 @@ impl State {
             self.attach(index);
             return;
         };
-        let complete = match self.directories.child(parent, name, &path) {
+        let complete = match self.directories.child(parent, name, &path, Interest::Everything) {
             Ok(directory) => self.listen(index, directory, path, true, &mut target),
             Err(Unwatchable::Missing | Unwatchable::NotDirectory) => true,
             Err(why) => {
@@ -116,7 +116,7 @@ impl State {
             };
             for name in names {
                 let below = scan::join(&path, &name);
-                match self.directories.child(directory, &name, &below) {
+                match self.directories.child(directory, &name, &below, Interest::Everything) {
                     Ok(child) => pending.push((child, below)),
                     Err(Unwatchable::Missing | Unwatchable::NotDirectory) => {}
                     Err(Unwatchable::Denied) => complete = false,

@@ -1,0 +1,180 @@
+//! A hub, a sink that remembers, and a directory to play in.
+#![allow(dead_code, reason = "each test file uses its part of it")]
+#![allow(missing_docs, unreachable_pub)]
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use mgmt_watch::{FileHub, FileHubOptions, Notice, Sink, SubscriptionId, Token, WatchPath};
+use tempfile::TempDir;
+
+/// How long an event may take before a test gives up. Nothing is ever this slow.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+const MARKER: Token = Token(u64::MAX);
+
+#[derive(Default)]
+pub struct Memory {
+    heard: Mutex<Heard>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Heard {
+    tokens: HashMap<Token, u64>,
+    notices: Vec<Notice>,
+}
+
+impl Sink for Memory {
+    fn changed(&self, token: Token) {
+        *self.heard.lock().unwrap().tokens.entry(token).or_default() += 1;
+        self.changed.notify_all();
+    }
+
+    fn notice(&self, notice: Notice) {
+        self.heard.lock().unwrap().notices.push(notice);
+        self.changed.notify_all();
+    }
+}
+
+impl Memory {
+    fn wait(&self, mut done: impl FnMut(&Heard) -> bool) -> bool {
+        let start = Instant::now();
+        let mut heard = self.heard.lock().unwrap();
+        while !done(&heard) {
+            let Some(left) = PATIENCE.checked_sub(start.elapsed()) else { return false };
+            heard = self.changed.wait_timeout(heard, left).unwrap().0;
+        }
+        true
+    }
+}
+
+pub struct Bench {
+    root: TempDir,
+    marker: TempDir,
+    pub memory: Arc<Memory>,
+    pub hub: FileHub,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        Bench::with_options(FileHubOptions::default())
+    }
+
+    pub fn with_options(options: FileHubOptions) -> Bench {
+        let memory = Arc::new(Memory::default());
+        let hub = FileHub::with_options(Arc::clone(&memory) as Arc<dyn Sink>, options).unwrap();
+        let (root, marker) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        hub.subscribe(MARKER, &WatchPath::new(marker.path().join("marker"), false).unwrap());
+        Bench { root, marker, memory, hub }
+    }
+
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.root.path().join(below)
+    }
+
+    pub fn watch(&self, token: u64, below: &str) -> SubscriptionId {
+        self.hub.subscribe(Token(token), &WatchPath::new(self.path(below), false).unwrap())
+    }
+
+    pub fn watch_tree(&self, token: u64, below: &str) -> SubscriptionId {
+        self.hub.subscribe(Token(token), &WatchPath::new(self.path(below), true).unwrap())
+    }
+
+    pub fn mkdir(&self, below: &str) {
+        std::fs::create_dir_all(self.path(below)).unwrap();
+    }
+
+    pub fn write(&self, below: &str, text: &str) {
+        std::fs::write(self.path(below), text).unwrap();
+    }
+
+    pub fn rename(&self, from: &str, to: &str) {
+        std::fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+
+    pub fn link(&self, target: &str, below: &str) {
+        std::os::unix::fs::symlink(target, self.path(below)).unwrap();
+    }
+
+    /// Turns a link the way `ln -sfn` does.
+    pub fn relink(&self, target: &str, below: &str) {
+        self.link(target, "relink.tmp");
+        self.rename("relink.tmp", below);
+    }
+
+    pub fn count(&self, token: u64) -> u64 {
+        self.memory.heard.lock().unwrap().tokens.get(&Token(token)).copied().unwrap_or(0)
+    }
+
+    pub fn notices(&self) -> Vec<Notice> {
+        self.memory.heard.lock().unwrap().notices.clone()
+    }
+
+    pub fn await_notice(&self, wanted: impl Fn(&Notice) -> bool) {
+        assert!(self.memory.wait(|heard| heard.notices.iter().any(&wanted)), "{:?}", self.notices());
+    }
+
+    /// Returns when everything that happened before has been reported.
+    ///
+    /// Two markers: reports of one batch come in any order, so only the second proves that the batch of the
+    /// first is through.
+    pub fn quiesce(&self) {
+        for _ in 0..2 {
+            let before = self.count(MARKER.0);
+            std::fs::write(self.marker.path().join("marker"), "m").unwrap();
+            assert!(self.memory.wait(|heard| heard.tokens.get(&MARKER).is_some_and(|&now| now > before)));
+        }
+    }
+
+    /// The action is reported to each of the tokens.
+    #[track_caller]
+    pub fn expect(&self, tokens: &[u64], what: &str, action: impl FnOnce(&Bench)) {
+        self.quiesce();
+        let before: Vec<u64> = tokens.iter().map(|&token| self.count(token)).collect();
+        action(self);
+        for (&token, before) in tokens.iter().zip(before) {
+            let told =
+                self.memory.wait(|heard| heard.tokens.get(&Token(token)).is_some_and(|&now| now > before));
+            assert!(told, "{what}: {token} was not told");
+        }
+        self.quiesce();
+        self.hub.check_invariants();
+    }
+
+    /// The action is reported to none of the tokens.
+    #[track_caller]
+    pub fn expect_silence(&self, tokens: &[u64], what: &str, action: impl FnOnce(&Bench)) {
+        self.quiesce();
+        let before: Vec<u64> = tokens.iter().map(|&token| self.count(token)).collect();
+        action(self);
+        self.quiesce();
+        for (&token, before) in tokens.iter().zip(before) {
+            assert_eq!(self.count(token), before, "{what}: {token} was told");
+        }
+        self.hub.check_invariants();
+    }
+}
+
+/// Runs an ignored test of this very binary in a shell line where `$TEST` is the way to run it.
+///
+/// Gives its output if it passed; panics with it otherwise.
+pub fn run_inside(shell_line: &str, test: &str) -> String {
+    let binary = std::env::current_exe().unwrap();
+    let run = format!("'{}' --exact '{test}' --ignored --nocapture --test-threads=1", binary.display());
+    let output = std::process::Command::new("/bin/sh")
+        .arg("-c")
+        .arg(shell_line.replace("$TEST", &run))
+        .output()
+        .unwrap();
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{shell_line}: {text}");
+    text
+}

@@ -75,6 +75,10 @@ impl Bench {
         self.root.path()
     }
 
+    pub fn marker_path(&self) -> PathBuf {
+        self.marker.path().join("marker")
+    }
+
     pub fn path(&self, below: &str) -> PathBuf {
         self.root.path().join(below)
     }
@@ -128,7 +132,7 @@ impl Bench {
     pub fn quiesce(&self) {
         for _ in 0..2 {
             let before = self.count(MARKER.0);
-            std::fs::write(self.marker.path().join("marker"), "m").unwrap();
+            std::fs::write(self.marker_path(), "m").unwrap();
             assert!(self.memory.wait(|heard| heard.tokens.get(&MARKER).is_some_and(|&now| now > before)));
         }
     }

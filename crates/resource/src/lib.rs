@@ -1,1 +1,48 @@
-//! What a resource is: schema, metaparams, traits
+//! What a resource is.
+//!
+//! A kind is one Rust struct that holds what a person declares: plain data, cloned and compared as a whole. The
+//! derive reads its fields, their types, defaults and doc comments into a [`Schema`]; every front-end, the
+//! reference pages and the stored forms work from that schema alone. The author writes one [`Kind`] impl beside
+//! it: how to validate, what to watch, how to check and apply.
+//!
+//! ```text
+//!   struct + derive  ──▶ Schema ──▶ type checker, YAML, Puppet, docs, completion, stored form
+//!   impl Kind        ──▶ dyn Resource ──▶ engine
+//! ```
+//!
+//! Invariants
+//! - Parameters never change while a resource runs. What it remembers lives in [`Kind::State`]; what it receives
+//!   from others lies over the declared parameters as a second copy, so comparing two declarations is comparing
+//!   two structs, and no field can be forgotten.
+//! - [`Kind::check_apply`] changes nothing when [`Context::apply`] is false.
+//! - A watch is a value ([`Watch`]); no kind starts a thread or opens a descriptor to wait for events.
+//! - An identity ([`Identity`]) is an enum, so equality of identities cannot be forgotten either.
+//!
+//! Deliberately absent: scheduling, retries, ordering. Those belong to the engine.
+
+mod context;
+mod error;
+mod graph;
+mod host;
+mod identity;
+mod kind;
+mod meta;
+mod schema;
+mod stored;
+
+pub use context::{Cancel, Child, Context, Received, Sent, Stage, state_name};
+pub use error::{Error, Result, ResultExt};
+pub use graph::{Edge, Id, Origin, Receive, ResourceGraph, Spec};
+pub use host::{GraphView, Host};
+pub use identity::{Identity, Order, Want};
+pub use kind::{Checked, Invalid, Kind, Resource, Watch, WatchStream, schema_of};
+pub use meta::Meta;
+pub use mgmt_resource_derive::{Fields, Resource, StructValue};
+pub use schema::{Declared, FieldSpec, Fields, Nothing, Registry, Schema, Traits, did_you_mean};
+pub use stored::{StoredError, from_stored, to_stored};
+
+/// What the derives expand to. Not for people.
+#[doc(hidden)]
+pub mod derive_support {
+    pub use mgmt_value::{Mismatch, Native, Type, Value};
+}

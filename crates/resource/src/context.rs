@@ -1,0 +1,171 @@
+//! What one run of check and apply gets to see.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mgmt_value::Value;
+use tokio::sync::watch;
+
+use crate::schema::Fields;
+use crate::{Error, Host, Id, Meta, Resource, Result};
+
+/// One run of a resource.
+pub struct Context<'a> {
+    /// Who runs.
+    pub id: &'a Id,
+    /// Its metaparameters.
+    pub meta: &'a Meta,
+    /// Change things. When false, only look, and report what would change.
+    pub apply: bool,
+    /// Something before us with a notifying edge has changed.
+    pub refresh: bool,
+    /// The parameters that come from others.
+    pub received: &'a [Received],
+    /// Stops the run.
+    pub cancel: &'a Cancel,
+    /// The program around us.
+    pub host: &'a Host,
+    /// The members of the group, for kinds that serve a group with one call.
+    pub children: &'a [Child<'a>],
+    /// What was sent.
+    pub sent: Option<Sent>,
+    /// Start the interval watch from now.
+    pub rearm: bool,
+}
+
+/// What a resource has published: names of the schema's `sends`, and values.
+pub type Sent = Arc<[(&'static str, Value)]>;
+
+/// A parameter that comes from another resource.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// The parameter.
+    pub field: &'static str,
+    /// It has changed since the last run that succeeded.
+    pub changed: bool,
+}
+
+/// A member of a group that is served by one call.
+#[derive(Debug)]
+pub struct Child<'a> {
+    /// Its name.
+    pub id: &'a Id,
+    /// Its parameters as they are now.
+    pub resource: &'a dyn Resource,
+    /// Its received parameters.
+    pub received: &'a [Received],
+}
+
+impl<'a> Context<'a> {
+    /// Publishes values for others to receive. To be called on every run that does not fail.
+    pub fn send<S: Fields>(&mut self, values: &S) {
+        self.sent = Some(S::FIELDS.iter().map(|field| (field.name, (field.get)(values))).collect());
+    }
+
+    /// Whether a received parameter has changed since the last run that succeeded.
+    pub fn received_change(&self, field: &str) -> bool {
+        self.received.iter().any(|received| received.field == field && received.changed)
+    }
+
+    /// Shows the other resources of this kind in the running graph. The kind must have the trait `query`.
+    pub fn others(&self, mut show: impl FnMut(&Id, &dyn Resource)) {
+        // A poisoned lock means that another reader panicked; the view itself is replaced whole.
+        let view = self.host.view.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let Some(view) = view else { return };
+        view.each(&mut |id, resource| {
+            if id.kind == self.id.kind && id != self.id && resource.schema().traits.query {
+                show(id, resource);
+            }
+        });
+    }
+
+    /// Fails when the run has been asked to stop. For loops of blocking work.
+    pub fn checkpoint(&self) -> Result<()> {
+        match self.cancel.stage() {
+            Stage::Run => Ok(()),
+            Stage::Cancel | Stage::Interrupt => Err(Error::Cancelled),
+        }
+    }
+
+    /// This resource's own directory under the prefix. It survives restarts; it is not created yet.
+    pub fn state_directory(&self) -> PathBuf {
+        self.host.state.join(state_name(self.id))
+    }
+
+    /// Says something to whoever reads the log.
+    pub fn info(&self, message: impl std::fmt::Display) {
+        tracing::info!(target: "mgmt::resource", resource = %self.id, "{message}");
+    }
+
+    /// Warns whoever reads the log.
+    pub fn warn(&self, message: impl std::fmt::Display) {
+        tracing::warn!(target: "mgmt::resource", resource = %self.id, "{message}");
+    }
+}
+
+/// The directory name for a resource's state: a digest that cannot collide or overflow, and a readable tail.
+pub fn state_name(id: &Id) -> String {
+    // FNV-1a, 128 bits: stable over versions, and no secret depends on it.
+    let mut digest: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for byte in id.kind.bytes().chain([0]).chain(id.name.iter().copied()) {
+        digest = (digest ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    }
+    let readable: String = id.name.to_text().chars().take(60).map(readable_character).collect();
+    format!("{}-{digest:032x}+{readable}", id.kind.replace(':', "_"))
+}
+
+fn readable_character(character: char) -> char {
+    if character.is_ascii_alphanumeric() || "._".contains(character) { character } else { '-' }
+}
+
+/// How far a run has been asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Go on.
+    Run,
+    /// Stop soon, leaving nothing half done.
+    Cancel,
+    /// Stop now, whatever it takes.
+    Interrupt,
+}
+
+/// Tells a run to stop. Only ever climbs.
+#[derive(Clone, Debug)]
+pub struct Cancel(watch::Sender<Stage>);
+
+impl Default for Cancel {
+    fn default() -> Cancel {
+        Cancel(watch::Sender::new(Stage::Run))
+    }
+}
+
+impl Cancel {
+    /// Climbs to a stage. A lower one than the present is ignored.
+    pub fn raise(&self, stage: Stage) {
+        self.0.send_if_modified(|present| {
+            let climbs = stage > *present;
+            *present = stage.max(*present);
+            climbs
+        });
+    }
+
+    /// The present stage.
+    pub fn stage(&self) -> Stage {
+        *self.0.borrow()
+    }
+
+    /// Waits until the run is to stop.
+    pub async fn cancelled(&self) {
+        self.reached(Stage::Cancel).await;
+    }
+
+    /// Waits until the run is to stop at any cost.
+    pub async fn interrupted(&self) {
+        self.reached(Stage::Interrupt).await;
+    }
+
+    async fn reached(&self, stage: Stage) {
+        // Fails only when every sender is gone, and we hold one.
+        let _ = self.0.subscribe().wait_for(|present| *present >= stage).await;
+    }
+}

@@ -1,0 +1,54 @@
+//! What a resource may use of the program around it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+
+use mgmt_sys::process::Helper;
+use mgmt_world::Local;
+
+use crate::{Id, Resource};
+
+/// The program's side of a running resource: identity, directories, stores. One per process.
+pub struct Host {
+    /// This host's name in the cluster.
+    pub hostname: String,
+    /// The program's name.
+    pub program: String,
+    /// The program's version.
+    pub version: String,
+    /// Where each resource may keep state; see [`crate::Context::state_directory`].
+    pub state: PathBuf,
+    /// Values and counters that outlive a run.
+    pub local: Arc<Local>,
+    /// Starts commands as another user.
+    pub helper: Helper,
+    /// How hard written files are pushed to the disk.
+    pub durability: mgmt_sys::replace::Durability,
+    /// The running graph, for kinds that ask about their own kind; see [`crate::Context::others`].
+    pub view: RwLock<Option<Arc<dyn GraphView>>>,
+    /// Set once to end the program with a status.
+    pub exit: tokio::sync::watch::Sender<Option<u8>>,
+}
+
+/// The running graph, as far as resources may look at it.
+pub trait GraphView: Send + Sync {
+    /// Shows every resource, members of groups included.
+    fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource));
+}
+
+impl Host {
+    /// Asks the program to end.
+    pub fn request_exit(&self, code: u8) {
+        self.exit.send_if_modified(|exit| {
+            let first = exit.is_none();
+            exit.get_or_insert(code);
+            first
+        });
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").field("hostname", &self.hostname).field("state", &self.state).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,290 @@
+//! The contract between a kind and the engine.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use mgmt_value::{Mismatch, Str, Value};
+
+use crate::schema::{Declared, Fields};
+use crate::{Cancel, Context, Error, Identity, Result, Schema, Want};
+
+/// A kind of resource. The struct is what a person declares; this is what it means.
+///
+/// Only [`validate`](Kind::validate) and [`check_apply`](Kind::check_apply) are required. The traits listed in the
+/// derive's attribute say which of the others the engine calls.
+pub trait Kind: Declared + Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
+    /// What is remembered from one run to the next: a cache, the last text printed. Dropped with the vertex.
+    type State: Default + Send + 'static;
+
+    /// The values that it sends; [`crate::Nothing`] for most.
+    type Sends: Fields;
+
+    /// Checks the parameters. Looks at nothing but the parameters: no file, no clock, no other resource.
+    fn validate(&self, name: &Str) -> Result<(), Invalid>;
+
+    /// What its state depends on. An empty list means that it is checked once, and again when told to.
+    fn watches(&self, name: &Str) -> Vec<Watch> {
+        let _ = name;
+        Vec::new()
+    }
+
+    /// Looks whether the state is right and, if [`Context::apply`] says so, makes it right.
+    fn check_apply(
+        &self,
+        state: &mut Self::State,
+        cx: &mut Context<'_>,
+    ) -> impl Future<Output = Result<Checked>> + Send;
+
+    /// Trait `edges`: what it is, for others to find.
+    fn provides(&self, name: &Str) -> Vec<Identity> {
+        let _ = name;
+        Vec::new()
+    }
+
+    /// Trait `edges`: what it wants to stand before or after.
+    fn wants(&self, name: &Str) -> Vec<Want> {
+        let _ = name;
+        Vec::new()
+    }
+
+    /// Trait `group`: whether `other` may be served together with this one. Both ends are asked only this way
+    /// round: `self` is the future parent.
+    fn groups_with(&self, other: &dyn Resource) -> bool {
+        let _ = other;
+        false
+    }
+
+    /// Trait `reverse`: the resource that undoes this one, as the host is now. `None`: nothing to undo.
+    fn reversed(&self, name: &Str) -> Result<Option<Self>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// The same declaration in another spelling. Equality of parameters unless a kind knows better.
+    fn equivalent(&self, name: &Str, other: &Self) -> bool {
+        let _ = name;
+        self == other
+    }
+}
+
+/// What a run found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// The state was right. Nothing was done.
+    Right,
+    /// The state was wrong, and has been made right — or would have been, when only looking.
+    Changed,
+}
+
+impl Checked {
+    /// `Changed` if either is.
+    #[must_use]
+    pub fn and(self, other: Checked) -> Checked {
+        if self == Checked::Right { other } else { self }
+    }
+}
+
+/// A parameter that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// Which one, if it is about one.
+    pub field: Option<&'static str>,
+    /// What is wrong, and what was expected.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Invalid {
+    /// Something about one parameter.
+    pub fn field(field: &'static str, message: impl Into<String>) -> Invalid {
+        Invalid { field: Some(field), message: message.into(), hint: None }
+    }
+
+    /// Something about the whole.
+    pub fn new(message: impl Into<String>) -> Invalid {
+        Invalid { field: None, message: message.into(), hint: None }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<String>) -> Invalid {
+        Invalid { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field {
+            Some(field) => write!(f, "`{field}`: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// Something that a resource's state depends on.
+#[derive(Clone)]
+pub enum Watch {
+    /// A path; with all below it if recursive.
+    Path {
+        /// The path.
+        path: Str,
+        /// Everything below it too.
+        recursive: bool,
+    },
+    /// Time passes.
+    Interval(Duration),
+    /// A source of its own. The key tells whether two declarations mean the same source.
+    Stream {
+        /// Compared instead of the function.
+        key: Str,
+        /// Starts it.
+        start: std::sync::Arc<dyn Fn(&crate::Host) -> Result<Box<dyn WatchStream>> + Send + Sync>,
+    },
+}
+
+impl PartialEq for Watch {
+    fn eq(&self, other: &Watch) -> bool {
+        match (self, other) {
+            (Watch::Path { path: a, recursive: x }, Watch::Path { path: b, recursive: y }) => a == b && x == y,
+            (Watch::Interval(a), Watch::Interval(b)) => a == b,
+            (Watch::Stream { key: a, .. }, Watch::Stream { key: b, .. }) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Watch::Path { path, recursive } => write!(f, "Path({path:?}, recursive: {recursive})"),
+            Watch::Interval(interval) => write!(f, "Interval({interval:?})"),
+            Watch::Stream { key, .. } => write!(f, "Stream({key:?})"),
+        }
+    }
+}
+
+/// A source of events that no hub offers.
+pub trait WatchStream: Send {
+    /// Waits for the next event. An error ends the watch; the engine then retries as the metaparameters say.
+    fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+}
+
+/// A resource whose kind is only known at run time. Implemented by every [`Kind`].
+pub trait Resource: fmt::Debug + Send + Sync + 'static {
+    /// The kind's schema.
+    fn schema(&self) -> &'static Schema;
+    /// Reads a parameter.
+    fn get(&self, field: &str) -> Option<Value>;
+    /// Stores a parameter. `None`: there is no such parameter.
+    fn set(&mut self, field: &str, value: &Value) -> Option<Result<(), Mismatch>>;
+    /// Copies it.
+    fn boxed_clone(&self) -> Box<dyn Resource>;
+    /// Whether both declare the same.
+    fn same_as(&self, name: &Str, other: &dyn Resource) -> bool;
+    /// The struct itself.
+    fn as_any(&self) -> &dyn Any;
+    /// See [`Kind::validate`].
+    fn validate(&self, name: &Str) -> Result<(), Invalid>;
+    /// See [`Kind::watches`].
+    fn watches(&self, name: &Str) -> Vec<Watch>;
+    /// An empty [`Kind::State`].
+    fn new_state(&self) -> Box<dyn Any + Send>;
+    /// See [`Kind::check_apply`].
+    fn check_apply<'a>(
+        &'a self,
+        state: &'a mut (dyn Any + Send),
+        cx: &'a mut Context<'_>,
+    ) -> Pin<Box<dyn Future<Output = Result<Checked>> + Send + 'a>>;
+    /// See [`Kind::provides`].
+    fn provides(&self, name: &Str) -> Vec<Identity>;
+    /// See [`Kind::wants`].
+    fn wants(&self, name: &Str) -> Vec<Want>;
+    /// See [`Kind::groups_with`].
+    fn groups_with(&self, other: &dyn Resource) -> bool;
+    /// See [`Kind::reversed`].
+    fn reversed(&self, name: &Str) -> Result<Option<Box<dyn Resource>>>;
+}
+
+impl<K: Kind> Resource for K {
+    fn schema(&self) -> &'static Schema {
+        schema_of::<K>()
+    }
+
+    fn get(&self, field: &str) -> Option<Value> {
+        K::field(field).map(|spec| (spec.get)(self))
+    }
+
+    fn set(&mut self, field: &str, value: &Value) -> Option<Result<(), Mismatch>> {
+        K::field(field).map(|spec| (spec.set)(self, value))
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Resource> {
+        Box::new(self.clone())
+    }
+
+    fn same_as(&self, name: &Str, other: &dyn Resource) -> bool {
+        other.as_any().downcast_ref::<K>().is_some_and(|other| self.equivalent(name, other))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn validate(&self, name: &Str) -> Result<(), Invalid> {
+        Kind::validate(self, name)
+    }
+
+    fn watches(&self, name: &Str) -> Vec<Watch> {
+        Kind::watches(self, name)
+    }
+
+    fn new_state(&self) -> Box<dyn Any + Send> {
+        Box::new(K::State::default())
+    }
+
+    fn check_apply<'a>(
+        &'a self,
+        state: &'a mut (dyn Any + Send),
+        cx: &'a mut Context<'_>,
+    ) -> Pin<Box<dyn Future<Output = Result<Checked>> + Send + 'a>> {
+        match state.downcast_mut::<K::State>() {
+            Some(state) => Box::pin(Kind::check_apply(self, state, cx)),
+            None => Box::pin(std::future::ready(Err(Error::new("the state belongs to another kind")))),
+        }
+    }
+
+    fn provides(&self, name: &Str) -> Vec<Identity> {
+        Kind::provides(self, name)
+    }
+
+    fn wants(&self, name: &Str) -> Vec<Want> {
+        Kind::wants(self, name)
+    }
+
+    fn groups_with(&self, other: &dyn Resource) -> bool {
+        Kind::groups_with(self, other)
+    }
+
+    fn reversed(&self, name: &Str) -> Result<Option<Box<dyn Resource>>> {
+        Ok(Kind::reversed(self, name)?.map(|reversed| Box::new(reversed) as Box<dyn Resource>))
+    }
+}
+
+/// The schema of a kind.
+pub fn schema_of<K: Kind>() -> &'static Schema {
+    const {
+        &Schema {
+            kind: K::KIND,
+            doc: K::DOC,
+            file: K::FILE,
+            fields: K::FIELDS,
+            sends: <K::Sends as Fields>::FIELDS,
+            traits: K::TRAITS,
+            make: || Box::new(K::default()),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Metaparameters: what holds for every kind.
+
+use mgmt_resource_derive::Fields;
+use mgmt_value::Str;
+
+use crate::Invalid;
+use crate::schema::Fields as _;
+
+/// What may be said about any resource, whatever its kind.
+#[derive(Clone, Debug, PartialEq, Fields)]
+#[fields(path = crate)]
+pub struct Meta {
+    /// Check only: report what would change and change nothing.
+    pub noop: bool,
+    /// How many more times to try after an error, of the watch and of the check separately; -1 is for ever.
+    pub retry: i16,
+    /// Refill the budget of `retry` after each success.
+    pub retryreset: bool,
+    /// How long to wait before trying again, in milliseconds.
+    pub delay: u64,
+    /// How long one check and apply may take, in milliseconds; 0 is for ever.
+    pub timeout: u64,
+    /// Check every so many seconds instead of watching; negative: check once at the start and never again.
+    pub poll: i32,
+    /// How many events per second may lead to a check. A finite limit needs a `burst`.
+    pub limit: f64,
+    /// How many events may come at once before `limit` is felt.
+    pub burst: i64,
+    /// Forget the used up budget of `retry` when the resource is replaced.
+    pub reset: bool,
+    /// Semaphores to hold during check and apply, each as `id` (one at a time) or `id:count`.
+    pub sema: Vec<Str>,
+    /// When the graph is swapped, start again if the resource had failed for good.
+    pub rewatch: bool,
+    /// Succeed at least once before a later graph may remove or change the resource.
+    pub realize: bool,
+    /// Allow a name that starts with a dollar sign.
+    pub dollar: bool,
+    /// Be in the graph, to be exported or collected, but never run. Hidden resources may share a name.
+    pub hidden: bool,
+    /// The hosts that may collect the resource; `*` is every host.
+    pub export: Vec<Str>,
+    /// Undo the resource when it disappears from the graph.
+    pub reverse: bool,
+    /// Find the order relative to other resources automatically.
+    pub autoedge: bool,
+    /// Allow to be served together with similar resources.
+    pub autogroup: bool,
+}
+
+impl Default for Meta {
+    fn default() -> Meta {
+        Meta {
+            noop: false,
+            retry: 0,
+            retryreset: false,
+            delay: 0,
+            timeout: 0,
+            poll: 0,
+            limit: f64::INFINITY,
+            burst: 0,
+            reset: false,
+            sema: Vec::new(),
+            rewatch: false,
+            realize: false,
+            dollar: false,
+            hidden: false,
+            export: Vec::new(),
+            reverse: false,
+            autoedge: true,
+            autogroup: true,
+        }
+    }
+}
+
+impl Meta {
+    /// Checks what the types cannot say.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        if self.retry < -1 {
+            return Err(Invalid::field("retry", "the smallest value is -1, which tries for ever"));
+        }
+        if self.limit.is_nan() || self.limit < 0.0 {
+            return Err(Invalid::field("limit", "expected a rate that is not negative"));
+        }
+        if self.limit.is_finite() && self.burst <= 0 {
+            return Err(Invalid::field("burst", "a finite `limit` needs a `burst` of at least 1"));
+        }
+        if self.burst < 0 {
+            return Err(Invalid::field("burst", "expected a number that is not negative"));
+        }
+        for id in &self.sema {
+            if id.is_empty() {
+                return Err(Invalid::field("sema", "a semaphore needs an id"));
+            }
+            if id.as_str().is_some_and(|id| id.parse::<i64>().is_ok()) {
+                return Err(Invalid::field(
+                    "sema",
+                    format!(
+                        "a bare number is not an id; write `some_id:{}` for a semaphore of that size",
+                        id.display()
+                    ),
+                ));
+            }
+        }
+        if self.export.iter().any(|host| host.is_empty()) {
+            return Err(Invalid::field("export", "a host name can't be empty; `*` is every host"));
+        }
+        Ok(())
+    }
+
+    /// Whether a running resource may go on unchanged when its declaration now says `other`.
+    /// The order within `sema` and `export` does not matter.
+    pub fn same_as(&self, other: &Meta) -> bool {
+        let sorted = |list: &[Str]| {
+            let mut list = list.to_vec();
+            list.sort();
+            list.dedup();
+            list
+        };
+        if sorted(&self.sema) != sorted(&other.sema) || sorted(&self.export) != sorted(&other.export) {
+            return false;
+        }
+        Meta { sema: Vec::new(), export: Vec::new(), ..self.clone() }
+            == Meta { sema: Vec::new(), export: Vec::new(), ..other.clone() }
+    }
+
+    /// Whether a resource with these metaparameters and one with `other` can be served as one without either
+    /// getting something it did not ask for. Semaphores are the exception: a group holds those of all members.
+    pub fn groups_with(&self, other: &Meta) -> bool {
+        Meta { sema: Vec::new(), ..self.clone() } == Meta { sema: Vec::new(), ..other.clone() }
+    }
+
+    /// The names of all metaparameters, in their order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Meta::FIELDS.iter().map(|field| field.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_eighteen_in_the_documented_order() {
+        let names: Vec<_> = Meta::names().collect();
+        assert_eq!(
+            names,
+            [
+                "noop", "retry", "retryreset", "delay", "timeout", "poll", "limit", "burst", "reset", "sema",
+                "rewatch", "realize", "dollar", "hidden", "export", "reverse", "autoedge", "autogroup"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_finite_limit_needs_a_burst() {
+        let meta = Meta { limit: 3.0, ..Meta::default() };
+        assert!(meta.validate().is_err());
+        assert!(Meta { burst: 1, ..meta }.validate().is_ok());
+    }
+
+    #[test]
+    fn a_bare_number_is_no_semaphore() {
+        for (id, good) in [("some_id", true), ("hello:42", true), (":13", true), ("13", false), ("", false)] {
+            let meta = Meta { sema: vec![Str::from(id)], ..Meta::default() };
+            assert_eq!(meta.validate().is_ok(), good, "{id}");
+        }
+    }
+
+    #[test]
+    fn retryreset_takes_part_in_comparison() {
+        assert!(!Meta { retryreset: true, ..Meta::default() }.same_as(&Meta::default()));
+        let a = Meta { sema: vec!["a".into(), "b".into()], ..Meta::default() };
+        let b = Meta { sema: vec!["b".into(), "a".into()], ..Meta::default() };
+        assert!(a.same_as(&b));
+    }
+}

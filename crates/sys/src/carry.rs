@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
 
 use crate::dir::Parent;
@@ -58,6 +59,16 @@ impl Existing {
             (Err(error), _) if error.is_not_found() || error.found_kind().is_some() => Ok(None),
             (Err(error), _) => Err(error),
         }
+    }
+
+    /// Whether this file is the root of a mount, so that nothing can be renamed over it. Only asked in earnest when it
+    /// lies on another device than its neighbours; for the rest the rename itself finds out.
+    pub(crate) fn is_mounted_over(&self, neighbour: &Stat) -> bool {
+        let (Via::Open(fd) | Via::Pinned(fd)) = self.via();
+        // Layered file systems show different devices within one directory, so the device alone says nothing.
+        self.stat().device != neighbour.device
+            && statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE)
+                .is_ok_and(|got| got.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
     }
 
     pub(crate) fn stat(&self) -> &Stat {
@@ -172,4 +183,77 @@ fn with_mode(list: &[u8], mode: u32) -> Option<Vec<u8>> {
         out.extend_from_slice(&entry);
     }
     Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::Timestamp;
+
+    fn old(mode: u32, links: u64) -> Stat {
+        let moment = Timestamp { seconds: 0, nanoseconds: 0 };
+        let (modified, changed) = (moment, moment);
+        Stat {
+            device: 1,
+            inode: 1,
+            kind: Kind::File,
+            mode,
+            uid: 10,
+            gid: 20,
+            size: 0,
+            links,
+            modified,
+            changed,
+        }
+    }
+
+    #[test]
+    fn owner_group_and_mode_come_from_the_declaration_or_from_the_old_file() {
+        let undeclared = Attributes::default();
+        let owner = Attributes { owner: Some(11), ..undeclared };
+        let same_owner = Attributes { owner: Some(10), ..undeclared };
+        let group = Attributes { group: Some(21), ..undeclared };
+        let mode = Attributes { mode: Some(0o4777), ..undeclared };
+        for (declared, old, expected) in [
+            (undeclared, old(0o640, 1), (10, 20, 0o640)),
+            (undeclared, old(0o640, 2), (10, 20, 0o640)),
+            (undeclared, old(0o4755, 1), (10, 20, 0o4755)),
+            (same_owner, old(0o4755, 1), (10, 20, 0o4755)),
+            (owner, old(0o4755, 1), (11, 20, 0o755)),
+            (group, old(0o2755, 1), (10, 21, 0o755)),
+            (undeclared, old(0o4755, 2), (10, 20, 0o755)),
+            (undeclared, old(0o4777, 1), (10, 20, 0o777)),
+            (mode, old(0o600, 1), (10, 20, 0o4777)),
+        ] {
+            let (owner, group, mode) = expected;
+            let planned = Plan { owner: Some(owner), group: Some(group), mode };
+            assert_eq!(plan(Some(&old), &declared), planned, "{declared:?} over {old:?}");
+        }
+        assert_eq!(plan(None, &owner), Plan { owner: Some(11), group: None, mode: default_file_mode() });
+    }
+
+    #[test]
+    fn an_access_list_never_says_more_than_the_mode() {
+        let entry = |tag: u16, permissions: u16, id: u32| {
+            let mut bytes = tag.to_le_bytes().to_vec();
+            bytes.extend(permissions.to_le_bytes());
+            bytes.extend(id.to_le_bytes());
+            bytes
+        };
+        let list = |user, mask, other| {
+            let entries = [
+                entry(0x01, user, u32::MAX),
+                entry(0x02, 7, 1000),
+                entry(0x04, 5, u32::MAX),
+                entry(0x10, mask, u32::MAX),
+                entry(0x20, other, u32::MAX),
+            ];
+            [2_u32.to_le_bytes().to_vec(), entries.concat()].concat()
+        };
+        assert_eq!(with_mode(&list(7, 7, 7), 0o640), Some(list(6, 4, 0)));
+        assert_eq!(with_mode(&list(0, 0, 0), 0o4751), Some(list(7, 5, 1)));
+        assert_eq!(with_mode(b"", 0o640), None);
+        assert_eq!(with_mode(&[1, 0, 0, 0], 0o640), None);
+        assert_eq!(with_mode(&list(7, 7, 7)[..9], 0o640), None);
+    }
 }

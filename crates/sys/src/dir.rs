@@ -11,6 +11,7 @@ use rustix::fs::{
     statat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
+use rustix::process::geteuid;
 
 use crate::error::{Cause, Error, Result};
 use crate::file::OpenedFile;
@@ -19,7 +20,8 @@ use crate::mode::default_directory_mode;
 use crate::path::{Location, ManagedPath, check_name};
 use crate::replace::Expect;
 use crate::stat::{Kind, Stat};
-use crate::temporary::{ATTEMPTS, random_name};
+use crate::temporary;
+use crate::tree::{Limits, list};
 use crate::walk::{Missing, open_directory};
 
 /// A directory, held open as the parent of the entries that are looked at and changed through it.
@@ -42,7 +44,8 @@ impl Parent {
         Self::open_parent(path, Missing::Create)
     }
 
-    /// Opens the directory `path` itself, under the same rules. The trailing slash is not needed.
+    /// Opens the directory `path` itself, under the same rules; it may be a trusted symbolic link too. Where the last
+    /// component must not be a link, open its parent and go [down](Self::open_dir).
     pub fn open_itself(path: &ManagedPath) -> Result<Self> {
         let location = Location::whole(path);
         let fd = open_directory(location.bytes(), Missing::Report)?;
@@ -93,7 +96,7 @@ impl Parent {
         self.check("open", name)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match openat(&self.fd, name, flags, Mode::empty()) {
-            Ok(fd) => OpenedFile::new(fd, self.location.entry(name)),
+            Ok(fd) => OpenedFile::new(fd, self.location.entry(name), |stat| self.may_be_planted(stat)),
             // A link gives the first, a socket or a device without driver the others.
             Err(errno @ (Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::OPNOTSUPP)) => {
                 Err(match self.kind_of(name) {
@@ -112,7 +115,7 @@ impl Parent {
         self.check("look at", name)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(&self.fd, name, flags, Mode::empty()) {
-            Ok(fd) => Handle::new(fd, self.location.entry(name)),
+            Ok(fd) => Handle::new(fd, self.location.entry(name), |stat| self.may_be_planted(stat)),
             Err(errno) => Err(self.error("look at", name, errno)),
         }
     }
@@ -142,7 +145,8 @@ impl Parent {
                 Err(errno) => Err(self.error("make the link", name, errno)),
             };
         }
-        let temporary = self.create_temporary(name, |temporary| symlinkat(target, &self.fd, temporary))?;
+        let (temporary, ()) = temporary::create(|temporary| symlinkat(target, &self.fd, temporary))
+            .map_err(|errno| self.error("make the link", name, errno))?;
         let moved = self.rename_into_place("make the link", &temporary, name, expect);
         if moved.is_err() {
             // Nothing more can be done about it; the first error is the one to tell.
@@ -159,6 +163,11 @@ impl Parent {
         mkdirat(&self.fd, name, Mode::RWXU).map_err(|errno| self.error("make the directory", name, errno))?;
         let directory = self.open_dir(name)?;
         let stat = directory.stat()?;
+        // Whoever can write here could have put another directory in its place, to have that one given away. One of
+        // ours without entries is as good as the one we made.
+        if stat.uid != geteuid().as_raw() || list(&directory, &Limits { entries: 0, depth: 0 }).is_err() {
+            return Err(self.error("make the directory", name, Cause::Raced));
+        }
         let closed = Attributes { mode: None, ..*attributes };
         apply(&directory, &stat, &closed)?;
         // A directory in a setgid directory is born setgid; without a declared mode that is kept.
@@ -225,23 +234,6 @@ impl Parent {
         })
     }
 
-    /// Finds a free random name with `create`.
-    pub(crate) fn create_temporary<T>(
-        &self,
-        name: &[u8],
-        mut create: impl FnMut(&[u8]) -> rustix::io::Result<T>,
-    ) -> Result<Vec<u8>> {
-        for _ in 0..ATTEMPTS {
-            let temporary = random_name().map_err(|errno| self.error("replace", name, errno))?;
-            match create(&temporary) {
-                Ok(_) => return Ok(temporary.to_vec()),
-                Err(Errno::EXIST) => {}
-                Err(errno) => return Err(self.error("replace", name, errno)),
-            }
-        }
-        Err(self.error("replace", name, Errno::EXIST))
-    }
-
     fn open_parent(path: &ManagedPath, missing: Missing) -> Result<Self> {
         let Some(location) = Location::parent_of(path) else {
             return Err(Error::new("open the parent of", path.as_bytes(), Cause::IsRoot));
@@ -259,6 +251,16 @@ impl Parent {
             }
             done => done,
         }
+    }
+
+    /// Whether someone other than root and us could have put this file here as another name for a file that is not
+    /// theirs. Asked for every file, answered without a call for nearly all of them.
+    fn may_be_planted(&self, entry: &Stat) -> bool {
+        entry.kind == Kind::File
+            && entry.links > 1
+            && !self.stat().is_ok_and(|directory| {
+                (directory.uid == 0 || directory.uid == geteuid().as_raw()) && directory.mode & 0o022 == 0
+            })
     }
 
     fn kind_of(&self, name: &[u8]) -> Option<Kind> {

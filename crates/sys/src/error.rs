@@ -57,6 +57,8 @@ pub enum Cause {
     CannotRenameOver,
     /// Writing in place was allowed but would show through that many names.
     HardLinked(u64),
+    /// The file has other names and lies where others can write, so it may be another's under this name.
+    MayBePlanted,
     /// Writing in place began and failed, so the file may hold a mixture.
     HalfWritten(Errno),
     /// More entries than the caller allowed.
@@ -113,8 +115,7 @@ impl Error {
             Cause::System(errno) | Cause::HalfWritten(errno) => errno.kind(),
             Cause::Missing(_) => io::ErrorKind::NotFound,
             Cause::NotADirectory(..) => io::ErrorKind::NotADirectory,
-            Cause::UntrustedLink { .. } => io::ErrorKind::PermissionDenied,
-            Cause::Raced => io::ErrorKind::Interrupted,
+            Cause::UntrustedLink { .. } | Cause::MayBePlanted => io::ErrorKind::PermissionDenied,
             Cause::CannotRenameOver | Cause::MountPoint(_) => io::ErrorKind::ResourceBusy,
             Cause::TooLarge(_) => io::ErrorKind::FileTooLarge,
             Cause::Name(_) | Cause::IsRoot => io::ErrorKind::InvalidInput,
@@ -234,6 +235,10 @@ impl fmt::Display for Cause {
                     "it can only be written in place, which would show through all its {links} hard links"
                 )
             }
+            Cause::MayBePlanted => f.write_str(
+                "it has other names (hard links) and lies in a directory that others can write, so it may be somebody \
+                 else's file; remove it, or take away the others' write permission from the directory",
+            ),
             Cause::HalfWritten(errno) => write!(
                 f,
                 "{} while writing in place; the file may now hold a mixture of old and new",
@@ -309,4 +314,37 @@ impl fmt::Display for Escaped<'_> {
 fn hides(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_could_not_be_done_to_what_and_why() {
+        let error = Error::new("replace", *b"/etc/foo", Errno::NOSPC);
+        assert_eq!(error.to_string(), "cannot replace /etc/foo: No space left on device");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+        let error = Error::new("open", *b"/a/b/", Cause::Missing((*b"/a").into()));
+        assert_eq!(error.to_string(), "cannot open /a/b/: /a does not exist");
+        assert!(error.is_not_found() && error.is_parent_missing());
+        let io = io::Error::from(error);
+        assert_eq!(io.kind(), io::ErrorKind::NotFound);
+        assert_eq!(io.to_string(), "cannot open /a/b/: /a does not exist");
+    }
+
+    #[test]
+    fn a_hostile_name_cannot_forge_a_second_line() {
+        let error = Error::new("open", *b"/tmp/x\n[error] all is lost\x1b[2J", Errno::NOENT);
+        assert_eq!(
+            error.to_string(),
+            "cannot open /tmp/x\\n[error] all is lost\\x1b[2J: No such file or directory"
+        );
+    }
+
+    #[test]
+    fn an_error_is_one_pointer() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
 }

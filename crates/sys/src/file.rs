@@ -22,11 +22,12 @@ pub struct OpenedFile {
     fd: OwnedFd,
     stat: Stat,
     location: Location,
+    planted: bool,
 }
 
 impl OpenedFile {
     /// Takes over a descriptor, refusing anything but a regular file.
-    pub(crate) fn new(fd: OwnedFd, location: Location) -> Result<Self> {
+    pub(crate) fn new(fd: OwnedFd, location: Location, planted: impl Fn(&Stat) -> bool) -> Result<Self> {
         let stat: Stat = match fstat(&fd) {
             Ok(raw) => raw.into(),
             Err(errno) => return Err(Error::new("open", &location, errno)),
@@ -34,7 +35,7 @@ impl OpenedFile {
         if stat.kind != Kind::File {
             return Err(Error::new("open", &location, Cause::NotARegularFile(stat.kind)));
         }
-        Ok(Self { fd, stat, location })
+        Ok(Self { fd, stat, location, planted: planted(&stat) })
     }
 
     /// What it was when it was opened.
@@ -126,7 +127,8 @@ impl OpenedFile {
         }
     }
 
-    /// Makes owner, group, mode and label as wanted and tells whether anything was changed.
+    /// Makes owner, group, mode and label as wanted and tells whether anything was changed, under the rules of
+    /// [`Handle::set_attributes`](crate::handle::Handle::set_attributes).
     pub fn set_attributes(&self, wanted: &Attributes<'_>) -> Result<bool> {
         apply(self, &self.current_stat()?, wanted)
     }
@@ -157,6 +159,10 @@ impl Node for OpenedFile {
 
     fn at(&self) -> Box<[u8]> {
         (&self.location).into()
+    }
+
+    fn may_be_planted(&self) -> bool {
+        self.planted
     }
 }
 

@@ -17,6 +17,7 @@ pub struct Handle {
     fd: OwnedFd,
     stat: Stat,
     location: Location,
+    planted: bool,
 }
 
 /// Owner, group, permission bits and SELinux label. What is `None` is left alone.
@@ -40,6 +41,11 @@ pub trait Node {
     /// The path it was opened at, for messages.
     #[doc(hidden)]
     fn at(&self) -> Box<[u8]>;
+    /// Whether it may be another's file under this name.
+    #[doc(hidden)]
+    fn may_be_planted(&self) -> bool {
+        false
+    }
 }
 
 /// How attribute calls reach a file.
@@ -53,9 +59,9 @@ pub enum Via<'a> {
 }
 
 impl Handle {
-    pub(crate) fn new(fd: OwnedFd, location: Location) -> Result<Self> {
-        match fstat(&fd) {
-            Ok(raw) => Ok(Self { fd, stat: raw.into(), location }),
+    pub(crate) fn new(fd: OwnedFd, location: Location, planted: impl Fn(&Stat) -> bool) -> Result<Self> {
+        match fstat(&fd).map(Stat::from) {
+            Ok(stat) => Ok(Self { fd, stat, location, planted: planted(&stat) }),
             Err(errno) => Err(Error::new("look at", &location, errno)),
         }
     }
@@ -65,9 +71,10 @@ impl Handle {
         &self.stat
     }
 
-    /// Makes the attributes as wanted and tells whether anything was changed. See [`apply`] for the order.
+    /// Makes the attributes as wanted, changing only what differs, and tells whether anything was changed.
     ///
-    /// The permissions of a symbolic link cannot be changed; asking for it is an error.
+    /// The setuid and setgid bits of a file go away before its owner changes, and come back only with a declared mode.
+    /// A file with several names in a directory that others can write is refused: it may be another's. The permissions of a symbolic link cannot be changed; asking for it is an error.
     pub fn set_attributes(&self, wanted: &Attributes<'_>) -> Result<bool> {
         let now = fstat(&self.fd).map_err(|errno| Error::new("look at", &self.location, errno))?;
         apply(self, &now.into(), wanted)
@@ -81,6 +88,10 @@ impl Node for Handle {
 
     fn at(&self) -> Box<[u8]> {
         (&self.location).into()
+    }
+
+    fn may_be_planted(&self) -> bool {
+        self.planted
     }
 }
 
@@ -122,6 +133,9 @@ pub(crate) fn apply(node: &impl Node, now: &Stat, wanted: &Attributes<'_>) -> Re
 }
 
 pub(crate) fn change_owner(node: &impl Node, owner: Option<u32>, group: Option<u32>) -> Result<()> {
+    if node.may_be_planted() {
+        return Err(Error::new("change the owner of", node.at(), Cause::MayBePlanted));
+    }
     // The all-ones id means "leave alone" to the kernel, so nobody can have it.
     if owner == Some(u32::MAX) || group == Some(u32::MAX) {
         return Err(Error::new("change the owner of", node.at(), Errno::INVAL));
@@ -135,6 +149,9 @@ pub(crate) fn change_owner(node: &impl Node, owner: Option<u32>, group: Option<u
 }
 
 pub(crate) fn change_mode(node: &impl Node, mode: u32) -> Result<()> {
+    if node.may_be_planted() {
+        return Err(Error::new("change the mode of", node.at(), Cause::MayBePlanted));
+    }
     let bits = Mode::from_raw_mode(mode & 0o7777);
     match node.via() {
         Via::Open(fd) => fchmod(fd, bits).map_err(Cause::System),

@@ -253,3 +253,122 @@ impl fmt::Display for Mistake {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn modes_apply_as_the_table_says() {
+        for (text, current, expected) in [
+            // Octal declares everything.
+            ("0", 0o7777, 0),
+            ("644", 0o7777, 0o644),
+            ("0644", 0, 0o644),
+            ("00000644", 0, 0o644),
+            ("4755", 0o600, 0o4755),
+            ("07777", 0, 0o7777),
+            // Symbolic declares the subjects it names.
+            ("u=rw", 0, 0o600),
+            ("u=rw,go=r", 0, 0o644),
+            ("u=rwx,g=rx,o=", 0o7777, 0o1750),
+            ("g=r", 0o755, 0o745),
+            ("o=", 0o777, 0o770),
+            ("ug=rw", 0o111, 0o661),
+            ("a=r", 0o777, 0o444),
+            ("=r", 0o777, 0o444),
+            ("ua=x", 0, 0o111),
+            ("=", 0o7777, 0o1000),
+            ("u=rr", 0, 0o400),
+            // Setuid and setgid belong to user and group and go with them.
+            ("u=rwxs", 0, 0o4700),
+            ("g=rxs", 0, 0o2050),
+            ("o=rxs", 0, 0o005),
+            ("a=s", 0, 0o6000),
+            ("u=rx", 0o6755, 0o2555),
+            ("g=rx", 0o6755, 0o4755),
+            ("o=rx", 0o6750, 0o6755),
+            // Sticky belongs to nobody: set by t, never cleared.
+            ("u=t", 0o750, 0o1050),
+            ("o=t", 0, 0o1000),
+            ("a=rx", 0o1777, 0o1555),
+            // File type bits that come along are dropped.
+            ("u=rw", 0o100_644, 0o644),
+            ("0755", 0o040_000, 0o755),
+        ] {
+            let mode = Mode::parse(text).unwrap();
+            assert_eq!(mode.apply(current), expected, "{text} on {current:o}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_mode_is_said() {
+        for (text, expected) in [
+            ("", "it is empty"),
+            ("08", "'8' is not an octal digit"),
+            ("0o644", "'o' is not an octal digit"),
+            ("10000", "the largest mode is 07777"),
+            ("77777777777777777777777777", "the largest mode is 07777"),
+            ("u+x", "assign with = instead, for example u=rwx"),
+            ("u=r,g-w", "\"g-w\" is relative to what the file has now"),
+            ("u", "\"u\" does not say what to assign"),
+            ("u=r,", "\"\" does not say what to assign"),
+            ("rwxr-xr-x", "relative"),
+            ("u=r=w", "more than one operator"),
+            ("u=r+w", "more than one operator"),
+            ("x=r", "'x' before = names nobody"),
+            (" u=r", "' ' before = names nobody"),
+            ("u=q", "'q' after = is no permission"),
+            ("u=X", "'X' after = is no permission"),
+            ("u=r,u=w", "'u' is assigned twice"),
+            ("uu=r", "'u' is assigned twice"),
+            ("ug=r,go=w", "'g' is assigned twice"),
+            ("a=r,u=w", "must be the only clause"),
+            ("u=w,=r", "must be the only clause"),
+            ("-644", "relative"),
+        ] {
+            let message = Mode::parse(text).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("{text:?} is not a file mode: ")), "{message}");
+            assert!(message.contains(expected), "{text:?} gave {message}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_anyone_can_write_must_not_be_setuid() {
+        for mode in [0o4777, 0o2777, 0o6002, 0o4722, 0o2666] {
+            assert!(is_dangerous(mode), "{mode:o}");
+        }
+        for mode in [0o777, 0o1777, 0o4755, 0o2755, 0o4775, 0o644, 0] {
+            assert!(!is_dangerous(mode), "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn only_octal_is_exact() {
+        assert!(Mode::parse("0644").unwrap().is_exact());
+        assert!(!Mode::parse("u=rw,go=r").unwrap().is_exact());
+        assert!(Mode::parse("a=rwxst").unwrap().is_exact());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_mode_or_an_error(text in "\\PC{0,12}", current in any::<u32>()) {
+            if let Ok(mode) = Mode::parse(&text) {
+                prop_assert!(mode.apply(current) <= 0o7777);
+            }
+        }
+
+        #[test]
+        fn applying_twice_changes_nothing_more(text in "[ugoa]{0,2}=[rwxst]{0,3}(,[ugo]=[rwxst]{0,3})?", now in 0..0o10000_u32) {
+            if let Ok(mode) = Mode::parse(&text) {
+                prop_assert_eq!(mode.apply(mode.apply(now)), mode.apply(now));
+            }
+        }
+
+        #[test]
+        fn every_twelve_bit_number_survives_octal(bits in 0..0o10000_u32, now in any::<u32>()) {
+            prop_assert_eq!(Mode::parse(&format!("{bits:o}")).unwrap().apply(now), bits);
+        }
+    }
+}

@@ -323,3 +323,171 @@ impl From<&Location> for Box<[u8]> {
         location.bytes().into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(path: &str, cleaned: &str, parent: Option<&str>, name: Option<&str>) {
+        let path = ManagedPath::new(path).unwrap();
+        assert_eq!(path.to_string(), cleaned);
+        assert_eq!(path.parent_bytes(), parent.map(str::as_bytes));
+        assert_eq!(path.file_name(), name.map(str::as_bytes));
+        assert_eq!(path.is_directory(), cleaned.ends_with('/'));
+        assert_eq!(path.is_root(), cleaned == "/");
+    }
+
+    #[test]
+    fn a_path_is_cleaned_and_taken_apart() {
+        check("/etc/motd", "/etc/motd", Some("/etc/"), Some("motd"));
+        check("/etc/", "/etc/", Some("/"), Some("etc"));
+        check("/etc", "/etc", Some("/"), Some("etc"));
+        check("/a/b/c/", "/a/b/c/", Some("/a/b/"), Some("c"));
+        check("/", "/", None, None);
+        check("//", "/", None, None);
+        check("/..", "/", None, None);
+        check("/a/../..", "/", None, None);
+        check("//a///b//./c", "/a/b/c", Some("/a/b/"), Some("c"));
+        check("/a/b/../c", "/a/c", Some("/a/"), Some("c"));
+        check("/a/b/..", "/a/", Some("/"), Some("a"));
+        check("/a/b/.", "/a/b/", Some("/a/"), Some("b"));
+        check("/a/...", "/a/...", Some("/a/"), Some("..."));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_path_is_said() {
+        let message = |path: &[u8]| ManagedPath::new(path).unwrap_err().to_string();
+        assert_eq!(message(b""), "the path is empty; give an absolute path such as /etc/motd");
+        assert_eq!(message(b"etc/motd"), "the path etc/motd is not absolute; it must start with a slash");
+        assert_eq!(message(b"/a\0b"), "the path /a\\x00b holds a NUL byte, which no file name can");
+        let long = format!("/{}", "a/".repeat(2100));
+        assert_eq!(
+            message(long.as_bytes()),
+            "the path is 4201 bytes long; the longest the system takes is 4095"
+        );
+        let name = "n".repeat(256);
+        let expected = format!("the component {name} is 256 bytes long; the longest file name is 255");
+        assert_eq!(message(format!("/{name}").as_bytes()), expected);
+        let deep = "/a".repeat(257);
+        assert_eq!(message(deep.as_bytes()), "the path has 257 components; at most 256 are supported");
+        assert!(ManagedPath::new("/a".repeat(256)).is_ok());
+        assert!(ManagedPath::new(format!("/{}", "n".repeat(255))).is_ok());
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_kept_and_shown_escaped() {
+        let path = ManagedPath::new(b"/a\xff\n\x1b[31m\\\xe2\x80\xae/\xc3\xa9").unwrap();
+        assert_eq!(path.as_bytes(), b"/a\xff\n\x1b[31m\\\xe2\x80\xae/\xc3\xa9");
+        assert_eq!(path.to_string(), "/a\\xff\\n\\x1b[31m\\\\\\u{202e}/é");
+    }
+
+    #[test]
+    fn cleaning_goes_by_the_letters_alone() {
+        for (path, cleaned) in [
+            ("", "."),
+            (".", "."),
+            ("..", ".."),
+            ("../..", "../.."),
+            ("a/..", "."),
+            ("a/../..", ".."),
+            ("a/b/../../..", ".."),
+            ("a//b/", "a/b"),
+            ("./a", "a"),
+            ("/", "/"),
+            ("/../a", "/a"),
+            ("/a/../../b/", "/b"),
+            ("../a/../b", "../b"),
+            ("abc/./../def", "def"),
+        ] {
+            assert_eq!(String::from_utf8(clean(path.as_bytes())).unwrap(), cleaned, "for {path:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_falls_into_directory_and_base() {
+        for (path, directory, base) in [
+            ("/a/b/c", "/a/b/", "c"),
+            ("/a/b/c/", "/a/b/", "c/"),
+            ("/a", "/", "a"),
+            ("/", "", "/"),
+            ("//a/./b/", "/a/", "b/"),
+            ("a", "./", "a"),
+        ] {
+            assert_eq!(directory_part(path.as_bytes()), directory.as_bytes(), "for {path:?}");
+            assert_eq!(base_part(path.as_bytes()), base.as_bytes(), "for {path:?}");
+        }
+    }
+
+    #[test]
+    fn containment_goes_by_components() {
+        let path = |text: &str| ManagedPath::new(text).unwrap();
+        assert!(path("/a/").contains(&path("/a/b")));
+        assert!(path("/a").contains(&path("/a/b/c/")));
+        assert!(path("/").contains(&path("/a")));
+        assert!(!path("/a").contains(&path("/ab")));
+        assert!(!path("/a").contains(&path("/a/")));
+        assert!(!path("/").contains(&path("/")));
+    }
+
+    #[test]
+    fn joining_takes_one_component() {
+        let path = ManagedPath::new("/a/").unwrap();
+        assert_eq!(path.join(b"b").unwrap().as_bytes(), b"/a/b");
+        assert_eq!(path.join(b"b/").unwrap().as_bytes(), b"/a/b/");
+        assert_eq!(ManagedPath::new("/").unwrap().join(b"b").unwrap().as_bytes(), b"/b");
+        for name in [&b""[..], b"/", b".", b"..", b"../x", b"a/b", b"a\0b", b"b//"] {
+            assert!(path.join(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_location_shares_the_bytes_it_can() {
+        let path = ManagedPath::new("/a/b/").unwrap();
+        let parent = Location::parent_of(&path).unwrap();
+        let entry = parent.entry(b"b");
+        assert_eq!(entry.bytes(), b"/a/b");
+        assert!(Arc::ptr_eq(&entry.bytes, &path.bytes));
+        assert_eq!(parent.entry(b"c").bytes(), b"/a/c");
+        assert_eq!(Location::whole(&path).entry(b"c").bytes(), b"/a/b/c");
+        assert_eq!(entry.entry(b"c").bytes(), b"/a/b/c");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_clean_path_or_an_error(bytes in proptest::collection::vec(path_byte(), 0..64)) {
+            if let Ok(path) = ManagedPath::new(&bytes) {
+                prop_assert!(path.as_bytes().starts_with(b"/"));
+                prop_assert!(path.components().all(|name| check_name(name).is_ok()));
+                prop_assert_eq!(path.is_directory(), path.as_bytes().ends_with(b"/"));
+                let again = ManagedPath::new(path.as_bytes()).unwrap();
+                prop_assert_eq!(&again, &path);
+                let cleaned = clean(&bytes);
+                prop_assert_eq!(path.without_slash(), cleaned.as_slice());
+                if let (Some(parent), Some(name)) = (path.parent(), path.file_name()) {
+                    let joined = parent.join(name).unwrap();
+                    prop_assert_eq!(joined.as_bytes(), path.without_slash());
+                    prop_assert!(parent.contains(&path));
+                }
+            } else {
+                prop_assert!(bytes.first() != Some(&b'/') || bytes.contains(&0));
+            }
+        }
+
+        #[test]
+        fn cleaning_twice_is_cleaning_once(bytes in proptest::collection::vec(path_byte(), 0..64)) {
+            let once = clean(&bytes);
+            prop_assert_eq!(clean(&once), once);
+        }
+
+        #[test]
+        fn what_is_shown_has_no_control_characters(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            prop_assert!(!Escaped(&bytes).to_string().chars().any(char::is_control));
+        }
+    }
+
+    fn path_byte() -> impl Strategy<Value = u8> {
+        prop_oneof![4 => Just(b'/'), 4 => Just(b'.'), 3 => Just(b'a'), 1 => any::<u8>()]
+    }
+}

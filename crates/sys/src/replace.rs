@@ -31,7 +31,7 @@ use crate::error::{Cause, Error, Result};
 use crate::file::{CHUNK, OpenedFile};
 use crate::handle::{Attributes, Node, Via, apply, change_mode, change_owner};
 use crate::stat::{Kind, Stat};
-use crate::temporary::{ATTEMPTS, TemporaryName, random_name};
+use crate::temporary::{self, TemporaryName};
 use crate::xattr;
 
 pub use crate::temporary::{is_temporary, sweep_temporaries};
@@ -92,29 +92,25 @@ impl<'a> Replacement<'a> {
     pub fn begin(parent: &'a Parent, name: &'a [u8], in_place: InPlace) -> Result<Self> {
         parent.check("replace", name)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        for _ in 0..ATTEMPTS {
-            let temporary = random_name().map_err(|errno| parent.error("replace", name, errno))?;
-            match openat(parent, &temporary[..], flags, Mode::RUSR | Mode::WUSR) {
-                Ok(staging) => {
-                    let this = Self { parent, name, staging, state: State::Temporary(temporary), in_place };
-                    // A sweep may have caught the file before we could lock it; then it is lost, and another is made.
-                    // A file system without locks cannot be swept, so there nothing needs the lock either.
-                    if flock(&this.staging, FlockOperation::NonBlockingLockExclusive)
-                        != Err(Errno::WOULDBLOCK)
-                    {
-                        return Ok(this);
-                    }
-                }
-                Err(Errno::EXIST) => {}
-                Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if in_place == InPlace::Allow => {
-                    let staging = memfd_create(c"mgmt-replacement", MemfdFlags::CLOEXEC)
-                        .map_err(|errno| parent.error("replace", name, errno))?;
-                    return Ok(Self { parent, name, staging, state: State::Memory, in_place });
-                }
-                Err(errno) => return Err(parent.error("replace", name, errno)),
+        let created = temporary::create(|temporary| {
+            let staging = openat(parent, temporary, flags, Mode::RUSR | Mode::WUSR)?;
+            // A sweep may have caught the file before we could lock it; then it is lost, and another is made. A file
+            // system without locks cannot be swept, so there nothing needs the lock either.
+            match flock(&staging, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => Err(Errno::EXIST),
+                _ => Ok(staging),
             }
-        }
-        Err(parent.error("replace", name, Errno::EXIST))
+        });
+        let (staging, state) = match created {
+            Ok((temporary, staging)) => (staging, State::Temporary(temporary)),
+            Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if in_place == InPlace::Allow => {
+                let staging = memfd_create(c"mgmt-replacement", MemfdFlags::CLOEXEC)
+                    .map_err(|errno| parent.error("replace", name, errno))?;
+                (staging, State::Memory)
+            }
+            Err(errno) => return Err(parent.error("replace", name, errno)),
+        };
+        Ok(Self { parent, name, staging, state, in_place })
     }
 
     /// Appends bytes to the new content.
@@ -158,7 +154,7 @@ impl<'a> Replacement<'a> {
             return self.write_in_place(declared, expect, durability);
         };
         let staged = self.staged()?;
-        if existing.as_ref().is_some_and(|existing| existing.stat().device != staged.device) {
+        if existing.as_ref().is_some_and(|existing| existing.is_mounted_over(&staged)) {
             return self.write_in_place(declared, expect, durability);
         }
         self.dress(existing.as_ref(), &staged, declared)?;

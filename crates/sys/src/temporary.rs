@@ -12,7 +12,7 @@ use crate::stat::{Kind, Stat};
 use crate::tree::{Limits, list};
 
 /// How often a random name may be taken before we believe something else is wrong.
-pub(crate) const ATTEMPTS: usize = 16;
+const ATTEMPTS: usize = 16;
 
 const PREFIX: &[u8] = b".mgmt-";
 const SUFFIX: &[u8] = b".tmp";
@@ -69,8 +69,22 @@ pub fn is_temporary(name: &[u8]) -> bool {
             .is_some_and(|digits| digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')))
 }
 
-/// A name that nobody can guess, so that nobody can be there first.
-pub(crate) fn random_name() -> rustix::io::Result<TemporaryName> {
+/// Makes something under a name that nobody can guess, so that nobody can be there first. `create` says
+/// [`Errno::EXIST`] to be given another name.
+pub(crate) fn create<T>(
+    mut create: impl FnMut(&[u8]) -> rustix::io::Result<T>,
+) -> rustix::io::Result<(TemporaryName, T)> {
+    for _ in 0..ATTEMPTS {
+        let name = random_name()?;
+        match create(&name) {
+            Err(Errno::EXIST) => {}
+            created => return created.map(|created| (name, created)),
+        }
+    }
+    Err(Errno::EXIST)
+}
+
+fn random_name() -> rustix::io::Result<TemporaryName> {
     let mut random = [0; DIGITS / 2];
     // Requests this small are answered whole.
     getrandom(&mut random, GetRandomFlags::empty())?;
@@ -85,3 +99,31 @@ pub(crate) fn random_name() -> rustix::io::Result<TemporaryName> {
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_recognised_and_never_twice_the_same() {
+        let names: std::collections::BTreeSet<_> = (0..1000).map(|_| random_name().unwrap()).collect();
+        assert_eq!(names.len(), 1000);
+        assert!(names.iter().all(|name| is_temporary(name)));
+        for other in ["", ".mgmt-.tmp", ".mgmt-0123456789abcdeg.tmp", ".mgmt-0123456789ABCDEF.tmp", "motd"] {
+            assert!(!is_temporary(other.as_bytes()), "{other}");
+        }
+        assert!(is_temporary(b".mgmt-0123456789abcdef.tmp"));
+    }
+
+    #[test]
+    fn a_taken_name_is_tried_again_but_not_for_ever() {
+        let mut tries = 0;
+        let got = create(|_| {
+            tries += 1;
+            if tries < 3 { Err(Errno::EXIST) } else { Ok(tries) }
+        });
+        assert_eq!(got.unwrap().1, 3);
+        assert_eq!(create(|_| Err::<(), _>(Errno::EXIST)).unwrap_err(), Errno::EXIST);
+        assert_eq!(create(|_| Err::<(), _>(Errno::ROFS)).unwrap_err(), Errno::ROFS);
+    }
+}

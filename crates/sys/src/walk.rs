@@ -190,3 +190,213 @@ impl<'a> Walk<'a> {
         path.into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
+    use std::path::Path;
+
+    use super::*;
+
+    /// Opens by the fast way and by the walk alone, as on a kernel without `openat2`; both must agree.
+    fn open(path: &Path) -> Result<Stat> {
+        let bytes = path.as_os_str().as_bytes();
+        let fast = open_directory(bytes, Missing::Report).map(|fd| Stat::from(fstat(fd).unwrap()));
+        let walked = walk(bytes, Missing::Report).map(|fd| Stat::from(fstat(fd).unwrap()));
+        match (&fast, &walked) {
+            (Ok(fast), Ok(walked)) => assert!(fast.same_file(walked)),
+            (Err(fast), Err(walked)) => assert_eq!(fast.to_string(), walked.to_string()),
+            _ => panic!("{fast:?} but {walked:?}"),
+        }
+        walked
+    }
+
+    fn stat(path: &Path) -> Stat {
+        rustix::fs::stat(path).unwrap().into()
+    }
+
+    fn scratch() -> tempfile::TempDir {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(scratch.path().join("real/deep/er")).unwrap();
+        scratch
+    }
+
+    #[track_caller]
+    fn same(path: &Path, as_path: &Path) {
+        assert!(open(path).unwrap().same_file(&stat(as_path)));
+    }
+
+    #[test]
+    fn plain_directories_are_opened() {
+        let scratch = scratch();
+        same(&scratch.path().join("real/deep/er/"), &scratch.path().join("real/deep/er"));
+        same(Path::new("/"), Path::new("/"));
+    }
+
+    #[test]
+    fn links_of_root_and_ours_are_followed() {
+        let scratch = scratch();
+        let at = |name: &str| scratch.path().join(name);
+        symlink(at("real"), at("absolute")).unwrap();
+        symlink("real/deep/../deep", at("relative")).unwrap();
+        symlink("../../absolute/deep/.././deep", at("real/deep/up")).unwrap();
+        symlink("../../../../../../../../../../../../../../../../", at("top")).unwrap();
+        same(&at("absolute/deep"), &at("real/deep"));
+        same(&at("relative/er"), &at("real/deep/er"));
+        same(&at("real/deep/up/er"), &at("real/deep/er"));
+        same(&at("top"), Path::new("/"));
+    }
+
+    #[test]
+    fn dots_in_a_link_go_back_to_the_real_parent() {
+        let scratch = scratch();
+        let at = |name: &str| scratch.path().join(name);
+        symlink("real/deep", at("short")).unwrap();
+        // Through the letters this would be `real`; through the link it is `real/deep/..`.
+        symlink("short/../deep/er", at("dots")).unwrap();
+        same(&at("dots"), &at("real/deep/er"));
+    }
+
+    #[test]
+    fn a_link_of_someone_else_is_refused_and_named() {
+        let scratch = scratch();
+        let link = scratch.path().join("link");
+        symlink("real", &link).unwrap();
+        lchown(&link, Some(1234), None).unwrap();
+        let error = open(&link.join("deep")).unwrap_err();
+        assert!(error.is_permission_denied());
+        let message = error.to_string();
+        let expected = format!(
+            "cannot open {link}/deep: the symbolic link {link} on the way belongs to user 1234, who is neither root \
+             nor us, and is not followed; make it a directory, or give the link to root (chown -h root {link}) if it \
+             is meant",
+            link = link.display()
+        );
+        assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn a_link_where_others_can_write_is_refused_unless_sticky() {
+        let scratch = scratch();
+        let shared = scratch.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
+        symlink("../real", shared.join("link")).unwrap();
+        for (mode, trusted) in [(0o755, true), (0o775, false), (0o757, false), (0o777, false), (0o1777, true)]
+        {
+            std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(mode)).unwrap();
+            match open(&shared.join("link/deep")) {
+                Ok(_) => assert!(trusted, "{mode:o}"),
+                Err(error) => {
+                    assert!(!trusted, "{mode:o}: {error}");
+                    let Cause::UntrustedLink { link, owner: 0, distrust } = error.cause() else {
+                        panic!("{error}")
+                    };
+                    assert_eq!(&**link, shared.join("link").as_os_str().as_bytes());
+                    assert_eq!(*distrust, Distrust::WritableDirectory);
+                    assert!(error.to_string().contains("set its sticky bit"), "{error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_untrusted_link_behind_a_trusted_one_is_refused() {
+        let scratch = scratch();
+        let at = |name: &str| scratch.path().join(name);
+        symlink("second/deep", at("first")).unwrap();
+        symlink("real", at("second")).unwrap();
+        lchown(at("second"), Some(1234), None).unwrap();
+        let error = open(&at("first")).unwrap_err();
+        assert!(
+            error.to_string().contains(&format!("the symbolic link {}", at("second").display())),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_loop_of_links_ends() {
+        let scratch = scratch();
+        let at = |name: &str| scratch.path().join(name);
+        symlink("pong", at("ping")).unwrap();
+        symlink("ping", at("pong")).unwrap();
+        let error = open(&at("ping/x")).unwrap_err();
+        assert!(matches!(error.cause(), Cause::TooManyLinks(_)), "{error}");
+        let mut target = at("real");
+        for hop in 0..41 {
+            let link = at(&format!("hop{hop}"));
+            symlink(&target, &link).unwrap();
+            target = link;
+        }
+        assert!(open(&at("hop39")).is_ok());
+        assert!(open(&at("hop40")).is_err());
+    }
+
+    #[test]
+    fn the_first_missing_component_is_named() {
+        let scratch = scratch();
+        let error = open(&scratch.path().join("real/none/such")).unwrap_err();
+        assert!(error.is_parent_missing());
+        let root = scratch.path().display();
+        assert_eq!(
+            error.to_string(),
+            format!("cannot open {root}/real/none/such: {root}/real/none does not exist")
+        );
+        symlink("nowhere/at/all", scratch.path().join("dangling")).unwrap();
+        let error = open(&scratch.path().join("dangling/x")).unwrap_err();
+        let expected = format!("{root}/nowhere does not exist");
+        assert!(error.to_string().ends_with(&expected), "{error}");
+    }
+
+    #[test]
+    fn a_component_that_is_no_directory_is_named() {
+        let scratch = scratch();
+        std::fs::write(scratch.path().join("file"), "").unwrap();
+        let error = open(&scratch.path().join("file/x/y")).unwrap_err();
+        let root = scratch.path().display();
+        assert_eq!(
+            error.to_string(),
+            format!("cannot open {root}/file/x/y: {root}/file is a regular file, not a directory")
+        );
+        assert_eq!(error.found_kind(), Some(Kind::File));
+    }
+
+    #[test]
+    fn missing_directories_are_made_only_where_the_path_says() {
+        let scratch = scratch();
+        let at = |name: &str| scratch.path().join(name);
+        let make = |path: &Path| open_directory(path.as_os_str().as_bytes(), Missing::Create);
+        make(&at("real/new/and/deeper")).unwrap();
+        assert!(at("real/new/and/deeper").is_dir());
+        symlink("real", at("link")).unwrap();
+        make(&at("link/other")).unwrap();
+        assert!(at("real/other").is_dir());
+        symlink("nowhere", at("dangling")).unwrap();
+        assert!(make(&at("dangling/x")).unwrap_err().is_parent_missing());
+        assert!(!at("nowhere").exists());
+    }
+
+    #[test]
+    fn names_that_are_not_text_are_walked() {
+        let scratch = scratch();
+        let odd = scratch.path().join(std::ffi::OsStr::from_bytes(b"odd\xff\n"));
+        std::fs::create_dir(&odd).unwrap();
+        symlink(std::ffi::OsStr::from_bytes(b"odd\xff\n"), scratch.path().join("link")).unwrap();
+        same(&scratch.path().join("link"), &odd);
+    }
+
+    #[test]
+    fn a_link_cannot_lead_deeper_than_a_path_could() {
+        let scratch = scratch();
+        let mut deep = scratch.path().to_owned();
+        for _ in 0..100 {
+            deep.push("d");
+        }
+        std::fs::create_dir_all(&deep).unwrap();
+        symlink(&deep, scratch.path().join("far")).unwrap();
+        let down = "d/".repeat(200);
+        std::fs::create_dir_all(deep.join(&down)).unwrap();
+        let error = open(&scratch.path().join("far").join(&down)).unwrap_err();
+        assert!(matches!(error.cause(), Cause::TooDeep(_)), "{error}");
+    }
+}

@@ -104,5 +104,8 @@ pub fn ensure_label(node: &impl Node, wanted: &[u8]) -> Result<bool> {
     if current.as_deref().unwrap_or_default() == wanted {
         return Ok(false);
     }
+    if node.may_be_planted() {
+        return Err(Error::new("label", node.at(), Cause::MayBePlanted));
+    }
     if wanted.is_empty() { remove(node, SELINUX) } else { set(node, SELINUX, wanted).map(|()| true) }
 }

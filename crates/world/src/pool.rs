@@ -1,0 +1,104 @@
+//! Numbers by name.
+
+use std::sync::{Mutex, PoisonError};
+
+use mgmt_sys::dir::Parent;
+use mgmt_sys::tree::{Limits, list};
+use mgmt_value::Str;
+use rustc_hash::FxHashMap;
+use serde_json::{Value as Json, json};
+
+use crate::LocalError;
+use crate::error::Result;
+use crate::local::Folders;
+use crate::record::{self, FORMAT, Record};
+
+/// The largest number that the language can say.
+const MAX: u64 = i64::MAX as u64;
+
+/// Numbers that have been given out, by namespace. A namespace is read once, as a whole.
+#[derive(Default)]
+pub(crate) struct Pools {
+    // Held while files are read and written: giving out a number has to be one step. Nobody asks for numbers in a hurry.
+    namespaces: Mutex<FxHashMap<Str, Pool>>,
+}
+
+#[derive(Default)]
+struct Pool {
+    numbers: FxHashMap<Str, u64>,
+    largest: u64,
+}
+
+impl Pools {
+    pub(crate) fn number(&self, folders: &Folders, namespace: &Str, uid: &Str) -> Result<u64> {
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = namespaces.get(namespace).and_then(|pool| pool.numbers.get(uid)) {
+            return Ok(*number);
+        }
+        let folder = folders.open(&["pool".to_owned(), record::digest(namespace)])?;
+        if !namespaces.contains_key(namespace) {
+            namespaces.insert(namespace.clone(), Pool::load(&folder, namespace)?);
+        }
+        let pool = namespaces.entry(namespace.clone()).or_default();
+        if let Some(number) = pool.numbers.get(uid) {
+            return Ok(*number);
+        }
+        if pool.largest >= MAX {
+            return Err(LocalError::Exhausted { namespace: format!("{namespace:?}") });
+        }
+        let number = pool.largest + 1;
+        let json = json!({
+            "format": FORMAT,
+            "namespace": record::string_to_json(namespace),
+            "uid": record::string_to_json(uid),
+            "number": number,
+        });
+        if let Err(error) =
+            record::write(&folder, &record::file_name(uid), &record::text(&json), folders.durability)
+        {
+            // The file may be there or not; the next question reads the namespace again.
+            namespaces.remove(namespace);
+            return Err(error);
+        }
+        pool.largest = number;
+        pool.numbers.insert(uid.clone(), number);
+        Ok(number)
+    }
+}
+
+impl Pool {
+    fn load(folder: &Parent, namespace: &Str) -> Result<Pool> {
+        record::sweep(folder);
+        let mut pool = Pool::default();
+        let mut owners: FxHashMap<u64, String> = FxHashMap::default();
+        for entry in list(folder, &Limits { entries: u64::MAX, depth: 1 })? {
+            if !record::is_file_name(&entry.name) {
+                continue;
+            }
+            let name = String::from_utf8_lossy(&entry.name);
+            let Some(record) = Record::read(folder, &name)? else { continue };
+            let (uid, number) = read_number(&record, namespace, &name)?;
+            if let Some(other) = owners.insert(number, record.path().to_owned()) {
+                return Err(record.corrupt(format!("its number {number} is also that of {other}")));
+            }
+            pool.largest = pool.largest.max(number);
+            pool.numbers.insert(uid, number);
+        }
+        Ok(pool)
+    }
+}
+
+fn read_number(record: &Record, namespace: &Str, name: &str) -> Result<(Str, u64)> {
+    let stored = record.string("namespace")?;
+    if stored != *namespace {
+        return Err(record.corrupt(format!("it belongs to {stored:?}, expected {namespace:?}")));
+    }
+    let uid = record.string("uid")?;
+    if record::file_name(&uid) != name {
+        return Err(record.corrupt(format!("the name {uid:?} belongs into another file")));
+    }
+    match record.get("number").map(Json::as_u64)? {
+        Some(number @ 1..=MAX) => Ok((uid, number)),
+        _ => Err(record.corrupt("`number` is not a positive number")),
+    }
+}

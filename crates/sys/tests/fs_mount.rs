@@ -1,5 +1,7 @@
 //! Full disks, bound files and mount points, each in a mount namespace of its own.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod fs_common;
 
 use std::ffi::OsStr;

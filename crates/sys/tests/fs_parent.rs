@@ -1,5 +1,7 @@
 //! Looking at and changing single entries through the handle of their directory.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod fs_common;
 
 use std::ffi::OsStr;
@@ -452,8 +454,8 @@ fn without_rights_the_errors_are_clean() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.at("closed")).unwrap();
     std::fs::write(scratch.at("unreadable"), "").unwrap();
-    std::fs::set_permissions(scratch.at("closed"), std::fs::Permissions::from_mode(0)).unwrap();
-    std::fs::set_permissions(scratch.at("unreadable"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(scratch.at("closed"), std::fs::Permissions::from_mode(0o000)).unwrap();
+    std::fs::set_permissions(scratch.at("unreadable"), std::fs::Permissions::from_mode(0o000)).unwrap();
     let parent = scratch.parent();
     assert!(parent.open_regular(b"unreadable").is_err_and(|error| error.is_permission_denied()));
     assert!(parent.open_entry(b"unreadable").unwrap().set_attributes(&mode(0o600)).unwrap());

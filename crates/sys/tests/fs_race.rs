@@ -1,5 +1,7 @@
 //! Someone exchanges what lies at our path, and the directories above it, as fast as a processor can.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod fs_common;
 
 use std::os::unix::fs::{MetadataExt as _, lchown, symlink};

@@ -1,5 +1,7 @@
 //! Replacing files: whole or not at all, with the right attributes, and never through a name of something else.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod fs_common;
 
 use std::io::Read as _;
@@ -480,7 +482,7 @@ fn without_the_right_to_keep_the_owner_nothing_is_replaced() {
     let scratch = Scratch::new();
     let parent = scratch.parent();
     std::fs::write(scratch.at("file"), "old").unwrap();
-    std::fs::set_permissions(scratch.at("file"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(scratch.at("file"), std::fs::Permissions::from_mode(0o000)).unwrap();
     let give = Attributes { owner: Some(0), ..UNDECLARED };
     let error = replace(&parent, "file", b"new", &give, Expect::Anything).unwrap_err();
     assert!(error.is_permission_denied(), "{error}");

@@ -1,5 +1,7 @@
 //! Listing directories and removing trees.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod fs_common;
 
 use std::ffi::OsStr;
@@ -182,7 +184,7 @@ fn a_directory_that_may_not_be_read_is_named() {
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.at("tree/a/closed")).unwrap();
     std::fs::write(scratch.at("tree/file"), "").unwrap();
-    std::fs::set_permissions(scratch.at("tree/a/closed"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(scratch.at("tree/a/closed"), std::fs::Permissions::from_mode(0o000)).unwrap();
     let error = remove_tree(&scratch.parent(), b"tree", &LIMITS).unwrap_err();
     let path = scratch.at("tree/a/closed");
     assert_eq!(error.to_string(), format!("cannot open {}: Permission denied", path.display()));

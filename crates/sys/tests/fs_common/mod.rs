@@ -1,6 +1,7 @@
 //! What the tests on the real file system share.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,1 +1,32 @@
-//! The engine: a pure scheduler core and its driver
+//! The engine: keeps a graph of resources in the declared state.
+//!
+//! ```text
+//!   declared graph ─▶ prepare (check, reversals, automatic edges, groups) ─▶ swap ─▶ core ─▶ driver ─▶ runs
+//!                                                                             ▲                │
+//!                                                                             └── events ◀─────┘
+//! ```
+//!
+//! [`core`] decides what runs when and touches nothing. [`Engine`] is the thin half: one thread that owns the core,
+//! a few threads for runs that make system calls, tasks for runs that wait, and one hub for file events.
+//! [`prepare`] turns what a person declared into what can run; a graph that fails there changes nothing.
+//!
+//! Invariants
+//! - Only the engine's thread touches the core and the nodes. A run takes what it needs along and brings it back.
+//! - A swap names differences only; everything else goes on, with its watch, its state and its pending events.
+//! - Everything outside that waits is bounded: events of a vertex are one bit, answers one per run.
+//!
+//! Deliberately absent: where graphs come from, and what kinds there are.
+
+mod autoedge;
+mod autogroup;
+pub mod core;
+mod driver;
+mod journal;
+mod prepare;
+mod reversal;
+
+pub use autoedge::add as add_automatic_edges;
+pub use autogroup::group as group_automatically;
+pub use core::Level;
+pub use driver::{Engine, EngineEvent, EngineSettings, Export, Summary, SwapReport};
+pub use prepare::{Preparation, Prepared, SwapError, check_spec, prepare};

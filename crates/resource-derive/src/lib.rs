@@ -38,8 +38,8 @@ const TRAITS: [&str; 9] =
 
 fn expand_resource(input: &DeriveInput) -> syn::Result<Tokens> {
     let attribute = input.attrs.iter().find(|attribute| attribute.path().is_ident("resource"));
-    let attribute =
-        attribute.ok_or_else(|| syn::Error::new_spanned(&input.ident, "expected #[resource(kind = \"…\")]"))?;
+    let attribute = attribute
+        .ok_or_else(|| syn::Error::new_spanned(&input.ident, "expected #[resource(kind = \"…\")]"))?;
     let mut kind: Option<LitStr> = None;
     let mut traits: Vec<syn::Ident> = Vec::new();
     attribute.parse_nested_meta(|meta| {

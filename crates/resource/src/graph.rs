@@ -108,7 +108,8 @@ impl Spec {
     pub fn same_as(&self, other: &Spec) -> bool {
         self.id == other.id
             && self.is_reversal == other.is_reversal
-            && (Arc::ptr_eq(&self.resource, &other.resource) || self.resource.same_as(&self.id.name, &*other.resource))
+            && (Arc::ptr_eq(&self.resource, &other.resource)
+                || self.resource.same_as(&self.id.name, &*other.resource))
             && self.meta.same_as(&other.meta)
             && self.receives == other.receives
             && self.children.len() == other.children.len()

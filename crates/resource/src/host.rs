@@ -49,6 +49,9 @@ impl Host {
 
 impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Host").field("hostname", &self.hostname).field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("Host")
+            .field("hostname", &self.hostname)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }

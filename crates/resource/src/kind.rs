@@ -142,14 +142,16 @@ pub enum Watch {
         /// Compared instead of the function.
         key: Str,
         /// Starts it.
-        start: std::sync::Arc<dyn Fn(&crate::Host) -> Result<Box<dyn WatchStream>> + Send + Sync>,
+        start: StartStream,
     },
 }
 
 impl PartialEq for Watch {
     fn eq(&self, other: &Watch) -> bool {
         match (self, other) {
-            (Watch::Path { path: a, recursive: x }, Watch::Path { path: b, recursive: y }) => a == b && x == y,
+            (Watch::Path { path: a, recursive: x }, Watch::Path { path: b, recursive: y }) => {
+                a == b && x == y
+            }
             (Watch::Interval(a), Watch::Interval(b)) => a == b,
             (Watch::Stream { key: a, .. }, Watch::Stream { key: b, .. }) => a == b,
             _ => false,
@@ -166,6 +168,9 @@ impl fmt::Debug for Watch {
         }
     }
 }
+
+/// Starts a source of events.
+pub type StartStream = std::sync::Arc<dyn Fn(&crate::Host) -> Result<Box<dyn WatchStream>> + Send + Sync>;
 
 /// A source of events that no hub offers.
 pub trait WatchStream: Send {

@@ -146,8 +146,24 @@ mod tests {
         assert_eq!(
             names,
             [
-                "noop", "retry", "retryreset", "delay", "timeout", "poll", "limit", "burst", "reset", "sema",
-                "rewatch", "realize", "dollar", "hidden", "export", "reverse", "autoedge", "autogroup"
+                "noop",
+                "retry",
+                "retryreset",
+                "delay",
+                "timeout",
+                "poll",
+                "limit",
+                "burst",
+                "reset",
+                "sema",
+                "rewatch",
+                "realize",
+                "dollar",
+                "hidden",
+                "export",
+                "reverse",
+                "autoedge",
+                "autogroup"
             ]
         );
     }

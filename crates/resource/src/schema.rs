@@ -124,9 +124,9 @@ impl fmt::Debug for Schema {
 }
 
 fn find_field(fields: &'static [FieldSpec], name: &str) -> Option<&'static FieldSpec> {
-    let same = |candidate: &&str| candidate.eq_ignore_ascii_case(name);
+    let same = |candidate: &str| candidate.eq_ignore_ascii_case(name);
     fields.iter().find(|field| field.name == name).or_else(|| {
-        fields.iter().find(|field| same(&field.name) || field.aliases.iter().any(|alias| same(&alias)))
+        fields.iter().find(|field| same(field.name) || field.aliases.iter().any(|alias| same(alias)))
     })
 }
 

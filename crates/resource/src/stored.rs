@@ -48,7 +48,9 @@ pub fn from_stored(json: &Json, registry: &Registry) -> Result<Spec, StoredError
     let fail = |message: String| Err(StoredError(message));
     match json.get("format").and_then(Json::as_u64) {
         Some(1..=FORMAT) => {}
-        Some(newer) => return fail(format!("format {newer} is newer than this program, which reads {FORMAT}")),
+        Some(newer) => {
+            return fail(format!("format {newer} is newer than this program, which reads {FORMAT}"));
+        }
         None => return fail("not a stored resource: there is no format number".into()),
     }
     let kind = json.get("kind").and_then(Json::as_str).unwrap_or_default();

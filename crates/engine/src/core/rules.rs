@@ -1,0 +1,164 @@
+//! What the core needs to know of a vertex: its metaparameters and a few facts about its kind.
+
+use std::sync::Arc;
+
+/// How a vertex is to be run. Plain data, made by the driver from a declared resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// Look only.
+    pub noop: bool,
+    /// Errors allowed before giving up; `None` is for ever.
+    pub retry: Option<u32>,
+    /// Refill the error budget of the check after each success.
+    pub retry_reset: bool,
+    /// Wait before trying again, in nanoseconds.
+    pub delay: u64,
+    /// Instead of watching.
+    pub poll: Poll,
+    /// Rate of events, per second; infinite for no limit.
+    pub limit: f64,
+    /// Events that may come at once before the rate is felt.
+    pub burst: f64,
+    /// A replacement starts with a full error budget.
+    pub reset: bool,
+    /// Semaphores to hold while running: identity and size.
+    pub semaphores: Vec<Semaphore>,
+    /// Succeed once before being removed or replaced.
+    pub realize: bool,
+    /// Never run.
+    pub hidden: bool,
+    /// The vertex has work even though it is hidden: it is exported.
+    pub export: bool,
+    /// The kind reacts to notifications.
+    pub refreshable: bool,
+    /// Which of the two pools runs it.
+    pub pool: Pool,
+}
+
+/// How often a vertex is looked at without an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// It is watched.
+    Watch,
+    /// Every so many nanoseconds.
+    Every(u64),
+    /// Once.
+    Once,
+}
+
+/// A counting semaphore. The whole id is its identity: `foo` and `foo:1` are two.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Semaphore(pub Arc<[u8]>);
+
+impl Semaphore {
+    /// How many may hold it: the number after the last colon if it is positive, else one.
+    pub fn size(&self) -> u32 {
+        let after = self.0.rsplit(|byte| *byte == b':').next().unwrap_or_default();
+        if after.len() == self.0.len() {
+            return 1;
+        }
+        let number = std::str::from_utf8(after).ok().and_then(|text| text.parse::<u32>().ok());
+        number.filter(|size| *size > 0).unwrap_or(1)
+    }
+}
+
+/// The pool that a run takes a place in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Short system calls on a few threads.
+    Blocking = 0,
+    /// Waits for something else most of the time.
+    Waiting = 1,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            noop: false,
+            retry: Some(0),
+            retry_reset: false,
+            delay: 0,
+            poll: Poll::Watch,
+            limit: f64::INFINITY,
+            burst: 0.0,
+            reset: false,
+            semaphores: Vec::new(),
+            realize: false,
+            hidden: false,
+            export: false,
+            refreshable: false,
+            pool: Pool::Waiting,
+        }
+    }
+}
+
+/// A token bucket: `burst` tokens at most, refilled at `limit` per second.
+#[derive(Clone, Debug)]
+pub(super) struct Bucket {
+    tokens: f64,
+    filled_at: u64,
+}
+
+impl Bucket {
+    pub(super) fn new(rules: &Rules, now: u64) -> Bucket {
+        Bucket { tokens: rules.burst, filled_at: now }
+    }
+
+    /// Takes a token, now or in advance, and says how long to wait for it.
+    /// `None`: it will never come, because the rate is zero.
+    pub(super) fn take(&mut self, rules: &Rules, now: u64) -> Option<u64> {
+        if rules.limit.is_infinite() {
+            return Some(0);
+        }
+        let elapsed = seconds(now.saturating_sub(self.filled_at));
+        self.filled_at = now;
+        let refilled = (self.tokens + elapsed * rules.limit).min(rules.burst);
+        if refilled < 1.0 && rules.limit <= 0.0 {
+            self.tokens = refilled;
+            return None;
+        }
+        self.tokens = refilled - 1.0;
+        Some(if self.tokens >= 0.0 { 0 } else { nanoseconds(-self.tokens / rules.limit) })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits of time")]
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).ceil().clamp(0.0, 9e18) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_semaphore_stands_after_the_last_colon() {
+        let cases =
+            [("some_id", 1), ("hello:42", 42), ("not:smart:4", 4), (":13", 13), ("x:0", 1), ("x:-2", 1)];
+        for (id, size) in cases {
+            assert_eq!(Semaphore(id.as_bytes().into()).size(), size, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_lets_a_burst_through_and_then_keeps_the_rate() {
+        let rules = Rules { limit: 2.0, burst: 3.0, ..Rules::default() };
+        let mut bucket = Bucket::new(&rules, 0);
+        assert_eq!([bucket.take(&rules, 0), bucket.take(&rules, 0), bucket.take(&rules, 0)], [Some(0); 3]);
+        assert_eq!(bucket.take(&rules, 0), Some(500_000_000));
+        assert_eq!(bucket.take(&rules, 10_000_000_000), Some(0));
+    }
+
+    #[test]
+    fn a_rate_of_zero_lets_only_the_burst_through() {
+        let rules = Rules { limit: 0.0, burst: 1.0, ..Rules::default() };
+        let mut bucket = Bucket::new(&rules, 0);
+        assert_eq!(bucket.take(&rules, 0), Some(0));
+        assert_eq!(bucket.take(&rules, u64::MAX), None);
+    }
+}

@@ -1,0 +1,505 @@
+//! From dirty to running to done.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{Action, Bucket, Cause, Core, Level, Outcome, Poll, Run, Running, Vertex, WatchState, spend};
+
+/// Times at which a vertex wants to be looked at. An entry that the vertex no longer stands for is dropped when it
+/// comes up, so cancelling costs nothing.
+#[derive(Debug, Default)]
+pub(super) struct Timers(BinaryHeap<Reverse<(u64, Vertex)>>);
+
+impl Timers {
+    pub(super) fn next(&self) -> Option<u64> {
+        self.0.peek().map(|Reverse((at, _))| *at)
+    }
+
+    pub(super) fn pop(&mut self, now: u64) -> Option<(Vertex, u64)> {
+        let due = self.next().is_some_and(|at| at <= now);
+        due.then(|| self.0.pop().map(|Reverse((at, vertex))| (vertex, at))).flatten()
+    }
+
+    fn push(&mut self, at: u64, vertex: Vertex) {
+        self.0.push(Reverse((at, vertex)));
+    }
+}
+
+impl Core {
+    /// Marks a vertex dirty and looks whether it can run.
+    pub(super) fn dirty(&mut self, vertex: Vertex, cause: Cause) {
+        let generation = self.next_generation();
+        let now = self.now;
+        let Some(state) = self.get_mut(vertex) else { return };
+        state.wanted = generation;
+        if state.failed {
+            return;
+        }
+        if cause == Cause::Event && !state.token_taken {
+            state.token_taken = true;
+            match state.bucket.take(&state.rules, now) {
+                Some(0) => {}
+                Some(wait) => {
+                    state.not_before = state.not_before.max(now.saturating_add(wait));
+                    self.actions.push(Action::Limited(vertex, wait));
+                }
+                None => state.not_before = u64::MAX,
+            }
+        }
+        self.touch(vertex);
+        self.consider(vertex);
+    }
+
+    /// Looks at a vertex again before the present input is over. A queue and not a call, so that a chain of any
+    /// length needs no stack.
+    pub(super) fn consider(&mut self, vertex: Vertex) {
+        self.to_consider.push_back(vertex);
+    }
+
+    /// Lets a vertex run if it wants to and may.
+    fn consider_now(&mut self, vertex: Vertex) {
+        let now = self.now;
+        let Some(state) = self.get(vertex) else { return };
+        if !state.is_open() || state.failed || state.running.is_some() || state.queued || state.undone > 0 {
+            return;
+        }
+        if state.rules.hidden {
+            return self.pass_hidden(vertex);
+        }
+        if !state.is_dirty() || state.watch != WatchState::Ready || state.not_before == u64::MAX {
+            return;
+        }
+        if state.not_before > now {
+            let at = state.not_before;
+            return self.arm(vertex, at);
+        }
+        if self.blocked_by_ancestor(vertex) {
+            return;
+        }
+        self.enqueue(vertex);
+    }
+
+    /// A hidden vertex has nothing to do, unless it is exported; but it keeps its place in the order.
+    fn pass_hidden(&mut self, vertex: Vertex) {
+        let Some(state) = self.get(vertex) else { return };
+        if !state.is_dirty() || self.blocked_by_ancestor(vertex) {
+            return;
+        }
+        match self.get(vertex).is_some_and(|state| state.rules.export && !state.rules.noop) {
+            true => self.enqueue(vertex),
+            false => {
+                let generation = self.get(vertex).map_or(0, |state| state.wanted);
+                self.succeed(vertex, generation);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, vertex: Vertex) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        state.queued = true;
+        let pool = state.rules.pool;
+        self.ready[pool as usize].push_back(vertex);
+        self.touch(vertex);
+    }
+
+    /// Whether an ancestor is unsettled. If so, the vertex is put on its list.
+    fn blocked_by_ancestor(&mut self, vertex: Vertex) -> bool {
+        let own = usize::from(self.get(vertex).is_some_and(|state| state.counted_unsettled));
+        if self.unsettled == own {
+            self.stop_waiting(vertex);
+            return false;
+        }
+        let Some(blocker) = self.unsettled_ancestor(vertex) else {
+            self.stop_waiting(vertex);
+            return false;
+        };
+        if self.get(vertex).is_some_and(|state| state.waits_for != Some(blocker)) {
+            self.stop_waiting(vertex);
+            if let Some(state) = self.get_mut(blocker) {
+                state.waiters.push(vertex);
+            }
+            if let Some(state) = self.get_mut(vertex) {
+                state.waits_for = Some(blocker);
+            }
+            self.waiting.insert(vertex);
+        }
+        true
+    }
+
+    pub(super) fn stop_waiting(&mut self, vertex: Vertex) {
+        let Some(blocker) = self.get_mut(vertex).and_then(|state| state.waits_for.take()) else { return };
+        self.waiting.remove(&vertex);
+        if let Some(state) = self.get_mut(blocker) {
+            state.waiters.retain(|waiter| *waiter != vertex);
+        }
+    }
+
+    fn unsettled_ancestor(&mut self, vertex: Vertex) -> Option<Vertex> {
+        self.walk = self.walk.wrapping_add(1);
+        let walk = self.walk;
+        let mut stack: Vec<Vertex> = self.get(vertex)?.before.iter().map(|edge| edge.from).collect();
+        while let Some(ancestor) = stack.pop() {
+            let Some(state) = self.get_mut(ancestor) else { continue };
+            if state.counted_unsettled {
+                return Some(ancestor);
+            }
+            if std::mem::replace(&mut state.mark, walk) != walk {
+                stack.extend(state.before.iter().map(|edge| edge.from));
+            }
+        }
+        None
+    }
+
+    /// Starts what is ready, as far as there is room.
+    pub(super) fn dispatch(&mut self) {
+        if self.paused || self.stopping.is_some() {
+            return;
+        }
+        for pool in 0..self.ready.len() {
+            while self.running[pool] < self.settings.capacity[pool] {
+                let Some(vertex) = self.ready[pool].pop_front() else { break };
+                self.start_or_wait(vertex);
+            }
+        }
+    }
+
+    fn start_or_wait(&mut self, vertex: Vertex) {
+        let Some(state) = self.get(vertex) else { return };
+        // The reasons to run may have gone since it was queued; look again.
+        let ready = state.queued && state.is_open() && !state.failed && state.undone == 0 && state.is_dirty();
+        let watched = state.rules.hidden || state.watch == WatchState::Ready;
+        if !ready || !watched || self.blocked_by_ancestor(vertex) {
+            self.unqueue(vertex);
+            return;
+        }
+        let Some(state) = self.vertices.get_mut(vertex.index()).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        if !state.rules.semaphores.is_empty() {
+            let ticket = state.ticket.unwrap_or_else(|| self.semaphores.ask(vertex, &state.rules.semaphores));
+            state.ticket = Some(ticket);
+            if !self.semaphores.take(ticket, &state.rules.semaphores) {
+                return;
+            }
+            state.ticket = None;
+        }
+        self.start(vertex);
+    }
+
+    /// Takes a vertex out of the queues. It is looked at again when something changes.
+    pub(super) fn unqueue(&mut self, vertex: Vertex) {
+        let Some(state) = self.vertices.get_mut(vertex.index()).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        state.queued = false;
+        if let Some(ticket) = state.ticket.take() {
+            let woken = self.semaphores.withdraw(ticket, &state.rules.semaphores);
+            self.requeue(woken);
+        }
+        self.touch(vertex);
+    }
+
+    fn start(&mut self, vertex: Vertex) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        state.queued = false;
+        state.token_taken = false;
+        state.running =
+            Some(Running { incarnation: state.incarnation, generation: state.wanted, cancelled: false });
+        let mut refresh = false;
+        for edge in &mut state.before {
+            edge.seen = edge.pending;
+            refresh |= edge.pending != 0;
+        }
+        let run = Run {
+            vertex,
+            incarnation: state.incarnation,
+            apply: !state.rules.noop,
+            refresh: refresh && state.rules.refreshable,
+            pool: state.rules.pool,
+        };
+        self.running[run.pool as usize] += 1;
+        self.actions.push(Action::Run(run));
+        self.touch(vertex);
+    }
+
+    pub(super) fn finish(&mut self, vertex: Vertex, outcome: Outcome, dirtied: &[Vertex]) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        let Some(running) = state.running.take() else { return };
+        let pool = state.rules.pool;
+        self.running[pool as usize] -= 1;
+        let held = self.get(vertex).map(|state| state.rules.semaphores.clone()).unwrap_or_default();
+        let woken = self.semaphores.release(&held);
+        self.requeue(woken);
+
+        let current =
+            self.get(vertex).is_some_and(|state| state.is_open() && state.incarnation == running.incarnation);
+        if current {
+            match outcome {
+                // Asked to stop or not: it was done, so it counts, and whoever listens must hear of it.
+                Outcome::Right | Outcome::Changed => self.run_succeeded(vertex, running.generation, outcome),
+                Outcome::Failed if !running.cancelled => self.run_failed(vertex),
+                _ => {}
+            }
+        }
+        for receiver in dirtied {
+            if self.open_mut(*receiver).is_some() {
+                self.dirty(*receiver, Cause::Graph);
+            }
+        }
+        self.touch(vertex);
+        self.after_run(vertex);
+    }
+
+    fn run_succeeded(&mut self, vertex: Vertex, generation: u64, outcome: Outcome) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        if state.rules.retry_reset {
+            state.budget = state.rules.retry;
+        }
+        let noop = state.rules.noop;
+        let mut acknowledged = Vec::new();
+        if !noop {
+            for edge in &mut state.before {
+                if edge.pending != 0 && edge.pending == edge.seen {
+                    edge.pending = 0;
+                    acknowledged.push(edge.from);
+                }
+            }
+        }
+        for from in acknowledged {
+            self.actions.push(Action::Pending(from, vertex, false));
+        }
+        if outcome == Outcome::Changed && !noop {
+            self.convergence.active(self.now);
+            self.notify(vertex);
+        }
+        self.succeed(vertex, generation);
+    }
+
+    /// Tells those that listen that the vertex has changed something.
+    fn notify(&mut self, vertex: Vertex) {
+        let after = self.get(vertex).map(|state| state.after.clone()).unwrap_or_default();
+        for successor in after {
+            let stamp = self.next_generation();
+            let Some(state) = self.get_mut(successor) else { continue };
+            if !state.rules.refreshable || !state.is_open() {
+                continue;
+            }
+            let Some(edge) = state.before.iter_mut().find(|edge| edge.from == vertex && edge.notify) else {
+                continue;
+            };
+            let fresh = edge.pending == 0;
+            edge.pending = stamp;
+            if fresh {
+                self.actions.push(Action::Pending(vertex, successor, true));
+            }
+            self.dirty(successor, Cause::Graph);
+        }
+    }
+
+    /// A generation is done: lets those behind go on.
+    fn succeed(&mut self, vertex: Vertex, generation: u64) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        state.done = state.done.max(generation);
+        let first = !std::mem::replace(&mut state.succeeded, true);
+        self.touch(vertex);
+        if first {
+            let after = self.get(vertex).map(|state| state.after.clone()).unwrap_or_default();
+            for successor in after {
+                if let Some(state) = self.get_mut(successor) {
+                    state.undone -= 1;
+                    self.touch(successor);
+                    self.consider(successor);
+                }
+            }
+        }
+    }
+
+    fn run_failed(&mut self, vertex: Vertex) {
+        self.convergence.active(self.now);
+        let now = self.now;
+        let Some(state) = self.get_mut(vertex) else { return };
+        if !spend(&mut state.budget) {
+            return self.fail(vertex);
+        }
+        let delay = state.rules.delay;
+        state.not_before = now.saturating_add(delay);
+        self.actions.push(Action::Retry(vertex, delay));
+    }
+
+    /// Gives a vertex up. What comes after it stays where it is.
+    pub(super) fn fail(&mut self, vertex: Vertex) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        state.failed = true;
+        state.watch = WatchState::Off;
+        state.wake_at = None;
+        state.poll_at = None;
+        self.actions.push(Action::Unwatch(vertex));
+        self.actions.push(Action::Failed(vertex));
+        self.convergence.active(self.now);
+        self.unqueue(vertex);
+        self.release_lingering_below(vertex);
+    }
+
+    /// What follows a run: leaving, becoming something else, or the next run.
+    pub(super) fn after_run(&mut self, vertex: Vertex) {
+        let Some(state) = self.get(vertex) else { return };
+        if state.running.is_some() {
+            return;
+        }
+        if state.phase == super::Phase::Leaving {
+            return self.close(vertex);
+        }
+        if self.finish_lingering(vertex) {
+            return;
+        }
+        let Some(state) = self.get(vertex) else { return };
+        if state.next.is_some() && !self.must_realize(vertex) {
+            return self.reincarnate(vertex);
+        }
+        if let Some(state) = self.get(vertex)
+            && let WatchState::Waiting(at) = state.watch
+        {
+            return if at <= self.now { self.start_watch(vertex) } else { self.arm(vertex, at) };
+        }
+        self.consider(vertex);
+    }
+
+    /// Begins the life of an incarnation: a watch, or what stands for one.
+    pub(super) fn start_watch(&mut self, vertex: Vertex) {
+        let now = self.now;
+        let Some(state) = self.get_mut(vertex) else { return };
+        if state.rules.hidden {
+            state.watch = WatchState::Off;
+            return self.dirty(vertex, Cause::Graph);
+        }
+        match state.rules.poll {
+            Poll::Watch => {
+                state.watch = WatchState::Starting;
+                let incarnation = state.incarnation;
+                self.actions.push(Action::Watch(vertex, incarnation));
+                self.touch(vertex);
+            }
+            poll => {
+                state.watch = WatchState::Ready;
+                if let Poll::Every(period) = poll {
+                    let at = now.saturating_add(period.max(1));
+                    state.poll_at = Some(at);
+                    self.timers.push(at, vertex);
+                }
+                self.dirty(vertex, Cause::Event);
+            }
+        }
+    }
+
+    /// Looks at a vertex again at a given time. A later wish replaces an earlier one.
+    pub(super) fn arm(&mut self, vertex: Vertex, at: u64) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        if state.wake_at != Some(at) {
+            state.wake_at = Some(at);
+            self.timers.push(at, vertex);
+        }
+        self.touch(vertex);
+    }
+
+    pub(super) fn timer_fired(&mut self, vertex: Vertex, at: u64) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        if state.wake_at == Some(at) {
+            state.wake_at = None;
+            self.touch(vertex);
+            self.after_run(vertex);
+        }
+        let now = self.now;
+        let Some(state) = self.get_mut(vertex) else { return };
+        if state.poll_at == Some(at)
+            && let Poll::Every(period) = state.rules.poll
+        {
+            // Counted from now and not from the last tick: after a long sleep there is one check, not many.
+            let next = now.saturating_add(period.max(1));
+            state.poll_at = Some(next);
+            self.timers.push(next, vertex);
+            self.dirty(vertex, Cause::Event);
+        }
+    }
+
+    /// Counts a vertex anew after a change of its state, and lets those go that waited for it to settle.
+    pub(super) fn touch(&mut self, vertex: Vertex) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        let unsettled = state.is_unsettled();
+        let busy = state.is_busy();
+        let was_unsettled = std::mem::replace(&mut state.counted_unsettled, unsettled);
+        let was_busy = std::mem::replace(&mut state.counted_busy, busy);
+        self.convergence.count(was_busy, busy);
+        match (was_unsettled, unsettled) {
+            (false, true) => self.unsettled += 1,
+            (true, false) => {
+                self.unsettled -= 1;
+                self.wake_waiters(vertex);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn wake_waiters(&mut self, vertex: Vertex) {
+        let waiters =
+            self.get_mut(vertex).map(|state| std::mem::take(&mut state.waiters)).unwrap_or_default();
+        for waiter in waiters {
+            self.waiting.remove(&waiter);
+            if let Some(state) = self.get_mut(waiter) {
+                state.waits_for = None;
+            }
+            self.consider(waiter);
+        }
+    }
+
+    /// Puts vertices whose semaphores came free at the front.
+    fn requeue(&mut self, woken: Vec<Vertex>) {
+        for vertex in woken.into_iter().rev() {
+            if let Some(pool) = self.get(vertex).filter(|state| state.queued).map(|state| state.rules.pool) {
+                self.ready[pool as usize].push_front(vertex);
+            }
+        }
+    }
+
+    /// Ends every input: starts what can start and tells what has come to rest.
+    pub(super) fn settle_up(&mut self) {
+        while let Some(vertex) = self.to_consider.pop_front() {
+            self.consider_now(vertex);
+        }
+        self.dispatch();
+        // Starting something can only block others, never free them, so nothing is left to consider but what
+        // `start_or_wait` put back.
+        while let Some(vertex) = self.to_consider.pop_front() {
+            self.consider_now(vertex);
+        }
+        let running: usize = self.running.iter().sum();
+        if self.stopping.is_some() {
+            if running == 0 && !std::mem::replace(&mut self.stop_told, true) {
+                self.actions.push(Action::Stopped);
+            }
+            return;
+        }
+        if self.paused {
+            if running == 0 && !std::mem::replace(&mut self.pause_told, true) {
+                self.actions.push(Action::Paused);
+            }
+            return;
+        }
+        if let Some(action) = self.convergence.evaluate(self.now) {
+            self.actions.push(action);
+        }
+        #[cfg(debug_assertions)]
+        self.check_some_invariants();
+    }
+
+    pub(super) fn fresh_bucket(&mut self, vertex: Vertex) {
+        let now = self.now;
+        if let Some(state) = self.get_mut(vertex) {
+            state.bucket = Bucket::new(&state.rules, now);
+        }
+    }
+
+    /// Whether anything at all is asked to stop.
+    pub fn stopping(&self) -> Option<Level> {
+        self.stopping
+    }
+}

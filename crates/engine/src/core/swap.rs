@@ -1,0 +1,386 @@
+//! Changing the graph while it runs. Only what the delta names is touched.
+
+use std::collections::BTreeSet;
+
+use smallvec::SmallVec;
+
+use super::{Action, Bucket, Cause, Core, In, Phase, Rules, State, Vertex, WatchState};
+
+/// A change of the graph. Applied as a whole; the caller has made sure that the result has no cycle.
+#[derive(Clone, Debug, Default)]
+pub struct Delta {
+    /// Vertices to take out, with all their edges.
+    pub remove: Vec<Vertex>,
+    /// Vertices that run other rules from now on. Also revives a failed one.
+    pub replace: Vec<(Vertex, Rules)>,
+    /// Vertices to add. The id is new, or that of a vertex still on its way out.
+    pub add: Vec<(Vertex, Rules)>,
+    /// Edges to take out, between vertices that stay.
+    pub unlink: Vec<(Vertex, Vertex)>,
+    /// Edges to add or change.
+    pub link: Vec<Link>,
+}
+
+/// An edge to add or change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// First.
+    pub from: Vertex,
+    /// Then.
+    pub to: Vertex,
+    /// A change of the first is told to the second.
+    pub notify: bool,
+    /// A notification is pending from an earlier life of the program.
+    pub pending: bool,
+}
+
+impl Delta {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty()
+            && self.replace.is_empty()
+            && self.add.is_empty()
+            && self.unlink.is_empty()
+            && self.link.is_empty()
+    }
+}
+
+impl Core {
+    /// Changes the graph.
+    pub fn apply(&mut self, delta: Delta, now: u64) {
+        self.advance(now);
+        if delta.is_empty() {
+            return self.settle_up();
+        }
+        self.convergence.active(self.now);
+        self.linger(&delta.remove);
+        for vertex in &delta.remove {
+            if !self.lingering.contains(vertex) {
+                self.remove(*vertex);
+            }
+        }
+        for (from, to) in &delta.unlink {
+            self.unlink(*from, *to);
+        }
+        let mut fresh = Vec::with_capacity(delta.add.len());
+        for (vertex, rules) in delta.add {
+            if self.add(vertex, rules) {
+                fresh.push(vertex);
+            }
+        }
+        for link in delta.link {
+            self.link(link);
+        }
+        for (vertex, rules) in delta.replace {
+            self.replace(vertex, rules);
+        }
+        // Only now are all edges in place, so that nothing starts before what comes first is known.
+        for vertex in fresh {
+            self.start_watch(vertex);
+        }
+        // An ancestor that blocked someone may be one no longer.
+        for vertex in std::mem::take(&mut self.waiting) {
+            self.stop_waiting(vertex);
+            self.consider(vertex);
+        }
+        self.settle_up();
+    }
+
+    /// Adds a vertex, or lets one that was on its way out come back in a new form. True: it is to be started.
+    fn add(&mut self, vertex: Vertex, rules: Rules) -> bool {
+        let index = vertex.index();
+        if index >= self.vertices.len() {
+            self.vertices.resize_with(index + 1, || None);
+        }
+        if let Some(state) = self.get_mut(vertex) {
+            let lingers = state.is_open();
+            state.next = Some(rules);
+            if lingers {
+                // Its edges were those of an earlier graph.
+                self.unlink_all(vertex);
+                self.lingering.remove(&vertex);
+                self.deferred.insert(vertex);
+                self.after_run(vertex);
+            }
+            return false;
+        }
+        let now = self.now;
+        self.vertices[index] = Some(Box::new(State {
+            incarnation: 0,
+            phase: Phase::Open,
+            next: None,
+            before: SmallVec::new(),
+            after: SmallVec::new(),
+            wanted: 0,
+            done: 0,
+            succeeded: false,
+            undone: 0,
+            failed: false,
+            running: None,
+            watch: WatchState::Off,
+            budget: rules.retry,
+            watch_budget: rules.retry,
+            bucket: Bucket::new(&rules, now),
+            not_before: 0,
+            token_taken: false,
+            queued: false,
+            ticket: None,
+            counted_unsettled: false,
+            counted_busy: false,
+            waits_for: None,
+            waiters: Vec::new(),
+            mark: 0,
+            wake_at: None,
+            poll_at: None,
+            rules,
+        }));
+        true
+    }
+
+    fn link(&mut self, link: Link) {
+        let stamp = if link.pending { self.next_generation() } else { 0 };
+        let Some(from_done) = self.get(link.from).map(|state| state.succeeded) else { return };
+        let Some(state) = self.get_mut(link.to) else { return };
+        let pending = if state.rules.refreshable && link.notify { stamp } else { 0 };
+        if let Some(edge) = state.before.iter_mut().find(|edge| edge.from == link.from) {
+            edge.notify = link.notify;
+            edge.pending = edge.pending.max(pending);
+            let dropped = !edge.notify && std::mem::take(&mut edge.pending) != 0;
+            if dropped {
+                self.actions.push(Action::Pending(link.from, link.to, false));
+            }
+            return;
+        }
+        state.before.push(In { from: link.from, notify: link.notify, pending, seen: 0 });
+        state.undone += u32::from(!from_done);
+        if let Some(state) = self.get_mut(link.from) {
+            state.after.push(link.to);
+        }
+        self.touch(link.to);
+        if pending != 0 {
+            self.dirty(link.to, Cause::Graph);
+        }
+    }
+
+    fn unlink(&mut self, from: Vertex, to: Vertex) {
+        let from_done = self.get(from).is_none_or(|state| state.succeeded);
+        if let Some(state) = self.get_mut(from) {
+            state.after.retain(|vertex| *vertex != to);
+        }
+        let Some(state) = self.get_mut(to) else { return };
+        let Some(position) = state.before.iter().position(|edge| edge.from == from) else { return };
+        let edge = state.before.remove(position);
+        state.undone -= u32::from(!from_done);
+        if edge.pending != 0 {
+            self.actions.push(Action::Pending(from, to, false));
+        }
+        self.touch(to);
+        self.consider(to);
+    }
+
+    fn replace(&mut self, vertex: Vertex, rules: Rules) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        state.next = Some(rules);
+        if !state.is_open() || state.running.is_some() {
+            return;
+        }
+        match self.must_realize(vertex) {
+            true => {
+                self.deferred.insert(vertex);
+            }
+            false => self.reincarnate(vertex),
+        }
+    }
+
+    /// Becomes the next declaration. The place in the graph and the pending notifications stay.
+    pub(super) fn reincarnate(&mut self, vertex: Vertex) {
+        self.unqueue(vertex);
+        self.stop_waiting(vertex);
+        self.deferred.remove(&vertex);
+        let Some(state) = self.get_mut(vertex) else { return };
+        let Some(rules) = state.next.take() else { return };
+        let was_done = std::mem::replace(&mut state.succeeded, false);
+        state.incarnation = state.incarnation.wrapping_add(1);
+        if rules.reset || state.failed {
+            state.budget = rules.retry;
+        }
+        state.watch_budget = rules.retry;
+        state.failed = false;
+        state.not_before = 0;
+        state.token_taken = false;
+        state.wake_at = None;
+        state.poll_at = None;
+        state.done = 0;
+        state.wanted = 0;
+        state.rules = rules;
+        let incarnation = state.incarnation;
+        self.fresh_bucket(vertex);
+        self.actions.push(Action::Reincarnate(vertex, incarnation));
+        if was_done {
+            let after = self.get(vertex).map(|state| state.after.clone()).unwrap_or_default();
+            for successor in after {
+                if let Some(state) = self.get_mut(successor) {
+                    state.undone += 1;
+                    self.touch(successor);
+                }
+            }
+        }
+        self.touch(vertex);
+        self.start_watch(vertex);
+    }
+
+    /// Takes a vertex out of the graph. The rest does not wait for it.
+    fn remove(&mut self, vertex: Vertex) {
+        self.unqueue(vertex);
+        self.stop_waiting(vertex);
+        self.lingering.remove(&vertex);
+        self.deferred.remove(&vertex);
+        self.unlink_all(vertex);
+        let Some(state) = self.get_mut(vertex) else { return };
+        state.next = None;
+        if !state.is_open() {
+            return;
+        }
+        state.phase = Phase::Leaving;
+        state.watch = WatchState::Off;
+        state.wake_at = None;
+        state.poll_at = None;
+        // Should it come back, it has not succeeded yet.
+        state.succeeded = false;
+        let running = state.running.is_some();
+        self.actions.push(Action::Unwatch(vertex));
+        self.touch(vertex);
+        self.wake_waiters(vertex);
+        if !running {
+            self.close(vertex);
+        }
+    }
+
+    fn unlink_all(&mut self, vertex: Vertex) {
+        let Some(state) = self.get(vertex) else { return };
+        let before: Vec<Vertex> = state.before.iter().map(|edge| edge.from).collect();
+        let after = state.after.clone();
+        for from in before {
+            self.unlink(from, vertex);
+        }
+        for to in after {
+            self.unlink(vertex, to);
+        }
+    }
+
+    pub(super) fn close(&mut self, vertex: Vertex) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        state.phase = Phase::Closing;
+        self.actions.push(Action::Close(vertex));
+    }
+
+    pub(super) fn finish_closing(&mut self, vertex: Vertex) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        if state.phase != Phase::Closing {
+            return;
+        }
+        // Not busy any more, whatever follows.
+        let was_busy = std::mem::replace(&mut state.counted_busy, false);
+        self.convergence.count(was_busy, false);
+        let Some(mut state) = self.vertices.get_mut(vertex.index()).and_then(Option::take) else { return };
+        match state.next.take() {
+            None => self.actions.push(Action::Freed(vertex)),
+            Some(rules) => {
+                // It was declared again in the meantime. Edges may have been added to it since.
+                let incarnation = state.incarnation.wrapping_add(1);
+                let (before, after, undone) = (state.before, state.after, state.undone);
+                self.add(vertex, rules);
+                if let Some(state) = self.get_mut(vertex) {
+                    state.incarnation = incarnation;
+                    (state.before, state.after, state.undone) = (before, after, undone);
+                }
+                self.actions.push(Action::Reincarnate(vertex, incarnation));
+                self.start_watch(vertex);
+            }
+        }
+    }
+
+    /// Keeps vertices that were promised one success, and what they need for it, for a while longer.
+    fn linger(&mut self, removed: &[Vertex]) {
+        let mut stack: Vec<Vertex> =
+            removed.iter().copied().filter(|vertex| self.must_realize(*vertex)).collect();
+        if stack.is_empty() {
+            return;
+        }
+        let removed: BTreeSet<Vertex> = removed.iter().copied().collect();
+        let mut kept = Vec::new();
+        while let Some(vertex) = stack.pop() {
+            if !self.lingering.insert(vertex) {
+                continue;
+            }
+            kept.push(vertex);
+            let Some(state) = self.get(vertex) else { continue };
+            let before = state.before.iter().map(|edge| edge.from);
+            stack.extend(before.filter(|from| removed.contains(from) && !self.has_succeeded(*from)));
+        }
+        // It keeps what comes before it and nothing that comes after: the new graph knows no such order, and
+        // might even have the opposite one.
+        for vertex in kept {
+            let after = self.get(vertex).map(|state| state.after.clone()).unwrap_or_default();
+            for successor in after {
+                if !self.lingering.contains(&successor) {
+                    self.unlink(vertex, successor);
+                }
+            }
+        }
+    }
+
+    /// Whether a vertex still owes its one success. A failed ancestor excuses it.
+    pub(super) fn must_realize(&mut self, vertex: Vertex) -> bool {
+        let owes = self.get(vertex).is_some_and(|state| {
+            state.rules.realize && !state.succeeded && !state.failed && !state.rules.hidden && state.is_open()
+        });
+        owes && self.stopping.is_none() && !self.has_failed_ancestor(vertex)
+    }
+
+    fn has_failed_ancestor(&mut self, vertex: Vertex) -> bool {
+        self.walk = self.walk.wrapping_add(1);
+        let walk = self.walk;
+        let mut stack = vec![vertex];
+        while let Some(ancestor) = stack.pop() {
+            let Some(state) = self.get_mut(ancestor) else { continue };
+            if state.failed {
+                return true;
+            }
+            if std::mem::replace(&mut state.mark, walk) != walk {
+                stack.extend(state.before.iter().map(|edge| edge.from));
+            }
+        }
+        false
+    }
+
+    /// Lets a lingering vertex go once it has succeeded. True: it is gone.
+    pub(super) fn finish_lingering(&mut self, vertex: Vertex) -> bool {
+        let done = self.lingering.contains(&vertex) && self.has_succeeded(vertex);
+        if done {
+            self.remove(vertex);
+        }
+        done
+    }
+
+    /// A vertex has failed for good: what lingers below it, or waits to become something else, waits in vain.
+    pub(super) fn release_lingering_below(&mut self, failed: Vertex) {
+        let released: Vec<Vertex> = self.lingering.iter().copied().collect();
+        for vertex in released {
+            if vertex == failed || self.has_failed_ancestor(vertex) {
+                self.remove(vertex);
+            }
+        }
+        for vertex in self.deferred.clone() {
+            let idle = self.get(vertex).is_some_and(|state| state.is_open() && state.running.is_none());
+            if idle && !self.must_realize(vertex) {
+                self.reincarnate(vertex);
+            }
+        }
+    }
+
+    pub(super) fn indices(&self) -> impl Iterator<Item = Vertex> + use<> {
+        #[expect(clippy::cast_possible_truncation, reason = "ids are 32 bits")]
+        (0..self.vertices.len() as u32).map(Vertex)
+    }
+}

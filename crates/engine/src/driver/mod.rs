@@ -1,0 +1,594 @@
+//! The driver: carries out what the core decides.
+
+mod inbox;
+mod node;
+mod pool;
+mod run;
+mod swap;
+mod watching;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mgmt_graph::Dag;
+use mgmt_resource::{Cancel, Checked, Edge, Error, Host, Id, Registry, ResourceGraph, Result, Spec, Stage};
+use mgmt_watch::{FileHub, Notice, Sink, Timers, Token};
+use rustc_hash::FxHashMap;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::core::{Action, Core, Level, Outcome, Run, Settings, Vertex};
+use crate::journal::Journal;
+use crate::prepare::{Preparation, Prepared, SwapError, prepare};
+use crate::reversal;
+use inbox::{Inbox, Mail};
+use node::{Node, specs};
+use pool::Pool;
+use run::{Done, Job, Order};
+
+/// Writes exported resources where other hosts find them.
+pub trait Export: Send + Sync {
+    /// Makes sure that the resource is there, as it is declared now.
+    fn export(&self, spec: &Spec) -> Result<()>;
+}
+
+/// What an engine needs.
+pub struct EngineSettings {
+    /// The program around it.
+    pub host: Arc<Host>,
+    /// The kinds, to read stored resources back.
+    pub registry: Registry,
+    /// What holds for every graph.
+    pub preparation: Preparation,
+    /// Quiet time that counts as converged; `None`: nobody asks.
+    pub converge_after: Option<Duration>,
+    /// Threads for runs that make system calls; `None`: as many as suit the machine.
+    pub threads: Option<usize>,
+    /// Where exports go.
+    pub export: Option<Arc<dyn Export>>,
+    /// The file that remembers pending notifications; `None`: they end with the program.
+    pub journal: Option<PathBuf>,
+    /// Put the graph as text for Graphviz into each [`SwapReport`].
+    pub dot: bool,
+}
+
+/// What the engine tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineEvent {
+    /// Everything has been in the declared state for long enough.
+    Converged,
+    /// It no longer is.
+    Diverged,
+    /// A resource has failed for good.
+    Failed {
+        /// Which.
+        id: Id,
+        /// Why.
+        message: String,
+    },
+    /// The engine has ended.
+    Stopped,
+}
+
+/// What a swap did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SwapReport {
+    /// Vertices of the new graph.
+    pub vertices: usize,
+    /// Edges of the new graph.
+    pub edges: usize,
+    /// Vertices that were added, changed, removed.
+    pub added: usize,
+    /// Vertices whose declaration changed.
+    pub changed: usize,
+    /// Vertices that went.
+    pub removed: usize,
+    /// Automatic edges among the edges.
+    pub automatic_edges: usize,
+    /// Resources that are members of a group.
+    pub grouped: usize,
+    /// Things that a person should know.
+    pub warnings: Vec<String>,
+    /// How long preparation and swap took together.
+    pub took: Duration,
+    /// The graph as text for Graphviz.
+    pub dot: String,
+}
+
+/// What the engine did in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Resources in the last graph.
+    pub resources: usize,
+    /// Checks that were run.
+    pub checks: u64,
+    /// Changes that were made, or would have been.
+    pub changes: u64,
+    /// Resources that have failed for good and were not replaced since.
+    pub failed: usize,
+}
+
+/// A running engine. Dropping it stops it hard.
+pub struct Engine {
+    inbox: Arc<Inbox>,
+    thread: Mutex<Option<JoinHandle<Summary>>>,
+    host: Arc<Host>,
+    registry: Registry,
+    preparation: Preparation,
+}
+
+impl Engine {
+    /// Starts an engine with an empty graph. To be called inside a Tokio runtime, which then serves its tasks.
+    pub fn start(settings: EngineSettings) -> io::Result<(Engine, mpsc::UnboundedReceiver<EngineEvent>)> {
+        let inbox = Arc::new(Inbox::default());
+        let (events, receiver) = mpsc::unbounded_channel();
+        let engine = Engine {
+            inbox: Arc::clone(&inbox),
+            thread: Mutex::new(None),
+            host: Arc::clone(&settings.host),
+            registry: settings.registry,
+            preparation: settings.preparation.clone(),
+        };
+        let driver = Driver::new(settings, inbox, events)?;
+        let thread = std::thread::Builder::new().name("mgmt-engine".into()).spawn(move || driver.run())?;
+        *engine.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok((engine, receiver))
+    }
+
+    /// Makes ready what runs next, without touching what runs now.
+    pub fn prepare(&self, graph: ResourceGraph) -> Result<Prepared, SwapError> {
+        let declared = graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| spec.id.clone()).collect();
+        let (reversals, problems) = reversal::pending(&self.host.state, &declared, &self.registry);
+        let mut prepared = prepare(graph, reversals, &self.preparation)?;
+        prepared.warnings.extend(problems);
+        Ok(prepared)
+    }
+
+    /// Lets another graph run. A graph that is not right is refused and the present one goes on.
+    pub async fn swap(&self, graph: ResourceGraph) -> Result<SwapReport, SwapError> {
+        let began = Instant::now();
+        let prepared = tokio::task::block_in_place(|| self.prepare(graph))?;
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Swap(Box::new(prepared), reply));
+        let mut report = answer.await.map_err(|_| SwapError::Stopped)?;
+        report.took = began.elapsed();
+        Ok(report)
+    }
+
+    /// Stops: gracefully, or harder.
+    pub fn stop(&self, level: Level) {
+        self.inbox.send(Message::Stop(level));
+    }
+
+    /// Waits for the end, which [`Engine::stop`] brings about.
+    pub fn wait(&self) -> Summary {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop(Level::Interrupt);
+        self.wait();
+    }
+}
+
+/// What reaches the engine's thread.
+enum Message {
+    Swap(Box<Prepared>, oneshot::Sender<SwapReport>),
+    Finished(Vec<Done>),
+    StreamStarted(Vertex, u32),
+    StreamFailed(Vertex, u32, Error),
+    Stop(Level),
+}
+
+/// Timers that the core does not know of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Alarm {
+    Interval(Vertex),
+    Timeout(Vertex),
+}
+
+struct Driver {
+    core: Core,
+    nodes: Vec<Option<Box<Node>>>,
+    /// The latest declared graph, and the vertex of each of its nodes.
+    graph: Arc<Dag<Arc<Spec>, Edge>>,
+    vertex_of: Vec<Option<Vertex>>,
+    free: Vec<Vertex>,
+    /// Vertices out of the graph that are not gone yet.
+    leaving: FxHashMap<Id, Vertex>,
+    /// Who sends, and who receives from whom.
+    senders: FxHashMap<Id, Vertex>,
+    receivers: FxHashMap<Id, Vec<Vertex>>,
+    alarms: Timers<Alarm>,
+    hub: FileHub,
+    pool: Pool,
+    runtime: Handle,
+    inbox: Arc<Inbox>,
+    host: Arc<Host>,
+    export: Option<Arc<dyn Export>>,
+    journal: Option<Journal>,
+    /// Runs to close in the journal once what they cause has been written.
+    ended: Vec<Id>,
+    jobs: Vec<Job>,
+    events: mpsc::UnboundedSender<EngineEvent>,
+    last_error: FxHashMap<Vertex, String>,
+    origin: Instant,
+    want_dot: bool,
+    summary: Summary,
+    stopped: bool,
+}
+
+struct HubSink(Arc<Inbox>);
+
+impl Sink for HubSink {
+    fn changed(&self, token: Token) {
+        // Tokens are made from vertices, so they fit.
+        self.0.changed(Vertex(u32::try_from(token.0).unwrap_or(u32::MAX)));
+    }
+
+    fn notice(&self, notice: Notice) {
+        tracing::warn!(target: "mgmt::watch", "{notice}");
+    }
+}
+
+/// Threads for system calls: more than cores, since a run spends most of its time waiting for the disk.
+fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).saturating_mul(2).clamp(4, 16)
+}
+
+impl Driver {
+    fn new(
+        settings: EngineSettings,
+        inbox: Arc<Inbox>,
+        events: mpsc::UnboundedSender<EngineEvent>,
+    ) -> io::Result<Driver> {
+        let threads = settings.threads.unwrap_or_else(default_threads);
+        let runtime = Handle::current();
+        let core = Settings {
+            capacity: [threads * 64, 1024],
+            converge_after: settings.converge_after.map(nanoseconds),
+        };
+        Ok(Driver {
+            core: Core::new(core, 0),
+            nodes: Vec::new(),
+            graph: Arc::new(Dag::new()),
+            vertex_of: Vec::new(),
+            free: Vec::new(),
+            leaving: FxHashMap::default(),
+            senders: FxHashMap::default(),
+            receivers: FxHashMap::default(),
+            alarms: Timers::new(),
+            hub: FileHub::new(Arc::new(HubSink(Arc::clone(&inbox))))?,
+            pool: Pool::start(threads, &inbox, runtime.clone())?,
+            runtime,
+            inbox,
+            host: settings.host,
+            export: settings.export,
+            journal: settings.journal.map(Journal::open).transpose()?,
+            ended: Vec::new(),
+            jobs: Vec::new(),
+            events,
+            last_error: FxHashMap::default(),
+            origin: Instant::now(),
+            want_dot: settings.dot,
+            summary: Summary::default(),
+            stopped: false,
+        })
+    }
+
+    fn run(mut self) -> Summary {
+        let mut mail = Mail::default();
+        self.core.tick(self.now());
+        self.perform();
+        while !self.stopped {
+            let core = self.core.next_deadline().map(Duration::from_nanos);
+            let next = [core, self.alarms.next_deadline()].into_iter().flatten().min();
+            self.inbox.wait(next.and_then(|at| self.origin.checked_add(at)), &mut mail);
+            let now = self.now();
+            for vertex in mail.changed.drain(..) {
+                self.core.changed(vertex, now);
+            }
+            for message in mail.messages.drain(..) {
+                self.handle(message);
+            }
+            self.ring();
+            self.core.tick(self.now());
+            self.perform();
+        }
+        self.forget_used_reversals();
+        self.summary.resources = self.graph.nodes().map(|(_, spec)| 1 + spec.children.len()).sum();
+        self.summary.failed = self.last_error.len();
+        // The receiver may have gone; then nobody wants to know.
+        let _ = self.events.send(EngineEvent::Stopped);
+        self.summary
+    }
+
+    fn now(&self) -> u64 {
+        nanoseconds(self.origin.elapsed())
+    }
+
+    fn node(&mut self, vertex: Vertex) -> Option<&mut Node> {
+        self.nodes.get_mut(vertex.index())?.as_deref_mut()
+    }
+
+    fn id(&self, vertex: Vertex) -> Option<&Id> {
+        self.nodes.get(vertex.index())?.as_ref().map(|node| &node.spec.id)
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::Swap(prepared, reply) => {
+                let report = self.swap(*prepared);
+                // Whoever asked may have stopped waiting.
+                let _ = reply.send(report);
+            }
+            Message::Finished(done) => done.into_iter().for_each(|done| self.finished(done)),
+            Message::StreamStarted(vertex, incarnation) => self.stream_started(vertex, incarnation),
+            Message::StreamFailed(vertex, incarnation, error) => {
+                self.watch_failed(vertex, incarnation, &error);
+            }
+            Message::Stop(level) => self.core.stop(level, self.now()),
+        }
+    }
+
+    /// Intervals that have passed and runs whose time is up.
+    fn ring(&mut self) {
+        let now = self.origin.elapsed();
+        while let Some(alarm) = self.alarms.pop_expired(now) {
+            match alarm {
+                Alarm::Interval(vertex) => {
+                    if let Some(interval) = self.node(vertex).and_then(|node| node.watch.interval) {
+                        self.alarms.insert(now + interval, alarm);
+                        self.core.changed(vertex, nanoseconds(now));
+                    }
+                }
+                Alarm::Timeout(vertex) => {
+                    if let Some(node) = self.node(vertex)
+                        && let Some(cancel) = &node.cancel
+                    {
+                        node.timed_out = true;
+                        cancel.raise(Stage::Cancel);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Carries out actions until there are none.
+    fn perform(&mut self) {
+        loop {
+            let actions = self.core.take_actions();
+            if actions.is_empty() {
+                break;
+            }
+            for action in actions {
+                self.act(action);
+            }
+        }
+        if let Some(journal) = &mut self.journal {
+            self.ended.drain(..).for_each(|id| journal.end(&id));
+        }
+        self.pool.submit(&mut self.jobs);
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Run(run) => self.start(run),
+            Action::Watch(vertex, incarnation) => self.watch(vertex, incarnation),
+            Action::Unwatch(vertex) => self.unwatch(vertex),
+            Action::Cancel(vertex, level) => {
+                if let Some(cancel) = self.node(vertex).and_then(|node| node.cancel.as_ref()) {
+                    cancel.raise(if level == Level::Interrupt { Stage::Interrupt } else { Stage::Cancel });
+                }
+            }
+            Action::Reincarnate(vertex, _) => self.reincarnate(vertex),
+            Action::Close(vertex) => {
+                self.unwatch(vertex);
+                self.forget_reversal(vertex);
+                self.core.closed(vertex, self.now());
+            }
+            Action::Freed(vertex) => self.freed(vertex),
+            Action::Pending(from, to, pending) => {
+                let ids = self.id(from).cloned().zip(self.id(to).cloned());
+                if let (Some(journal), Some((from, to))) = (&mut self.journal, ids) {
+                    journal.set_pending(&from, &to, pending);
+                }
+            }
+            Action::Retry(vertex, delay) => {
+                if let Some(id) = self.id(vertex) {
+                    let delay = Duration::from_nanos(delay);
+                    tracing::warn!(target: "mgmt::engine", resource = %id, "will try again in {delay:?}");
+                }
+            }
+            Action::Failed(vertex) => self.failed(vertex),
+            Action::Limited(vertex, delay) => {
+                if let Some(id) = self.id(vertex) {
+                    let delay = Duration::from_nanos(delay);
+                    tracing::info!(target: "mgmt::engine", resource = %id, "rate limited for {delay:?}");
+                }
+            }
+            Action::Converged => self.tell(EngineEvent::Converged),
+            Action::Diverged => self.tell(EngineEvent::Diverged),
+            Action::Paused => {}
+            Action::Stopped => self.stopped = true,
+        }
+    }
+
+    fn tell(&self, event: EngineEvent) {
+        // Nobody has to listen.
+        let _ = self.events.send(event);
+    }
+
+    fn start(&mut self, run: Run) {
+        let vertex = run.vertex;
+        if let Err(message) = self.receive(vertex) {
+            let now = self.now();
+            self.report_error(vertex, &message, None);
+            self.core.finished(vertex, Outcome::Failed, &[], now);
+            return;
+        }
+        let notifies = self.journal.is_some() && run.apply && self.core.notifies(vertex);
+        let (host, export) = (Arc::clone(&self.host), self.export.clone());
+        let Some(node) = self.node(vertex) else { return };
+        let cancel = Cancel::default();
+        node.cancel = Some(cancel.clone());
+        node.timed_out = false;
+        let timeout = node.spec.meta.timeout;
+        let id = notifies.then(|| node.spec.id.clone());
+        let spec = Arc::clone(&node.spec);
+        let order = Order { run, spec, cancel, host, export, snapshot: !node.snapshot_done };
+        let job = Job { order, members: node.lend() };
+        if timeout > 0 {
+            self.alarms
+                .insert(self.origin.elapsed() + Duration::from_millis(timeout), Alarm::Timeout(vertex));
+        }
+        if let (Some(journal), Some(id)) = (&mut self.journal, id) {
+            journal.begin(&id);
+        }
+        match run.pool {
+            crate::core::Pool::Blocking => self.jobs.push(job),
+            crate::core::Pool::Waiting => {
+                let inbox = Arc::clone(&self.inbox);
+                self.runtime.spawn(async move { inbox.send(Message::Finished(vec![job.run().await])) });
+            }
+        }
+    }
+
+    /// Takes the values that others have sent into the parameters of a vertex and its group.
+    fn receive(&mut self, vertex: Vertex) -> std::result::Result<(), String> {
+        let Some(node) = self.nodes.get(vertex.index()).and_then(Option::as_ref) else { return Ok(()) };
+        if specs(&node.spec).all(|spec| spec.receives.is_empty()) {
+            return Ok(());
+        }
+        let spec = Arc::clone(&node.spec);
+        let before = node.watches();
+        let mut changed = false;
+        for (member, spec) in specs(&spec).enumerate() {
+            for (index, receive) in spec.receives.iter().enumerate() {
+                let value = self.sent_value(&receive.from, receive.key).ok_or_else(|| {
+                    format!("`{}` has not come: {} has sent nothing yet", receive.field, receive.from)
+                })?;
+                let Some(node) = self.node(vertex) else { return Ok(()) };
+                let Some(live) = node.members.get_mut(member) else { continue };
+                if live.receive(spec, index, &value)? {
+                    changed = true;
+                    tracing::debug!(target: "mgmt::engine", resource = %spec.id, "received `{}`", receive.field);
+                }
+            }
+        }
+        // A received value may be a path that is watched.
+        if changed && self.node(vertex).is_some_and(|node| node.watches() != before) {
+            self.resubscribe(vertex);
+        }
+        Ok(())
+    }
+
+    fn sent_value(&self, from: &Id, key: &str) -> Option<mgmt_value::Value> {
+        let node = self.nodes.get(self.senders.get(from)?.index())?.as_ref()?;
+        let sent = node.members.get(node.position(from)?)?.sent.as_ref()?;
+        sent.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
+    }
+
+    fn finished(&mut self, done: Done) {
+        let vertex = done.vertex;
+        self.alarms.cancel(Alarm::Timeout(vertex));
+        self.summary.checks += 1;
+        let dirtied = self.publish(vertex, done.sent);
+        let Some(node) = self.node(vertex) else { return };
+        node.cancel = None;
+        node.take_back(done.members);
+        let id = node.spec.id.clone();
+        let noop = node.spec.meta.noop;
+        let timeout = std::mem::take(&mut node.timed_out).then_some(node.spec.meta.timeout);
+        let outcome = match timed(done.result, timeout) {
+            Ok(checked) => {
+                node.snapshot_done |= !noop;
+                node.applied |= !noop;
+                node.members.iter_mut().flat_map(|live| &mut live.received).for_each(|r| r.changed = false);
+                self.last_error.remove(&vertex);
+                self.report_success(&id, checked, noop, done.took)
+            }
+            Err(Error::Cancelled) => Outcome::Cancelled,
+            Err(error) => {
+                self.report_error(vertex, &error.to_string(), error.hint());
+                Outcome::Failed
+            }
+        };
+        if done.rearm
+            && let Some(interval) = self.node(vertex).and_then(|node| node.watch.interval)
+        {
+            self.alarms.insert(self.origin.elapsed() + interval, Alarm::Interval(vertex));
+        }
+        self.core.finished(vertex, outcome, &dirtied, self.now());
+        self.ended.push(id);
+    }
+
+    fn report_success(&mut self, id: &Id, checked: Checked, noop: bool, took: Duration) -> Outcome {
+        if checked == Checked::Right {
+            return Outcome::Right;
+        }
+        self.summary.changes += 1;
+        let what = if noop { "would change" } else { "changed" };
+        tracing::info!(target: "mgmt::engine", resource = %id, took_us = took.as_micros(), "{what}");
+        Outcome::Changed
+    }
+
+    fn report_error(&mut self, vertex: Vertex, message: &str, hint: Option<&str>) {
+        let Some(id) = self.id(vertex) else { return };
+        match hint {
+            Some(hint) => {
+                tracing::error!(target: "mgmt::engine", resource = %id, hint, "{message} (hint: {hint})");
+            }
+            None => tracing::error!(target: "mgmt::engine", resource = %id, "{message}"),
+        }
+        self.last_error.insert(vertex, message.to_owned());
+    }
+
+    fn failed(&mut self, vertex: Vertex) {
+        let message = self.last_error.entry(vertex).or_default().clone();
+        let Some(id) = self.id(vertex).cloned() else { return };
+        tracing::error!(target: "mgmt::engine", resource = %id, "has failed for good");
+        self.tell(EngineEvent::Failed { id, message });
+    }
+
+    /// Keeps what a run sent, and tells who receives something new.
+    fn publish(&mut self, vertex: Vertex, sent: Vec<Option<mgmt_resource::Sent>>) -> Vec<Vertex> {
+        let mut dirtied = Vec::new();
+        let Some(node) = self.nodes.get_mut(vertex.index()).and_then(Option::as_deref_mut) else {
+            return dirtied;
+        };
+        let spec = Arc::clone(&node.spec);
+        for ((live, spec), sent) in node.members.iter_mut().zip(specs(&spec)).zip(sent) {
+            let Some(sent) = sent else { continue };
+            if live.sent.as_ref() != Some(&sent) {
+                live.sent = Some(sent);
+                dirtied.extend(self.receivers.get(&spec.id).into_iter().flatten());
+            }
+        }
+        dirtied.sort_unstable();
+        dirtied.dedup();
+        dirtied
+    }
+}
+
+/// The result of a run whose time may have been up: success is success; being stopped is a timeout; an error says both.
+fn timed(result: Result<Checked>, timeout: Option<u64>) -> Result<Checked> {
+    let Some(timeout) = timeout else { return result };
+    let text = format!("timed out after {} s", Duration::from_millis(timeout).as_secs_f64());
+    match result {
+        Ok(checked) => Ok(checked),
+        Err(Error::Cancelled) => Err(Error::new(text)),
+        Err(error) => Err(error.context(text)),
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    // Five centuries fit.
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

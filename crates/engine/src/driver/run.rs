@@ -1,0 +1,165 @@
+//! One run of a vertex: everything that it needs goes in, everything that comes of it comes out, no lock between.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::{Duration, Instant};
+
+use mgmt_resource::{
+    Cancel, Checked, Child, Context, Error, Host, Received, Resource, Result, Sent, Spec, Stage,
+};
+
+use crate::core::{Run, Vertex};
+use crate::{Export, reversal};
+
+/// What a member of a vertex brings to a run. The vertex itself is the first member; a group has more.
+pub(super) struct Member {
+    /// The declared resource with received values laid over it.
+    pub(super) effective: Arc<dyn Resource>,
+    pub(super) received: Vec<Received>,
+    pub(super) state: Option<Box<dyn Any + Send>>,
+}
+
+/// A run to do: what is to be done, and with whom.
+pub(super) struct Job {
+    pub(super) order: Order,
+    pub(super) members: Vec<Member>,
+}
+
+/// What is to be done. Apart from the members, because those belong to one thread at a time.
+pub(super) struct Order {
+    pub(super) run: Run,
+    pub(super) spec: Arc<Spec>,
+    pub(super) cancel: Cancel,
+    pub(super) host: Arc<Host>,
+    pub(super) export: Option<Arc<dyn Export>>,
+    /// Take the snapshot that can undo this resource first.
+    pub(super) snapshot: bool,
+}
+
+/// A run that is done.
+pub(super) struct Done {
+    pub(super) vertex: Vertex,
+    pub(super) members: Vec<Member>,
+    pub(super) result: Result<Checked>,
+    /// What each member sent.
+    pub(super) sent: Vec<Option<Sent>>,
+    pub(super) rearm: bool,
+    pub(super) took: Duration,
+}
+
+impl Job {
+    /// Does it.
+    pub(super) async fn run(self) -> Done {
+        let Job { order, mut members } = self;
+        let began = Instant::now();
+        let mut sent = Vec::new();
+        let mut rearm = false;
+        let result = CatchUnwind(Box::pin(order.check_apply(&mut members, &mut sent, &mut rearm))).await;
+        Done { vertex: order.run.vertex, members, result, sent, rearm, took: began.elapsed() }
+    }
+}
+
+impl Order {
+    async fn check_apply(
+        &self,
+        members: &mut [Member],
+        sent: &mut Vec<Option<Sent>>,
+        rearm: &mut bool,
+    ) -> Result<Checked> {
+        if let Some(export) = &self.export
+            && self.run.apply
+        {
+            for spec in std::iter::once(&*self.spec).chain(&self.spec.children) {
+                if !spec.meta.export.is_empty() {
+                    export.export(spec)?;
+                }
+            }
+        }
+        if self.cancel.stage() > Stage::Run {
+            return Err(Error::Cancelled);
+        }
+        if self.spec.meta.hidden {
+            return Ok(Checked::Right);
+        }
+        for (spec, member) in self.specs().zip(members.iter()) {
+            if !member.received.is_empty() {
+                member
+                    .effective
+                    .validate(&spec.id.name)
+                    .map_err(|invalid| Error::new(invalid.to_string()))?;
+            }
+        }
+        if self.snapshot && self.run.apply {
+            reversal::store(&self.host.state, &self.spec)?;
+        }
+        if self.spec.resource.schema().traits.batch {
+            // Copies, because a member's state may not be looked at from another thread.
+            let others: Vec<(Arc<dyn Resource>, Vec<Received>)> =
+                members.iter().skip(1).map(|m| (Arc::clone(&m.effective), m.received.clone())).collect();
+            let children = self.spec.children.iter().zip(&others);
+            let children: Vec<Child<'_>> = children
+                .map(|(spec, (resource, received))| Child { id: &spec.id, resource: &**resource, received })
+                .collect();
+            let Some(first) = members.first_mut() else { return Ok(Checked::Right) };
+            return self.check_one(&self.spec, first, &children, sent, rearm).await;
+        }
+        let mut checked = Checked::Right;
+        for (spec, member) in self.specs().zip(members) {
+            checked = checked.and(self.check_one(spec, member, &[], sent, rearm).await?);
+        }
+        Ok(checked)
+    }
+
+    fn specs(&self) -> impl Iterator<Item = &Spec> {
+        std::iter::once(&*self.spec).chain(&self.spec.children)
+    }
+
+    async fn check_one(
+        &self,
+        spec: &Spec,
+        member: &mut Member,
+        children: &[Child<'_>],
+        sent: &mut Vec<Option<Sent>>,
+        rearm: &mut bool,
+    ) -> Result<Checked> {
+        let mut cx = Context {
+            id: &spec.id,
+            meta: &spec.meta,
+            apply: self.run.apply,
+            refresh: self.run.refresh,
+            received: &member.received,
+            cancel: &self.cancel,
+            host: &self.host,
+            children,
+            sent: None,
+            rearm: false,
+        };
+        let state = member.state.get_or_insert_with(|| member.effective.new_state());
+        let result = member.effective.check_apply(&mut **state, &mut cx).await;
+        *rearm |= cx.rearm;
+        sent.push(cx.sent);
+        result
+    }
+}
+
+/// Turns a panic into an error: one broken resource must not end the program.
+struct CatchUnwind<F>(F);
+
+impl<F: Future<Output = Result<Checked>> + Unpin> Future for CatchUnwind<F> {
+    type Output = Result<Checked>;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Result<Checked>> {
+        let inner = &mut self.0;
+        std::panic::catch_unwind(AssertUnwindSafe(|| std::pin::Pin::new(inner).poll(cx))).unwrap_or_else(
+            |panic| Poll::Ready(Err(Error::new(format_args!("panicked: {}", panic_text(&*panic))))),
+        )
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&'static str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

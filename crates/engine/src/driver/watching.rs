@@ -1,0 +1,114 @@
+//! Watches: what a vertex depends on, handed to the hubs.
+
+use std::sync::Arc;
+
+use mgmt_resource::{Cancel, Error, Watch};
+use mgmt_watch::{Token, WatchPath};
+
+use super::node::Watching;
+use super::{Alarm, Driver, Message};
+use crate::core::Vertex;
+
+impl Driver {
+    /// Begins to watch. The old watch of the vertex, if it has one, ends only after the new one has begun.
+    pub(super) fn watch(&mut self, vertex: Vertex, incarnation: u32) {
+        let Some(node) = self.node(vertex) else { return };
+        let watches = node.watches();
+        match self.subscribe(vertex, incarnation, watches) {
+            // With a source of its own the vertex is watched once that has started.
+            Ok(true) => {}
+            Ok(false) => self.core.watching(vertex, incarnation, self.now()),
+            Err(error) => self.watch_failed(vertex, incarnation, &error),
+        }
+    }
+
+    /// Watches something else from now on, because a received value says so.
+    pub(super) fn resubscribe(&mut self, vertex: Vertex) {
+        let incarnation = self.core.incarnation(vertex);
+        let Some(node) = self.node(vertex) else { return };
+        let watches = node.watches();
+        if let Err(error) = self.subscribe(vertex, incarnation, watches) {
+            self.watch_failed(vertex, incarnation, &error);
+        }
+    }
+
+    /// `Ok(true)`: a stream has to start first.
+    fn subscribe(&mut self, vertex: Vertex, incarnation: u32, watches: Vec<Watch>) -> Result<bool, Error> {
+        let mut watching = Watching::default();
+        for watch in watches {
+            match watch {
+                Watch::Path { path, recursive } => {
+                    let path = WatchPath::from_bytes(&path, recursive)
+                        .map_err(|error| Error::new(format_args!("cannot watch: {error}")))?;
+                    watching.paths.push(self.hub.subscribe(Token(u64::from(vertex.0)), &path));
+                }
+                Watch::Interval(interval) => {
+                    watching.interval = Some(watching.interval.map_or(interval, |i| i.min(interval)));
+                }
+                Watch::Stream { start, .. } => {
+                    let (inbox, host) = (Arc::clone(&self.inbox), Arc::clone(&self.host));
+                    let task = self.runtime.spawn(async move {
+                        let error = match start(&host) {
+                            Ok(mut stream) => {
+                                inbox.send(Message::StreamStarted(vertex, incarnation));
+                                let cancel = Cancel::default();
+                                loop {
+                                    match stream.next(&cancel).await {
+                                        Ok(()) => inbox.changed(vertex),
+                                        Err(error) => break error,
+                                    }
+                                }
+                            }
+                            Err(error) => error,
+                        };
+                        inbox.send(Message::StreamFailed(vertex, incarnation, error));
+                    });
+                    watching.streams.push(task.abort_handle());
+                }
+            }
+        }
+        let streams = !watching.streams.is_empty();
+        let interval = watching.interval;
+        let Some(node) = self.node(vertex) else { return Ok(false) };
+        let old = std::mem::replace(&mut node.watch, watching);
+        self.drop_watching(old);
+        match interval {
+            Some(interval) => self.alarms.insert(self.origin.elapsed() + interval, Alarm::Interval(vertex)),
+            None => {
+                self.alarms.cancel(Alarm::Interval(vertex));
+            }
+        }
+        Ok(streams)
+    }
+
+    pub(super) fn stream_started(&mut self, vertex: Vertex, incarnation: u32) {
+        self.core.watching(vertex, incarnation, self.now());
+    }
+
+    pub(super) fn watch_failed(&mut self, vertex: Vertex, incarnation: u32, error: &Error) {
+        if self.core.incarnation(vertex) != incarnation {
+            return;
+        }
+        self.report_error(vertex, &format!("the watch failed: {error}"), error.hint());
+        self.unwatch(vertex);
+        self.core.watch_failed(vertex, incarnation, self.now());
+    }
+
+    pub(super) fn unwatch(&mut self, vertex: Vertex) {
+        let Some(node) = self.node(vertex) else { return };
+        let old = std::mem::take(&mut node.watch);
+        if old.interval.is_some() {
+            self.alarms.cancel(Alarm::Interval(vertex));
+        }
+        self.drop_watching(old);
+    }
+
+    fn drop_watching(&mut self, watching: Watching) {
+        for id in watching.paths {
+            self.hub.unsubscribe(id);
+        }
+        for task in watching.streams {
+            task.abort();
+        }
+    }
+}

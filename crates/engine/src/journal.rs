@@ -1,0 +1,240 @@
+//! Notifications that are not lost by a restart.
+//!
+//! A line is appended when a notification becomes pending, when it has been acknowledged, and around each run that
+//! could cause one. A program that is killed in between finds at its next start what was pending, and which runs it
+//! does not know the end of: those are taken to have changed something. Lines reach the page cache, which outlives the
+//! program; they are not forced to the disk.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use mgmt_resource::Id;
+use serde_json::{Value as Json, json};
+
+/// Rewritten when it has more lines than this that say nothing any more.
+const SLACK: usize = 4096;
+/// A file larger than this is not ours.
+const LIMIT: u64 = 64 << 20;
+
+type Name = (String, Vec<u8>);
+
+/// The file of pending notifications.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: Option<File>,
+    pending: BTreeSet<(Name, Name)>,
+    running: BTreeSet<Name>,
+    /// Of the last life: runs whose end is not known.
+    unfinished: BTreeSet<Name>,
+    lines: usize,
+}
+
+impl Journal {
+    /// Reads what an earlier life left. A damaged line, such as the last one of a killed program, is passed over.
+    pub(crate) fn open(path: PathBuf) -> io::Result<Journal> {
+        let text = match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.len() > LIMIT => {
+                return Err(io::Error::other(format!("{} is too large to be a journal", path.display())));
+            }
+            Ok(_) => String::from_utf8_lossy(&std::fs::read(&path)?).into_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error),
+        };
+        let mut journal = Journal {
+            path,
+            file: None,
+            pending: BTreeSet::new(),
+            running: BTreeSet::new(),
+            unfinished: BTreeSet::new(),
+            lines: 0,
+        };
+        text.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .for_each(|line| journal.replay(&line));
+        journal.unfinished = std::mem::take(&mut journal.running);
+        journal.rewrite()?;
+        Ok(journal)
+    }
+
+    fn replay(&mut self, line: &Json) {
+        let Some((word, names)) = line.as_array().and_then(|parts| parts.split_first()) else { return };
+        let names: Option<Vec<Name>> = names.iter().map(name_from_json).collect();
+        match (word.as_str(), names.as_deref()) {
+            (Some("pending"), Some([from, to])) => {
+                self.pending.insert((from.clone(), to.clone()));
+            }
+            (Some("done"), Some([from, to])) => {
+                self.pending.remove(&(from.clone(), to.clone()));
+            }
+            (Some("run"), Some([id])) => {
+                self.running.insert(id.clone());
+            }
+            (Some("ran"), Some([id])) => {
+                self.running.remove(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a notification was pending when the program last ended, or may have been.
+    pub(crate) fn was_pending(&self, from: &Id, to: &Id) -> bool {
+        let (from, to) = (name(from), name(to));
+        self.unfinished.contains(&from) || self.pending.contains(&(from, to))
+    }
+
+    /// A notification is pending, or no longer.
+    pub(crate) fn set_pending(&mut self, from: &Id, to: &Id, pending: bool) {
+        let pair = (name(from), name(to));
+        let line = json!([if pending { "pending" } else { "done" }, to_json(&pair.0), to_json(&pair.1)]);
+        let news = if pending { self.pending.insert(pair) } else { self.pending.remove(&pair) };
+        if news {
+            self.append(&line);
+        }
+    }
+
+    /// A run begins that may cause notifications.
+    pub(crate) fn begin(&mut self, id: &Id) {
+        let name = name(id);
+        let line = json!(["run", to_json(&name)]);
+        if self.running.insert(name) {
+            self.append(&line);
+        }
+    }
+
+    /// It has ended, and what it causes has been written down.
+    pub(crate) fn end(&mut self, id: &Id) {
+        let name = name(id);
+        self.unfinished.remove(&name);
+        if self.running.remove(&name) {
+            self.append(&json!(["ran", to_json(&name)]));
+        }
+    }
+
+    fn append(&mut self, line: &Json) {
+        self.lines += 1;
+        let useful = self.pending.len() + self.running.len() + self.unfinished.len();
+        let result = match self.lines > useful * 2 + SLACK {
+            true => self.rewrite(),
+            false => self.write(line),
+        };
+        if let Err(error) = result {
+            // The run itself goes on: what is at stake is a notification, and only if we are killed now.
+            tracing::warn!("cannot write {}: {error}", self.path.display());
+        }
+    }
+
+    fn write(&mut self, line: &Json) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        // One write for the whole line, so that a kill leaves it whole or absent.
+        file.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// Writes the present state into a new file and puts it in place of the old one.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let temporary = self.path.with_extension("new");
+        let mut file = private(&temporary)?;
+        let mut text = String::new();
+        for (from, to) in &self.pending {
+            text += &format!("{}\n", json!(["pending", to_json(from), to_json(to)]));
+        }
+        for id in self.running.iter().chain(&self.unfinished) {
+            text += &format!("{}\n", json!(["run", to_json(id)]));
+        }
+        self.lines = text.lines().count();
+        file.write_all(text.as_bytes())?;
+        std::fs::rename(&temporary, &self.path)?;
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+fn private(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)
+}
+
+fn name(id: &Id) -> Name {
+    (id.kind.to_owned(), id.name.as_bytes().to_vec())
+}
+
+fn to_json(name: &Name) -> Json {
+    json!([name.0, mgmt_value::to_json(&mgmt_value::Value::str(&name.1))])
+}
+
+fn name_from_json(json: &Json) -> Option<Name> {
+    let [kind, name] = json.as_array()?.as_slice() else { return None };
+    let mgmt_value::Value::Str(name) = mgmt_value::from_json(name, &mgmt_value::Type::Str).ok()? else {
+        return None;
+    };
+    Some((kind.as_str()?.to_owned(), name.as_bytes().to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(directory: &tempfile::TempDir) -> Journal {
+        Journal::open(directory.path().join("notifications")).unwrap()
+    }
+
+    #[test]
+    fn what_was_pending_is_known_to_the_next_life() {
+        let directory = tempfile::tempdir().unwrap();
+        let (a, b, c) = (Id::new("file", "/a"), Id::new("exec", "b\nc"), Id::new("exec", b"\xff".as_slice()));
+        let mut journal = open(&directory);
+        journal.set_pending(&a, &b, true);
+        journal.set_pending(&a, &c, true);
+        journal.set_pending(&a, &b, false);
+        drop(journal);
+        let journal = open(&directory);
+        assert!(!journal.was_pending(&a, &b));
+        assert!(journal.was_pending(&a, &c));
+    }
+
+    #[test]
+    fn a_run_whose_end_is_unknown_counts_as_a_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let (a, b) = (Id::new("file", "/a"), Id::new("exec", "b"));
+        let mut journal = open(&directory);
+        journal.begin(&a);
+        drop(journal);
+        let mut journal = open(&directory);
+        assert!(journal.was_pending(&a, &b));
+        journal.begin(&a);
+        journal.end(&a);
+        assert!(!journal.was_pending(&a, &b));
+        drop(journal);
+        assert!(!open(&directory).was_pending(&a, &b));
+    }
+
+    #[test]
+    fn a_torn_or_foreign_line_is_passed_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let (a, b) = (Id::new("file", "/a"), Id::new("exec", "b"));
+        open(&directory).set_pending(&a, &b, true);
+        let path = directory.path().join("notifications");
+        let mut text = std::fs::read(&path).unwrap();
+        text.extend_from_slice(b"\xff\xfe{\n[1,2]\n[\"pending\", [\"file");
+        std::fs::write(&path, text).unwrap();
+        assert!(open(&directory).was_pending(&a, &b));
+    }
+
+    #[test]
+    fn the_file_does_not_grow_without_bound() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = open(&directory);
+        let a = Id::new("file", "/a");
+        for _ in 0..20_000 {
+            journal.begin(&a);
+            journal.end(&a);
+        }
+        assert!(std::fs::metadata(directory.path().join("notifications")).unwrap().len() < 400_000);
+    }
+}

@@ -1,0 +1,211 @@
+//! From a declared graph to one that can run: checks, automatic edges, groups, reversals.
+//!
+//! A graph that fails here is refused as a whole, and whatever runs goes on running.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use mgmt_graph::{Cycle, NodeId};
+use mgmt_resource::{Id, ResourceGraph, Spec};
+use mgmt_value::Str;
+use rustc_hash::FxHashMap;
+
+use crate::{autoedge, autogroup};
+
+/// What holds for every resource of a graph.
+#[derive(Clone, Debug)]
+pub struct Preparation {
+    /// Look only.
+    pub noop: bool,
+    /// A semaphore of this size around every resource.
+    pub sema: Option<u32>,
+    /// Add automatic edges.
+    pub autoedges: bool,
+    /// Group automatically.
+    pub autogroup: bool,
+}
+
+impl Default for Preparation {
+    fn default() -> Preparation {
+        Preparation { noop: false, sema: None, autoedges: true, autogroup: true }
+    }
+}
+
+/// A graph that can run.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The graph.
+    pub graph: ResourceGraph,
+    /// How many automatic edges were added.
+    pub automatic_edges: usize,
+    /// How many resources were merged into groups.
+    pub grouped: usize,
+    /// Things that a person should know.
+    pub warnings: Vec<String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Why a graph cannot run.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SwapError {
+    /// A resource is not right.
+    Invalid {
+        /// Which.
+        id: Id,
+        /// Why.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// Two resources have one name.
+    Duplicate(Id),
+    /// A resource receives from one that is not there or does not send.
+    Receive {
+        /// The receiver.
+        id: Id,
+        /// Why not.
+        message: String,
+    },
+    /// Resources wait for each other.
+    Cycle(Vec<Id>),
+    /// The engine has ended.
+    Stopped,
+}
+
+impl fmt::Display for SwapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SwapError::Invalid { id, message, .. } => write!(f, "{id}: {message}"),
+            SwapError::Duplicate(id) => write!(f, "{id} is declared twice, with different content"),
+            SwapError::Receive { id, message } => write!(f, "{id}: {message}"),
+            SwapError::Cycle(ids) => {
+                f.write_str("these resources wait for each other: ")?;
+                for (i, id) in ids.iter().enumerate() {
+                    write!(f, "{}{id}", if i == 0 { "" } else { " -> " })?;
+                }
+                Ok(())
+            }
+            SwapError::Stopped => f.write_str("the engine has ended"),
+        }
+    }
+}
+
+impl std::error::Error for SwapError {}
+
+/// Makes a graph ready. `reversals` are the resources that undo what an earlier graph declared.
+pub fn prepare(
+    mut graph: ResourceGraph,
+    reversals: Vec<Spec>,
+    how: &Preparation,
+) -> Result<Prepared, SwapError> {
+    let began = Instant::now();
+    let mut warnings = Vec::new();
+    let names = check(&graph)?;
+    check_receives(&mut graph, &names)?;
+    drop(names);
+    for reversal in reversals {
+        graph.add_node(reversal);
+    }
+    for (_, spec) in graph.nodes_mut() {
+        spec.meta.noop |= how.noop;
+        if let Some(size) = how.sema {
+            spec.meta.sema.push(Str::from(format!(":{size}")));
+        }
+    }
+    let automatic = if how.autoedges { autoedge::add(&mut graph) } else { Vec::new() };
+    let dropped = autoedge::drop_from_cycles(&mut graph, &automatic).map_err(|c| cycle(&graph, &c))?;
+    for (from, to) in &dropped {
+        if let (Some(from), Some(to)) = (graph.node(*from), graph.node(*to)) {
+            warnings.push(format!(
+                "the declared order contradicts the automatic edge {} -> {}, which is left out",
+                from.id, to.id
+            ));
+        }
+    }
+    let grouped = match how.autogroup {
+        true => autogroup::group(&mut graph).map_err(|c| cycle(&graph, &c))?,
+        false => 0,
+    };
+    let automatic_edges = automatic.len() - dropped.len();
+    Ok(Prepared { graph, automatic_edges, grouped, warnings, took: began.elapsed() })
+}
+
+fn cycle(graph: &ResourceGraph, cycle: &Cycle) -> SwapError {
+    SwapError::Cycle(
+        cycle.nodes.iter().filter_map(|node| graph.node(*node)).map(|spec| spec.id.clone()).collect(),
+    )
+}
+
+/// Checks every resource by itself, and that names are unique. Returns the nodes by name.
+fn check(graph: &ResourceGraph) -> Result<FxHashMap<Id, NodeId>, SwapError> {
+    let mut names = FxHashMap::default();
+    names.reserve(graph.node_count());
+    for (node, spec) in graph.nodes() {
+        check_spec(spec)?;
+        if !spec.meta.hidden && names.insert(spec.id.clone(), node).is_some() {
+            return Err(SwapError::Duplicate(spec.id.clone()));
+        }
+    }
+    Ok(names)
+}
+
+/// Checks one resource.
+pub fn check_spec(spec: &Spec) -> Result<(), SwapError> {
+    let invalid = |message: String, hint: Option<String>| {
+        Err(SwapError::Invalid { id: spec.id.clone(), message, hint })
+    };
+    if spec.id.name.is_empty() {
+        return invalid("the name is empty".into(), None);
+    }
+    if let Err(error) = spec.meta.validate() {
+        return invalid(format!("metaparameter {error}"), error.hint);
+    }
+    if spec.id.name.starts_with(b"$") && !spec.meta.dollar {
+        let hint = "if the dollar sign is meant, set the metaparameter `dollar` to true".to_owned();
+        return invalid("the name starts with a dollar sign".into(), Some(hint));
+    }
+    if spec.meta.hidden {
+        return Ok(());
+    }
+    // A parameter that comes from elsewhere is checked when it has come.
+    match spec.resource.validate(&spec.id.name) {
+        Err(error) if spec.receives.is_empty() => invalid(error.to_string(), error.hint),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that every received value has a sender of the right type, and makes sure that the sender comes first.
+fn check_receives(graph: &mut ResourceGraph, names: &FxHashMap<Id, NodeId>) -> Result<(), SwapError> {
+    let mut edges = Vec::new();
+    for (node, spec) in graph.nodes() {
+        for receive in &spec.receives {
+            let fail = |message: String| Err(SwapError::Receive { id: spec.id.clone(), message });
+            let Some(sender) = names.get(&receive.from) else {
+                return fail(format!(
+                    "`{}` comes from {}, which is not in the graph",
+                    receive.field, receive.from
+                ));
+            };
+            let Some(sent) = graph.node(*sender).and_then(|s| s.resource.schema().sent(receive.key)) else {
+                return fail(format!("{} does not send `{}`", receive.from, receive.key));
+            };
+            let Some(field) = spec.resource.schema().field(receive.field) else {
+                return fail(format!("there is no parameter `{}` to receive", receive.field));
+            };
+            let (found, expected) = ((sent.ty)(), (field.ty)());
+            let dynamic = [&found, &expected].contains(&&mgmt_value::Type::Variant);
+            if !dynamic && found != expected {
+                return fail(format!(
+                    "`{}` is {expected}, but {} sends `{}` as {found}",
+                    receive.field, receive.from, receive.key
+                ));
+            }
+            edges.push((*sender, node));
+        }
+    }
+    for (from, to) in edges {
+        graph.merge_edge(from, to, mgmt_resource::Edge::ORDER, mgmt_resource::Edge::merge);
+    }
+    Ok(())
+}

@@ -12,12 +12,14 @@ pub(super) struct Convergence {
     after: Option<u64>,
     busy: usize,
     last_activity: u64,
+    /// A graph has been given. Before that there is nothing to converge.
+    started: bool,
     converged: bool,
 }
 
 impl Convergence {
     pub(super) fn new(after: Option<u64>, now: u64) -> Convergence {
-        Convergence { after, busy: 0, last_activity: now, converged: false }
+        Convergence { after, busy: 0, last_activity: now, started: false, converged: false }
     }
 
     pub(super) fn count(&mut self, was_busy: bool, is_busy: bool) {
@@ -26,6 +28,13 @@ impl Convergence {
 
     pub(super) fn active(&mut self, now: u64) {
         self.last_activity = now;
+    }
+
+    /// The first graph is here.
+    pub(super) fn start(&mut self, now: u64) {
+        if !std::mem::replace(&mut self.started, true) {
+            self.last_activity = now;
+        }
     }
 
     pub(super) fn busy(&self) -> usize {
@@ -37,7 +46,7 @@ impl Convergence {
     }
 
     fn due(&self) -> Option<u64> {
-        self.after.map(|after| self.last_activity.saturating_add(after))
+        self.after.filter(|_| self.started).map(|after| self.last_activity.saturating_add(after))
     }
 
     /// When to look again: only while at rest and not yet for long enough.

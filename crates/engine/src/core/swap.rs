@@ -49,6 +49,7 @@ impl Core {
     /// Changes the graph.
     pub fn apply(&mut self, delta: Delta, now: u64) {
         self.advance(now);
+        self.convergence.start(self.now);
         if delta.is_empty() {
             return self.settle_up();
         }

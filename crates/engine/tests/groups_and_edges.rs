@@ -1,0 +1,211 @@
+//! Automatic groups and automatic edges, as tables of small graphs.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Graph, Probe};
+use mgmt_engine::{Preparation, SwapError, group_automatically, prepare};
+use mgmt_graph::NodeId;
+use mgmt_resource::{Edge, ResourceGraph};
+use mgmt_value::Str;
+
+/// Reads `a1, a2, a1 -> b1, b1 => c1`: names that start with the same letter may be grouped; `=>` notifies.
+fn parse(text: &str) -> ResourceGraph {
+    let mut graph = Graph::default();
+    let mut nodes: BTreeMap<String, NodeId> = BTreeMap::new();
+    let mut node = |graph: &mut Graph, name: &str| {
+        let says = Str::from(&name[..1]);
+        *nodes
+            .entry(name.to_owned())
+            .or_insert_with(|| graph.add(name, Probe { together: true, says, ..Probe::default() }))
+    };
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let notify = part.contains("=>");
+        let chain: Vec<_> =
+            part.replace("=>", "->").split("->").map(|name| node(&mut graph, name.trim())).collect();
+        for pair in chain.windows(2) {
+            graph.0.merge_edge(pair[0], pair[1], Edge { notify }, Edge::merge);
+        }
+    }
+    graph.0
+}
+
+/// The groups and edges, sorted: `{a1 a2}`, `{a1 a2} -> b1`.
+fn show(graph: &ResourceGraph) -> Vec<String> {
+    let name = |node: NodeId| {
+        let spec = graph.node(node).unwrap();
+        let mut names: Vec<String> =
+            std::iter::once(spec).chain(&spec.children).map(|spec| spec.id.name.to_text().into_owned()).collect();
+        names.sort();
+        if names.len() == 1 { names.remove(0) } else { format!("{{{}}}", names.join(" ")) }
+    };
+    let mut lines: Vec<String> = graph.nodes().map(|(node, _)| name(node)).collect();
+    lines.extend(graph.edges().map(|(from, to, edge)| {
+        format!("{} {} {}", name(from), if edge.notify { "=>" } else { "->" }, name(to))
+    }));
+    lines.sort();
+    lines
+}
+
+fn check(before: &str, after: &[&str]) {
+    let mut graph = parse(before);
+    group_automatically(&mut graph).unwrap();
+    assert_eq!(show(&graph), after, "{before}");
+}
+
+#[test]
+fn what_has_no_path_between_is_grouped() {
+    check("a1, a2, b1", &["b1", "{a1 a2}"]);
+    check("a1 -> b1, a2 -> b1", &["b1", "{a1 a2}", "{a1 a2} -> b1"]);
+    check("b1 -> a1, b1 -> a2", &["b1", "b1 -> {a1 a2}", "{a1 a2}"]);
+    check(
+        "a1 -> b1, a1 -> b2, b1 -> c1, b2 -> c1",
+        &["a1", "a1 -> {b1 b2}", "c1", "{b1 b2}", "{b1 b2} -> c1"],
+    );
+    check(
+        "a1 -> b1, b1 -> c1, a2 -> c1",
+        &["b1", "b1 -> c1", "c1", "{a1 a2}", "{a1 a2} -> b1", "{a1 a2} -> c1"],
+    );
+    check("a1 -> b1, b1 -> c1, b2 -> c1", &["a1", "a1 -> {b1 b2}", "c1", "{b1 b2}", "{b1 b2} -> c1"]);
+    check(
+        "a1 -> b1, b1 -> c1, a2 -> c1, b2 -> c1",
+        &["c1", "{a1 a2}", "{a1 a2} -> c1", "{a1 a2} -> {b1 b2}", "{b1 b2}", "{b1 b2} -> c1"],
+    );
+    check("a1 -> b1 -> c1, a2 -> b2 -> c1", &["c1", "{a1 a2}", "{a1 a2} -> {b1 b2}", "{b1 b2}", "{b1 b2} -> c1"]);
+    check(
+        "a1 -> b1 -> c1, a1 -> b2 -> c1, c1 -> d1 -> e1, c1 -> d2 -> e1",
+        &[
+            "a1", "a1 -> {b1 b2}", "c1", "c1 -> {d1 d2}", "e1", "{b1 b2}", "{b1 b2} -> c1", "{d1 d2}", "{d1 d2} -> e1",
+        ],
+    );
+    check(
+        "p1 -> a1, p1 -> a2, q1 -> a1, q1 -> a2, r1 -> a1, r1 -> a2",
+        &["p1", "p1 -> {a1 a2}", "q1", "q1 -> {a1 a2}", "r1", "r1 -> {a1 a2}", "{a1 a2}"],
+    );
+}
+
+#[test]
+fn what_is_in_a_chain_stays_apart() {
+    check("a1 -> a2", &["a1", "a1 -> a2", "a2"]);
+    check("a1 -> b1 -> a2", &["a1", "a1 -> b1", "a2", "b1", "b1 -> a2"]);
+    let mut graph = parse("a1 -> b1 -> a2, a3");
+    group_automatically(&mut graph).unwrap();
+    assert_eq!(graph.node_count(), 3, "a3 joins exactly one: {:?}", show(&graph));
+}
+
+#[test]
+fn a_notification_goes_where_it_was_meant_to_go_and_nowhere_else() {
+    check(
+        "a1 => b1, a2 -> b1, b1 -> c1, a2 => c1",
+        &["b1", "b1 -> c1", "c1", "{a1 a2}", "{a1 a2} => b1", "{a1 a2} => c1"],
+    );
+}
+
+#[test]
+fn a_group_holds_the_semaphores_of_all_its_members() {
+    let mut graph = parse("a1, a2, a3");
+    for (number, (_, spec)) in graph.nodes_mut().enumerate() {
+        spec.meta.sema = vec![Str::from(format!("s:{}", number + 1))];
+    }
+    group_automatically(&mut graph).unwrap();
+    let (_, group) = graph.nodes().next().unwrap();
+    let mut ids: Vec<_> = group.meta.sema.iter().map(|id| id.to_text().into_owned()).collect();
+    ids.sort();
+    assert_eq!((graph.node_count(), ids), (1, vec!["s:1".into(), "s:2".into(), "s:3".into()]));
+}
+
+#[test]
+fn members_that_ask_for_another_treatment_stay_apart() {
+    let changes: [fn(&mut mgmt_resource::Meta); 6] = [
+        |meta| meta.noop = true,
+        |meta| meta.retry = 3,
+        |meta| meta.poll = 5,
+        |meta| meta.timeout = 5,
+        |meta| meta.export = vec!["*".into()],
+        |meta| meta.autogroup = false,
+    ];
+    for change in changes {
+        let mut graph = parse("a1, a2, a3");
+        change(&mut graph.nodes_mut().next().unwrap().1.meta);
+        group_automatically(&mut graph).unwrap();
+        assert_eq!(graph.node_count(), 2);
+    }
+}
+
+#[test]
+fn a_long_chain_and_a_wide_field_are_no_trouble() {
+    let chain: Vec<String> = (0..1_000).map(|number| format!("a{number}")).collect();
+    let mut graph = parse(&chain.join(" -> "));
+    assert_eq!(group_automatically(&mut graph).unwrap(), 0);
+    let mut graph = parse(&chain.join(", "));
+    assert_eq!(group_automatically(&mut graph).unwrap(), 999);
+}
+
+fn provider(is: &str, needs: &str) -> Probe {
+    Probe { is: is.into(), needs: needs.into(), ..Probe::default() }
+}
+
+#[test]
+fn an_automatic_edge_keeps_a_declared_one_and_its_notification() {
+    let mut graph = Graph::default();
+    let a = graph.add("a", provider("x", ""));
+    let b = graph.add("b", provider("", "x"));
+    graph.notify(a, b);
+    let prepared = prepare(graph.0, Vec::new(), &Preparation::default()).unwrap();
+    assert_eq!(prepared.graph.edge(a, b), Some(&Edge::NOTIFY));
+}
+
+#[test]
+fn a_declared_order_wins_over_an_automatic_edge() {
+    let mut graph = Graph::default();
+    let a = graph.add("a", provider("x", ""));
+    let b = graph.add("b", provider("", "x"));
+    graph.edge(b, a);
+    let prepared = prepare(graph.0, Vec::new(), &Preparation::default()).unwrap();
+    assert_eq!((prepared.graph.edge(a, b), prepared.automatic_edges), (None, 0));
+    let warning = "the declared order contradicts the automatic edge probe[a] -> probe[b], which is left out";
+    assert_eq!(prepared.warnings, [warning]);
+}
+
+#[test]
+fn of_several_providers_the_first_by_name_is_meant() {
+    for names in [["m", "k"], ["k", "m"]] {
+        let mut graph = Graph::default();
+        for name in names {
+            graph.add(name, provider("x", ""));
+        }
+        let b = graph.add("b", provider("", "x"));
+        let prepared = prepare(graph.0, Vec::new(), &Preparation { autogroup: false, ..Preparation::default() }).unwrap();
+        let before: Vec<_> = prepared.graph.predecessors(b).map(|(node, _)| node).collect();
+        assert_eq!(before.len(), 1);
+        assert_eq!(prepared.graph.node(before[0]).unwrap().id.name, "k");
+    }
+}
+
+#[test]
+fn automatic_edges_can_be_declined() {
+    let build = || {
+        let mut graph = Graph::default();
+        graph.add("a", provider("x", ""));
+        let b = graph.add("b", provider("", "x"));
+        (graph, b)
+    };
+    let (graph, _) = build();
+    let how = Preparation { autoedges: false, ..Preparation::default() };
+    assert_eq!(prepare(graph.0, Vec::new(), &how).unwrap().automatic_edges, 0);
+    let (mut graph, b) = build();
+    graph.meta(b, |meta| meta.autoedge = false);
+    assert_eq!(prepare(graph.0, Vec::new(), &Preparation::default()).unwrap().automatic_edges, 0);
+}
+
+#[test]
+fn two_resources_cannot_have_one_name_unless_hidden() {
+    let mut graph = Graph::default();
+    graph.add("a", provider("", ""));
+    let twin = graph.add("a", provider("x", ""));
+    let error = prepare(graph.0.clone(), Vec::new(), &Preparation::default()).unwrap_err();
+    assert!(matches!(error, SwapError::Duplicate(_)));
+    graph.meta(twin, |meta| meta.hidden = true);
+    assert!(prepare(graph.0, Vec::new(), &Preparation::default()).is_ok());
+}

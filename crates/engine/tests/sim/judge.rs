@@ -1,0 +1,273 @@
+//! Compares what the core does with what the oracle allows and demands.
+
+use std::collections::BTreeMap;
+
+use mgmt_engine::core::{Action, Core, Run, Semaphore, Vertex};
+
+use super::oracle::{Node, Oracle, Place, Watch, vertex};
+
+impl Oracle {
+    /// Takes the core's actions after one input. Everything that was expected must be there, nothing else may be;
+    /// runs are not expected one by one (the core chooses among those that may), but each must be allowed.
+    pub(crate) fn observe(&mut self, actions: &[Action]) {
+        let mut freed = Vec::new();
+        for (position, action) in actions.iter().enumerate() {
+            for named in named(action) {
+                assert!(!freed.contains(&named), "{action:?} names a vertex that is free");
+            }
+            match action {
+                Action::Run(run) => self.observe_run(*run),
+                Action::Limited(limited, wait) => self.observe_limit(*limited, *wait),
+                Action::Converged => {
+                    assert!(!self.converged, "converged twice");
+                    self.converged = true;
+                }
+                Action::Diverged if self.settings.converge_after == Some(0) => {
+                    assert!(self.converged, "diverged twice");
+                    self.converged = false;
+                }
+                other => {
+                    let found = self.expected.iter().position(|expected| expected == other);
+                    let found = found.unwrap_or_else(|| {
+                        panic!("{other:?} was not to come; still expected: {:?}", self.expected)
+                    });
+                    self.expected.swap_remove(found);
+                    check_order(*other == Action::Stopped, position, actions);
+                    if let Action::Freed(vertex) = other {
+                        freed.push(*vertex);
+                    }
+                }
+            }
+        }
+        assert!(self.expected.is_empty(), "did not come: {:?}", self.expected);
+        if actions.contains(&Action::Converged) {
+            self.check_converged();
+        }
+    }
+
+    fn observe_run(&mut self, run: Run) {
+        let id = run.vertex.0 as usize;
+        assert!(!self.paused && self.stopping.is_none(), "{run:?} while paused or stopping");
+        let node = self.nodes[id].as_ref().unwrap_or_else(|| panic!("{run:?} of a vertex that is free"));
+        assert!(node.running.is_none(), "{run:?} while it runs");
+        assert!(!node.failed, "{run:?} of a failed vertex");
+        assert!(node.is_open(), "{run:?} of a vertex on its way out");
+        assert!(node.has_work(), "{run:?} of a hidden vertex");
+        assert!(node.rules.hidden || node.watch == Watch::On, "{run:?} before its watch has begun");
+        assert!(node.dirty, "{run:?} without a reason");
+        assert!(node.not_before <= self.now, "{run:?} before its time");
+        for (other, ancestor) in self.nodes.iter().enumerate() {
+            let before = self.ancestors[id] & (1 << other) != 0;
+            let settled = ancestor.as_ref().is_some_and(Node::is_settled);
+            assert!(!before || settled, "{run:?} before its ancestor {other} has settled");
+        }
+        assert_eq!(run.incarnation, node.incarnation, "{run:?} of another incarnation");
+        assert_eq!(run.apply, !node.rules.noop, "{run:?} applies wrongly");
+        assert_eq!(run.pool, node.rules.pool, "{run:?} in the wrong pool");
+        let pending = self.edges.iter().any(|edge| edge.to == id && edge.pending);
+        assert_eq!(run.refresh, pending && node.rules.refreshable, "{run:?} refreshes wrongly");
+
+        for edge in self.edges.iter_mut().filter(|edge| edge.to == id) {
+            edge.seen = edge.pending;
+        }
+        let now = self.now;
+        if let Some(node) = &mut self.nodes[id] {
+            node.begin_run();
+            let by_event = std::mem::replace(&mut node.event_waits, false) && !node.retrying;
+            if by_event && node.rules.limit.is_finite() {
+                node.event_runs.push(now);
+                check_rate(node);
+            }
+        }
+        self.check_capacities();
+    }
+
+    fn observe_limit(&mut self, limited: Vertex, wait: u64) {
+        let now = self.now;
+        let Some(node) = &mut self.nodes[limited.0 as usize] else { panic!("a limit on a vertex that is free") };
+        assert!(node.rules.limit.is_finite() && node.event_waits, "{limited:?} is limited without a reason");
+        let period = 1e9 / node.rules.limit;
+        match wait {
+            u64::MAX => assert!(node.rules.limit == 0.0, "{limited:?} will never run again"),
+            _ => assert!(wait as f64 <= period + 2.0, "{limited:?} is put off by {wait}, over {period}"),
+        }
+        node.not_before = node.not_before.max(now.saturating_add(wait));
+    }
+
+    fn check_capacities(&self) {
+        let mut running = [0; 2];
+        for node in self.nodes.iter().flatten().filter(|node| node.running.is_some()) {
+            running[node.rules.pool as usize] += 1;
+        }
+        for pool in 0..2 {
+            assert!(running[pool] <= self.settings.capacity[pool], "pool {pool} is too full");
+        }
+        for users in self.held().values() {
+            let held = users.holders.count_ones();
+            assert!(held <= users.semaphore.size(), "{:?} is held {held} times", users.semaphore);
+        }
+    }
+
+    fn held(&self) -> BTreeMap<&[u8], Holders<'_>> {
+        let mut held = BTreeMap::new();
+        for (id, node) in self.nodes.iter().enumerate() {
+            let Some(node) = node else { continue };
+            for semaphore in &node.rules.semaphores {
+                let holders = held.entry(&*semaphore.0).or_insert(Holders { semaphore, holders: 0, askers: 0 });
+                match node.running.is_some() {
+                    true => holders.holders |= 1 << id,
+                    false if self.may_run(id) => holders.askers |= 1 << id,
+                    false => {}
+                }
+            }
+        }
+        held
+    }
+
+    /// The definition: it wants to, and everything before it has settled.
+    pub(crate) fn may_run(&self, id: usize) -> bool {
+        self.wants_to_run(id)
+            && self.nodes[id].as_ref().is_some_and(|node| node.not_before <= self.now)
+            && self.ancestors_of(id).all(Node::is_settled)
+    }
+
+    fn wants_to_run(&self, id: usize) -> bool {
+        self.nodes[id].as_ref().is_some_and(|node| {
+            let watched = node.rules.hidden || node.watch == Watch::On;
+            node.is_open() && node.dirty && !node.failed && node.running.is_none() && watched && node.has_work()
+        })
+    }
+
+    /// Whether a vertex has work before it that will end without another event.
+    pub(crate) fn is_busy(&self, id: usize) -> bool {
+        let Some(node) = &self.nodes[id] else { return false };
+        let first_of_all_done = || {
+            let mut before = self.edges.iter().filter(|edge| edge.to == id);
+            before.all(|edge| self.nodes[edge.from].as_ref().is_some_and(|from| from.succeeded))
+        };
+        let delayed = node.not_before > self.now && node.not_before != u64::MAX;
+        node.running.is_some()
+            || !node.is_open()
+            || (!node.failed && matches!(node.watch, Watch::Asked | Watch::Again(_)))
+            || self.may_run(id)
+            || (delayed && self.wants_to_run(id) && first_of_all_done())
+    }
+
+    fn check_converged(&self) {
+        let after = self.settings.converge_after.expect("nobody asked");
+        assert!(self.last_activity + after <= self.now, "converged too early");
+        for id in 0..self.nodes.len() {
+            assert!(!self.is_busy(id), "converged while {id} has something to do");
+        }
+    }
+
+    /// When no timer is due: whoever may run does, unless there is no room.
+    pub(crate) fn check_rest(&self, core: &Core) {
+        let mut count = 0;
+        for (id, node) in self.nodes.iter().enumerate() {
+            let Some(node) = node else { continue };
+            count += 1;
+            if node.is_open() {
+                assert_eq!(core.has_failed(vertex(id)), node.failed, "whether {id} has failed");
+            }
+            assert_eq!(core.has_succeeded(vertex(id)), node.succeeded, "whether {id} has succeeded");
+        }
+        assert_eq!(core.vertex_count(), count, "vertices");
+        assert_eq!(core.is_converged(), self.converged, "whether it has converged");
+        if self.paused || self.stopping.is_some() {
+            return;
+        }
+        for (id, node) in self.nodes.iter().enumerate() {
+            let Some(node) = node else { continue };
+            if !self.may_run(id) {
+                continue;
+            }
+            let pool = node.rules.pool;
+            let others = self.nodes.iter().flatten();
+            let running = others.filter(|other| other.running.is_some() && other.rules.pool == pool).count();
+            let held = self.held();
+            // Someone who asked earlier may have a right to a unit that is free.
+            let contended = node.rules.semaphores.iter().any(|semaphore| {
+                let users = &held[&*semaphore.0];
+                (users.holders | users.askers).count_ones() > semaphore.size()
+            });
+            assert!(running == self.settings.capacity[pool as usize] || contended, "{id} may run and does not");
+        }
+    }
+
+    /// After a long time in which nothing went wrong: everything is done that can be.
+    pub(crate) fn check_quiet(&self) {
+        for (id, node) in self.nodes.iter().enumerate() {
+            let Some(node) = node else { continue };
+            assert!(node.place == Place::Declared, "{id} is still {:?}", node.place);
+            assert!(node.next.is_none(), "{id} never became what it was to become");
+            let stuck = |node: &Node| node.failed || node.not_before == u64::MAX;
+            let hopeless = stuck(node) || self.ancestors_of(id).any(stuck);
+            assert!(hopeless || node.is_settled(), "{id} has not settled");
+            let waits = self.edges.iter().any(|edge| edge.to == id && edge.pending);
+            assert!(hopeless || node.rules.noop || !waits, "{id} has not acted on a notification");
+        }
+        if self.settings.converge_after.is_some() {
+            assert!(self.converged, "it has not converged");
+        }
+    }
+
+    /// Whether it is worth waiting any longer for [`Oracle::check_quiet`].
+    pub(crate) fn is_quiet(&self) -> bool {
+        (0..self.nodes.len()).all(|id| !self.is_busy(id))
+            && (self.converged || self.settings.converge_after.is_none())
+    }
+}
+
+/// The holders of a semaphore, and those that could run if they had it; as sets of ids.
+struct Holders<'a> {
+    semaphore: &'a Semaphore,
+    holders: u64,
+    askers: u64,
+}
+
+/// In no stretch of time may more runs begin because of events than the rate allows: what has been saved up, what
+/// came in meanwhile, and one that had its turn before and was held up by something else.
+fn check_rate(node: &Node) {
+    let Some((latest, earlier)) = node.event_runs.split_last() else { return };
+    for (back, start) in earlier.iter().rev().enumerate() {
+        let allowed = node.rules.burst + node.rules.limit * (latest - start) as f64 / 1e9 + 1.0;
+        let count = back + 2;
+        assert!(count as f64 <= allowed + 1e-6, "{count} runs by events, more than {allowed}");
+    }
+}
+
+/// The order among the actions of one input that the driver relies on.
+fn check_order(is_stop: bool, position: usize, actions: &[Action]) {
+    let later = &actions[position + 1..];
+    match &actions[position] {
+        Action::Close(vertex) => {
+            assert!(!later.contains(&Action::Unwatch(*vertex)), "{vertex:?} is closed before its watch ends");
+        }
+        Action::Watch(vertex, incarnation) => {
+            let late = later.contains(&Action::Reincarnate(*vertex, *incarnation));
+            assert!(!late, "{vertex:?} is watched before it is what it is to be");
+        }
+        _ if is_stop => {
+            assert!(!later.iter().any(|action| matches!(action, Action::Run(_))), "a run after the stop");
+        }
+        _ => {}
+    }
+}
+
+fn named(action: &Action) -> Vec<Vertex> {
+    match action {
+        Action::Watch(vertex, _)
+        | Action::Unwatch(vertex)
+        | Action::Cancel(vertex, _)
+        | Action::Reincarnate(vertex, _)
+        | Action::Close(vertex)
+        | Action::Freed(vertex)
+        | Action::Retry(vertex, _)
+        | Action::Failed(vertex)
+        | Action::Limited(vertex, _) => vec![*vertex],
+        Action::Run(run) => vec![run.vertex],
+        Action::Pending(from, to, _) => vec![*from, *to],
+        Action::Converged | Action::Diverged | Action::Paused | Action::Stopped => Vec::new(),
+    }
+}

@@ -319,12 +319,13 @@ impl Loop<'_> {
 
     /// Looks at the paths without watches. The looking is done without the lock.
     fn scan(&self) {
+        let start = Instant::now();
         let targets = self.shared.state().begin_scan();
         let seen: Vec<_> = targets
             .into_iter()
             .map(|target| (target.id, scan::signature(&target.path, target.recursive)))
             .collect();
-        self.shared.state().end_scan(seen);
+        self.shared.state().end_scan(seen, start.elapsed());
     }
 
     fn report(&self) {

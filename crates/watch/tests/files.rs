@@ -1,5 +1,5 @@
 //! What is reported about files and directories, on a real file system.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod bench;
 

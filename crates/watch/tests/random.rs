@@ -1,5 +1,5 @@
 //! Random changes to a small tree: whoever's state changed must have been told.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod bench;
 

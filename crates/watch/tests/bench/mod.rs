@@ -1,6 +1,6 @@
 //! A hub, a sink that remembers, and a directory to play in.
 #![allow(dead_code, reason = "each test file uses its part of it")]
-#![allow(missing_docs, unreachable_pub)]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -64,9 +64,23 @@ impl Bench {
     }
 
     pub fn with_options(options: FileHubOptions) -> Bench {
+        Bench::in_directory(&std::env::temp_dir(), options)
+    }
+
+    /// In memory where possible, for tests that make very many directories.
+    pub fn in_memory(options: FileHubOptions) -> Bench {
+        let shared_memory = Path::new("/dev/shm");
+        match tempfile::tempdir_in(shared_memory) {
+            Ok(_) => Bench::in_directory(shared_memory, options),
+            Err(_) => Bench::with_options(options),
+        }
+    }
+
+    fn in_directory(directory: &Path, options: FileHubOptions) -> Bench {
         let memory = Arc::new(Memory::default());
         let hub = FileHub::with_options(Arc::clone(&memory) as Arc<dyn Sink>, options).unwrap();
-        let (root, marker) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = tempfile::tempdir_in(directory).unwrap();
+        let marker = tempfile::tempdir_in(directory).unwrap();
         hub.subscribe(MARKER, &WatchPath::new(marker.path().join("marker"), false).unwrap());
         Bench { root, marker, memory, hub }
     }

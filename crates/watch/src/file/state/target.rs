@@ -1,6 +1,6 @@
 //! Listening to targets that are directories, and looking at targets that cannot be watched.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 use rustix::io::Errno;
@@ -165,9 +165,6 @@ impl State {
     /// Tries to get real watches again, and says what is left to look at.
     pub(in crate::file) fn begin_scan(&mut self) -> Vec<ScanTarget> {
         self.retry_watches();
-        if !self.degraded.is_empty() {
-            self.next_scan = Some(Instant::now() + self.options.scan_interval);
-        }
         let targets = self.degraded.keys().filter_map(|&index| {
             let subscription = self.subscriptions.get(index)?;
             Some(ScanTarget {
@@ -179,8 +176,12 @@ impl State {
         targets.collect()
     }
 
-    /// Takes in what was seen.
-    pub(in crate::file) fn end_scan(&mut self, seen: Vec<(u64, u64)>) {
+    /// Takes in what was seen. The next look is due after the interval, or later if looking took `long`, so that
+    /// it never takes more than a fifth of the time.
+    pub(in crate::file) fn end_scan(&mut self, seen: Vec<(u64, u64)>, long: Duration) {
+        if !self.degraded.is_empty() {
+            self.next_scan = Some(Instant::now() + self.options.scan_interval.max(long * 4));
+        }
         for (id, now) in seen {
             let Some(index) = self.index(id) else { continue };
             let Some(before) = self.degraded.get_mut(&index) else { continue };

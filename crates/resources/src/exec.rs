@@ -167,18 +167,19 @@ impl Kind for Exec {
             return Ok(Checked::Changed);
         }
 
-        let outputs = runner.run_through(&self.main_line(&cx.id.name)).await?;
+        let finished = runner.run_through(&self.main_line(&cx.id.name)).await?;
         if let Some(line) = self.done_line() {
             runner.run_through(&line).await?;
         }
+        let outputs = runner.outputs(finished);
         let new = Kept { outputs, seen: seen.or_else(|| kept.seen.clone()) };
         if new != *kept {
             let (old, new, durability) = (kept.clone(), new.clone(), cx.host.durability);
             run::blocking_to_the_end(cx.cancel, move || new.store(&old, &directory, durability)).await?;
         }
-        self.warn_if_not_created(cx).await?;
         cx.send(&new.outputs);
         *kept = new;
+        self.warn_if_not_created(cx).await;
         Ok(Checked::Changed)
     }
 
@@ -263,13 +264,13 @@ impl Exec {
     }
 
     /// A command that does not make what it is said to make runs for ever.
-    async fn warn_if_not_created(&self, cx: &Context<'_>) -> Result<()> {
-        if !self.creates.is_empty() && !decision::exists(cx.cancel, &self.creates).await? {
+    async fn warn_if_not_created(&self, cx: &Context<'_>) {
+        // The run has succeeded; what keeps us from looking now is told by the next check.
+        if !self.creates.is_empty() && matches!(decision::exists(cx.cancel, &self.creates).await, Ok(false)) {
             cx.warn(format_args!(
                 "`cmd` has succeeded, but {:?} in `creates` does not exist, so it will run again",
                 self.creates
             ));
         }
-        Ok(())
     }
 }

@@ -140,17 +140,19 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs a command that has to succeed.
-    pub(super) async fn run_through(&mut self, line: &CommandLine<'_>) -> Result<Outputs> {
+    pub(super) async fn run_through(&mut self, line: &CommandLine<'_>) -> Result<Finished> {
         let finished = self.run(line).await?;
         self.log(line, &finished);
-        if !finished.status.success() {
-            return Err(self.failure(line, &finished));
+        if finished.status.success() { Ok(finished) } else { Err(self.failure(line, &finished)) }
+    }
+
+    /// What is sent of a command.
+    pub(super) fn outputs(&self, finished: Finished) -> Outputs {
+        Outputs {
+            output: self.output("output", finished.combined),
+            stdout: self.output("stdout", finished.stdout),
+            stderr: self.output("stderr", finished.stderr),
         }
-        Ok(Outputs {
-            output: self.output(line, "output", finished.combined),
-            stdout: self.output(line, "stdout", finished.stdout),
-            stderr: self.output(line, "stderr", finished.stderr),
-        })
     }
 
     /// Runs a guard, which answers with its exit code.
@@ -237,14 +239,13 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// What is sent of a stream.
-    fn output(&self, line: &CommandLine<'_>, name: &str, capture: Capture) -> Option<Str> {
+    fn output(&self, name: &str, capture: Capture) -> Option<Str> {
         if capture.dropped == 0 {
             return capture.written().then(|| Str::from(capture.bytes));
         }
         tracing::warn!(
             target: "mgmt::resource", resource = %self.id,
-            "`{name}` of `{}` is longer than {CAPTURE} bytes and will not be sent", line.field
+            "`{name}` is longer than {CAPTURE} bytes and will not be sent"
         );
         None
     }

@@ -11,18 +11,13 @@ pub(super) fn validate(exec: &Exec, name: &Str) -> Result<(), Invalid> {
     commands(exec, name)?;
     environment(exec)?;
     signal(exec)?;
-    for (field, paths) in [
-        ("watchfiles", &exec.watchfiles[..]),
-        ("creates", std::slice::from_ref(&exec.creates)),
-        ("mtimes", &exec.mtimes[..]),
-    ] {
-        // An empty `creates` is one that is not there; an empty entry of a list is a mistake.
-        let wrong = |path: &&Str| !path.starts_with(b"/") && !(field == "creates" && path.is_empty());
-        if let Some(path) = paths.iter().find(wrong) {
+    let creates = Some(&exec.creates).filter(|path| !path.is_empty()).map(|path| ("creates", path));
+    let watched = exec.watchfiles.iter().map(|path| ("watchfiles", path));
+    let newer = exec.mtimes.iter().map(|path| ("mtimes", path));
+    for (field, path) in watched.chain(newer).chain(creates) {
+        if !path.starts_with(b"/") {
             return Err(Invalid::field(field, format!("expected an absolute path, found {path:?}"))
-                .with_hint(
-                    "a path starts with a slash; a directory to watch as a whole ends with one as well",
-                ));
+                .with_hint("a path starts with a slash; a directory to watch as a whole ends with one as well"));
         }
     }
     Ok(())

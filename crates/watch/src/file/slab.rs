@@ -82,6 +82,10 @@ impl Numbers {
         }
     }
 
+    pub(super) fn contains(&self, number: u32) -> bool {
+        self.0.binary_search(&number).is_ok()
+    }
+
     pub(super) fn as_slice(&self) -> &[u32] {
         &self.0
     }

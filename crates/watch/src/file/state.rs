@@ -374,14 +374,11 @@ impl State {
             assert_eq!(self.by_path.get(&route.path), Some(&id));
             for (directory, name) in &route.steps {
                 let entry = self.directories.entry(*directory, name);
-                assert!(
-                    entry.is_some_and(|entry| entry.routes.as_slice().contains(&id)),
-                    "step of route {id}"
-                );
+                assert!(entry.is_some_and(|entry| entry.routes.contains(id)), "step of route {id}");
             }
             if let End::At(directory) = route.end {
-                let ends = self.directories.get(directory).map(|directory| directory.ends.as_slice());
-                assert!(ends.is_some_and(|ends| ends.contains(&id)), "end of route {id}");
+                let directory = self.directories.get(directory);
+                assert!(directory.is_some_and(|directory| directory.ends.contains(id)), "end of route {id}");
             }
         }
         assert_eq!(self.by_path.len(), self.routes.len());

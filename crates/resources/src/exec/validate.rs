@@ -17,7 +17,9 @@ pub(super) fn validate(exec: &Exec, name: &Str) -> Result<(), Invalid> {
     for (field, path) in watched.chain(newer).chain(creates) {
         if !path.starts_with(b"/") {
             return Err(Invalid::field(field, format!("expected an absolute path, found {path:?}"))
-                .with_hint("a path starts with a slash; a directory to watch as a whole ends with one as well"));
+                .with_hint(
+                    "a path starts with a slash; a directory to watch as a whole ends with one as well",
+                ));
         }
     }
     Ok(())

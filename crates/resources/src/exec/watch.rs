@@ -138,6 +138,19 @@ impl WatchCommand {
     }
 }
 
+impl Drop for WatchCommand {
+    /// Whoever gives the watch up cannot wait. The command still gets its signal and its time; if the program ends
+    /// before, the group is killed with the task.
+    fn drop(&mut self) {
+        if let Some(lines) = self.lines.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let signal = self.signal;
+            runtime.spawn(async move { lines.stop(signal, Some(GRACE)).await });
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,6 @@
 use std::ffi::CStr;
 
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
-use rustix::io::Errno;
 
 use crate::dir::Parent;
 use crate::error::{Cause, Error, Result};
@@ -148,12 +147,13 @@ fn read_if_allowed(node: &impl Node, name: &CStr) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// A directory can give its new files an access list, which the old file did not have.
+/// A directory can give its new files an access list, which the old file did not have. Asking first is cheaper than
+/// removing nothing, which the file system would write down.
 fn drop_inherited_list(new: &impl Node) -> Result<()> {
-    match xattr::remove(new, ACCESS_LIST) {
-        Err(error) if !error.is_unsupported() && error.errno() != Some(Errno::INVAL) => Err(error),
-        _ => Ok(()),
+    if read_if_allowed(new, ACCESS_LIST)?.is_some() {
+        xattr::remove(new, ACCESS_LIST)?;
     }
+    Ok(())
 }
 
 /// The access list with the entries that mirror the mode set to `mode`, so that setting the list never opens the new

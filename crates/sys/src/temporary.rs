@@ -1,8 +1,7 @@
 //! Names of temporary files, and sweeping up those that a killed process left behind.
 
-use rustix::fs::flock;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, fstat, openat, statat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -87,7 +86,7 @@ pub(crate) fn create<T>(
 fn random_name() -> rustix::io::Result<TemporaryName> {
     let mut random = [0; DIGITS / 2];
     // Requests this small are answered whole.
-    getrandom(&mut random, GetRandomFlags::empty())?;
+    retry_on_intr(|| getrandom(&mut random, GetRandomFlags::empty()))?;
     let mut name = [0; LENGTH];
     name[..PREFIX.len()].copy_from_slice(PREFIX);
     name[PREFIX.len() + DIGITS..].copy_from_slice(SUFFIX);

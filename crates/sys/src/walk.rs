@@ -46,6 +46,25 @@ pub(crate) fn open_directory(path: &[u8], missing: Missing) -> Result<OwnedFd> {
     walk(path, missing)
 }
 
+/// Opens the file `path`, which is absolute and clean, for reading and without blocking. The last component too may be
+/// a link that is trusted.
+pub(crate) fn open_file(path: &[u8]) -> Result<OwnedFd> {
+    let mut walk = Walk::start(path)?;
+    loop {
+        let Some(step) = walk.pending.pop() else { return Err(Error::new("open", path, Errno::ISDIR)) };
+        if !walk.pending.is_empty() || *step.name == *b".." {
+            walk.take(step, Missing::Report)?;
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match openat(walk.here(), &*step.name, flags, Mode::empty()) {
+            Ok(fd) => return Ok(fd),
+            Err(Errno::LOOP) => walk.take_other(step)?,
+            Err(errno) => return Err(Error::new("open", path, errno)),
+        }
+    }
+}
+
 /// Opens the directory `path` component by component.
 pub(crate) fn walk(path: &[u8], missing: Missing) -> Result<OwnedFd> {
     let mut walk = Walk::start(path)?;
@@ -344,7 +363,11 @@ mod tests {
         );
         symlink("nowhere/at/all", scratch.path().join("dangling")).unwrap();
         let error = open(&scratch.path().join("dangling/x")).unwrap_err();
-        let expected = format!("{root}/nowhere does not exist");
+        let expected = format!("/dangling/x: {root}/nowhere does not exist");
+        assert!(error.to_string().ends_with(&expected), "{error}");
+        symlink(scratch.path().join("nowhere"), scratch.path().join("real/absolute")).unwrap();
+        let error = open(&scratch.path().join("real/absolute/x")).unwrap_err();
+        let expected = format!("/absolute/x: {root}/nowhere does not exist");
         assert!(error.to_string().ends_with(&expected), "{error}");
     }
 

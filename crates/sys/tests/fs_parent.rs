@@ -234,6 +234,10 @@ fn a_link_is_made_and_exchanged_in_one_step() {
     assert_eq!(parent.read_link(b"link").unwrap(), b"other");
     let raced = parent.create_symlink(b"link", b"third", Expect::Same(seen)).unwrap_err();
     assert!(raced.is_raced(), "{raced}");
+    let seen = parent.lstat_entry(b"link").unwrap().unwrap();
+    lchown(scratch.at("link"), Some(1234), None).unwrap();
+    let raced = parent.create_symlink(b"link", b"third", Expect::Same(seen)).unwrap_err();
+    assert!(raced.is_raced(), "{raced}");
     parent.create_symlink(b"victim", b"elsewhere", Expect::Anything).unwrap();
     assert_eq!(parent.read_link(b"victim").unwrap(), b"elsewhere");
     std::fs::create_dir(scratch.at("directory")).unwrap();

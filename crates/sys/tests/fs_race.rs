@@ -12,6 +12,7 @@ use fs_common::{Scratch, UNDECLARED, managed, names, replace};
 use mgmt_sys::dir::Parent;
 use mgmt_sys::handle::Attributes;
 use mgmt_sys::replace::{Durability, Expect, InPlace, Replacement};
+use rustix::fs::{RenameFlags, renameat_with};
 
 const ROUNDS: usize = 20_000;
 
@@ -48,7 +49,7 @@ impl<'a> Victim<'a> {
 
 #[test]
 fn a_victim_behind_the_last_component_is_never_touched() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let path = scratch.at("victim");
     let victim = Victim::new(&path);
     let (target, prepared) = (scratch.at("file"), scratch.at("prepared"));
@@ -90,7 +91,7 @@ fn a_victim_behind_the_last_component_is_never_touched() {
 
 #[test]
 fn attributes_set_under_attack_never_reach_a_victim() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let path = scratch.at("victim");
     let victim = Victim::new(&path);
     let (target, prepared) = (scratch.at("file"), scratch.at("prepared"));
@@ -121,7 +122,7 @@ fn attributes_set_under_attack_never_reach_a_victim() {
 
 #[test]
 fn a_victim_behind_a_parent_is_never_reached() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.at("victims")).unwrap();
     std::fs::create_dir(scratch.at("home")).unwrap();
     std::fs::create_dir(scratch.at("home/real")).unwrap();
@@ -159,8 +160,42 @@ fn a_victim_behind_a_parent_is_never_reached() {
 }
 
 #[test]
+fn a_directory_swapped_for_the_new_one_is_not_given_away() {
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.at("victim")).unwrap();
+    std::fs::write(scratch.at("victim/file"), "precious").unwrap();
+    let parent = scratch.parent();
+    let give = Attributes { owner: Some(1234), mode: Some(0o777), ..UNDECLARED };
+    let (mut made, mut refused) = (0, 0);
+    under_attack(
+        || {
+            let _ = renameat_with(&parent, "victim", &parent, "new", RenameFlags::EXCHANGE);
+        },
+        || {
+            for _ in 0..ROUNDS {
+                match parent.make_directory(b"new", &give) {
+                    Ok(_) => made += 1,
+                    Err(error) => {
+                        assert!(error.is_exists() || error.is_raced(), "{error}");
+                        refused += 1;
+                    }
+                }
+                // Only the empty one goes, under whichever name it is.
+                let _ = parent.rmdir(b"new");
+                let _ = parent.rmdir(b"victim");
+                let _ = renameat_with(&parent, "new", &parent, "victim", RenameFlags::NOREPLACE);
+            }
+        },
+    );
+    let victim = std::fs::metadata(scratch.at("victim")).unwrap();
+    assert_eq!((victim.uid(), victim.mode() & 0o7777), (0, 0o755));
+    assert_eq!(names(&scratch.at("victim")), ["file"]);
+    assert!(made > 0 && refused > 0, "{made} made, {refused} refused: there was no race");
+}
+
+#[test]
 fn two_that_replace_the_same_file_both_leave_it_whole() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let parent = scratch.parent();
     let contents = [vec![b'a'; 10_000], vec![b'b'; 20_000]];
     std::fs::write(scratch.at("file"), &contents[0]).unwrap();

@@ -322,7 +322,7 @@ fn an_immutable_file_is_left_alone_with_a_clear_error() {
 
 #[test]
 fn a_secret_is_closed_until_it_is_in_place() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let parent = scratch.parent();
     std::fs::write(scratch.at("file"), "old").unwrap();
     std::fs::set_permissions(scratch.at("file"), std::fs::Permissions::from_mode(0o666)).unwrap();
@@ -363,7 +363,7 @@ fn a_secret_is_closed_until_it_is_in_place() {
 
 #[test]
 fn another_user_never_reads_a_secret() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let parent = scratch.parent();
     // Reads everything it can until told to stop, and says so when it was anything but the old content.
@@ -411,7 +411,7 @@ fn left_over_temporaries_are_swept_and_live_ones_are_not() {
 
 #[test]
 fn sweeping_at_the_same_time_never_harms_a_replacement() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let parent = scratch.parent();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -445,7 +445,7 @@ fn a_killed_process_leaves_the_old_file_or_the_new_one() {
             replace(&parent, "file", &[b'b'; SIZE], &UNDECLARED, Expect::Anything).unwrap();
         }
     }
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let parent = scratch.parent();
     std::fs::write(scratch.at("file"), [b'a'; SIZE]).unwrap();
     let mut swept = 0;

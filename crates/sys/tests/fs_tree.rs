@@ -144,7 +144,7 @@ fn a_tree_deeper_than_any_path_is_removed_or_refused() {
 
 #[test]
 fn removing_what_others_remove_and_swap_at_the_same_time_stays_inside() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let parent = scratch.parent();
     std::fs::create_dir_all(scratch.at("outside")).unwrap();
     for number in 0..50 {

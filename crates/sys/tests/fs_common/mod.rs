@@ -24,6 +24,11 @@ impl Scratch {
         Self { directory: tempfile::tempdir().unwrap() }
     }
 
+    /// In memory if there is a place for it, where a race has many more rounds than on a disk.
+    pub(crate) fn in_memory() -> Self {
+        tempfile::tempdir_in("/dev/shm").map_or_else(|_| Self::new(), |directory| Self { directory })
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }

@@ -3,7 +3,7 @@
 //! This is the floor of the program: the one crate that may hold unsafe code (it holds none so far) and the only way to
 //! change the file system. Two halves that share nothing:
 //!
-//! - **Files.** A path from anywhere becomes a [`ManagedPath`](path::ManagedPath) once; it is resolved once to the
+//! - **Files.** A path from anywhere becomes a [`ManagedPath`] once; it is resolved once to the
 //!   handle of its [`Parent`](dir::Parent), the central type; every look and every change then names one entry of that
 //!   handle. [`Replacement`](replace::Replacement) puts new content in place, [`tree`] lists and removes, [`mode`] reads
 //!   permission bits, [`xattr`] labels. All of it blocks; callers put it on a thread where that is fine.

@@ -59,7 +59,7 @@ fn sweep(directory: &Parent, name: &[u8], us: u32) -> Result<bool> {
     }
 }
 
-/// Whether a name is one that [`random_name`] makes. Watchers and purges skip such entries.
+/// Whether a name is that of a temporary of ours. Watchers and purges skip such entries.
 pub fn is_temporary(name: &[u8]) -> bool {
     name.len() == LENGTH
         && name

@@ -439,6 +439,11 @@ struct Partial {
 }
 
 impl Lines {
+    /// The pid of the leader, which is also the number of the group.
+    pub fn id(&self) -> Option<u32> {
+        self.running.id()
+    }
+
     /// The next line or the end. A call that is dropped before it completes loses nothing.
     pub async fn next(&mut self) -> io::Result<LineEvent> {
         loop {

@@ -68,7 +68,7 @@ pub enum Action {
     Run(Run),
     /// Ask a run to stop.
     Cancel(Vertex, Level),
-    /// The vertex runs new rules from now on: drop the state of the earlier incarnation.
+    /// The vertex runs new rules from now on: drop the state of the earlier incarnation, its watch included.
     Reincarnate(Vertex, u32),
     /// Clean up and answer with [`Core::closed`].
     Close(Vertex),
@@ -78,7 +78,7 @@ pub enum Action {
     Retry(Vertex, u64),
     /// The vertex has failed for good.
     Failed(Vertex),
-    /// The next run was put off by this many nanoseconds to keep the rate.
+    /// The next run was put off by this many nanoseconds to keep the rate; `u64::MAX`: for ever, the rate is zero.
     Limited(Vertex, u64),
     /// A notification from the first to the second is now pending, or no longer.
     Pending(Vertex, Vertex, bool),
@@ -165,12 +165,12 @@ pub struct Core {
     waiting: BTreeSet<Vertex>,
     /// Vertices that stay only until they have succeeded once.
     lingering: BTreeSet<Vertex>,
-    /// Vertices that become something else once they have succeeded once.
+    /// Vertices that become something else once the present run is over, or once they have succeeded once.
     deferred: BTreeSet<Vertex>,
     /// Vertices to look at before the present input is over.
     to_consider: VecDeque<Vertex>,
-    /// Marks of the walk up the graph, to visit each vertex once.
-    walk: u32,
+    /// Marks of the walk up the graph, to visit each vertex once. As wide as this it never comes round again.
+    walk: u64,
     convergence: Convergence,
     paused: bool,
     pause_told: bool,
@@ -206,6 +206,8 @@ struct State {
     not_before: u64,
     /// A token has been taken for the coming run; more events ride along.
     token_taken: bool,
+    /// It is dirty only because of a poll.
+    routine: bool,
     /// In a ready queue, or waiting for semaphores.
     queued: bool,
     ticket: Option<u64>,
@@ -214,7 +216,7 @@ struct State {
     /// The ancestor that it waits for, and those that wait for it.
     waits_for: Option<Vertex>,
     waiters: Vec<Vertex>,
-    mark: u32,
+    mark: u64,
     wake_at: Option<u64>,
     poll_at: Option<u64>,
 }
@@ -276,14 +278,36 @@ impl State {
             && (self.is_dirty() || self.running.is_some() || self.failed || self.undone > 0)
     }
 
+    /// Whether there is anything to run: a hidden vertex has nothing to do, unless it is exported.
+    fn has_work(&self) -> bool {
+        !self.rules.hidden || (self.rules.export && !self.rules.noop)
+    }
+
+    /// Dirty, and nothing about the vertex itself or its direct predecessors is in the way.
+    fn wants_to_run(&self) -> bool {
+        self.is_open()
+            && !self.failed
+            && self.running.is_none()
+            && self.undone == 0
+            && self.is_dirty()
+            && (self.rules.hidden || self.watch == WatchState::Ready)
+    }
+
+    /// Whether notifications are listened to: by the vertex as it is, or as it will be once it comes back.
+    fn is_listening(&self) -> bool {
+        let rules = if self.is_open() { Some(&self.rules) } else { self.next.as_ref() };
+        rules.is_some_and(|rules| rules.refreshable)
+    }
+
     /// Has work under way that will end by itself. A vertex that is merely blocked is not busy: what blocks it
-    /// either is, or has failed.
+    /// either is, or has failed. A poll is no work, or many of them would keep each other from convergence;
+    /// unless someone waits for it.
     fn is_busy(&self) -> bool {
-        self.running.is_some()
-            || self.queued
-            || !self.is_open()
+        let routine = self.routine && self.waiters.is_empty();
+        !self.is_open()
             || (!self.failed && matches!(self.watch, WatchState::Starting | WatchState::Waiting(_)))
-            || (!self.failed && self.wake_at.is_some())
+            || (!routine
+                && (self.running.is_some() || self.queued || (!self.failed && self.wake_at.is_some())))
     }
 }
 
@@ -321,14 +345,20 @@ impl Core {
 
     /// When to call [`Core::tick`] next.
     pub fn next_deadline(&self) -> Option<u64> {
-        let timers = if self.stopping.is_some() { None } else { self.timers.next() };
-        [timers, self.convergence.deadline()].into_iter().flatten().min()
+        if self.stopping.is_some() {
+            return None;
+        }
+        // Nothing converges during a pause, so there is nothing to wait for either.
+        let convergence = self.convergence.deadline().filter(|_| !self.paused);
+        [self.timers.next(), convergence].into_iter().flatten().min()
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: u64) {
         self.advance(now);
-        while let Some((vertex, at)) = self.timers.pop(self.now) {
+        while self.stopping.is_none()
+            && let Some((vertex, at)) = self.timers.pop(self.now)
+        {
             self.timer_fired(vertex, at);
         }
         self.settle_up();
@@ -359,7 +389,9 @@ impl Core {
         self.advance(now);
         let now = self.now;
         let Some(state) = self.open_mut(vertex) else { return };
-        if state.incarnation != incarnation || state.failed {
+        if state.incarnation != incarnation
+            || !matches!(state.watch, WatchState::Starting | WatchState::Ready)
+        {
             return;
         }
         // What runs has been started on a watch that is gone: it ends before the next watch begins, and its
@@ -410,7 +442,10 @@ impl Core {
         self.advance(now);
         self.paused = false;
         self.pause_told = false;
-        self.convergence.active(self.now);
+        // What had converged still has; what had not was not watched, and waits anew.
+        if !self.convergence.is_converged() {
+            self.convergence.active(self.now);
+        }
         self.settle_up();
     }
 
@@ -424,6 +459,7 @@ impl Core {
                     self.cancel_run(index, level);
                 }
             }
+            self.release_excused();
         }
         self.settle_up();
     }
@@ -498,8 +534,10 @@ impl Core {
 /// Why a vertex becomes dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// An event from the host, or a poll: counts against the rate.
+    /// An event from the host: counts against the rate.
     Event,
+    /// The time of a poll has come: as an event, but nothing has happened.
+    Poll,
     /// The graph itself: a notification, a received value, a new declaration.
     Graph,
 }

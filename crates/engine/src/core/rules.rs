@@ -35,6 +35,15 @@ pub struct Rules {
     pub pool: Pool,
 }
 
+impl Rules {
+    /// A semaphore that is listed twice is held once.
+    pub(super) fn normalized(mut self) -> Rules {
+        self.semaphores.sort_by(|left, right| left.0.cmp(&right.0));
+        self.semaphores.dedup();
+        self
+    }
+}
+
 /// How often a vertex is looked at without an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
@@ -119,6 +128,11 @@ impl Bucket {
         }
         self.tokens = refilled - 1.0;
         Some(if self.tokens >= 0.0 { 0 } else { nanoseconds(-self.tokens / rules.limit) })
+    }
+
+    /// Undoes a [`Bucket::take`].
+    pub(super) fn give_back(&mut self) {
+        self.tokens += 1.0;
     }
 }
 

@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{Action, Bucket, Cause, Core, Level, Outcome, Poll, Run, Running, Vertex, WatchState, spend};
+use super::{
+    Action, Bucket, Cause, Core, Level, Outcome, Poll, Run, Running, State, Vertex, WatchState, spend,
+};
 
 /// Times at which a vertex wants to be looked at. An entry that the vertex no longer stands for is dropped when it
 /// comes up, so cancelling costs nothing.
@@ -25,25 +27,34 @@ impl Timers {
     }
 }
 
+impl State {
+    /// Remembers which notifications are pending as a run begins. True: some are.
+    fn see_notifications(&mut self) -> bool {
+        let mut any = false;
+        for edge in &mut self.before {
+            edge.seen = edge.pending;
+            any |= edge.pending != 0;
+        }
+        any
+    }
+}
+
 impl Core {
     /// Marks a vertex dirty and looks whether it can run.
     pub(super) fn dirty(&mut self, vertex: Vertex, cause: Cause) {
         let generation = self.next_generation();
         let now = self.now;
         let Some(state) = self.get_mut(vertex) else { return };
+        state.routine = cause == Cause::Poll && (state.routine || !state.is_dirty());
         state.wanted = generation;
         if state.failed {
             return;
         }
-        if cause == Cause::Event && !state.token_taken {
-            state.token_taken = true;
-            match state.bucket.take(&state.rules, now) {
-                Some(0) => {}
-                Some(wait) => {
-                    state.not_before = state.not_before.max(now.saturating_add(wait));
-                    self.actions.push(Action::Limited(vertex, wait));
-                }
-                None => state.not_before = u64::MAX,
+        if cause != Cause::Graph && !std::mem::replace(&mut state.token_taken, true) {
+            let wait = state.bucket.take(&state.rules, now).unwrap_or(u64::MAX);
+            state.not_before = state.not_before.max(now.saturating_add(wait));
+            if wait > 0 {
+                self.actions.push(Action::Limited(vertex, wait));
             }
         }
         self.touch(vertex);
@@ -58,40 +69,36 @@ impl Core {
 
     /// Lets a vertex run if it wants to and may.
     fn consider_now(&mut self, vertex: Vertex) {
-        let now = self.now;
         let Some(state) = self.get(vertex) else { return };
-        if !state.is_open() || state.failed || state.running.is_some() || state.queued || state.undone > 0 {
+        if state.queued || !state.wants_to_run() {
             return;
         }
-        if state.rules.hidden {
-            return self.pass_hidden(vertex);
-        }
-        if !state.is_dirty() || state.watch != WatchState::Ready || state.not_before == u64::MAX {
+        let (has_work, not_before) = (state.has_work(), state.not_before);
+        if not_before > self.now {
+            if not_before != u64::MAX {
+                self.arm(vertex, not_before);
+            }
             return;
-        }
-        if state.not_before > now {
-            let at = state.not_before;
-            return self.arm(vertex, at);
         }
         if self.blocked_by_ancestor(vertex) {
             return;
         }
-        self.enqueue(vertex);
+        match has_work {
+            true => self.enqueue(vertex),
+            false => self.pass(vertex),
+        }
     }
 
-    /// A hidden vertex has nothing to do, unless it is exported; but it keeps its place in the order.
-    fn pass_hidden(&mut self, vertex: Vertex) {
-        let Some(state) = self.get(vertex) else { return };
-        if !state.is_dirty() || self.blocked_by_ancestor(vertex) {
-            return;
+    /// A vertex without work is done at once, but it keeps its place in the order.
+    fn pass(&mut self, vertex: Vertex) {
+        let Some(state) = self.get_mut(vertex) else { return };
+        let generation = state.wanted;
+        state.see_notifications();
+        if !state.rules.noop {
+            self.acknowledge(vertex);
         }
-        match self.get(vertex).is_some_and(|state| state.rules.export && !state.rules.noop) {
-            true => self.enqueue(vertex),
-            false => {
-                let generation = self.get(vertex).map_or(0, |state| state.wanted);
-                self.succeed(vertex, generation);
-            }
-        }
+        self.succeed(vertex, generation);
+        self.after_run(vertex);
     }
 
     fn enqueue(&mut self, vertex: Vertex) {
@@ -122,6 +129,7 @@ impl Core {
                 state.waits_for = Some(blocker);
             }
             self.waiting.insert(vertex);
+            self.touch(blocker);
         }
         true
     }
@@ -132,6 +140,7 @@ impl Core {
         if let Some(state) = self.get_mut(blocker) {
             state.waiters.retain(|waiter| *waiter != vertex);
         }
+        self.touch(blocker);
     }
 
     fn unsettled_ancestor(&mut self, vertex: Vertex) -> Option<Vertex> {
@@ -155,22 +164,31 @@ impl Core {
         if self.paused || self.stopping.is_some() {
             return;
         }
-        for pool in 0..self.ready.len() {
-            while self.running[pool] < self.settings.capacity[pool] {
-                let Some(vertex) = self.ready[pool].pop_front() else { break };
+        // Who leaves the line for a semaphore may let someone of the other pool go, so look until nothing moves.
+        while self.dispatch_pool(0) | self.dispatch_pool(1) {}
+    }
+
+    /// True: it has looked at something.
+    fn dispatch_pool(&mut self, pool: usize) -> bool {
+        let mut moved = false;
+        while self.running[pool] < self.settings.capacity[pool] {
+            let Some(vertex) = self.ready[pool].pop_front() else { break };
+            moved = true;
+            // An entry may be left over from an earlier incarnation, which ran in the other pool.
+            if self.get(vertex).is_some_and(|state| state.queued && state.rules.pool as usize == pool) {
                 self.start_or_wait(vertex);
             }
         }
+        moved
     }
 
     fn start_or_wait(&mut self, vertex: Vertex) {
-        let Some(state) = self.get(vertex) else { return };
-        // The reasons to run may have gone since it was queued; look again.
-        let ready = state.queued && state.is_open() && !state.failed && state.undone == 0 && state.is_dirty();
-        let watched = state.rules.hidden || state.watch == WatchState::Ready;
-        if !ready || !watched || self.blocked_by_ancestor(vertex) {
+        // The reasons to run may have gone since it was queued, or it may have to wait after all.
+        let now = self.now;
+        let ready = self.get(vertex).is_some_and(|state| state.wants_to_run() && state.not_before <= now);
+        if !ready || self.blocked_by_ancestor(vertex) {
             self.unqueue(vertex);
-            return;
+            return self.consider(vertex);
         }
         let Some(state) = self.vertices.get_mut(vertex.index()).and_then(Option::as_deref_mut) else {
             return;
@@ -205,16 +223,12 @@ impl Core {
         state.token_taken = false;
         state.running =
             Some(Running { incarnation: state.incarnation, generation: state.wanted, cancelled: false });
-        let mut refresh = false;
-        for edge in &mut state.before {
-            edge.seen = edge.pending;
-            refresh |= edge.pending != 0;
-        }
+        let notified = state.see_notifications();
         let run = Run {
             vertex,
             incarnation: state.incarnation,
             apply: !state.rules.noop,
-            refresh: refresh && state.rules.refreshable,
+            refresh: notified && state.rules.refreshable,
             pool: state.rules.pool,
         };
         self.running[run.pool as usize] += 1;
@@ -242,7 +256,8 @@ impl Core {
             }
         }
         for receiver in dirtied {
-            if self.open_mut(*receiver).is_some() {
+            // A hidden vertex receives too: what it exports has changed.
+            if self.get(*receiver).is_some_and(State::is_open) {
                 self.dirty(*receiver, Cause::Graph);
             }
         }
@@ -256,17 +271,8 @@ impl Core {
             state.budget = state.rules.retry;
         }
         let noop = state.rules.noop;
-        let mut acknowledged = Vec::new();
         if !noop {
-            for edge in &mut state.before {
-                if edge.pending != 0 && edge.pending == edge.seen {
-                    edge.pending = 0;
-                    acknowledged.push(edge.from);
-                }
-            }
-        }
-        for from in acknowledged {
-            self.actions.push(Action::Pending(from, vertex, false));
+            self.acknowledge(vertex);
         }
         if outcome == Outcome::Changed && !noop {
             self.convergence.active(self.now);
@@ -275,13 +281,26 @@ impl Core {
         self.succeed(vertex, generation);
     }
 
+    /// Takes back the notifications that the run has seen. A newer one stays.
+    fn acknowledge(&mut self, vertex: Vertex) {
+        let Some(state) = self.vertices.get_mut(vertex.index()).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        for edge in &mut state.before {
+            if edge.pending != 0 && edge.pending == edge.seen {
+                edge.pending = 0;
+                self.actions.push(Action::Pending(edge.from, vertex, false));
+            }
+        }
+    }
+
     /// Tells those that listen that the vertex has changed something.
     fn notify(&mut self, vertex: Vertex) {
         let after = self.get(vertex).map(|state| state.after.clone()).unwrap_or_default();
         for successor in after {
             let stamp = self.next_generation();
             let Some(state) = self.get_mut(successor) else { continue };
-            if !state.rules.refreshable || !state.is_open() {
+            if !state.is_listening() {
                 continue;
             }
             let Some(edge) = state.before.iter_mut().find(|edge| edge.from == vertex && edge.notify) else {
@@ -321,8 +340,14 @@ impl Core {
         if !spend(&mut state.budget) {
             return self.fail(vertex);
         }
+        // An event during the run is covered by the next try, which no rate holds up: its token goes back, or a
+        // flood of events over many tries would run up a debt that takes for ever to pay.
+        if std::mem::replace(&mut state.token_taken, false) && state.not_before != u64::MAX {
+            state.bucket.give_back();
+        }
         let delay = state.rules.delay;
         state.not_before = now.saturating_add(delay);
+        state.routine = false;
         self.actions.push(Action::Retry(vertex, delay));
     }
 
@@ -337,7 +362,7 @@ impl Core {
         self.actions.push(Action::Failed(vertex));
         self.convergence.active(self.now);
         self.unqueue(vertex);
-        self.release_lingering_below(vertex);
+        self.release_excused();
     }
 
     /// What follows a run: leaving, becoming something else, or the next run.
@@ -349,7 +374,7 @@ impl Core {
         if state.phase == super::Phase::Leaving {
             return self.close(vertex);
         }
-        if self.finish_lingering(vertex) {
+        if self.finish_lingering(vertex) || self.stopping.is_some() {
             return;
         }
         let Some(state) = self.get(vertex) else { return };
@@ -417,7 +442,7 @@ impl Core {
             let next = now.saturating_add(period.max(1));
             state.poll_at = Some(next);
             self.timers.push(next, vertex);
-            self.dirty(vertex, Cause::Event);
+            self.dirty(vertex, Cause::Poll);
         }
     }
 
@@ -462,14 +487,16 @@ impl Core {
 
     /// Ends every input: starts what can start and tells what has come to rest.
     pub(super) fn settle_up(&mut self) {
-        while let Some(vertex) = self.to_consider.pop_front() {
-            self.consider_now(vertex);
-        }
-        self.dispatch();
-        // Starting something can only block others, never free them, so nothing is left to consider but what
-        // `start_or_wait` put back.
-        while let Some(vertex) = self.to_consider.pop_front() {
-            self.consider_now(vertex);
+        loop {
+            while let Some(vertex) = self.to_consider.pop_front() {
+                self.consider_now(vertex);
+            }
+            self.dispatch();
+            // Starting something can only block others, never free them, so nothing is left to consider but what
+            // `start_or_wait` put back; and that does not come back to be dispatched.
+            if self.to_consider.is_empty() {
+                break;
+            }
         }
         let running: usize = self.running.iter().sum();
         if self.stopping.is_some() {

@@ -65,7 +65,7 @@ impl Core {
         }
         let mut fresh = Vec::with_capacity(delta.add.len());
         for (vertex, rules) in delta.add {
-            if self.add(vertex, rules) {
+            if self.add(vertex, rules.normalized()) {
                 fresh.push(vertex);
             }
         }
@@ -73,18 +73,35 @@ impl Core {
             self.link(link);
         }
         for (vertex, rules) in delta.replace {
-            self.replace(vertex, rules);
+            if let Some(state) = self.get_mut(vertex) {
+                state.next = Some(rules.normalized());
+                if state.is_open() {
+                    self.deferred.insert(vertex);
+                }
+            }
         }
+        self.release_excused();
         // Only now are all edges in place, so that nothing starts before what comes first is known.
         for vertex in fresh {
             self.start_watch(vertex);
         }
-        // An ancestor that blocked someone may be one no longer.
+        self.reconsider_waiting();
+        self.settle_up();
+    }
+
+    /// An ancestor that blocked someone may be one no longer.
+    fn reconsider_waiting(&mut self) {
         for vertex in std::mem::take(&mut self.waiting) {
-            self.stop_waiting(vertex);
+            let Some(blocker) = self.get_mut(vertex).and_then(|state| state.waits_for.take()) else {
+                continue;
+            };
+            // All waiters are looked at again, so whole lists are dropped and none is searched.
+            if let Some(state) = self.get_mut(blocker) {
+                state.waiters.clear();
+            }
+            self.touch(blocker);
             self.consider(vertex);
         }
-        self.settle_up();
     }
 
     /// Adds a vertex, or lets one that was on its way out come back in a new form. True: it is to be started.
@@ -101,7 +118,6 @@ impl Core {
                 self.unlink_all(vertex);
                 self.lingering.remove(&vertex);
                 self.deferred.insert(vertex);
-                self.after_run(vertex);
             }
             return false;
         }
@@ -124,6 +140,7 @@ impl Core {
             bucket: Bucket::new(&rules, now),
             not_before: 0,
             token_taken: false,
+            routine: false,
             queued: false,
             ticket: None,
             counted_unsettled: false,
@@ -139,26 +156,31 @@ impl Core {
     }
 
     fn link(&mut self, link: Link) {
-        let stamp = if link.pending { self.next_generation() } else { 0 };
+        let stamp = self.next_generation();
         let Some(from_done) = self.get(link.from).map(|state| state.succeeded) else { return };
         let Some(state) = self.get_mut(link.to) else { return };
-        let pending = if state.rules.refreshable && link.notify { stamp } else { 0 };
-        if let Some(edge) = state.before.iter_mut().find(|edge| edge.from == link.from) {
-            edge.notify = link.notify;
-            edge.pending = edge.pending.max(pending);
-            let dropped = !edge.notify && std::mem::take(&mut edge.pending) != 0;
-            if dropped {
-                self.actions.push(Action::Pending(link.from, link.to, false));
-            }
-            return;
+        let known = state.before.iter().position(|edge| edge.from == link.from);
+        let position = known.unwrap_or(state.before.len());
+        if known.is_none() {
+            state.before.push(In { from: link.from, notify: link.notify, pending: 0, seen: 0 });
+            state.undone += u32::from(!from_done);
         }
-        state.before.push(In { from: link.from, notify: link.notify, pending, seen: 0 });
-        state.undone += u32::from(!from_done);
-        if let Some(state) = self.get_mut(link.from) {
+        let edge = &mut state.before[position];
+        edge.notify = link.notify;
+        if link.pending {
+            edge.pending = stamp;
+        }
+        // A silent edge drops what was pending on it, and says so to whoever keeps a record.
+        let dropped = !edge.notify && std::mem::take(&mut edge.pending) != 0;
+        if known.is_none()
+            && let Some(state) = self.get_mut(link.from)
+        {
             state.after.push(link.to);
         }
         self.touch(link.to);
-        if pending != 0 {
+        if dropped {
+            self.actions.push(Action::Pending(link.from, link.to, false));
+        } else if link.pending {
             self.dirty(link.to, Cause::Graph);
         }
     }
@@ -179,27 +201,13 @@ impl Core {
         self.consider(to);
     }
 
-    fn replace(&mut self, vertex: Vertex, rules: Rules) {
-        let Some(state) = self.get_mut(vertex) else { return };
-        state.next = Some(rules);
-        if !state.is_open() || state.running.is_some() {
-            return;
-        }
-        match self.must_realize(vertex) {
-            true => {
-                self.deferred.insert(vertex);
-            }
-            false => self.reincarnate(vertex),
-        }
-    }
-
     /// Becomes the next declaration. The place in the graph and the pending notifications stay.
     pub(super) fn reincarnate(&mut self, vertex: Vertex) {
+        let Some(rules) = self.get_mut(vertex).and_then(|state| state.next.take()) else { return };
         self.unqueue(vertex);
         self.stop_waiting(vertex);
         self.deferred.remove(&vertex);
         let Some(state) = self.get_mut(vertex) else { return };
-        let Some(rules) = state.next.take() else { return };
         let was_done = std::mem::replace(&mut state.succeeded, false);
         state.incarnation = state.incarnation.wrapping_add(1);
         if rules.reset || state.failed {
@@ -209,6 +217,7 @@ impl Core {
         state.failed = false;
         state.not_before = 0;
         state.token_taken = false;
+        state.routine = false;
         state.wake_at = None;
         state.poll_at = None;
         state.done = 0;
@@ -246,8 +255,9 @@ impl Core {
         state.watch = WatchState::Off;
         state.wake_at = None;
         state.poll_at = None;
-        // Should it come back, it has not succeeded yet.
+        // Should it come back, it has neither succeeded nor failed yet.
         state.succeeded = false;
+        state.failed = false;
         let running = state.running.is_some();
         self.actions.push(Action::Unwatch(vertex));
         self.touch(vertex);
@@ -303,21 +313,30 @@ impl Core {
 
     /// Keeps vertices that were promised one success, and what they need for it, for a while longer.
     fn linger(&mut self, removed: &[Vertex]) {
-        let mut stack: Vec<Vertex> =
+        let mut kept: BTreeSet<Vertex> =
             removed.iter().copied().filter(|vertex| self.must_realize(*vertex)).collect();
-        if stack.is_empty() {
+        if kept.is_empty() && self.lingering.is_empty() {
             return;
         }
         let removed: BTreeSet<Vertex> = removed.iter().copied().collect();
-        let mut kept = Vec::new();
+        // Those that linger already still need what comes before them.
+        let mut stack: Vec<Vertex> = kept.iter().chain(&self.lingering).copied().collect();
         while let Some(vertex) = stack.pop() {
-            if !self.lingering.insert(vertex) {
-                continue;
-            }
-            kept.push(vertex);
             let Some(state) = self.get(vertex) else { continue };
-            let before = state.before.iter().map(|edge| edge.from);
-            stack.extend(before.filter(|from| removed.contains(from) && !self.has_succeeded(*from)));
+            for from in state.before.iter().map(|edge| edge.from) {
+                let undone = self.get(from).is_some_and(|from| from.is_open() && !from.succeeded);
+                if undone && removed.contains(&from) && kept.insert(from) {
+                    stack.push(from);
+                }
+            }
+        }
+        for vertex in &kept {
+            self.lingering.insert(*vertex);
+            // What it was to become is not declared any more either.
+            self.deferred.remove(vertex);
+            if let Some(state) = self.get_mut(*vertex) {
+                state.next = None;
+            }
         }
         // It keeps what comes before it and nothing that comes after: the new graph knows no such order, and
         // might even have the opposite one.
@@ -339,6 +358,7 @@ impl Core {
         owes && self.stopping.is_none() && !self.has_failed_ancestor(vertex)
     }
 
+    /// Whether it, or a vertex before it, has failed.
     fn has_failed_ancestor(&mut self, vertex: Vertex) -> bool {
         self.walk = self.walk.wrapping_add(1);
         let walk = self.walk;
@@ -364,15 +384,22 @@ impl Core {
         done
     }
 
-    /// A vertex has failed for good: what lingers below it, or waits to become something else, waits in vain.
-    pub(super) fn release_lingering_below(&mut self, failed: Vertex) {
-        let released: Vec<Vertex> = self.lingering.iter().copied().collect();
-        for vertex in released {
-            if vertex == failed || self.has_failed_ancestor(vertex) {
-                self.remove(vertex);
-            }
+    /// Lets those go that need not, or cannot any more, succeed first; be it to leave or to become something else.
+    /// To be called when something has failed for good, when edges have changed, and when we stop.
+    pub(super) fn release_excused(&mut self) {
+        // All are found before the first one goes: with it go the edges by which the others would be found.
+        let mut excused: Vec<Vertex> = self.lingering.iter().copied().collect();
+        excused.retain(|vertex| self.stopping.is_some() || self.has_failed_ancestor(*vertex));
+        for vertex in excused {
+            self.remove(vertex);
         }
-        for vertex in self.deferred.clone() {
+        if self.stopping.is_some() {
+            return;
+        }
+        // The failed ones come first: revived, they excuse nobody.
+        let (failed, others): (Vec<Vertex>, Vec<Vertex>) =
+            self.deferred.iter().partition(|vertex| self.has_failed(**vertex));
+        for vertex in failed.into_iter().chain(others) {
             let idle = self.get(vertex).is_some_and(|state| state.is_open() && state.running.is_none());
             if idle && !self.must_realize(vertex) {
                 self.reincarnate(vertex);

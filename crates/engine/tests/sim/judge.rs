@@ -40,6 +40,12 @@ impl Oracle {
             }
         }
         assert!(self.expected.is_empty(), "did not come: {:?}", self.expected);
+        for id in 0..self.nodes.len() {
+            let may_run = self.may_run(id);
+            if let Some(node) = &mut self.nodes[id] {
+                node.in_line |= may_run;
+            }
+        }
         if actions.contains(&Action::Converged) {
             self.check_converged();
         }
@@ -84,7 +90,9 @@ impl Oracle {
 
     fn observe_limit(&mut self, limited: Vertex, wait: u64) {
         let now = self.now;
-        let Some(node) = &mut self.nodes[limited.0 as usize] else { panic!("a limit on a vertex that is free") };
+        let Some(node) = &mut self.nodes[limited.0 as usize] else {
+            panic!("a limit on a vertex that is free")
+        };
         assert!(node.rules.limit.is_finite() && node.event_waits, "{limited:?} is limited without a reason");
         let period = 1e9 / node.rules.limit;
         match wait {
@@ -113,10 +121,11 @@ impl Oracle {
         for (id, node) in self.nodes.iter().enumerate() {
             let Some(node) = node else { continue };
             for semaphore in &node.rules.semaphores {
-                let holders = held.entry(&*semaphore.0).or_insert(Holders { semaphore, holders: 0, askers: 0 });
+                let holders =
+                    held.entry(&*semaphore.0).or_insert(Holders { semaphore, holders: 0, askers: 0 });
                 match node.running.is_some() {
                     true => holders.holders |= 1 << id,
-                    false if self.may_run(id) => holders.askers |= 1 << id,
+                    false if node.in_line => holders.askers |= 1 << id,
                     false => {}
                 }
             }
@@ -134,23 +143,22 @@ impl Oracle {
     fn wants_to_run(&self, id: usize) -> bool {
         self.nodes[id].as_ref().is_some_and(|node| {
             let watched = node.rules.hidden || node.watch == Watch::On;
-            node.is_open() && node.dirty && !node.failed && node.running.is_none() && watched && node.has_work()
+            node.is_open()
+                && node.dirty
+                && !node.failed
+                && node.running.is_none()
+                && watched
+                && node.has_work()
         })
     }
 
-    /// Whether a vertex has work before it that will end without another event.
+    /// Whether a vertex has something to do that will get done without another event. A poll alone is nothing.
     pub(crate) fn is_busy(&self, id: usize) -> bool {
         let Some(node) = &self.nodes[id] else { return false };
-        let first_of_all_done = || {
-            let mut before = self.edges.iter().filter(|edge| edge.to == id);
-            before.all(|edge| self.nodes[edge.from].as_ref().is_some_and(|from| from.succeeded))
-        };
-        let delayed = node.not_before > self.now && node.not_before != u64::MAX;
-        node.running.is_some()
-            || !node.is_open()
+        let hopeless = is_stuck(node) || self.ancestors_of(id).any(is_stuck);
+        !node.is_open()
             || (!node.failed && matches!(node.watch, Watch::Asked | Watch::Again(_)))
-            || self.may_run(id)
-            || (delayed && self.wants_to_run(id) && first_of_all_done())
+            || (!node.routine && (node.running.is_some() || (node.dirty && !hopeless)))
     }
 
     fn check_converged(&self) {
@@ -191,7 +199,10 @@ impl Oracle {
                 let users = &held[&*semaphore.0];
                 (users.holders | users.askers).count_ones() > semaphore.size()
             });
-            assert!(running == self.settings.capacity[pool as usize] || contended, "{id} may run and does not");
+            assert!(
+                running == self.settings.capacity[pool as usize] || contended,
+                "{id} may run and does not"
+            );
         }
     }
 
@@ -199,13 +210,14 @@ impl Oracle {
     pub(crate) fn check_quiet(&self) {
         for (id, node) in self.nodes.iter().enumerate() {
             let Some(node) = node else { continue };
-            assert!(node.place == Place::Declared, "{id} is still {:?}", node.place);
-            assert!(node.next.is_none(), "{id} never became what it was to become");
-            let stuck = |node: &Node| node.failed || node.not_before == u64::MAX;
-            let hopeless = stuck(node) || self.ancestors_of(id).any(stuck);
-            assert!(hopeless || node.is_settled(), "{id} has not settled");
-            let waits = self.edges.iter().any(|edge| edge.to == id && edge.pending);
-            assert!(hopeless || node.rules.noop || !waits, "{id} has not acted on a notification");
+            let hopeless = is_stuck(node) || self.ancestors_of(id).any(is_stuck);
+            // Who promised to succeed first waits for ever behind a rate of zero.
+            let waits = node.place == Place::Lingering && hopeless;
+            assert!(node.place == Place::Declared || waits, "{id} is still {:?}", node.place);
+            assert!(node.next.is_none() || hopeless, "{id} never became what it was to become");
+            assert!(hopeless || node.routine || node.is_settled(), "{id} has not settled");
+            let notified = self.edges.iter().any(|edge| edge.to == id && edge.pending);
+            assert!(hopeless || node.rules.noop || !notified, "{id} has not acted on a notification");
         }
         if self.settings.converge_after.is_some() {
             assert!(self.converged, "it has not converged");
@@ -219,11 +231,16 @@ impl Oracle {
     }
 }
 
-/// The holders of a semaphore, and those that could run if they had it; as sets of ids.
+/// The holders of a semaphore, and those that may stand in line for it; as sets of ids.
 struct Holders<'a> {
     semaphore: &'a Semaphore,
     holders: u64,
     askers: u64,
+}
+
+/// It will never succeed again as it is: it has failed, or its rate is zero and used up.
+fn is_stuck(node: &Node) -> bool {
+    node.failed || (node.dirty && node.not_before == u64::MAX)
 }
 
 /// In no stretch of time may more runs begin because of events than the rate allows: what has been saved up, what

@@ -35,6 +35,8 @@ pub(crate) struct Node {
     pub(crate) place: Place,
     pub(crate) watch: Watch,
     pub(crate) dirty: bool,
+    /// It is dirty only because of a poll.
+    pub(crate) routine: bool,
     pub(crate) succeeded: bool,
     pub(crate) failed: bool,
     pub(crate) running: Option<Running>,
@@ -46,6 +48,8 @@ pub(crate) struct Node {
     pub(crate) event_waits: bool,
     /// The last run failed and is to be tried again.
     pub(crate) retrying: bool,
+    /// It could have run before, so it may stand in line for its semaphores even if it cannot run now.
+    pub(crate) in_line: bool,
     /// When runs began because of events, in this incarnation.
     pub(crate) event_runs: Vec<u64>,
 }
@@ -98,6 +102,7 @@ impl Node {
             place: Place::Declared,
             watch: Watch::Off,
             dirty: false,
+            routine: false,
             succeeded: false,
             failed: false,
             running: None,
@@ -105,6 +110,7 @@ impl Node {
             poll_at: None,
             event_waits: false,
             retrying: false,
+            in_line: false,
             event_runs: Vec::new(),
         }
     }
@@ -124,6 +130,7 @@ impl Node {
 
     pub(crate) fn make_dirty(&mut self) {
         self.dirty = true;
+        self.routine = false;
         if let Some(running) = &mut self.running {
             running.again = true;
         }
@@ -136,6 +143,7 @@ impl Node {
 
     pub(crate) fn begin_run(&mut self) {
         self.running = Some(Running { again: false, cancelled: false });
+        self.in_line = false;
     }
 }
 
@@ -165,7 +173,9 @@ impl Oracle {
                     && at <= now
                 {
                     node.poll_at = Some(now + period);
+                    let routine = node.routine || !node.dirty;
                     node.hear_event();
+                    node.routine = routine;
                 }
             }
         }
@@ -343,7 +353,9 @@ impl Oracle {
         }
         if !edge.notify && std::mem::take(&mut edge.pending) {
             self.expected.push(Action::Pending(link.from, link.to, false));
-        } else if link.pending && let Some(node) = &mut self.nodes[to] {
+        } else if link.pending
+            && let Some(node) = &mut self.nodes[to]
+        {
             node.make_dirty();
         }
     }
@@ -392,7 +404,9 @@ impl Oracle {
 
     pub(crate) fn ancestors_of(&self, id: usize) -> impl Iterator<Item = &Node> {
         let set = self.ancestors[id];
-        (0..MOST_VERTICES).filter(move |other| set & (1 << other) != 0).filter_map(|other| self.nodes[other].as_ref())
+        (0..MOST_VERTICES)
+            .filter(move |other| set & (1 << other) != 0)
+            .filter_map(|other| self.nodes[other].as_ref())
     }
 
     fn leave(&mut self, id: usize) {
@@ -495,6 +509,7 @@ impl Oracle {
             return self.fail(id);
         }
         node.retrying = true;
+        node.routine = false;
         node.not_before = now + node.rules.delay;
         self.expected.push(Action::Retry(vertex(id), node.rules.delay));
     }
@@ -564,7 +579,10 @@ impl Oracle {
             let waits = |node: &Node| node.is_open() && node.next.is_some() && node.running.is_none();
             self.stopping.is_none() && self.nodes[*id].as_ref().is_some_and(waits) && !self.owes(*id)
         };
-        let Some(id) = (0..MOST_VERTICES).find(ready) else { return false };
+        // A failed one excuses those behind it only if it stays so.
+        let failed = |id: &usize| self.nodes[*id].as_ref().is_some_and(|node| node.failed) && ready(id);
+        let first = (0..MOST_VERTICES).find(failed).or_else(|| (0..MOST_VERTICES).find(ready));
+        let Some(id) = first else { return false };
         if let Some(old) = self.nodes[id].take()
             && let Some(rules) = old.next
         {

@@ -340,9 +340,9 @@ impl World {
         // Answers that were already on their way may still be bad.
         while !self.answers.is_empty() || !self.oracle.is_quiet() {
             assert!(self.now < end, "it did not come to rest");
-            let before = (self.now, self.answers.len(), self.core.next_deadline());
+            let before = (self.now, self.sequence, self.answers.len(), self.core.next_deadline());
             self.go_on();
-            let after = (self.now, self.answers.len(), self.core.next_deadline());
+            let after = (self.now, self.sequence, self.answers.len(), self.core.next_deadline());
             assert!(before != after, "nothing moves any more");
         }
         self.oracle.check_quiet();
@@ -391,7 +391,9 @@ impl World {
             Input::Watching(id, incarnation) => format!("watching {id} incarnation {incarnation}"),
             Input::WatchFailed(id, incarnation) => format!("watch failed {id} incarnation {incarnation}"),
             Input::Changed(id) => format!("changed {id}"),
-            Input::Finished(id, outcome, dirtied) => format!("finished {id} {outcome:?}, dirtied {dirtied:?}"),
+            Input::Finished(id, outcome, dirtied) => {
+                format!("finished {id} {outcome:?}, dirtied {dirtied:?}")
+            }
             Input::Closed(id) => format!("closed {id}"),
             Input::Pause => "pause".to_string(),
             Input::Resume => "resume".to_string(),

@@ -5,6 +5,14 @@
 
 mod account;
 pub mod exec;
+pub mod exit;
+pub mod msg;
+pub mod noop;
+pub mod panic;
+pub mod print;
+pub mod test;
+pub mod timer;
+pub mod value;
 
 use mgmt_resource::{Registry, Schema, schema_of};
 
@@ -13,4 +21,12 @@ pub const KINDS: Registry = Registry::new(ALL);
 
 const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<exec::Exec>,
+    schema_of::<exit::Exit>,
+    schema_of::<msg::Msg>,
+    schema_of::<noop::Noop>,
+    schema_of::<panic::Panic>,
+    schema_of::<print::Print>,
+    schema_of::<test::Test>,
+    schema_of::<timer::Timer>,
+    schema_of::<value::Value>,
 ];

@@ -46,6 +46,11 @@ impl Local {
         self.values.set(&self.folders, key, value)
     }
 
+    /// Whether [`value_set`](Local::value_set) would be a change.
+    pub fn value_would_change(&self, key: &Str, value: Option<&Value>) -> Result<bool> {
+        self.values.would_change(&self.folders, key, value)
+    }
+
     /// Follows a key. There is one notification at once and one after each change; changes that nobody has looked at
     /// meanwhile are told together. The number counts changes and means nothing else.
     pub fn value_watch(&self, key: &Str) -> watch::Receiver<u64> {

@@ -41,8 +41,12 @@ impl Values {
         self.load(folders, key)
     }
 
+    pub(crate) fn would_change(&self, folders: &Folders, key: &Str, value: Option<&Value>) -> Result<bool> {
+        Ok(!same(self.get(folders, key)?.as_ref(), value.filter(is_some_value)))
+    }
+
     pub(crate) fn set(&self, folders: &Folders, key: &Str, value: Option<&Value>) -> Result<bool> {
-        let value = value.filter(|value| !matches!(value, Value::Nil));
+        let value = value.filter(is_some_value);
         let _disk = lock(&self.disk);
         let present = self.load(folders, key)?;
         if same(present.as_ref(), value) {
@@ -106,6 +110,10 @@ impl Memory {
 /// A poisoned lock is one whose holder has panicked. No holder leaves anything half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_some_value(value: &&Value) -> bool {
+    !matches!(value, Value::Nil)
 }
 
 /// Whether storing would change nothing. Unlike in the language, a NaN is the same as a NaN.

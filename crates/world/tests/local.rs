@@ -124,7 +124,10 @@ fn nil_is_no_value() {
 fn values_of_different_types_differ_even_when_they_look_alike() {
     let (_directory, local) = store();
     assert!(local.value_set(&key("a"), Some(&Value::list(Type::Int, vec![]))).unwrap());
+    assert!(local.value_would_change(&key("a"), Some(&Value::list(Type::Str, vec![]))).unwrap());
     assert!(local.value_set(&key("a"), Some(&Value::list(Type::Str, vec![]))).unwrap());
+    assert!(!local.value_would_change(&key("a"), Some(&Value::list(Type::Str, vec![]))).unwrap());
+    assert!(local.value_would_change(&key("a"), None).unwrap());
     assert!(!local.value_set(&key("a"), Some(&Value::list(Type::Str, vec![]))).unwrap());
     assert_eq!(local.value_get(&key("a")).unwrap(), Some(Value::list(Type::Str, vec![])));
 }

@@ -7,8 +7,9 @@ use rustix::io::{pread, retry_on_intr};
 
 use crate::error::{Cause, Error, Result};
 use crate::handle::{Attributes, Node, Via, apply};
-use crate::path::Location;
+use crate::path::{Location, ManagedPath};
 use crate::stat::{Kind, Stat};
+use crate::walk::open_file;
 
 /// The most that is read at once. Large enough that the number of calls does not matter.
 pub(crate) const CHUNK: usize = 128 * 1024;
@@ -26,6 +27,15 @@ pub struct OpenedFile {
 }
 
 impl OpenedFile {
+    /// Opens the file at `path`, for reading alone, under the rules of [`Parent::open`](crate::dir::Parent::open) for
+    /// every component: a symbolic link is followed, at the end too, when nobody but root or we could have put it there.
+    ///
+    /// What is opened so is where content comes from, never where it goes to.
+    pub fn open_trusted(path: &ManagedPath) -> Result<Self> {
+        let fd = open_file(path.without_slash())?;
+        Self::new(fd, Location::whole(path), |_| false)
+    }
+
     /// Takes over a descriptor, refusing anything but a regular file.
     pub(crate) fn new(fd: OwnedFd, location: Location, planted: impl Fn(&Stat) -> bool) -> Result<Self> {
         let stat: Stat = match fstat(&fd) {
@@ -134,7 +144,7 @@ impl OpenedFile {
     }
 
     /// Reads some bytes at `offset`; none at the end of the file.
-    fn read_at<'buffer>(&self, buffer: &'buffer mut [u8], offset: u64) -> Result<&'buffer [u8]> {
+    pub fn read_at<'buffer>(&self, buffer: &'buffer mut [u8], offset: u64) -> Result<&'buffer [u8]> {
         match retry_on_intr(|| pread(&self.fd, &mut *buffer, offset)) {
             Ok(length) => Ok(&buffer[..length]),
             Err(errno) => Err(self.error("read", errno)),

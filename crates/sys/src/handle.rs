@@ -71,13 +71,17 @@ impl Handle {
         &self.stat
     }
 
+    /// What it is now.
+    pub fn current_stat(&self) -> Result<Stat> {
+        fstat(&self.fd).map(Stat::from).map_err(|errno| Error::new("look at", &self.location, errno))
+    }
+
     /// Makes the attributes as wanted, changing only what differs, and tells whether anything was changed.
     ///
     /// The setuid and setgid bits of a file go away before its owner changes, and come back only with a declared mode.
     /// A file with several names in a directory that others can write is refused: it may be another's. The permissions of a symbolic link cannot be changed; asking for it is an error.
     pub fn set_attributes(&self, wanted: &Attributes<'_>) -> Result<bool> {
-        let now = fstat(&self.fd).map_err(|errno| Error::new("look at", &self.location, errno))?;
-        apply(self, &now.into(), wanted)
+        apply(self, &self.current_stat()?, wanted)
     }
 }
 

@@ -48,6 +48,14 @@ pub fn list(directory: &Parent, limits: &Limits) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
+/// Whether both directories belong to the same mount. Removing must not go from one to another.
+pub fn same_mount(one: &Parent, other: &Parent) -> Result<bool> {
+    let mount = |directory: &Parent| {
+        Mount::of(directory.as_fd()).map_err(|errno| Error::new("look at", directory.path_bytes(), errno))
+    };
+    Ok(mount(one)? == mount(other)?)
+}
+
 /// Removes `name` and, if it is a directory, everything in it. Tells how many entries were removed; none when there was
 /// nothing.
 ///

@@ -1,0 +1,176 @@
+//! Files, directories and symbolic links.
+//!
+//! [`File`] is what a person declares. [`declaration`] reads it into a form in which the impossible cannot be said and
+//! which is kept between runs; [`check`] looks at the host and brings it there. The rest serves those two: [`content`]
+//! compares and writes a regular file, [`tree`] copies and purges directories, [`link`] makes symbolic links,
+//! [`attributes`] sets owner, group, mode and label, [`memory`] remembers what was verified, [`reversal`] undoes,
+//! [`edges`] says what is watched and what comes first, [`trouble`] explains what went wrong.
+//!
+//! Invariants:
+//!
+//! - Every change goes through a handle of the directory it happens in; nothing at the path itself is followed.
+//! - A new file has its final content, owner, group, mode and label before it has its name.
+//! - A check that may not change anything takes the same decisions as one that may, and stops before the first change.
+//! - When something else changes the path between our look and our change, we look again, a few times at most.
+//!
+//! Deliberately absent: preserving times, copying device nodes, writing through a symbolic link.
+
+mod attributes;
+mod check;
+mod content;
+mod declaration;
+mod edges;
+mod link;
+mod memory;
+mod reversal;
+mod tree;
+mod trouble;
+
+use std::fmt;
+
+use mgmt_resource::{
+    Checked, Context, Identity, Invalid, Kind, Nothing, Resource as Derived, Result, Want, Watch,
+};
+use mgmt_value::Str;
+
+use declaration::{Declaration, State};
+pub use memory::Memory;
+
+/// Manages one file, directory or symbolic link.
+///
+/// A path that ends in a slash is a directory, here and in `source` and `fragments`. A file is replaced in one step:
+/// whoever reads it sees the old content or the new one, with its final owner and mode. Its other hard links keep the
+/// old content. A symbolic link at the path is never written through.
+#[derive(Clone, PartialEq, Derived)]
+#[resource(kind = "file", edges, receive, reverse, query, blocking)]
+pub struct File {
+    /// The absolute path; the name if not given. A trailing slash makes it a directory.
+    pub path: Str,
+    /// Replaces the directory part of the path. Ends in a slash.
+    pub dirname: Str,
+    /// Replaces the last component of the path. A trailing slash makes it a directory.
+    pub basename: Str,
+    /// `exists` (or `present`), `absent`, or nothing: then it is never made and never removed, only changed.
+    pub state: Str,
+    /// The exact content. Unset leaves the content alone; the empty text makes an empty file.
+    pub content: Option<Str>,
+    /// The file or directory to copy from. With `symlink`, the text of the link.
+    ///
+    /// A new copy of a file gets the permission bits of its source unless `mode` says otherwise. A directory is copied
+    /// with all below it and needs `recurse`; links in it are copied as links. What the source does not have stays,
+    /// unless `purge` is set. What other `file` resources manage below the path is left to them.
+    pub source: Str,
+    /// Files to join, in this order. A directory stands for the files directly in it, sorted by name.
+    pub fragments: Vec<Str>,
+    /// The user who owns it, by name or number. With a directory to copy from, also of everything copied.
+    pub owner: Str,
+    /// Its group, by name or number. With a directory to copy from, also of everything copied.
+    pub group: Str,
+    /// The permissions: octal such as `0644`, or assignments such as `u=rw,go=r`, which leave those not named as they
+    /// are. A symbolic link has none, so with `symlink` this does nothing.
+    pub mode: Str,
+    /// Include what is below: make missing parent directories, copy and remove whole trees, watch at any depth.
+    pub recurse: bool,
+    /// Replace what is there even if it is of another type, for example a directory by a file.
+    pub force: bool,
+    /// Remove everything in the directory that neither `source` nor another `file` resource accounts for. Needs
+    /// `recurse`. Never crosses into another mount.
+    pub purge: bool,
+    /// Be a symbolic link with `source` as its text.
+    pub symlink: bool,
+    /// The SELinux context. Unset leaves it alone; the empty text removes it.
+    pub selinux: Option<Str>,
+    /// Only ever replace the file in one step. When false, a file for which that is impossible, such as one that is
+    /// bound into a container, is written into instead; readers may then see a mixture of old and new.
+    pub atomic: bool,
+}
+
+impl Default for File {
+    fn default() -> File {
+        File {
+            path: Str::EMPTY,
+            dirname: Str::EMPTY,
+            basename: Str::EMPTY,
+            state: Str::EMPTY,
+            content: None,
+            source: Str::EMPTY,
+            fragments: Vec::new(),
+            owner: Str::EMPTY,
+            group: Str::EMPTY,
+            mode: Str::EMPTY,
+            recurse: false,
+            force: false,
+            purge: false,
+            symlink: false,
+            selinux: None,
+            atomic: true,
+        }
+    }
+}
+
+/// Shows everything but the content, which may be a secret, and long.
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let content = self.content.as_ref().map(|content| format!("{} bytes", content.len()));
+        f.debug_struct("File")
+            .field("path", &self.path)
+            .field("dirname", &self.dirname)
+            .field("basename", &self.basename)
+            .field("state", &self.state)
+            .field("content", &content)
+            .field("source", &self.source)
+            .field("fragments", &self.fragments)
+            .field("owner", &self.owner)
+            .field("group", &self.group)
+            .field("mode", &self.mode)
+            .field("recurse", &self.recurse)
+            .field("force", &self.force)
+            .field("purge", &self.purge)
+            .field("symlink", &self.symlink)
+            .field("selinux", &self.selinux)
+            .field("atomic", &self.atomic)
+            .finish()
+    }
+}
+
+impl Kind for File {
+    type State = Memory;
+    type Sends = Nothing;
+
+    fn validate(&self, name: &Str) -> Result<(), Invalid> {
+        Declaration::read(self, name).map(|_| ())
+    }
+
+    fn watches(&self, name: &Str) -> Vec<Watch> {
+        edges::watches(self, name)
+    }
+
+    async fn check_apply(&self, memory: &mut Memory, cx: &mut Context<'_>) -> Result<Checked> {
+        check::check(self, memory, cx)
+    }
+
+    fn provides(&self, name: &Str) -> Vec<Identity> {
+        edges::provides(self, name)
+    }
+
+    fn wants(&self, name: &Str) -> Vec<Want> {
+        edges::wants(self, name)
+    }
+
+    fn reversed(&self, name: &Str) -> Result<Option<File>> {
+        reversal::reversed(self, name)
+    }
+
+    fn equivalent(&self, name: &Str, other: &File) -> bool {
+        // The same place and state in another spelling is the same declaration; everything else is compared as written.
+        let plain = |file: &File| File {
+            path: Str::EMPTY,
+            dirname: Str::EMPTY,
+            basename: Str::EMPTY,
+            state: State::read(&file.state).map_or_else(|| file.state.clone(), |state| state.word().into()),
+            ..file.clone()
+        };
+        self == other
+            || (self.effective_path(name) == other.effective_path(name) && plain(self) == plain(other))
+    }
+}

@@ -1,0 +1,303 @@
+//! One run: look, decide, change.
+
+use mgmt_resource::{Checked, Context, Error};
+use mgmt_sys::ManagedPath;
+use mgmt_sys::dir::Parent;
+use mgmt_sys::error::Cause;
+use mgmt_sys::replace::Durability;
+use mgmt_sys::stat::{Kind, Stat};
+use mgmt_sys::tree::{Limits, list, remove_tree};
+
+use super::attributes::{Wanted, kept, settle};
+use super::content::{self, Content, Place};
+use super::declaration::{Declaration, Input, State, Target};
+use super::memory::{Memory, Verified};
+use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there};
+use super::{File, link, tree};
+
+/// How often a path that changes under our hands is looked at again.
+const ATTEMPTS: usize = 5;
+
+/// What a run knows.
+pub(super) struct Run<'a, 'c> {
+    pub(super) wish: &'a Declaration,
+    pub(super) cx: &'a Context<'c>,
+}
+
+/// Looks whether the host is as declared and, if allowed, makes it so.
+pub(super) fn check(file: &File, memory: &mut Memory, cx: &Context<'_>) -> mgmt_resource::Result<Checked> {
+    let known = memory.declaration.as_ref().is_some_and(|known| known.is_of(file, &cx.id.name));
+    if !known || cx.received_change("content") {
+        let wish = Declaration::read(file, &cx.id.name).map_err(|invalid| {
+            let error = Error::new(&invalid);
+            match &invalid.hint {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            }
+        })?;
+        *memory = Memory { declaration: Some(wish), verified: Verified::default() };
+    }
+    let Memory { declaration: Some(wish), verified } = memory else {
+        return Err(Error::new("the declaration was not kept"));
+    };
+    let run = Run { wish, cx };
+    for _ in 1..ATTEMPTS {
+        match run.once(verified) {
+            Err(Trouble::Raced) => cx.checkpoint()?,
+            done => return done.map_err(|trouble| run.tell(trouble)),
+        }
+    }
+    run.once(verified).map_err(|trouble| run.tell(trouble))
+}
+
+impl<'a> Run<'a, '_> {
+    /// Whether it is to be made when it is missing.
+    pub(super) fn creates(&self) -> bool {
+        self.wish.state == State::Exists
+    }
+
+    pub(super) fn forces(&self) -> bool {
+        self.wish.file.force
+    }
+
+    /// Pushes an entry that was made or removed to the disk, as hard as the program wants it.
+    pub(super) fn store(&self, parent: &Parent) -> Result<()> {
+        if self.cx.host.durability == Durability::Full {
+            parent.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Whether another `file` resource is going to make `path`. When only looking, it has not, and will not.
+    pub(super) fn is_promised(&self, path: &ManagedPath) -> bool {
+        let mut promised = false;
+        self.cx.others(|id, other| {
+            promised = promised
+                || other.as_any().downcast_ref::<File>().is_some_and(|other| {
+                    State::read(&other.state) == Some(State::Exists)
+                        && other.managed_path(&id.name).is_some_and(|managed| {
+                            managed.without_slash() == path.without_slash() || path.contains(&managed)
+                        })
+                });
+        });
+        promised
+    }
+
+    fn once(&self, verified: &mut Verified) -> Result<Checked> {
+        if self.wish.path.is_root() {
+            return self.root(verified);
+        }
+        match &self.wish.target {
+            Target::Link(text) => link::check(self, text),
+            _ if self.wish.state == State::Absent => self.absent(),
+            Target::Directory { source } => self.directory(source.as_ref(), verified),
+            Target::File(input) => self.file(input, verified),
+        }
+    }
+
+    fn tell(&self, trouble: Trouble) -> Error {
+        match trouble {
+            Trouble::Raced => trouble.explain().context(&self.wish.path),
+            _ => trouble.explain(),
+        }
+    }
+
+    /// The directory above, or nothing if it is missing and that is no error; see [`Above`].
+    pub(super) fn above(&self) -> Result<Above> {
+        match Parent::open(&self.wish.path) {
+            Ok(parent) => Ok(Above::Open(parent)),
+            Err(error) => match error.cause() {
+                Cause::Missing(_) => Ok(Above::Missing(error)),
+                // A path below a file is as absent as one below nothing.
+                Cause::NotADirectory(..) if self.wish.state == State::Absent => Ok(Above::Missing(error)),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    /// The last component of the path. The root is dealt with before anyone asks.
+    pub(super) fn leaf(&self) -> &'a [u8] {
+        self.wish.path.file_name().unwrap_or_default()
+    }
+
+    fn absent(&self) -> Result<Checked> {
+        let Above::Open(parent) = self.above()? else { return Ok(Checked::Right) };
+        let name = self.leaf();
+        let Some(stat) = parent.lstat_entry(name)? else { return Ok(Checked::Right) };
+        if stat.kind == Kind::Directory {
+            return self.remove_directory(&parent, name);
+        }
+        if self.wish.path.is_directory() && stat.kind != Kind::Symlink && !self.forces() {
+            return Err(in_the_way(self.wish.path.without_slash(), stat.kind, Kind::Directory));
+        }
+        if self.cx.apply {
+            parent.unlink(name)?;
+            self.store(&parent)?;
+            self.cx.info("removed");
+        }
+        Ok(Checked::Changed)
+    }
+
+    fn remove_directory(&self, parent: &Parent, name: &[u8]) -> Result<Checked> {
+        if !self.wish.file.recurse && !is_empty(parent, name)? {
+            return Err(self.not_empty());
+        }
+        if self.cx.apply {
+            if self.wish.file.recurse {
+                remove_tree(parent, name, &Limits::default())?;
+            } else {
+                parent.rmdir(name)?;
+            }
+            self.store(parent)?;
+            self.cx.info("removed");
+        }
+        Ok(Checked::Changed)
+    }
+
+    pub(super) fn not_empty(&self) -> Trouble {
+        Trouble::new(format_args!("cannot remove {}: the directory is not empty", self.wish.path))
+            .with_hint("set `recurse => true` to remove it with all below it")
+    }
+
+    fn file(&self, input: &Input, verified: &mut Verified) -> Result<Checked> {
+        let wanted = Wanted::of(self)?;
+        let touched = !matches!(input, Input::Untouched) || !wanted.is_empty();
+        let parent = match self.above()? {
+            Above::Open(parent) => parent,
+            Above::Missing(error) => return self.missing_above(error, touched),
+        };
+        let content = match Content::open(self, input)? {
+            Some(content) => content,
+            None => return Ok(Checked::Changed),
+        };
+        let place = Place { parent: &parent, name: self.leaf(), path: self.wish.path.as_bytes() };
+        if !self.creates() && !touched {
+            return Ok(Checked::Right);
+        }
+        content::put(self, &place, &content, &wanted, verified)
+    }
+
+    /// A directory on the way is missing, and it is not ours to make.
+    pub(super) fn missing_above(&self, error: mgmt_sys::Error, touched: bool) -> Result<Checked> {
+        match self.wish.state {
+            State::Absent => Ok(Checked::Right),
+            State::Undefined if !touched => Ok(Checked::Right),
+            State::Undefined => Err(not_there(&self.wish.path)),
+            // Whatever makes the directory in earnest has not made it while only looking.
+            State::Exists if !self.cx.apply => Ok(Checked::Changed),
+            State::Exists => Err(error.into()),
+        }
+    }
+
+    fn directory(&self, source: Option<&ManagedPath>, verified: &mut Verified) -> Result<Checked> {
+        let wanted = Wanted::of(self)?;
+        let works = source.is_some() || self.wish.file.purge;
+        let touched = works || !wanted.is_empty();
+        let parent = match self.above()? {
+            Above::Open(parent) => parent,
+            Above::Missing(_) if self.creates() && self.cx.apply && self.wish.file.recurse => {
+                Parent::open_or_create(&self.wish.path)?
+            }
+            Above::Missing(error) => return self.missing_above(error, touched),
+        };
+        let name = self.leaf();
+        let found = parent.lstat_entry(name)?;
+        let here = match found {
+            None if self.creates() => None,
+            None if touched => return Err(not_there(&self.wish.path)),
+            None => return Ok(Checked::Right),
+            Some(stat) if stat.kind == Kind::Directory => {
+                if !works && wanted.label.is_none() && wanted.fits(&stat) {
+                    return Ok(Checked::Right);
+                }
+                Some(parent.open_dir(name)?)
+            }
+            Some(stat) => self.instead_of_directory(&stat)?,
+        };
+        let Some(here) = here else {
+            if !self.cx.apply {
+                return Ok(Checked::Changed);
+            }
+            let here = self.make_directory(&parent, name, found.as_ref(), &wanted)?;
+            self.fill(&here, source, &wanted, verified)?;
+            return Ok(Checked::Changed);
+        };
+        let filled = self.fill(&here, source, &wanted, verified)?;
+        if filled == Checked::Changed && !self.cx.apply {
+            return Ok(Checked::Changed);
+        }
+        Ok(settle(self, &here, &here.stat()?, &wanted)?.and(filled))
+    }
+
+    /// Something that is not a directory has the directory's name: a link to a directory will do if it can be trusted,
+    /// anything else gives way to `force` (`None`: as if nothing were there).
+    fn instead_of_directory(&self, stat: &Stat) -> Result<Option<Parent>> {
+        let reason = if stat.kind == Kind::Symlink {
+            match Parent::open_itself(&self.wish.path) {
+                Ok(directory) => return Ok(Some(directory)),
+                Err(error) => Trouble::from(error),
+            }
+        } else {
+            in_the_way(self.wish.path.without_slash(), stat.kind, Kind::Directory)
+        };
+        if self.forces() && self.creates() { Ok(None) } else { Err(reason) }
+    }
+
+    fn make_directory(
+        &self,
+        parent: &Parent,
+        name: &[u8],
+        in_the_way: Option<&Stat>,
+        wanted: &Wanted<'_>,
+    ) -> Result<Parent> {
+        if in_the_way.is_some() {
+            parent.unlink(name)?;
+        }
+        let attributes = wanted.over(0);
+        let directory = parent.make_directory(name, &attributes)?;
+        if let Some(what) = kept(&directory.stat()?, &attributes) {
+            return Err(not_kept(self.wish.path.as_bytes(), what));
+        }
+        self.store(parent)?;
+        self.cx.info("made the directory");
+        Ok(directory)
+    }
+
+    fn fill(
+        &self,
+        here: &Parent,
+        source: Option<&ManagedPath>,
+        wanted: &Wanted<'_>,
+        verified: &mut Verified,
+    ) -> Result<Checked> {
+        if source.is_none() && !self.wish.file.purge {
+            return Ok(Checked::Right);
+        }
+        tree::fill(self, here, source, wanted, verified)
+    }
+
+    /// The root directory is always there and has no parent.
+    fn root(&self, verified: &mut Verified) -> Result<Checked> {
+        let Target::Directory { source } = &self.wish.target else {
+            return Err(Trouble::new("the root is a directory"));
+        };
+        let wanted = Wanted::of(self)?;
+        let root = Parent::open_itself(&self.wish.path)?;
+        let filled = self.fill(&root, source.as_ref(), &wanted, verified)?;
+        Ok(settle(self, &root, &root.stat()?, &wanted)?.and(filled))
+    }
+}
+
+/// The directory above the path.
+pub(super) enum Above {
+    Open(Parent),
+    Missing(mgmt_sys::Error),
+}
+
+fn is_empty(parent: &Parent, name: &[u8]) -> Result<bool> {
+    match list(&parent.open_dir(name)?, &Limits { entries: 0, depth: 1 }) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.cause(), Cause::TooManyEntries(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

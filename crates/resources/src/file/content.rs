@@ -1,0 +1,414 @@
+//! Regular files: what should be in them, whether it is, and putting it there.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use mgmt_resource::Checked;
+use mgmt_sys::ManagedPath;
+use mgmt_sys::dir::Parent;
+use mgmt_sys::error::{Cause, Escaped};
+use mgmt_sys::file::OpenedFile;
+use mgmt_sys::handle::Attributes;
+use mgmt_sys::mode::default_file_mode;
+use mgmt_sys::replace::{Expect, InPlace, Replacement, is_temporary, sweep_temporaries};
+use mgmt_sys::stat::{Kind, Stat};
+use mgmt_sys::tree::{Limits, list, remove_tree};
+
+use super::attributes::{Wanted, kept, settle};
+use super::check::Run;
+use super::declaration::{Input, State};
+use super::memory::{Moment, Verified};
+use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there};
+
+/// The most that is compared at once.
+const CHUNK: usize = 128 * 1024;
+
+/// The permission bits that a copy takes over from its source. The others grant rights that nobody declared.
+const COPIED_BITS: u32 = 0o777;
+
+/// Where a file is to be.
+pub(super) struct Place<'a> {
+    pub(super) parent: &'a Parent,
+    pub(super) name: &'a [u8],
+    /// For messages.
+    pub(super) path: &'a [u8],
+}
+
+/// What should be in a file, open for comparing and copying.
+pub(super) enum Content<'a> {
+    /// Whatever is in it.
+    Untouched,
+    Bytes(&'a [u8]),
+    /// The same as in this file.
+    Source(OpenedFile, [Stat; 1]),
+    /// These files one after the other. They are opened one at a time, so there may be any number.
+    Parts(Vec<ManagedPath>, Vec<Stat>),
+}
+
+impl<'a> Content<'a> {
+    /// Opens what the content comes from. Nothing if it is missing and only looking: another resource will make it.
+    pub(super) fn open(run: &Run<'_, '_>, input: &'a Input) -> Result<Option<Content<'a>>> {
+        let opened = match input {
+            Input::Untouched => Ok(Content::Untouched),
+            Input::Content(content) => Ok(Content::Bytes(content)),
+            Input::Source(source) => open_source(source).map(Content::of_file),
+            Input::Fragments(fragments) => open_parts(run, fragments),
+        };
+        match opened {
+            Ok(content) => Ok(Some(content)),
+            Err(Trouble::System(error))
+                if error.is_not_found()
+                    && !run.cx.apply
+                    && ManagedPath::new(error.path()).is_ok_and(|path| run.is_promised(&path)) =>
+            {
+                Ok(None)
+            }
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// The same as in a file that is open already.
+    pub(super) fn of_file(file: OpenedFile) -> Content<'static> {
+        let stat = *file.stat();
+        Content::Source(file, [stat])
+    }
+
+    /// What the content was when it was opened, to recognise it later.
+    fn inputs(&self) -> &[Stat] {
+        match self {
+            Content::Untouched | Content::Bytes(_) => &[],
+            Content::Source(_, stat) => stat,
+            Content::Parts(_, stats) => stats,
+        }
+    }
+
+    /// The permission bits that come along with the content.
+    fn mode(&self) -> Option<u32> {
+        match self {
+            Content::Source(file, _) => Some(file.stat().mode & COPIED_BITS),
+            _ => None,
+        }
+    }
+
+    fn is_in(&self, target: &OpenedFile) -> Result<bool> {
+        match self {
+            Content::Untouched => Ok(true),
+            Content::Bytes(bytes) => Ok(target.equals(bytes)?),
+            Content::Source(source, _) => is_copy(target, source),
+            Content::Parts(paths, stats) => {
+                if stats.iter().map(|stat| stat.size).sum::<u64>() != target.stat().size {
+                    return Ok(false);
+                }
+                let mut buffers = Buffers::new();
+                let mut offset = 0;
+                for (path, seen) in paths.iter().zip(stats) {
+                    match buffers.compare(target, offset, &reopen(path, seen)?)? {
+                        Some(length) => offset += length,
+                        None => return Ok(false),
+                    }
+                }
+                Ok(offset == target.stat().size)
+            }
+        }
+    }
+
+    fn write_to(&self, new: &mut Replacement<'_>) -> Result<()> {
+        match self {
+            Content::Untouched => {}
+            Content::Bytes(bytes) => new.write_all(bytes)?,
+            Content::Source(source, _) => copy_whole(new, source)?,
+            Content::Parts(paths, stats) => {
+                for (path, seen) in paths.iter().zip(stats) {
+                    copy_whole(new, &reopen(path, seen)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the place a regular file with this content and these attributes.
+pub(super) fn put(
+    run: &Run<'_, '_>,
+    place: &Place<'_>,
+    content: &Content<'_>,
+    wanted: &Wanted<'_>,
+    verified: &mut Verified,
+) -> Result<Checked> {
+    let looked = Moment::now();
+    match find(place, content, verified)? {
+        Found::Nothing if !run.creates() => Err(not_there(&run.wish.path)),
+        Found::Nothing => write(run, place, content, wanted, None),
+        Found::Right(stat) => {
+            let label_is_known = wanted.label.is_none() || verified.holds(&stat, content.inputs());
+            if wanted.fits(&stat) && label_is_known {
+                return Ok(Checked::Right);
+            }
+            settle_entry(run, place, &stat, wanted)
+        }
+        Found::File(file) => {
+            if !content.is_in(&file)? {
+                return write(run, place, content, wanted, Some(*file.stat()));
+            }
+            let settled = settle(run, &file, file.stat(), wanted)?;
+            if settled == Checked::Right {
+                verified.keep(file.stat(), content.inputs(), looked);
+            }
+            Ok(settled)
+        }
+        // Without a state and without content, owner and mode are for whatever is there.
+        Found::Other(stat)
+            if matches!(content, Content::Untouched)
+                && run.wish.state == State::Undefined
+                && stat.kind == Kind::Directory =>
+        {
+            settle_entry(run, place, &stat, wanted)
+        }
+        Found::Other(stat) if run.forces() && matches!(stat.kind, Kind::Directory | Kind::Symlink) => {
+            write(run, place, content, wanted, Some(stat))
+        }
+        Found::Other(stat) => Err(in_the_way(place.path, stat.kind, Kind::File)),
+    }
+}
+
+/// Makes the place, which is a file of a tree, a copy of its source.
+pub(super) fn put_copy(
+    run: &Run<'_, '_>,
+    place: &Place<'_>,
+    source: OpenedFile,
+    wanted: &Wanted<'_>,
+    before: &HashSet<u128>,
+    verified: &mut Verified,
+) -> Result<Checked> {
+    let looked = Moment::now();
+    let content = Content::of_file(source);
+    let Content::Source(source, _) = &content else { return Ok(Checked::Right) };
+    let Some(stat) = place.parent.lstat_entry(place.name)? else {
+        return write(run, place, &content, wanted, None);
+    };
+    if stat.kind != Kind::File {
+        if run.forces() && matches!(stat.kind, Kind::Directory | Kind::Symlink) {
+            return write(run, place, &content, wanted, Some(stat));
+        }
+        return Err(in_the_way(place.path, stat.kind, Kind::File));
+    }
+    if !verified.keep_known(before, &stat, source.stat()) {
+        let target = open_target(place)?;
+        if !is_copy(&target, source)? {
+            return write(run, place, &content, wanted, Some(*target.stat()));
+        }
+        verified.keep_file(target.stat(), source.stat(), looked);
+    }
+    if wanted.fits(&stat) { Ok(Checked::Right) } else { settle_entry(run, place, &stat, wanted) }
+}
+
+/// What is at a place.
+enum Found {
+    Nothing,
+    /// A regular file whose content need not be read.
+    Right(Stat),
+    File(OpenedFile),
+    Other(Stat),
+}
+
+fn find(place: &Place<'_>, content: &Content<'_>, verified: &Verified) -> Result<Found> {
+    if matches!(content, Content::Untouched) || !verified.is_empty() {
+        match place.parent.lstat_entry(place.name)? {
+            None => return Ok(Found::Nothing),
+            Some(stat) if stat.kind != Kind::File => return Ok(Found::Other(stat)),
+            Some(stat)
+                if matches!(content, Content::Untouched) || verified.holds(&stat, content.inputs()) =>
+            {
+                return Ok(Found::Right(stat));
+            }
+            Some(_) => {}
+        }
+    }
+    match place.parent.open_regular(place.name) {
+        Ok(file) => Ok(Found::File(file)),
+        Err(error) if error.is_not_found() => Ok(Found::Nothing),
+        Err(error) if error.found_kind().is_some() => match place.parent.lstat_entry(place.name)? {
+            Some(stat) if stat.kind != Kind::File => Ok(Found::Other(stat)),
+            _ => Err(Trouble::Raced),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn open_target(place: &Place<'_>) -> Result<OpenedFile> {
+    match place.parent.open_regular(place.name) {
+        Err(error) if error.is_not_found() || error.found_kind().is_some() => Err(Trouble::Raced),
+        opened => Ok(opened?),
+    }
+}
+
+/// Changes the attributes of an entry that need not be opened.
+fn settle_entry(run: &Run<'_, '_>, place: &Place<'_>, seen: &Stat, wanted: &Wanted<'_>) -> Result<Checked> {
+    let handle = place.parent.open_entry(place.name)?;
+    if !handle.stat().same_file(seen) {
+        return Err(Trouble::Raced);
+    }
+    settle(run, &handle, handle.stat(), wanted)
+}
+
+/// Puts new content in the place of what was seen there.
+fn write(
+    run: &Run<'_, '_>,
+    place: &Place<'_>,
+    content: &Content<'_>,
+    wanted: &Wanted<'_>,
+    seen: Option<Stat>,
+) -> Result<Checked> {
+    let attributes = new_attributes(content, wanted, seen.as_ref());
+    wanted.check_safe(place.path, attributes.mode)?;
+    if !run.cx.apply {
+        return Ok(Checked::Changed);
+    }
+    sweep_once(place.parent);
+    let in_place = if run.wish.file.atomic { InPlace::Refuse } else { InPlace::Allow };
+    let mut new = Replacement::begin(place.parent, place.name, in_place)?;
+    content.write_to(&mut new)?;
+    let expect = match seen {
+        // Only now, with the new content safely next to it.
+        Some(stat) if stat.kind == Kind::Directory => {
+            remove_tree(place.parent, place.name, &Limits::default())?;
+            Expect::Absent
+        }
+        Some(stat) => Expect::Same(stat),
+        None => Expect::Absent,
+    };
+    let placed = new.commit(&attributes, expect, run.cx.host.durability)?;
+    if let Some(what) = kept(&placed, &attributes) {
+        return Err(not_kept(place.path, what));
+    }
+    match seen {
+        Some(_) => run.cx.info(format_args!("replaced {}", Escaped(place.path))),
+        None => run.cx.info(format_args!("made {}", Escaped(place.path))),
+    }
+    Ok(Checked::Changed)
+}
+
+/// The attributes of the new file. A declared mode that names only some subjects leaves the rest as it is in the
+/// source, in the file that is replaced, or in a file that any program makes.
+fn new_attributes<'a>(content: &Content<'_>, wanted: &Wanted<'a>, seen: Option<&Stat>) -> Attributes<'a> {
+    let old = seen.filter(|stat| stat.kind == Kind::File).map(|stat| stat.mode);
+    let base = content.mode().or(old).unwrap_or_else(default_file_mode);
+    let mut attributes = wanted.over(base);
+    attributes.mode = attributes.mode.or(content.mode());
+    attributes
+}
+
+/// Removes what a killed run left behind, the first time that this process writes to a directory.
+fn sweep_once(parent: &Parent) {
+    static SWEPT: Mutex<Option<HashSet<Box<[u8]>>>> = Mutex::new(None);
+    const MOST: usize = 1 << 16;
+    {
+        // A panic elsewhere leaves the set as it is, which is good enough.
+        let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let swept = swept.get_or_insert_default();
+        if swept.len() >= MOST {
+            swept.clear();
+        }
+        if swept.contains(parent.path_bytes()) {
+            return;
+        }
+        swept.insert(parent.path_bytes().into());
+    }
+    sweep(parent);
+}
+
+/// Removes the temporaries that nobody writes to any more.
+pub(super) fn sweep(parent: &Parent) {
+    // Leftovers do no harm, so failing to remove them must not keep us from our work.
+    if let Err(error) = sweep_temporaries(parent) {
+        tracing::debug!(target: "mgmt::resource", "left temporaries alone: {error}");
+    }
+}
+
+fn open_source(path: &ManagedPath) -> Result<OpenedFile> {
+    let parent = Parent::open(path)?;
+    let opened = parent.open_regular(path.file_name().unwrap_or_default());
+    match opened {
+        Err(error) if matches!(error.cause(), Cause::NotARegularFile(Kind::Symlink)) => {
+            Ok(OpenedFile::open_trusted(path)?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// Opens a part again; it must not have changed since.
+fn reopen(path: &ManagedPath, seen: &Stat) -> Result<OpenedFile> {
+    let file = open_source(path)?;
+    if file.stat().same_version(seen) { Ok(file) } else { Err(Trouble::Raced) }
+}
+
+fn open_parts(run: &Run<'_, '_>, fragments: &[ManagedPath]) -> Result<Content<'static>> {
+    let mut paths = Vec::new();
+    for fragment in fragments {
+        if !fragment.is_directory() {
+            paths.push(fragment.clone());
+            continue;
+        }
+        let directory = Parent::open_itself(fragment)?;
+        for entry in list(&directory, &Limits::default())? {
+            if entry.kind != Kind::Directory && !is_temporary(&entry.name) {
+                paths.push(fragment.join(&entry.name).map_err(Trouble::new)?);
+            }
+        }
+    }
+    let mut stats = Vec::with_capacity(paths.len());
+    for path in &paths {
+        run.cx.checkpoint()?;
+        stats.push(*open_source(path)?.stat());
+    }
+    Ok(Content::Parts(paths, stats))
+}
+
+/// Copies all of `source`, which must not change meanwhile: half of one version and half of another is neither.
+fn copy_whole(new: &mut Replacement<'_>, source: &OpenedFile) -> Result<()> {
+    new.copy_from(source)?;
+    if source.current_stat()?.same_version(source.stat()) { Ok(()) } else { Err(Trouble::Raced) }
+}
+
+fn is_copy(target: &OpenedFile, source: &OpenedFile) -> Result<bool> {
+    // The kernel's own files say that they are empty, or one page long, whatever is in them.
+    const SIZES_THAT_MAY_LIE: [u64; 2] = [0, 4096];
+    if target.stat().size == source.stat().size {
+        return Ok(target.equals_file(source)?);
+    }
+    if !SIZES_THAT_MAY_LIE.contains(&source.stat().size) {
+        return Ok(false);
+    }
+    Ok(Buffers::new().compare(target, 0, source)? == Some(target.stat().size))
+}
+
+struct Buffers {
+    target: Vec<u8>,
+    part: Vec<u8>,
+}
+
+impl Buffers {
+    fn new() -> Buffers {
+        Buffers { target: vec![0; CHUNK], part: vec![0; CHUNK] }
+    }
+
+    /// Whether `target` has the content of `part` from `offset` on; then, how long that is.
+    fn compare(&mut self, target: &OpenedFile, offset: u64, part: &OpenedFile) -> Result<Option<u64>> {
+        let mut length = 0;
+        loop {
+            let mut rest = part.read_at(&mut self.part, length)?;
+            if rest.is_empty() {
+                return Ok(Some(length));
+            }
+            while !rest.is_empty() {
+                let room = &mut self.target[..rest.len()];
+                let got = target.read_at(room, offset + length)?;
+                if got.is_empty() || !rest.starts_with(got) {
+                    return Ok(None);
+                }
+                rest = &rest[got.len()..];
+                length += got.len() as u64;
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Symbolic links.
+
+use mgmt_resource::Checked;
+use mgmt_sys::dir::Parent;
+use mgmt_sys::error::Escaped;
+use mgmt_sys::replace::Expect;
+use mgmt_sys::stat::{Kind, Stat};
+
+use super::attributes::{Wanted, settle};
+use super::check::{Above, Run};
+use super::content::Place;
+use super::declaration::State;
+use super::trouble::{Result, Trouble, in_the_way, not_there};
+
+/// Checks a resource that is declared as a link.
+pub(super) fn check(run: &Run<'_, '_>, text: &[u8]) -> Result<Checked> {
+    let wanted = if run.wish.state == State::Absent { None } else { Some(Wanted::of(run)?) };
+    let touched = wanted.is_some_and(|wanted| !wanted.is_empty());
+    let parent = match run.above()? {
+        Above::Open(parent) => parent,
+        Above::Missing(error) => return run.missing_above(error, touched),
+    };
+    let place = Place { parent: &parent, name: run.leaf(), path: run.wish.path.as_bytes() };
+    match (run.wish.state, wanted) {
+        (State::Exists, Some(wanted)) => put(run, &place, text, &wanted),
+        (State::Undefined, Some(wanted)) if touched => match parent.lstat_entry(place.name)? {
+            None => Err(not_there(&run.wish.path)),
+            Some(stat) => settle_link(run, &place, &stat, &wanted),
+        },
+        (State::Absent, _) => absent(run, &place),
+        _ => Ok(Checked::Right),
+    }
+}
+
+/// Makes the place a link with this text.
+pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wanted<'_>) -> Result<Checked> {
+    let found = place.parent.lstat_entry(place.name)?;
+    match &found {
+        Some(stat) if stat.kind == Kind::Symlink => {
+            if read(place.parent, place.name)? == text {
+                return settle_link(run, place, stat, wanted);
+            }
+        }
+        Some(stat) if !run.forces() => return Err(in_the_way(place.path, stat.kind, Kind::Symlink)),
+        _ => {}
+    }
+    if !run.cx.apply {
+        return Ok(Checked::Changed);
+    }
+    let expect = match found {
+        None => Expect::Absent,
+        Some(stat) if stat.kind == Kind::Directory => {
+            place.parent.rmdir(place.name).map_err(|error| match error.is_not_empty() {
+                true => Trouble::new(format_args!(
+                    "cannot put a link in the place of {}: the directory is not empty",
+                    Escaped(place.path)
+                ))
+                .with_hint("remove it first, with another resource that is `absent` and has `recurse`"),
+                false => error.into(),
+            })?;
+            Expect::Absent
+        }
+        Some(stat) => Expect::Same(stat),
+    };
+    place.parent.create_symlink(place.name, text, expect)?;
+    run.store(place.parent)?;
+    run.cx.info(format_args!("linked {} to {}", Escaped(place.path), Escaped(text)));
+    if !wanted.is_empty() {
+        let handle = place.parent.open_entry(place.name)?;
+        // Where others can write, another entry may have taken the place of ours.
+        if handle.stat().kind != Kind::Symlink {
+            return Err(Trouble::Raced);
+        }
+        settle(run, &handle, handle.stat(), wanted)?;
+    }
+    Ok(Checked::Changed)
+}
+
+fn absent(run: &Run<'_, '_>, place: &Place<'_>) -> Result<Checked> {
+    let Some(stat) = place.parent.lstat_entry(place.name)? else { return Ok(Checked::Right) };
+    if stat.kind != Kind::Symlink && !run.forces() {
+        return Err(in_the_way(place.path, stat.kind, Kind::Symlink));
+    }
+    if !run.cx.apply {
+        return Ok(Checked::Changed);
+    }
+    if stat.kind == Kind::Directory {
+        place.parent.rmdir(place.name).map_err(|error| match error.is_not_empty() {
+            true => run.not_empty(),
+            false => error.into(),
+        })?;
+    } else {
+        place.parent.unlink(place.name)?;
+    }
+    run.store(place.parent)?;
+    run.cx.info("removed");
+    Ok(Checked::Changed)
+}
+
+/// The text of a link that was a link a moment ago.
+fn read(parent: &Parent, name: &[u8]) -> Result<Vec<u8>> {
+    match parent.read_link(name) {
+        Err(error) if error.is_not_found() || error.found_kind().is_some() => Err(Trouble::Raced),
+        text => Ok(text?),
+    }
+}
+
+fn settle_link(run: &Run<'_, '_>, place: &Place<'_>, seen: &Stat, wanted: &Wanted<'_>) -> Result<Checked> {
+    if wanted.fits(seen) && wanted.label.is_none() {
+        return Ok(Checked::Right);
+    }
+    let handle = place.parent.open_entry(place.name)?;
+    if !handle.stat().same_file(seen) {
+        return Err(Trouble::Raced);
+    }
+    settle(run, &handle, handle.stat(), wanted)
+}

@@ -1,0 +1,373 @@
+//! Directories with what is in them: copying a tree, and purging what nobody accounts for.
+//!
+//! One walk does both, level by level and by handles. On each level everything from the source is put in place before
+//! anything surplus goes.
+
+use std::collections::HashSet;
+
+use mgmt_resource::Checked;
+use mgmt_sys::ManagedPath;
+use mgmt_sys::dir::Parent;
+use mgmt_sys::error::Escaped;
+use mgmt_sys::handle::Attributes;
+use mgmt_sys::path::MAX_COMPONENTS;
+use mgmt_sys::replace::is_temporary;
+use mgmt_sys::stat::{Kind, Stat};
+use mgmt_sys::tree::{Entry, Limits, list, remove_tree, same_mount};
+
+use super::attributes::{Wanted, settle};
+use super::check::Run;
+use super::content::{self, Place};
+use super::memory::Verified;
+use super::trouble::{Result, Trouble, in_the_way};
+use super::{File, link};
+
+/// Brings what is in the directory `here` to what `source` and `purge` say.
+pub(super) fn fill(
+    run: &Run<'_, '_>,
+    here: &Parent,
+    source: Option<&ManagedPath>,
+    wanted: &Wanted<'_>,
+    verified: &mut Verified,
+) -> Result<Checked> {
+    let source = match source {
+        None => None,
+        Some(path) => match Parent::open_itself(path) {
+            Ok(source) => Some(source),
+            Err(error) if error.is_not_found() && !run.cx.apply && run.is_promised(path) => {
+                return Ok(Checked::Changed);
+            }
+            Err(error) => return Err(error.into()),
+        },
+    };
+    let before = verified.turn_page();
+    let mut walk = Walk {
+        run,
+        wanted: wanted.below(),
+        managed: Managed::below(run),
+        root: here.stat()?,
+        before: &before,
+        verified,
+        seen: 0,
+        levels: Vec::new(),
+        changed: Checked::Right,
+    };
+    walk.enter(source, Here::Borrowed(here), run.wish.path.without_slash().to_vec(), run.wish.file.purge)?;
+    walk.go()
+}
+
+struct Walk<'a, 'c> {
+    run: &'a Run<'a, 'c>,
+    wanted: Wanted<'static>,
+    managed: Managed,
+    /// The directory that all this is about.
+    root: Stat,
+    before: &'a HashSet<u128>,
+    verified: &'a mut Verified,
+    seen: u64,
+    levels: Vec<Level<'a>>,
+    changed: Checked,
+}
+
+/// One directory and what is left to do in it.
+struct Level<'a> {
+    source: Option<Parent>,
+    here: Here<'a>,
+    path: Vec<u8>,
+    purge: bool,
+    tasks: std::vec::IntoIter<Task>,
+}
+
+enum Here<'a> {
+    Borrowed(&'a Parent),
+    Owned(Parent),
+}
+
+/// One name in a directory.
+enum Task {
+    /// The source has it.
+    Copy(Entry),
+    /// The source does not have it.
+    Surplus(Entry),
+}
+
+/// What an entry asks the walk to do next.
+enum Next {
+    Stay(Checked),
+    Enter { source: Option<Parent>, here: Parent, purge: bool, changed: Checked },
+}
+
+impl Here<'_> {
+    fn get(&self) -> &Parent {
+        match self {
+            Here::Borrowed(parent) => parent,
+            Here::Owned(parent) => parent,
+        }
+    }
+}
+
+impl<'a> Walk<'a, '_> {
+    fn go(mut self) -> Result<Checked> {
+        loop {
+            // Only looking: the first difference is the answer.
+            if self.changed == Checked::Changed && !self.run.cx.apply {
+                return Ok(Checked::Changed);
+            }
+            let Some(level) = self.levels.last_mut() else { return Ok(self.changed) };
+            let Some(task) = level.tasks.next() else {
+                self.levels.pop();
+                continue;
+            };
+            self.run.cx.checkpoint()?;
+            // Taken out so that the level and the rest of the walk can be used side by side.
+            let Some(level) = self.levels.pop() else { return Ok(self.changed) };
+            let (name, next) = match task {
+                Task::Copy(entry) => {
+                    let next = self.copy(&level, &entry)?;
+                    (entry.name, next)
+                }
+                Task::Surplus(entry) => {
+                    let next = self.surplus(&level, &entry)?;
+                    (entry.name, next)
+                }
+            };
+            match next {
+                Next::Stay(checked) => {
+                    self.changed = self.changed.and(checked);
+                    self.levels.push(level);
+                }
+                Next::Enter { source, here, purge, changed } => {
+                    self.changed = self.changed.and(changed);
+                    let path = join(&level.path, &name);
+                    self.levels.push(level);
+                    self.enter(source, Here::Owned(here), path, purge)?;
+                }
+            }
+        }
+    }
+
+    /// Lists a directory on both sides.
+    fn enter(&mut self, source: Option<Parent>, here: Here<'a>, path: Vec<u8>, purge: bool) -> Result<()> {
+        if self.levels.len() >= MAX_COMPONENTS {
+            return Err(Trouble::new(format_args!(
+                "{} is more than {MAX_COMPONENTS} directories below {}",
+                Escaped(&path),
+                self.run.wish.path
+            )));
+        }
+        let wanted = match &source {
+            None => Vec::new(),
+            Some(source) => {
+                if source.stat()?.same_file(&self.root) {
+                    return Err(Trouble::new(format_args!(
+                        "{} lies in its own source {}",
+                        self.run.wish.path,
+                        Escaped(source.path_bytes())
+                    )));
+                }
+                let mut entries = self.list(source)?;
+                // Replacements that are under way there.
+                entries.retain(|entry| !is_temporary(&entry.name));
+                entries
+            }
+        };
+        let mut tasks: Vec<Task> = Vec::with_capacity(wanted.len());
+        let mut surplus = Vec::new();
+        if purge {
+            for entry in self.list(here.get())? {
+                let wanted = wanted.binary_search_by(|wanted| wanted.name.cmp(&entry.name)).is_ok();
+                if !wanted && !self.is_our_temporary(here.get(), &entry)? {
+                    surplus.push(Task::Surplus(entry));
+                }
+            }
+        }
+        tasks.extend(wanted.into_iter().map(Task::Copy));
+        tasks.extend(surplus);
+        self.levels.push(Level { source, here, path, purge, tasks: tasks.into_iter() });
+        Ok(())
+    }
+
+    /// Whether this is a file that a replacement is being written to, or was when it was killed.
+    fn is_our_temporary(&self, here: &Parent, entry: &Entry) -> Result<bool> {
+        if !is_temporary(&entry.name) || entry.kind != Kind::File {
+            return Ok(false);
+        }
+        if self.run.cx.apply {
+            content::sweep(here);
+        }
+        let us = rustix::process::geteuid().as_raw();
+        Ok(here.lstat_entry(&entry.name)?.is_none_or(|stat| stat.uid == us))
+    }
+
+    /// All entries, sorted by name, counted over the whole walk.
+    fn list(&mut self, directory: &Parent) -> Result<Vec<Entry>> {
+        let most = Limits::default().entries;
+        let limits = Limits { entries: most.saturating_sub(self.seen), ..Limits::default() };
+        let entries = list(directory, &limits)?;
+        self.seen += entries.len() as u64;
+        Ok(entries)
+    }
+
+    fn copy(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
+        let Some(source) = &level.source else { return Ok(Next::Stay(Checked::Right)) };
+        let path = join(&level.path, &entry.name);
+        let place = Place { parent: level.here.get(), name: &entry.name, path: &path };
+        let managed = self.managed.owns(&path);
+        match entry.kind {
+            Kind::Directory => self.copy_directory(level, source, &place, managed),
+            // Another resource says what is here.
+            _ if managed => Ok(Next::Stay(Checked::Right)),
+            Kind::File => {
+                let file = match source.open_regular(&entry.name) {
+                    Err(error) if error.is_not_found() || error.found_kind().is_some() => {
+                        return Err(Trouble::Raced);
+                    }
+                    file => file?,
+                };
+                let put = content::put_copy(self.run, &place, file, &self.wanted, self.before, self.verified);
+                put.map(Next::Stay)
+            }
+            Kind::Symlink => {
+                let text = match source.read_link(&entry.name) {
+                    Err(error) if error.is_not_found() || error.found_kind().is_some() => {
+                        return Err(Trouble::Raced);
+                    }
+                    text => text?,
+                };
+                link::put(self.run, &place, &text, &self.wanted).map(Next::Stay)
+            }
+            kind => Err(Trouble::new(format_args!(
+                "cannot copy {}: it is {kind}, and only files, directories and links are copied",
+                Escaped(&join(source.path_bytes(), &entry.name))
+            ))),
+        }
+    }
+
+    fn copy_directory(
+        &mut self,
+        level: &Level<'_>,
+        source: &Parent,
+        place: &Place<'_>,
+        managed: bool,
+    ) -> Result<Next> {
+        let (parent, name) = (place.parent, place.name);
+        let found = parent.lstat_entry(name)?;
+        let there = found.is_some_and(|stat| stat.kind == Kind::Directory);
+        if let Some(stat) = found
+            && !there
+            && !self.run.forces()
+        {
+            return Err(in_the_way(place.path, stat.kind, Kind::Directory));
+        }
+        if !there && !self.run.cx.apply {
+            return Ok(Next::Stay(Checked::Changed));
+        }
+        let from = open_directory(source, name)?;
+        let (here, changed) = if there {
+            let here = open_directory(parent, name)?;
+            let settled = match managed {
+                true => Checked::Right,
+                false => settle(self.run, &here, &here.stat()?, &self.wanted)?,
+            };
+            (here, settled)
+        } else {
+            if found.is_some() {
+                parent.unlink(name)?;
+            }
+            let mode = from.stat()?.mode & 0o1777;
+            let attributes = Attributes { mode: Some(mode), ..self.wanted.over(0) };
+            let here = parent.make_directory(name, &attributes)?;
+            self.run.store(parent)?;
+            (here, Checked::Changed)
+        };
+        // Copying into another mount is fine, removing from it is not.
+        let purge = level.purge && same_mount(parent, &here)?;
+        Ok(Next::Enter { source: Some(from), here, purge, changed })
+    }
+
+    fn surplus(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
+        let path = join(&level.path, &entry.name);
+        let parent = level.here.get();
+        if self.managed.owns(&path) {
+            return Ok(Next::Stay(Checked::Right));
+        }
+        if entry.kind == Kind::Directory && self.managed.is_above(&path) {
+            // Something below is managed: the way there stays, the rest goes.
+            let here = open_directory(parent, &entry.name)?;
+            if !same_mount(parent, &here)? {
+                return Ok(Next::Stay(Checked::Right));
+            }
+            return Ok(Next::Enter { source: None, here, purge: true, changed: Checked::Right });
+        }
+        if self.run.cx.apply {
+            remove_tree(parent, &entry.name, &Limits::default())?;
+            self.run.store(parent)?;
+            self.run.cx.info(format_args!("purged {}", Escaped(&path)));
+        }
+        Ok(Next::Stay(Checked::Changed))
+    }
+}
+
+/// Paths below the directory that other `file` resources manage. Sorted, without trailing slashes.
+struct Managed(Vec<Vec<u8>>);
+
+impl Managed {
+    fn below(run: &Run<'_, '_>) -> Managed {
+        let mut paths = Vec::new();
+        run.cx.others(|id, other| {
+            let path = other.as_any().downcast_ref::<File>().and_then(|other| other.managed_path(&id.name));
+            paths.extend(
+                path.filter(|path| run.wish.path.contains(path)).map(|path| path.without_slash().to_vec()),
+            );
+        });
+        paths.sort_unstable();
+        paths.dedup();
+        Managed(paths)
+    }
+
+    fn owns(&self, path: &[u8]) -> bool {
+        self.0.binary_search_by(|managed| managed.as_slice().cmp(path)).is_ok()
+    }
+
+    /// Whether a managed path lies below this one.
+    fn is_above(&self, path: &[u8]) -> bool {
+        let inside = join(path, b"");
+        let first = self.0.partition_point(|managed| managed.as_slice() < inside.as_slice());
+        self.0.get(first).is_some_and(|managed| managed.starts_with(&inside))
+    }
+}
+
+/// Opens a directory that was one a moment ago.
+fn open_directory(parent: &Parent, name: &[u8]) -> Result<Parent> {
+    match parent.open_dir(name) {
+        Err(error) if error.is_not_found() || error.found_kind().is_some() => Err(Trouble::Raced),
+        opened => Ok(opened?),
+    }
+}
+
+fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+    [directory, b"/", name].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_managed_path_is_found_by_itself_and_by_the_directories_above_it() {
+        let managed = Managed(vec![b"/d/a".to_vec(), b"/d/sub-x".to_vec(), b"/d/sub/deep/b".to_vec()]);
+        assert!(managed.owns(b"/d/a") && !managed.owns(b"/d/su") && !managed.owns(b"/d/sub"));
+        for (path, above) in [
+            ("/d", true),
+            ("/d/sub", true),
+            ("/d/sub/deep", true),
+            ("/d/sub/deep/b", false),
+            ("/d/su", false),
+            ("/d/sub-x", false),
+            ("/d/z", false),
+        ] {
+            assert_eq!(managed.is_above(path.as_bytes()), above, "{path}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! N files of 200 bytes: create them, find them right, watch them.
+
+use std::fs::File as StdFile;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mgmt_resource::{ResourceGraph, Spec};
+use mgmt_resources::file::File;
+use mgmt_sys::replace::Durability;
+use mgmt_value::Str;
+use rustix::fs::{Mode, OFlags};
+
+use crate::report::Report;
+use crate::world::World;
+
+/// Files in one directory.
+const PER_DIRECTORY: usize = 100;
+
+pub(crate) fn run(report: &mut Report) {
+    report.section("files, 200 bytes each");
+    let mut per_file = Vec::new();
+    for count in [1_000, 10_000, 100_000] {
+        let warm = one_size(report, count, Durability::None, "no fsync");
+        per_file.push((count, warm));
+    }
+    one_size(report, 10_000, Durability::Full, "fsync of file and directory");
+    if let (Some((small, first)), Some((large, last))) = (per_file.first(), per_file.last()) {
+        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+        let growth = (last.as_secs_f64() / *large as f64) / (first.as_secs_f64() / *small as f64);
+        let text = format!("{growth:.2} × per file from {small} to {large}");
+        report.figure("warm check, growth of the cost per file", &text, Some((growth <= 1.5, "flat".into())));
+    }
+}
+
+/// Returns the time of a warm check of all files.
+fn one_size(report: &mut Report, count: usize, durability: Durability, policy: &str) -> Duration {
+    let directory = tempfile::tempdir().unwrap();
+    let raw_paths = paths(&directory.path().join("raw"), count);
+    let our_paths = paths(&directory.path().join("ours"), count);
+    let content = vec![b'x'; 200];
+
+    let raw_cold = timed(|| raw_paths.iter().for_each(|path| raw_create(path, &content, durability)));
+    let raw_warm = timed(|| raw_paths.iter().for_each(|path| assert!(raw_check(path, &content))));
+
+    let prefix = directory.path().join("prefix");
+    std::fs::create_dir(&prefix).unwrap();
+    let mut world = World::start(&prefix, durability);
+    let cold = world.converge(graph(&our_paths, &content));
+    drop(world);
+    for path in &our_paths {
+        assert!(raw_check(path, &content), "{} is not right", path.display());
+    }
+    let before = resident();
+    let mut world = World::start(&prefix, durability);
+    let warm = world.converge(graph(&our_paths, &content));
+
+    let (cold_target, warm_target) = if count == 10_000 { (Some(2.0), Some(3.0)) } else { (None, None) };
+    report.ratio(&format!("cold create, {count} files, {policy}"), count, cold, raw_cold, cold_target);
+    report.ratio(&format!("warm check, {count} files, {policy}"), count, warm, raw_warm, warm_target);
+    let after = resident();
+    let each = after.saturating_sub(before) / u64::try_from(count).unwrap();
+    let text = format!("{} MiB, {each} bytes per file more than before", after >> 20);
+    let target = (count == 100_000).then(|| (after >> 20 <= 200, "≤ 200 MiB".into()));
+    report.figure(&format!("resident memory, {count} watched files"), &text, target);
+    idle(report, count);
+    drop(world);
+    warm
+}
+
+/// Counts how often any of our threads is woken in three quiet seconds.
+fn idle(report: &mut Report, count: usize) {
+    std::thread::sleep(Duration::from_millis(500));
+    let (before, began) = (switches(), Instant::now());
+    std::thread::sleep(Duration::from_secs(3));
+    let woken = switches().saturating_sub(before);
+    let text = format!("{woken} in {:.1} s", began.elapsed().as_secs_f64());
+    // One is the thread that counts.
+    report.figure(&format!("wake-ups while idle, {count} files"), &text, Some((woken <= 1, "none of ours".into())));
+}
+
+fn switches() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let status = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());
+    let count = |status: String| {
+        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?.to_owned();
+        line.split_whitespace().last()?.parse::<u64>().ok()
+    };
+    status.filter_map(count).sum()
+}
+
+/// Resident memory in bytes.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+fn paths(root: &Path, count: usize) -> Vec<PathBuf> {
+    for number in 0..count.div_ceil(PER_DIRECTORY) {
+        std::fs::create_dir_all(root.join(format!("d{number}"))).unwrap();
+    }
+    (0..count).map(|number| root.join(format!("d{}/file{number}", number / PER_DIRECTORY))).collect()
+}
+
+fn graph(paths: &[PathBuf], content: &[u8]) -> ResourceGraph {
+    let mut graph = ResourceGraph::with_capacity(paths.len(), 0);
+    for path in paths {
+        let name = Str::from(path.to_str().unwrap());
+        // Every file has content of its own, as it would in a real program.
+        let content = Some(Str::new(content));
+        graph.add_node(Spec::new(name, File { state: "exists".into(), content, ..File::default() }));
+    }
+    graph
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let began = Instant::now();
+    work();
+    began.elapsed()
+}
+
+/// What an atomic, durable creation costs at least.
+fn raw_create(path: &Path, content: &[u8], durability: Durability) {
+    let directory = path.parent().unwrap();
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = rustix::fs::open(directory, flags, Mode::empty()).unwrap();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&parent, ".temporary", flags, Mode::from_raw_mode(0o600)).unwrap();
+    let mut file = StdFile::from(file);
+    file.write_all(content).unwrap();
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644)).unwrap();
+    if durability != Durability::None {
+        rustix::fs::fsync(&file).unwrap();
+    }
+    rustix::fs::renameat(&parent, ".temporary", &parent, path.file_name().unwrap()).unwrap();
+    if durability == Durability::Full {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::fsync(rustix::fs::openat(&parent, ".", flags, Mode::empty()).unwrap()).unwrap();
+    }
+}
+
+/// What looking at a file costs at least.
+fn raw_check(path: &Path, content: &[u8]) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).unwrap();
+    let stat = rustix::fs::fstat(file.as_fd()).unwrap();
+    if u64::try_from(stat.st_size).unwrap() != content.len() as u64 {
+        return false;
+    }
+    let mut found = [0; 256];
+    let read = StdFile::from(file).read(&mut found).unwrap();
+    &found[..read] == content
+}

@@ -1,0 +1,53 @@
+//! Benchmarks of the engine. Run by `cargo xtask bench`.
+//!
+//! Every line shows our figure, the figure of a raw loop that does the same work with bare system calls in the same run,
+//! and the ratio of the two. Ratios travel from machine to machine; microseconds do not.
+#![allow(clippy::print_stdout, reason = "a benchmark's results are its output")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run should say so and stop")]
+
+mod files;
+mod graphs;
+mod latency;
+mod report;
+mod start;
+mod world;
+
+use report::Report;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let mut wanted: Vec<String> = Vec::new();
+    let mut program = None;
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--mgmt" => program = arguments.next(),
+            "--help" | "-h" => return help(),
+            name => wanted.push(name.to_owned()),
+        }
+    }
+    let all = wanted.is_empty();
+    let want = |name: &str| all || wanted.iter().any(|wanted| wanted == name);
+    let mut report = Report::default();
+    report.machine();
+    if want("graphs") {
+        graphs::run(&mut report);
+    }
+    if want("files") {
+        files::run(&mut report);
+    }
+    if want("latency") {
+        latency::run(&mut report);
+    }
+    if want("start") {
+        start::run(&mut report, program.as_deref());
+    }
+    report.summary();
+}
+
+fn help() {
+    println!("usage: mgmt-bench [graphs] [files] [latency] [start] [--mgmt PROGRAM]");
+    println!("Runs the named groups, or all. `start` needs the path of the built program.");
+}

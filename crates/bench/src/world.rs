@@ -1,0 +1,74 @@
+//! A host in a temporary directory, with an engine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation};
+use mgmt_resource::{Host, ResourceGraph};
+use mgmt_sys::replace::Durability;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// An engine that runs.
+pub(crate) struct World {
+    pub(crate) runtime: Runtime,
+    engine: Option<Engine>,
+    events: UnboundedReceiver<EngineEvent>,
+}
+
+impl World {
+    pub(crate) fn start(prefix: &Path, durability: Durability) -> World {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let host = Host {
+            hostname: "bench".into(),
+            program: "mgmt".into(),
+            version: "bench".into(),
+            state: prefix.join("state"),
+            local: Arc::new(mgmt_world::Local::open(prefix.join("local")).unwrap()),
+            helper: Default::default(),
+            durability,
+            view: Default::default(),
+            exit: tokio::sync::watch::Sender::new(None),
+        };
+        let settings = EngineSettings {
+            host: Arc::new(host),
+            registry: mgmt_resources::KINDS,
+            preparation: Preparation::default(),
+            converge_after: Some(Duration::ZERO),
+            threads: None,
+            export: None,
+            journal: Some(prefix.join("notifications")),
+            dot: false,
+        };
+        let (engine, events) = runtime.block_on(async { Engine::start(settings).unwrap() });
+        World { runtime, engine: Some(engine), events }
+    }
+
+    /// Lets a graph run until it has converged, and tells how long that took.
+    pub(crate) fn converge(&mut self, graph: ResourceGraph) -> Duration {
+        let began = Instant::now();
+        let engine = self.engine.as_ref().unwrap();
+        self.runtime.block_on(async {
+            tokio::spawn(async {}).await.unwrap();
+            engine.swap(graph).await.unwrap();
+            while let Some(event) = self.events.recv().await {
+                match event {
+                    EngineEvent::Converged => break,
+                    EngineEvent::Failed { id, message } => panic!("{id}: {message}"),
+                    EngineEvent::Diverged | EngineEvent::Stopped => {}
+                }
+            }
+        });
+        began.elapsed()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.stop(Level::Graceful);
+            engine.wait();
+        }
+    }
+}

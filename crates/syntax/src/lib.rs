@@ -1,0 +1,1 @@
+//! The mcl language: lexer, lossless parser, typed tree, formatter.

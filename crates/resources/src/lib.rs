@@ -6,6 +6,7 @@
 mod account;
 pub mod exec;
 pub mod exit;
+pub mod file;
 pub mod msg;
 pub mod noop;
 pub mod panic;
@@ -22,6 +23,7 @@ pub const KINDS: Registry = Registry::new(ALL);
 const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<exec::Exec>,
     schema_of::<exit::Exit>,
+    schema_of::<file::File>,
     schema_of::<msg::Msg>,
     schema_of::<noop::Noop>,
     schema_of::<panic::Panic>,

@@ -268,6 +268,38 @@ async fn an_interrupt_kills_at_once_even_during_a_cancellation() {
 }
 
 #[tokio::test]
+async fn a_storm_of_commands_is_told_apart() {
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        tasks.spawn(async move {
+            let ours = number % 4;
+            let running =
+                shell(&format!("echo {number}; [ {ours} = 3 ] && sleep 1000; exit {ours}")).spawn().unwrap();
+            let group = running.id().unwrap();
+            let finished = match ours {
+                3 => {
+                    let soon = tokio::time::sleep(Duration::from_millis(number));
+                    patiently(running.wait_with(soon, pending(), Signal::TERM, Some(Duration::MAX)))
+                        .await
+                        .unwrap()
+                }
+                _ => {
+                    let finished = patiently(running.wait()).await.unwrap();
+                    assert_eq!(finished.stdout.bytes, format!("{number}\n").as_bytes());
+                    finished
+                }
+            };
+            let expected = if ours == 3 { Status::Cancelled } else { Status::Exited(ours as i32) };
+            assert_eq!(finished.status, expected);
+            assert_group_gone(group).await;
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn dropping_kills_the_whole_group() {
     let (running, ..) = started("sleep 1000 & touch ready; wait").await;
     let group = running.id().unwrap();

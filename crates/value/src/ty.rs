@@ -136,3 +136,45 @@ impl fmt::Display for Type {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn argument_names_are_printed_and_not_compared() {
+        let named = Type::func([("a", Type::Str), ("b", Type::Int)], Type::Float);
+        let other = Type::func([("x", Type::Str), ("", Type::Int)], Type::Float);
+        let unnamed = Type::func([("", Type::Str), ("", Type::Int)], Type::Float);
+        assert_eq!(named.to_string(), "func(a str, b int) float");
+        assert_eq!(unnamed.to_string(), "func(0 str, 1 int) float");
+        assert_eq!(named, other);
+        assert_eq!(HashSet::from([named.clone(), other, unnamed]).len(), 1);
+        assert_ne!(named, Type::func([("a", Type::Str)], Type::Float));
+        assert_ne!(named, Type::func([("a", Type::Str), ("b", Type::Int)], Type::Int));
+    }
+
+    #[test]
+    fn fields_of_structs_are_compared_in_order_with_their_names() {
+        let make = |names: [&str; 2]| Type::structure(names.map(|name| (name, Type::Int)));
+        assert_eq!(make(["a", "b"]), make(["a", "b"]));
+        assert_ne!(make(["a", "b"]), make(["b", "a"]));
+        assert_ne!(make(["a", "b"]), Type::structure([("a", Type::Int)]));
+        assert_eq!(Type::structure::<&str>([]).to_string(), "struct{}");
+    }
+
+    #[test]
+    fn kinds_have_the_names_that_messages_use() {
+        for (ty, kind, text) in [
+            (Type::list(Type::Bool), "list", "[]bool"),
+            (Type::map(Type::Str, Type::Variant), "map", "map{str: variant}"),
+            (Type::structure([("a", Type::Nil)]), "struct", "struct{a nil}"),
+            (Type::func::<&str>([], Type::Int), "func", "func() int"),
+            (Type::Var(1), "unification", "?1"),
+        ] {
+            assert_eq!((ty.kind(), ty.to_string().as_str()), (kind, text));
+        }
+    }
+}

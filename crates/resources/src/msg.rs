@@ -1,6 +1,6 @@
 //! `msg`: writes to the system's logs.
 //!
-//! [`Msg`] is the declaration; [`journal`] and [`syslog`] know how a message is written down for each of the two.
+//! [`Msg`] is the declaration; `journal` and `syslog` know how a message is written down for each of the two.
 //!
 //! Invariant: a message that was written to one place is not written there again because another place failed.
 

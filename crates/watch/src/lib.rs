@@ -8,6 +8,30 @@
 //! [`Token`] and a [`WatchPath`], and the [`Sink`] hears the token whenever that path may have changed.
 //! [`Timers`] is the same idea for time, without a clock inside.
 //!
+//! ```
+//! use std::sync::{Arc, mpsc};
+//! use mgmt_watch::{FileHub, Notice, Sink, Token, WatchPath};
+//!
+//! struct Queue(mpsc::Sender<Token>);
+//! impl Sink for Queue {
+//!     fn changed(&self, token: Token) {
+//!         let _ = self.0.send(token);
+//!     }
+//!     fn notice(&self, _: Notice) {}
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let directory = directory.path();
+//! let (sender, events) = mpsc::channel();
+//! let hub = FileHub::new(Arc::new(Queue(sender)))?;
+//! hub.subscribe(Token(7), &WatchPath::new(directory.join("not/there/yet"), false)?);
+//! std::fs::create_dir_all(directory.join("not/there"))?;
+//! assert_eq!(events.recv()?, Token(7));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What a subscriber may rely on
 //!
 //! - Watching has begun when [`FileHub::subscribe`] returns. Whoever looks at the path *after* that sees either

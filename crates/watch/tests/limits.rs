@@ -4,6 +4,7 @@
 mod bench;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,9 @@ fn twenty_thousand_directories_under_a_small_limit_are_scanned() {
 #[test]
 #[ignore = "started by twenty_thousand_directories_under_a_small_limit_are_scanned"]
 fn inside_many_directories() {
+    if !bench::inside() {
+        return;
+    }
     let bench = quick();
     for number in 0..20_000 {
         fs::create_dir(bench.path(&format!("d{number}"))).unwrap();
@@ -95,6 +99,9 @@ fn a_tree_larger_than_the_limit_is_scanned() {
 #[test]
 #[ignore = "started by a_tree_larger_than_the_limit_is_scanned"]
 fn inside_large_tree() {
+    if !bench::inside() {
+        return;
+    }
     let bench = quick();
     for number in 0..300 {
         bench.mkdir(&format!("t/{}/{}/{number}", number % 3, number % 7));
@@ -131,6 +138,9 @@ fn no_watch_at_all_still_works() {
 #[test]
 #[ignore = "started by no_watch_at_all_still_works"]
 fn inside_no_watch_at_all() {
+    if !bench::inside() {
+        return;
+    }
     let bench = quick();
     bench.mkdir("t/a");
     bench.watch(1, "d/f");
@@ -146,6 +156,45 @@ fn inside_no_watch_at_all() {
 }
 
 #[test]
+fn a_directory_that_must_not_be_read_is_scanned() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    bench::run_inside_as_anybody(
+        "exec setpriv --reuid 65534 --regid 65534 --clear-groups $TEST",
+        "inside_unreadable_directory",
+    );
+}
+
+#[test]
+#[ignore = "started by a_directory_that_must_not_be_read_is_scanned"]
+fn inside_unreadable_directory() {
+    if !bench::inside() {
+        return;
+    }
+    let bench = Bench::with_options(FileHubOptions { scan_interval: Duration::from_millis(200) });
+    let chmod = |below: &str, mode| {
+        fs::set_permissions(bench.path(below), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    bench.mkdir("closed");
+    bench.mkdir("t/a/closed/b");
+    chmod("closed", 0o300);
+    chmod("t/a/closed", 0o300);
+    bench.watch(1, "closed/f");
+    bench.watch_tree(2, "t");
+    assert_eq!(bench.hub.stats().degraded, 2);
+    bench.expect(&[1], "created, seen by scanning", |b| b.write("closed/f", "x"));
+    bench.expect(&[2], "beside what is closed, seen at once", |b| b.write("t/a/f", "x"));
+    assert!(!bench.notices().iter().any(|notice| matches!(notice, Notice::WatchLimit { .. })));
+    chmod("closed", 0o700);
+    chmod("t/a/closed", 0o700);
+    await_degraded(&bench, 0);
+    bench.await_notice(|notice| *notice == Notice::Recovered);
+    bench.expect(&[1], "watched", |b| b.write("closed/f", "y"));
+    bench.expect(&[2], "watched", |b| b.write("t/a/closed/b/f", "y"));
+}
+
+#[test]
 fn too_many_instances_is_an_error_that_names_the_limit() {
     run_limited("max_inotify_instances", 0, "inside_no_instance");
 }
@@ -153,6 +202,9 @@ fn too_many_instances_is_an_error_that_names_the_limit() {
 #[test]
 #[ignore = "started by too_many_instances_is_an_error_that_names_the_limit"]
 fn inside_no_instance() {
+    if !bench::inside() {
+        return;
+    }
     let sink = Arc::new(bench::Memory::default());
     let error = FileHub::new(sink).unwrap_err().to_string();
     assert!(error.contains("fs.inotify.max_user_instances"), "{error}");

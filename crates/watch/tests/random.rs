@@ -112,7 +112,7 @@ fn change(bench: &Bench, random: &mut Random) -> String {
 }
 
 fn run(seed: u64, rounds: usize) {
-    let bench = Bench::new();
+    let bench = Bench::in_memory(mgmt_watch::FileHubOptions::default());
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..10 {
         change(&bench, &mut random);

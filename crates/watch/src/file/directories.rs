@@ -322,7 +322,8 @@ impl Directories {
             Interest::Everything => EVERYTHING,
         };
         let watch = inotify::add_watch(&*self.inotify, path, mask).map_err(|errno| match errno {
-            Errno::NOENT => Unwatchable::Missing,
+            // Nothing can exist under a name that is too long.
+            Errno::NOENT | Errno::NAMETOOLONG => Unwatchable::Missing,
             Errno::NOTDIR => Unwatchable::NotDirectory,
             Errno::NOSPC | Errno::NOMEM => Unwatchable::Limit,
             _ => Unwatchable::Denied,

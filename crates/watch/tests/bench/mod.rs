@@ -11,7 +11,7 @@ use mgmt_watch::{FileHub, FileHubOptions, Notice, Sink, SubscriptionId, Token, W
 use tempfile::TempDir;
 
 /// How long an event may take before a test gives up. Nothing is ever this slow.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 const MARKER: Token = Token(u64::MAX);
 
@@ -180,15 +180,38 @@ impl Bench {
     }
 }
 
+const INSIDE: &str = "WATCH_TEST_INSIDE";
+
+/// Whether this process was started by [`run_inside`]. The ignored tests do nothing otherwise: they would mount
+/// and count on the machine itself.
+pub fn inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
 /// Runs an ignored test of this very binary in a shell line where `$TEST` is the way to run it.
 ///
 /// Gives its output if it passed; panics with it otherwise.
 pub fn run_inside(shell_line: &str, test: &str) -> String {
-    let binary = std::env::current_exe().unwrap();
+    run_binary(&std::env::current_exe().unwrap(), shell_line, test)
+}
+
+/// The same with a copy of the binary that any user can reach, in a directory that any user can write to.
+pub fn run_inside_as_anybody(shell_line: &str, test: &str) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let binary = directory.path().join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
+    let line = format!("export TMPDIR='{}'; cd /; {shell_line}", directory.path().display());
+    run_binary(&binary, &line, test)
+}
+
+fn run_binary(binary: &Path, shell_line: &str, test: &str) -> String {
     let run = format!("'{}' --exact '{test}' --ignored --nocapture --test-threads=1", binary.display());
     let output = std::process::Command::new("/bin/sh")
         .arg("-c")
         .arg(shell_line.replace("$TEST", &run))
+        .env(INSIDE, "1")
         .output()
         .unwrap();
     let text =

@@ -1,2 +1,51 @@
-//! The `mgmt` program.
-fn main() {}
+//! The `mgmt` program: command line, wiring, signals, exit codes.
+//!
+//! Nothing is decided here that a library could decide. Each subcommand is one file under `commands`; it takes its
+//! parsed arguments and the [`terminal::Terminal`] and gives back how the program ends. `run` is the only one that changes
+//! anything on the host.
+//!
+//! Invariants
+//! - Every word to the terminal goes through [`terminal::Terminal`]: data to standard output, the rest to standard error.
+//! - Every way to end is an [`Exit`] or a [`Failure`]; `commands/exit_codes.rs` is the one table of codes.
+//! - Every environment variable is declared in `environment.rs`.
+//! - Old spellings are accepted in `commands/run/historic.rs` and nowhere else.
+
+mod cli;
+mod commands;
+mod configuration;
+mod environment;
+mod failure;
+mod reference;
+mod terminal;
+
+use std::process::ExitCode;
+
+use failure::{Exit, Failure};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // Before anything else: this program may have been started only to become another one.
+    mgmt_sys::process::exec_as_entry();
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let (terminal, result) = match cli::parse(arguments) {
+        Ok(cli::Parsed { terminal, command }) => {
+            let result = commands::dispatch(command, &terminal);
+            (terminal, result)
+        }
+        Err(not_parsed) => (not_parsed.terminal, Err(not_parsed.failure)),
+    };
+    let mut code = match result {
+        Ok(Exit(code)) => code,
+        Err(failure) => {
+            terminal.failure(&failure);
+            failure.code
+        }
+    };
+    if let Some(error) = terminal.output().failure() {
+        terminal.failure(&Failure::failed(format!("cannot write to standard output: {error}")));
+        code = code.max(1);
+    }
+    ExitCode::from(code)
+}

@@ -41,7 +41,7 @@ impl FromStr for Filter {
             };
             let level = level_of(level).ok_or_else(|| BadFilter(level.to_owned()))?;
             targets = match part {
-                Some(part) => targets.with_target(target_of(part), level),
+                Some(part) => targets_of(part).fold(targets, |all, target| all.with_target(target, level)),
                 None => targets.with_default(level),
             };
         }
@@ -54,13 +54,14 @@ fn level_of(word: &str) -> Option<LevelFilter> {
     LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, level)| *level)
 }
 
-fn target_of(part: &str) -> String {
-    match part {
-        "main" => "mgmt".to_owned(),
-        "resource" => "mgmt::resource".to_owned(),
-        part if part.contains("::") || part.starts_with("mgmt") => part.to_owned(),
-        part => format!("mgmt_{part}"),
-    }
+/// What a part calls itself: by the path of its crate, or by its name below the program's.
+fn targets_of(part: &str) -> impl Iterator<Item = String> {
+    let (one, other) = match part {
+        "main" => ("mgmt::commands".to_owned(), Some("mgmt::configuration".to_owned())),
+        part if part.contains("::") || part.starts_with("mgmt") => (part.to_owned(), None),
+        part => (format!("mgmt_{part}"), Some(format!("mgmt::{part}"))),
+    };
+    std::iter::once(one).chain(other)
 }
 
 /// A word that is no level.
@@ -89,6 +90,7 @@ mod tests {
     fn a_level_holds_for_all_and_a_part_may_have_its_own() {
         let filter: Filter = "warn, engine=debug".parse().unwrap();
         assert!(filter.0.would_enable("mgmt_engine::driver", &Level::DEBUG));
+        assert!(filter.0.would_enable("mgmt::engine", &Level::DEBUG));
         assert!(!filter.0.would_enable("mgmt_watch", &Level::INFO));
         assert!(filter.0.would_enable("mgmt_watch", &Level::WARN));
     }

@@ -154,12 +154,14 @@ impl Visit for Said {
     }
 }
 
-/// The part of the program that a target names: `mgmt_engine::driver` is `engine`.
+/// The part of the program that a target names: `mgmt_engine::driver` and `mgmt::engine` are `engine`, and modules of
+/// the program itself are `main`.
 fn part_of(target: &str) -> &str {
-    let part = target.split("::").next().unwrap_or(target);
-    match part.strip_prefix("mgmt") {
-        Some("") => "main",
-        Some(rest) => rest.strip_prefix('_').unwrap_or(part),
+    let (root, rest) = target.split_once("::").unwrap_or((target, ""));
+    match root.strip_prefix("mgmt") {
+        Some("") if rest.is_empty() || rest.contains("::") => "main",
+        Some("") => rest,
+        Some(part) => part.strip_prefix('_').unwrap_or(root),
         None => target,
     }
 }
@@ -205,10 +207,12 @@ mod tests {
         let text = lines(Format::Human, false, "info", || {
             tracing::info!(target: "mgmt::resource", resource = %"file[/a]", count = 3, "content changed");
             tracing::warn!(target: "mgmt_engine::driver", "slow");
+            tracing::warn!(target: "mgmt::engine", "slow");
+            tracing::warn!(target: "mgmt::commands::run", "slow");
             tracing::debug!("not shown");
         });
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines.len(), 4, "{text}");
         let (time, rest) = lines[0].split_at(8);
         assert!(time.bytes().enumerate().all(|(at, byte)| if at % 3 == 2 {
             byte == b':'
@@ -217,6 +221,8 @@ mod tests {
         }));
         assert_eq!(rest, " info  file[/a]: content changed count=3");
         assert!(lines[1].ends_with(" warn  engine: slow"), "{text}");
+        assert!(lines[2].ends_with(" warn  engine: slow"), "{text}");
+        assert!(lines[3].ends_with(" warn  main: slow"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,213 @@
+//! The command line: what there is, and how it is read.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use mgmt_telemetry::{ColorChoice, Filter, Format};
+
+use crate::commands::{check, completions, docs, explain, graph, help, kinds, man, run};
+use crate::environment;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// Keeps this machine in a desired state, in real time.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mgmt",
+    version,
+    disable_help_subcommand = true,
+    infer_long_args = false,
+    max_term_width = 100,
+    after_help = "`mgmt help COMMAND` says more about a command; `mgmt help exit-codes` and `mgmt help environment` \
+                  list those."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+
+    /// Print under which terms the program may be used
+    #[arg(long, exclusive = true)]
+    license: bool,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// What may stand with every command.
+#[derive(Debug, clap::Args)]
+struct Globals {
+    /// How log lines and errors are written: for people, or as one JSON object per line
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "human", help_heading = "Output")]
+    message_format: MessageFormat,
+
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    color: ColorWhen,
+
+    /// Which log lines to show: off, error, warn, info, debug, trace, or a list such as `info,engine=debug`
+    /// [env: MGMT_LOG] [default: info]
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Output")]
+    log: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum MessageFormat {
+    /// Lines for people
+    Human,
+    /// One JSON object per line
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ColorWhen {
+    /// On a terminal, as the usual environment variables say
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Box<run::Arguments>),
+    Check(check::Arguments),
+    Graph(graph::Arguments),
+    Explain(explain::Arguments),
+    Kinds(kinds::Arguments),
+    Docs(docs::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+    Help(help::Arguments),
+    #[command(skip)]
+    License,
+}
+
+/// A command line that was understood.
+pub(crate) struct Parsed {
+    pub(crate) terminal: Terminal,
+    pub(crate) command: Command,
+}
+
+/// One that was not.
+pub(crate) struct NotParsed {
+    pub(crate) terminal: Terminal,
+    pub(crate) failure: Failure,
+}
+
+/// The definition, for help, completions and the manual.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
+}
+
+/// Reads a command line. Help and the version are printed here, because they may be asked for in its middle.
+pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Parsed, Box<NotParsed>> {
+    // What was meant for output must hold even for a line that cannot be read.
+    let guess = Terminal::new(guess_format(&arguments), guess_color(&arguments));
+    let not_parsed =
+        |terminal: &Terminal, failure| Box::new(NotParsed { terminal: terminal.clone(), failure });
+    let (arguments, historic) =
+        run::rewrite_historic(arguments).map_err(|failure| not_parsed(&guess, failure))?;
+    let cli =
+        match definition().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found)) {
+            Ok(cli) => cli,
+            Err(error) => return Err(not_parsed(&guess, show(&guess, &error))),
+        };
+    let terminal = Terminal::new(
+        match cli.globals.message_format {
+            MessageFormat::Human => Format::Human,
+            MessageFormat::Json => Format::Json,
+        },
+        match cli.globals.color {
+            ColorWhen::Auto => ColorChoice::Auto,
+            ColorWhen::Always => ColorChoice::Always,
+            ColorWhen::Never => ColorChoice::Never,
+        },
+    );
+    let (named, text) = match &cli.globals.log {
+        Some(text) => ("--log", Some(text.clone())),
+        None => (environment::LOG.name, environment::LOG.text()),
+    };
+    let filter = match text.as_deref().unwrap_or_default().parse::<Filter>() {
+        Ok(filter) => filter,
+        Err(error) => return Err(not_parsed(&terminal, Failure::usage(format!("{named}: {error}")))),
+    };
+    terminal.start_log(filter);
+    for warning in historic {
+        terminal.warning(&warning);
+    }
+    let command = match cli.command {
+        _ if cli.license => Command::License,
+        Some(command) => command,
+        None => Command::Help(help::Arguments::default()),
+    };
+    Ok(Parsed { terminal, command })
+}
+
+/// Prints what the parser has to say: help and version as data, mistakes as a failure.
+fn show(terminal: &Terminal, error: &clap::Error) -> Failure {
+    let styled = error.render();
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let text = if terminal.data_color() { styled.ansi().to_string() } else { styled.to_string() };
+            terminal.data(&text);
+            Failure::shown(crate::commands::exit_codes::OK)
+        }
+        _ if terminal.format() == Format::Json => {
+            let text = styled.to_string();
+            Failure::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
+        }
+        _ => {
+            let text = if terminal.color() { styled.ansi().to_string() } else { styled.to_string() };
+            terminal.output().notice(&text);
+            Failure::shown(crate::commands::exit_codes::USAGE)
+        }
+    }
+}
+
+/// Whether JSON was asked for, in a line that may be wrong elsewhere.
+fn guess_format(arguments: &[OsString]) -> Format {
+    match guess(arguments, "--message-format") {
+        Some(value) if value == "json" => Format::Json,
+        _ => Format::Human,
+    }
+}
+
+fn guess_color(arguments: &[OsString]) -> ColorChoice {
+    match guess(arguments, "--color") {
+        Some(value) if value == "always" => ColorChoice::Always,
+        Some(value) if value == "never" => ColorChoice::Never,
+        _ => ColorChoice::Auto,
+    }
+}
+
+fn guess<'a>(arguments: &'a [OsString], flag: &str) -> Option<&'a OsStr> {
+    arguments.iter().enumerate().find_map(|(at, argument)| {
+        if argument == flag {
+            return arguments.get(at + 1).map(OsString::as_os_str);
+        }
+        argument.to_str()?.strip_prefix(flag)?.strip_prefix('=').map(OsStr::new)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_holds_together() {
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn the_format_is_found_in_a_line_that_cannot_be_read() {
+        let line = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(guess_format(&line(&["mgmt", "--message-format", "json", "oops"])), Format::Json);
+        assert_eq!(guess_format(&line(&["mgmt", "--message-format=json", "oops"])), Format::Json);
+        assert_eq!(guess_format(&line(&["mgmt", "--message-format"])), Format::Human);
+    }
+}

@@ -1,0 +1,33 @@
+//! The subcommands, one file each.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod docs;
+pub(crate) mod exit_codes;
+pub(crate) mod explain;
+pub(crate) mod graph;
+pub(crate) mod help;
+pub(crate) mod kinds;
+pub(crate) mod license;
+pub(crate) mod man;
+pub(crate) mod run;
+
+use crate::cli::Command;
+use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
+
+/// Does what the command line asks for.
+pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(arguments) => run::run(*arguments, terminal),
+        Command::Check(arguments) => check::run(&arguments, terminal),
+        Command::Graph(arguments) => graph::run(&arguments, terminal),
+        Command::Explain(arguments) => explain::run(&arguments, terminal),
+        Command::Kinds(arguments) => kinds::run(&arguments, terminal),
+        Command::Docs(arguments) => docs::run(&arguments, terminal),
+        Command::Completions(arguments) => completions::run(&arguments, terminal),
+        Command::Man(arguments) => man::run(&arguments, terminal),
+        Command::Help(arguments) => help::run(&arguments, terminal),
+        Command::License => license::run(terminal),
+    }
+}

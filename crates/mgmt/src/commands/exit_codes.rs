@@ -1,0 +1,130 @@
+//! The exit codes: the one table, and the rules that choose from it.
+
+use std::fmt::Write as _;
+
+/// All is well.
+pub(crate) const OK: u8 = 0;
+/// The run failed, or a checked file is not right.
+pub(crate) const FAILED: u8 = 1;
+/// The command line or the configuration is wrong, or a file to check could not be read.
+pub(crate) const USAGE: u8 = 2;
+/// With `--detailed-exitcode`: something was changed.
+pub(crate) const CHANGED: u8 = 2;
+/// With `--detailed-exitcode`: something failed.
+pub(crate) const FAILURES: u8 = 4;
+/// Stopped by SIGINT, not gracefully.
+pub(crate) const INTERRUPTED: u8 = 130;
+/// Stopped by SIGTERM, not gracefully.
+pub(crate) const TERMINATED: u8 = 143;
+
+/// A row of the table.
+pub(crate) struct Row {
+    pub(crate) code: &'static str,
+    pub(crate) when: &'static str,
+}
+
+/// The table. These meanings never change.
+pub(crate) const TABLE: &[Row] = &[
+    Row {
+        code: "0",
+        when: "All is well: a clean end, one ^C or SIGTERM that was obeyed gracefully, the graph converged and \
+               `--converged-exit` was given, or help and the like were printed.",
+    },
+    Row {
+        code: "1",
+        when: "The run failed: `--max-runtime` is over, `--converged-exit` was given and a resource has failed for \
+               good, another instance uses the same prefix, the prefix cannot be used. `check`: a file is not right.",
+    },
+    Row {
+        code: "2",
+        when: "The command line is wrong, or the graph given to `run` or `graph` is not right. `check`: a file \
+               could not be read.",
+    },
+    Row { code: "1 to 125", when: "An `exit` resource ended the program with that code." },
+    Row { code: "130", when: "Stopped by SIGINT (^C), and what was running had to be cancelled." },
+    Row { code: "143", when: "Stopped by SIGTERM, and what was running had to be cancelled." },
+];
+
+/// The table of `run --detailed-exitcode`, which replaces 0 and 1 at a clean end.
+pub(crate) const DETAILED: &[Row] = &[
+    Row { code: "0", when: "Nothing was changed and nothing failed." },
+    Row { code: "2", when: "Something was changed." },
+    Row { code: "4", when: "A resource has failed for good." },
+    Row { code: "6", when: "Both." },
+];
+
+/// Why `run` ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The graph converged and that was to be the end.
+    Converged,
+    /// An `exit` resource asked for it.
+    Requested(u8),
+    /// The time was over.
+    MaxRuntime,
+    /// A signal came, and everything came to its end by itself.
+    Graceful,
+    /// SIGINT came, and things had to be cancelled.
+    Interrupted,
+    /// SIGTERM came, and things had to be cancelled.
+    Terminated,
+    /// The engine ended by itself, which it never should.
+    Broken,
+}
+
+/// The code for an ending, where so many resources were changed and have failed for good.
+pub(crate) fn of(ending: Ending, detailed: bool, changed: usize, failed: usize) -> u8 {
+    match ending {
+        Ending::Requested(code) => code,
+        Ending::MaxRuntime | Ending::Broken => FAILED,
+        Ending::Interrupted => INTERRUPTED,
+        Ending::Terminated => TERMINATED,
+        Ending::Converged | Ending::Graceful if detailed => {
+            (if changed > 0 { CHANGED } else { OK }) | (if failed > 0 { FAILURES } else { OK })
+        }
+        Ending::Converged if failed > 0 => FAILED,
+        Ending::Converged | Ending::Graceful => OK,
+    }
+}
+
+/// The tables for people.
+pub(crate) fn text() -> String {
+    let mut text = String::from("Exit codes of mgmt\n\n");
+    rows(&mut text, TABLE);
+    text.push_str("\nWith `run --detailed-exitcode`, a clean end gives instead\n\n");
+    rows(&mut text, DETAILED);
+    text
+}
+
+fn rows(text: &mut String, table: &[Row]) {
+    for row in table {
+        let when = super::help::wrap(row.when, 80).replace('\n', "\n            ");
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:9} {when}", row.code);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_that_failed_matter_only_when_the_run_ended_by_converging() {
+        assert_eq!(of(Ending::Converged, false, 3, 0), 0);
+        assert_eq!(of(Ending::Converged, false, 3, 1), 1);
+        assert_eq!(of(Ending::Graceful, false, 3, 1), 0);
+        assert_eq!(of(Ending::MaxRuntime, false, 0, 0), 1);
+        assert_eq!(of(Ending::Requested(42), false, 0, 1), 42);
+        assert_eq!(of(Ending::Broken, true, 0, 0), 1);
+    }
+
+    #[test]
+    fn detailed_codes_tell_changes_and_failures_apart() {
+        for (changed, failed, code) in [(0, 0, 0), (5, 0, 2), (0, 5, 4), (1, 1, 6)] {
+            assert_eq!(of(Ending::Converged, true, changed, failed), code);
+            assert_eq!(of(Ending::Graceful, true, changed, failed), code);
+        }
+        assert_eq!(of(Ending::Terminated, true, 1, 1), 143);
+        assert_eq!(of(Ending::Interrupted, true, 1, 1), 130);
+    }
+}

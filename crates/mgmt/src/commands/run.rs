@@ -1,0 +1,145 @@
+//! `mgmt run`: the engine on this host.
+
+mod arguments;
+mod drawing;
+mod follow;
+mod historic;
+mod ladder;
+mod prefix;
+mod session;
+mod settings;
+mod status_file;
+
+use std::sync::Arc;
+
+use mgmt_resource::{Host, ResourceGraph};
+use mgmt_telemetry::{Format, json_line};
+use mgmt_world::Local;
+
+pub(crate) use arguments::Arguments;
+pub(crate) use historic::rewrite as rewrite_historic;
+
+use crate::commands::exit_codes;
+use crate::configuration::{self, Loaded};
+use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
+use follow::Follower;
+use prefix::Prefix;
+use session::Session;
+use settings::Settings;
+use status_file::StatusFile;
+
+pub(crate) const PROGRAM: &str = "mgmt";
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Runs until it is told to stop, the graph has converged, or time is over.
+pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let settings = Settings::new(arguments)?;
+    hello(terminal);
+    for warning in &settings.warnings {
+        terminal.warning(warning);
+    }
+    // The graph comes first: signals still end the program at once, and nothing has been touched yet.
+    let loaded = match &settings.input {
+        Some(input) => configuration::load(input, terminal)?,
+        None => Loaded { graph: ResourceGraph::new(), name: "empty".to_owned(), content: Vec::new() },
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    runtime.block_on(live(settings, loaded, terminal))
+}
+
+async fn live(settings: Settings, loaded: Loaded, terminal: &Terminal) -> Result<Exit, Failure> {
+    let signals = session::Signals::new()?;
+    let prefix = Prefix::open(&settings.prefix, &settings.hostname)?;
+    let until = if prefix.is_temporary() { ", until the end" } else { "" };
+    tracing::info!("working in {}{until}", prefix.path().display());
+    let status_file = settings.status_file.clone().map(StatusFile::new).transpose().map_err(|error| {
+        Failure::failed(format!("cannot write the file of `--converger-status-file`: {error}"))
+    })?;
+    if settings.raise_limits
+        && let Err(error) = mgmt_watch::raise_limits()
+    {
+        tracing::debug!("{error}");
+    }
+    let host = host(&settings, &prefix)?;
+    let (engine, events) = mgmt_engine::Engine::start(mgmt_engine::EngineSettings {
+        host: Arc::clone(&host),
+        registry: mgmt_resources::KINDS,
+        preparation: mgmt_engine::Preparation {
+            noop: settings.noop,
+            sema: settings.sema,
+            autoedges: settings.autoedges,
+            autogroup: settings.autogroup,
+        },
+        converge_after: settings.converge_after,
+        threads: None,
+        export: None,
+        journal: Some(prefix.directory("engine")?.join("journal")),
+        dot: settings.drawing.is_some(),
+    })
+    .map_err(|error| Failure::failed(format!("cannot start the engine: {error}")))?;
+    let engine = Arc::new(engine);
+    let follower = Follower {
+        engine: Arc::clone(&engine),
+        input: settings.input.clone(),
+        watch: settings.watch,
+        drawing: settings.drawing.clone(),
+        terminal: terminal.clone(),
+        helper: host.helper.clone(),
+    };
+    let (ending, summary) =
+        Session { settings: &settings, host: &host, engine: &engine, status_file, signals, events }
+            .run(follower, loaded)
+            .await?;
+    let (changes, failed) = (usize::try_from(summary.changes).unwrap_or(usize::MAX), summary.failed);
+    let code = exit_codes::of(ending, settings.detailed_exitcode, changes, failed);
+    goodbye(terminal, &summary, code);
+    Ok(Exit(code))
+}
+
+/// What resources may use of this program.
+fn host(settings: &Settings, prefix: &Prefix) -> Result<Arc<Host>, Failure> {
+    let local = Local::open(prefix.directory("local")?)
+        .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
+    Ok(Arc::new(Host {
+        hostname: settings.hostname.clone(),
+        program: PROGRAM.to_owned(),
+        version: VERSION.to_owned(),
+        state: prefix.directory("engine/state")?,
+        local: Arc::new(local),
+        helper: mgmt_sys::process::Helper::this_program(),
+        durability: mgmt_sys::replace::Durability::default(),
+        view: std::sync::RwLock::default(),
+        exit: tokio::sync::watch::Sender::new(None),
+    }))
+}
+
+fn hello(terminal: &Terminal) {
+    terminal.data(&match terminal.format() {
+        Format::Human => format!("{PROGRAM} {VERSION}\n"),
+        Format::Json => json_line(&serde_json::json!({
+            "type": "hello",
+            "format_version": 1,
+            "program": PROGRAM,
+            "version": VERSION,
+        })),
+    });
+}
+
+fn goodbye(terminal: &Terminal, summary: &mgmt_engine::Summary, code: u8) {
+    let mgmt_engine::Summary { resources, checks, changes, failed } = *summary;
+    match terminal.format() {
+        Format::Human => tracing::info!("ended: {resources} resources, {changes} changed, {failed} failed"),
+        Format::Json => terminal.data(&json_line(&serde_json::json!({
+            "type": "summary",
+            "resources": resources,
+            "checks": checks,
+            "changed": changes,
+            "failed": failed,
+            "exit_code": code,
+        }))),
+    }
+}

@@ -1,0 +1,197 @@
+//! The flags of `run`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::historic::Historic;
+use crate::configuration::{FrontEnd, FrontEndParser};
+
+/// Run the engine on this host
+///
+/// The engine applies a graph of resources, watches what they depend on, and applies again what has changed, until
+/// it is told to stop. Flags may stand before or after the name of the front-end.
+#[derive(Debug, Default, clap::Args)]
+#[command(after_long_help = SIGNALS)]
+pub(crate) struct Arguments {
+    /// Where the graph comes from: `yaml` reads it from a file, `empty` has none
+    #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
+    pub(super) front_end: Option<FrontEnd>,
+
+    /// The file for `yaml`; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub(super) input: Option<PathBuf>,
+
+    /// Change nothing: only report what would be changed
+    #[arg(long)]
+    pub(super) noop: bool,
+
+    /// Run at most so many resources at the same time; -1 is no limit
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    pub(super) sema: Option<i64>,
+
+    /// Find no edges automatically
+    #[arg(long)]
+    pub(super) no_autoedges: bool,
+
+    /// Group no resources automatically
+    #[arg(long)]
+    pub(super) no_autogroup: bool,
+
+    /// Keep the first graph: do not read the file again when it changes
+    #[arg(long)]
+    pub(super) no_watch: bool,
+
+    /// The same as --no-watch
+    #[arg(long)]
+    pub(super) no_stream_watch: bool,
+
+    /// Refuse a file with keys that nobody reads, instead of warning about them
+    #[arg(long)]
+    pub(super) strict: bool,
+
+    /// Seconds without work that count as converged; -1 never does [env: MGMT_CONVERGER_TIMEOUT]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Ending")]
+    pub(super) converger_timeout: Option<String>,
+
+    /// End when converged; needs --converger-timeout
+    #[arg(long, help_heading = "Ending")]
+    pub(super) converged_exit: bool,
+
+    /// Append `true` or `false` to this file whenever the graph converges or no longer is
+    #[arg(long, value_name = "FILE", help_heading = "Ending")]
+    pub(super) converger_status_file: Option<PathBuf>,
+
+    /// End after so many seconds, with exit code 1; 0 is never [env: MGMT_MAX_RUNTIME]
+    #[arg(long, value_name = "SECONDS", help_heading = "Ending")]
+    pub(super) max_runtime: Option<String>,
+
+    /// Tell changes and failures apart in the exit code; see `mgmt help exit-codes`
+    #[arg(long, visible_alias = "detailed-exitcodes", help_heading = "Ending")]
+    pub(super) detailed_exitcode: bool,
+
+    /// The working directory [env: MGMT_PREFIX] [default: /var/lib/mgmt, or below the cache of users other than root]
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "tmp_prefix", help_heading = "Host")]
+    pub(super) prefix: Option<PathBuf>,
+
+    /// Use a new working directory that is removed at the end
+    #[arg(long, help_heading = "Host")]
+    pub(super) tmp_prefix: bool,
+
+    /// The same, but only if the usual one cannot be made
+    #[arg(long, help_heading = "Host")]
+    pub(super) allow_tmp_prefix: bool,
+
+    /// What this host is called [default: as the system says]
+    #[arg(long, value_name = "NAME", help_heading = "Host")]
+    pub(super) hostname: Option<OsString>,
+
+    /// Leave the system's limits on file watches as they are
+    #[arg(long, help_heading = "Host")]
+    pub(super) no_raise_limits: bool,
+
+    /// Draw each new graph: Graphviz text to FILE@HOSTNAME, and a picture if the filter is installed
+    #[arg(long, short = 'g', value_name = "FILE", help_heading = "Drawing")]
+    pub(super) graphviz: Option<PathBuf>,
+
+    /// The program that makes the picture: dot, neato, twopi, circo, fdp, sfdp, patchwork, osage [default: dot]
+    #[arg(long, value_name = "PROGRAM", help_heading = "Drawing")]
+    pub(super) graphviz_filter: Option<String>,
+
+    #[command(flatten)]
+    pub(super) ineffective: Ineffective,
+
+    #[command(flatten)]
+    pub(super) historic: Historic,
+}
+
+const SIGNALS: &str = "\
+Signals:
+  SIGINT (^C), SIGTERM  the first lets what is running finish; the second cancels it; the third interrupts it by
+                        force. After a first SIGTERM the next steps follow by themselves, 15 seconds apart.
+  SIGHUP                reads the file again";
+
+/// Flags of the cluster and of servers, which this version has not. They are accepted so that scripts and units go on
+/// working, and one warning says that they do nothing.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Accepted, without effect in this version")]
+pub(super) struct Ineffective {
+    /// Endpoints of the cluster
+    #[arg(long, short = 's', value_name = "URL")]
+    seeds: Vec<OsString>,
+    /// Where to listen for clients
+    #[arg(long, value_name = "URL")]
+    client_urls: Vec<OsString>,
+    /// Where to listen for peers
+    #[arg(long, value_name = "URL")]
+    server_urls: Vec<OsString>,
+    /// The addresses that clients are told
+    #[arg(long, value_name = "URL")]
+    advertise_client_urls: Vec<OsString>,
+    /// The addresses that peers are told
+    #[arg(long, value_name = "URL")]
+    advertise_server_urls: Vec<OsString>,
+    /// Open no port; none is ever opened
+    #[arg(long)]
+    no_network: bool,
+    /// Keep the first deploy
+    #[arg(long)]
+    no_deploy_watch: bool,
+    /// With `empty`: wait for a new deploy
+    #[arg(long)]
+    pub(super) wait: bool,
+    /// Reach the cluster through this host
+    #[arg(long, value_name = "URL")]
+    ssh_url: Option<OsString>,
+    /// The host key to expect there
+    #[arg(long, value_name = "KEY")]
+    ssh_hostkey: Option<OsString>,
+    /// The identity to use there
+    #[arg(long, value_name = "FILE")]
+    ssh_id: Option<OsString>,
+    /// Make no key pair; none is ever made
+    #[arg(long)]
+    no_pgp: bool,
+    /// The file of the key pair
+    #[arg(long, value_name = "FILE")]
+    pgp_key_path: Option<OsString>,
+    /// The identity of a new key pair
+    #[arg(long, value_name = "TEXT")]
+    pgp_identity: Option<OsString>,
+    /// Serve metrics
+    #[arg(long)]
+    prometheus: bool,
+    /// Where to serve metrics
+    #[arg(long, value_name = "ADDRESS")]
+    prometheus_listen: Option<OsString>,
+    /// Serve profiles
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pprof: Option<OsString>,
+}
+
+impl Ineffective {
+    /// The flags that were given.
+    pub(super) fn given(&self) -> Vec<&'static str> {
+        [
+            ("--seeds", !self.seeds.is_empty()),
+            ("--client-urls", !self.client_urls.is_empty()),
+            ("--server-urls", !self.server_urls.is_empty()),
+            ("--advertise-client-urls", !self.advertise_client_urls.is_empty()),
+            ("--advertise-server-urls", !self.advertise_server_urls.is_empty()),
+            ("--no-network", self.no_network),
+            ("--no-deploy-watch", self.no_deploy_watch),
+            ("--wait", self.wait),
+            ("--ssh-url", self.ssh_url.is_some()),
+            ("--ssh-hostkey", self.ssh_hostkey.is_some()),
+            ("--ssh-id", self.ssh_id.is_some()),
+            ("--no-pgp", self.no_pgp),
+            ("--pgp-key-path", self.pgp_key_path.is_some()),
+            ("--pgp-identity", self.pgp_identity.is_some()),
+            ("--prometheus", self.prometheus),
+            ("--prometheus-listen", self.prometheus_listen.is_some()),
+            ("--pprof", self.pprof.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(flag, given)| given.then_some(flag))
+        .collect()
+    }
+}

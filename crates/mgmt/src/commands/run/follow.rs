@@ -1,0 +1,221 @@
+//! From the file to the engine: the first graph, and another one whenever the file changes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mgmt_engine::{Engine, SwapError, SwapReport};
+use mgmt_sys::process::Helper;
+use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout};
+
+use super::drawing::Drawing;
+use crate::configuration::{self, Input, Loaded};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// Editors write a file in several steps. It is read when nothing has happened to it for so long,
+const QUIET: Duration = Duration::from_millis(100);
+/// or at the latest after this.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Brings graphs to the engine.
+pub(super) struct Follower {
+    pub(super) engine: Arc<Engine>,
+    pub(super) input: Option<Input>,
+    pub(super) watch: bool,
+    pub(super) drawing: Option<Drawing>,
+    pub(super) terminal: Terminal,
+    pub(super) helper: Helper,
+}
+
+/// Asks for the file to be read again.
+#[derive(Clone)]
+pub(super) struct Triggers {
+    asked: Arc<Notify>,
+    possible: bool,
+}
+
+impl Triggers {
+    /// A person asked.
+    pub(super) fn reload(&self) {
+        if self.possible {
+            self.asked.notify_one();
+        } else {
+            tracing::info!("SIGHUP: there is no file to read again");
+        }
+    }
+}
+
+impl Follower {
+    pub(super) fn triggers(&self) -> Triggers {
+        let possible = self.input.as_ref().is_some_and(Input::can_be_read_again);
+        Triggers { asked: Arc::new(Notify::new()), possible }
+    }
+
+    /// Runs the first graph, tells how that went, and follows the file from then on.
+    pub(super) async fn follow(
+        self,
+        first: Loaded,
+        triggers: Triggers,
+        started: oneshot::Sender<Result<(), Failure>>,
+    ) {
+        let Loaded { graph, name, mut content } = first;
+        let changed = Arc::new(Notify::new());
+        // Watching begins before the file is looked at again, so that no change is missed in between.
+        let mut watching = match &self.input {
+            Some(input) if self.watch && input.can_be_read_again() => Watching::new(input.path(), &changed),
+            _ => None,
+        };
+        let result = self.engine.swap(graph).await;
+        let outcome = match result {
+            Ok(report) => {
+                self.swapped(&name, report).await;
+                Ok(())
+            }
+            Err(error) => Err(refused(&error)),
+        };
+        let goes_on = outcome.is_ok();
+        // The session may be gone already, if it was told to end meanwhile.
+        let _ = started.send(outcome);
+        let Some(input) = self.input.clone().filter(|input| goes_on && input.can_be_read_again()) else {
+            return;
+        };
+        let mut look = watching.is_some();
+        loop {
+            let asked = if look {
+                false
+            } else {
+                tokio::select! {
+                    () = triggers.asked.notified() => true,
+                    () = changed.notified() => { settle(&changed).await; false }
+                }
+            };
+            look = false;
+            if let Some(watching) = &mut watching {
+                watching.renew(input.path());
+            }
+            self.look_again(&input, &mut content, asked).await;
+        }
+    }
+
+    /// Reads the file. Whatever is wrong with it is shown, and the present graph goes on.
+    async fn look_again(&self, input: &Input, content: &mut Vec<u8>, asked: bool) {
+        let read = {
+            let input = input.clone();
+            tokio::task::spawn_blocking(move || input.read()).await
+        };
+        let new = match read {
+            Ok(Ok(new)) => new,
+            Ok(Err(failure)) => {
+                tracing::warn!("{}; the present graph goes on", failure.message);
+                return;
+            }
+            // The reading task cannot be cancelled, and does not panic.
+            Err(_) => return,
+        };
+        if new == *content && !asked {
+            return;
+        }
+        tracing::info!("reading {} again", input.name());
+        content.clone_from(&new);
+        let parsed = tokio::task::block_in_place(|| configuration::parse(input, new, &self.terminal));
+        let Loaded { graph, name, .. } = match parsed {
+            Ok(loaded) => loaded,
+            Err(_) => {
+                tracing::error!("{} is not right; the present graph goes on", input.name());
+                return;
+            }
+        };
+        match self.engine.swap(graph).await {
+            Ok(report) => self.swapped(&name, report).await,
+            Err(SwapError::Stopped) => {}
+            Err(error) => {
+                self.terminal.failure(&refused(&error));
+                tracing::error!("{} is not right; the present graph goes on", input.name());
+            }
+        }
+    }
+
+    async fn swapped(&self, name: &str, report: SwapReport) {
+        let SwapReport { vertices, edges, added, changed, removed, automatic_edges, grouped, took, .. } =
+            report;
+        tracing::info!(
+            "graph {name}: {vertices} vertices ({added} new, {changed} changed, {removed} gone), {edges} edges \
+             ({automatic_edges} automatic), {grouped} grouped, ready in {took:.1?}"
+        );
+        for warning in &report.warnings {
+            tracing::warn!("{warning}");
+        }
+        if let Some(drawing) = &self.drawing {
+            drawing.draw(&report.dot, &self.helper).await;
+        }
+    }
+}
+
+/// A graph that the engine would not run.
+fn refused(error: &SwapError) -> Failure {
+    let failure = Failure::usage(format!("the graph cannot run: {error}"));
+    match error {
+        SwapError::Invalid { hint: Some(hint), .. } => failure.hint(hint),
+        _ => failure,
+    }
+}
+
+async fn settle(changed: &Notify) {
+    let latest = Instant::now() + PATIENCE;
+    while Instant::now() < latest && timeout(QUIET, changed.notified()).await.is_ok() {}
+}
+
+/// A watch on the file, and on what it links to.
+struct Watching {
+    hub: FileHub,
+    subscriptions: Vec<(WatchPath, SubscriptionId)>,
+}
+
+struct Bell(Arc<Notify>);
+
+impl Sink for Bell {
+    fn changed(&self, _: Token) {
+        self.0.notify_one();
+    }
+
+    fn notice(&self, notice: Notice) {
+        tracing::warn!("{notice}");
+    }
+}
+
+impl Watching {
+    fn new(path: &Path, changed: &Arc<Notify>) -> Option<Watching> {
+        match FileHub::new(Arc::new(Bell(Arc::clone(changed)))) {
+            Ok(hub) => {
+                let mut watching = Watching { hub, subscriptions: Vec::new() };
+                watching.renew(path);
+                Some(watching)
+            }
+            Err(error) => {
+                tracing::warn!("changes of {} will not be noticed: {error}", path.display());
+                None
+            }
+        }
+    }
+
+    /// The hub does not follow the file itself if it is a link; so where it leads is watched, too.
+    fn renew(&mut self, path: &Path) {
+        let targets = [std::path::absolute(path), path.canonicalize()];
+        let mut wanted: Vec<WatchPath> =
+            targets.into_iter().flatten().filter_map(|path| WatchPath::new(path, false).ok()).collect();
+        wanted.dedup();
+        for watch in &wanted {
+            if !self.subscriptions.iter().any(|(known, _)| known == watch) {
+                self.subscriptions.push((watch.clone(), self.hub.subscribe(Token(0), watch)));
+            }
+        }
+        let (keep, gone) = std::mem::take(&mut self.subscriptions)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(known, _)| wanted.contains(known));
+        gone.into_iter().for_each(|(_, id)| self.hub.unsubscribe(id));
+        self.subscriptions = keep;
+    }
+}

@@ -1,0 +1,277 @@
+//! Old spellings: those with a meaning today work and warn, the others say what replaced them.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::arguments::Arguments;
+use crate::configuration::FrontEnd;
+use crate::environment;
+use crate::failure::Failure;
+
+/// Flags of earlier versions. None is shown in the help.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct Historic {
+    #[arg(long, short = 't', value_name = "SECONDS", allow_negative_numbers = true, hide = true)]
+    converged_timeout: Option<String>,
+    #[arg(long, hide = true)]
+    converged_timeout_no_exit: bool,
+    #[arg(long, value_name = "FILE", hide = true)]
+    converged_status_file: Option<PathBuf>,
+    #[arg(long, short = 'f', value_name = "FILE", hide = true)]
+    file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    yaml: Option<PathBuf>,
+    #[arg(long, alias = "code", value_name = "FILE", hide = true)]
+    lang: Option<OsString>,
+    #[arg(
+        long,
+        alias = "puppet-conf",
+        alias = "lp-lang",
+        alias = "lp-puppet",
+        alias = "lp-puppet-conf",
+        hide = true
+    )]
+    puppet: Option<OsString>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    remote: Vec<OsString>,
+    #[arg(long, hide = true)]
+    allow_interactive: bool,
+    #[arg(long, hide = true)]
+    ssh_priv_id_rsa: Option<OsString>,
+    #[arg(long, hide = true)]
+    cconns: Option<OsString>,
+    #[arg(long, hide = true)]
+    no_caching: bool,
+    #[arg(long, hide = true)]
+    peer_urls: Vec<OsString>,
+    #[arg(long, hide = true)]
+    advertise_peer_urls: Vec<OsString>,
+    #[arg(long, hide = true)]
+    ideal_cluster_size: Option<OsString>,
+    #[arg(long, hide = true)]
+    no_server: bool,
+    #[arg(long, hide = true)]
+    no_magic: bool,
+}
+
+/// Old flags that belong to what no longer is, and what came instead.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    (
+        "--allow-interactive",
+        "it belonged to `--remote`; a `remote` resource takes its place, once there is one",
+    ),
+    (
+        "--ssh-priv-id-rsa",
+        "it belonged to `--remote`; a `remote` resource takes its place, once there is one",
+    ),
+    (
+        "--cconns",
+        "it belonged to `--remote`; the metaparameter `sema` limits how much happens at the same time",
+    ),
+    ("--no-caching", "it belonged to `--remote`; a `remote` resource takes its place, once there is one"),
+    ("--peer-urls", "it is called `--server-urls` now, which has no effect in this version"),
+    (
+        "--advertise-peer-urls",
+        "it is called `--advertise-server-urls` now, which has no effect in this version",
+    ),
+    ("--ideal-cluster-size", "there is no elastic cluster"),
+    ("--no-server", "there is no server to leave out"),
+    ("--no-magic", "there is no elastic cluster"),
+];
+
+impl Historic {
+    fn without_effect(&self) -> [bool; 9] {
+        [
+            self.allow_interactive,
+            self.ssh_priv_id_rsa.is_some(),
+            self.cconns.is_some(),
+            self.no_caching,
+            !self.peer_urls.is_empty(),
+            !self.advertise_peer_urls.is_empty(),
+            self.ideal_cluster_size.is_some(),
+            self.no_server,
+            self.no_magic,
+        ]
+    }
+}
+
+/// Turns old spellings into today's. Gives the warnings to print.
+pub(super) fn modernise(arguments: &mut Arguments) -> Result<Vec<String>, Failure> {
+    let historic = std::mem::take(&mut arguments.historic);
+    let mut warnings = Vec::new();
+    if let Some(file) = historic.remote.first() {
+        return Err(Failure::usage(format!("`--remote {}` is gone", file.to_string_lossy()))
+            .hint("run mgmt on the host itself; a `remote` resource takes its place, once there is one"));
+    }
+    if historic.puppet.is_some() {
+        return Err(Failure::usage("the Puppet front-ends are not part of this version")
+            .hint("write the graph as YAML: `mgmt run yaml FILE`"));
+    }
+    if historic.lang.is_some() {
+        return Err(Failure::usage("the language front-end is not part of this version")
+            .hint("write the graph as YAML: `mgmt run yaml FILE`"));
+    }
+    timeout(arguments, &historic, &mut warnings)?;
+    if let Some(file) = &historic.converged_status_file {
+        only_one(
+            arguments.converger_status_file.is_some(),
+            "--converger-status-file",
+            "--converged-status-file",
+        )?;
+        warnings.push("`--converged-status-file` is called `--converger-status-file` now".to_owned());
+        arguments.converger_status_file = Some(file.clone());
+    }
+    let files = [("--file", historic.file.as_ref()), ("--yaml", historic.yaml.as_ref())];
+    for (flag, file) in files.into_iter().filter_map(|(flag, file)| Some((flag, file?))) {
+        if arguments.front_end.is_some() {
+            return Err(Failure::usage(format!("`{flag}` cannot stand together with a front-end"))
+                .hint(format!("write `mgmt run yaml {}`", file.display())));
+        }
+        warnings.push(format!("`run {flag} FILE` is written `run yaml FILE` now"));
+        arguments.front_end = Some(FrontEnd::Yaml);
+        arguments.input = Some(file.clone());
+    }
+    let given = historic.without_effect_given();
+    warnings.extend(given.into_iter().map(|(flag, why)| format!("`{flag}` has no effect: {why}")));
+    Ok(warnings)
+}
+
+impl Historic {
+    fn without_effect_given(&self) -> Vec<(&'static str, &'static str)> {
+        let given = self.without_effect();
+        WITHOUT_EFFECT.iter().zip(given).filter_map(|(row, given)| given.then_some(*row)).collect()
+    }
+}
+
+fn timeout(
+    arguments: &mut Arguments,
+    historic: &Historic,
+    warnings: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let from_environment = || {
+        let fresh = arguments.converger_timeout.is_none() && environment::CONVERGER_TIMEOUT.get().is_none();
+        environment::CONVERGED_TIMEOUT.text().filter(|_| fresh)
+    };
+    let old = match &historic.converged_timeout {
+        Some(seconds) => Some(("`--converged-timeout`", seconds.clone())),
+        None => from_environment().map(|seconds| ("`MGMT_CONVERGED_TIMEOUT`", seconds)),
+    };
+    if let Some((name, seconds)) = old {
+        only_one(arguments.converger_timeout.is_some(), "--converger-timeout", "--converged-timeout")?;
+        // A negative timeout never ended the program, and asking for that is no mistake.
+        let exits = !historic.converged_timeout_no_exit && !seconds.trim().starts_with('-');
+        warnings.push(if exits {
+            format!("{name} is historic: write `--converger-timeout {seconds} --converged-exit`")
+        } else {
+            format!("{name} is historic: write `--converger-timeout {seconds}`")
+        });
+        arguments.converger_timeout = Some(seconds);
+        arguments.converged_exit |= exits;
+    }
+    if historic.converged_timeout_no_exit {
+        only_one(arguments.converged_exit, "--converged-exit", "--converged-timeout-no-exit")?;
+        warnings.push("`--converged-timeout-no-exit` is the default now: leave it out".to_owned());
+    }
+    Ok(())
+}
+
+fn only_one(new_is_given: bool, new: &str, old: &str) -> Result<(), Failure> {
+    if !new_is_given {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("`{old}` cannot stand together with `{new}`"))
+        .hint(format!("leave out `{old}`")))
+}
+
+/// Commands that other versions have, and what to say about them.
+const ABSENT: &[(&str, &str)] = &[
+    ("deploy", "there is no cluster in this version; `mgmt run yaml FILE` follows the file when it changes"),
+    ("d", "there is no cluster in this version; `mgmt run yaml FILE` follows the file when it changes"),
+    ("get", "modules belong to the language front-end, which is not part of this version"),
+    ("g", "modules belong to the language front-end, which is not part of this version"),
+    ("fmt", "it formats the language, which is not part of this version"),
+    ("setup", "install the packages and the service unit with the tools of your distribution"),
+    ("firstboot", "a oneshot unit of the service manager does this"),
+    ("tools", "it is not part of this version"),
+    ("etcd", "there is no cluster in this version"),
+    ("provisioner", "it is not part of this version"),
+];
+
+/// Flags of the whole program that take their value as the next word.
+const GLOBALS_WITH_VALUE: &[&str] = &["--message-format", "--color", "--log"];
+
+/// Rewrites what the parser could not even read: the commands `r` and so on, and the two-letter flag `-gf`.
+/// Gives the warnings to print.
+pub(crate) fn rewrite(mut arguments: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>), Failure> {
+    let mut warnings = Vec::new();
+    let Some(at) = command_position(&arguments) else { return Ok((arguments, warnings)) };
+    let command = arguments[at].to_string_lossy().into_owned();
+    if let Some((name, why)) = ABSENT.iter().find(|(name, _)| *name == command) {
+        return Err(Failure::usage(format!("there is no command `{name}` in this version")).hint(why));
+    }
+    if command == "r" {
+        warnings.push("`mgmt r` is written `mgmt run` now".to_owned());
+        arguments[at] = "run".into();
+    }
+    if arguments[at] != "run" {
+        return Ok((arguments, warnings));
+    }
+    for argument in arguments.iter_mut().skip(at + 1).take_while(|argument| *argument != "--") {
+        let Some(value) = argument.to_str().and_then(|text| text.strip_prefix("-gf")) else { continue };
+        let replacement = match value.strip_prefix('=') {
+            _ if value.is_empty() => "--graphviz-filter".to_owned(),
+            Some(value) => format!("--graphviz-filter={value}"),
+            None => continue,
+        };
+        warnings.push("`-gf` is written `--graphviz-filter` now".to_owned());
+        *argument = replacement.into();
+    }
+    Ok((arguments, warnings))
+}
+
+fn command_position(arguments: &[OsString]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let argument = arguments.get(at)?;
+        if GLOBALS_WITH_VALUE.iter().any(|flag| argument == flag) {
+            at += 2;
+        } else if argument.as_encoded_bytes().starts_with(b"-") {
+            at += 1;
+        } else {
+            return Some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(line: &str) -> (String, usize) {
+        let words = line.split(' ').map(OsString::from).collect();
+        let (words, warnings) = rewrite(words).unwrap();
+        let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        (words.join(" "), warnings.len())
+    }
+
+    #[test]
+    fn only_the_command_itself_is_rewritten() {
+        assert_eq!(rewritten("mgmt r yaml r"), ("mgmt run yaml r".into(), 1));
+        assert_eq!(rewritten("mgmt --log debug r yaml r"), ("mgmt --log debug run yaml r".into(), 1));
+        assert_eq!(rewritten("mgmt --log=debug r empty"), ("mgmt --log=debug run empty".into(), 1));
+        assert_eq!(rewritten("mgmt run -gf neato -g f"), ("mgmt run --graphviz-filter neato -g f".into(), 1));
+        assert_eq!(rewritten("mgmt run -gf=neato"), ("mgmt run --graphviz-filter=neato".into(), 1));
+        assert_eq!(rewritten("mgmt run -gfoo"), ("mgmt run -gfoo".into(), 0));
+        assert_eq!(rewritten("mgmt run -- -gf"), ("mgmt run -- -gf".into(), 0));
+        assert_eq!(rewritten("mgmt"), ("mgmt".into(), 0));
+    }
+
+    #[test]
+    fn absent_commands_say_so() {
+        for (name, _) in ABSENT {
+            let failure = rewrite(vec!["mgmt".into(), name.into()]).unwrap_err();
+            assert_eq!(failure.code, 2);
+            assert!(failure.message.contains(name) && failure.hints.len() == 1);
+        }
+    }
+}

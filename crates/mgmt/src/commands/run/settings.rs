@@ -1,0 +1,234 @@
+//! From flags and variables to what `run` is to do.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::arguments::Arguments;
+use super::drawing::Drawing;
+use super::historic;
+use super::prefix;
+use crate::configuration::{FrontEnd, Input};
+use crate::environment::{self, Variable};
+use crate::failure::Failure;
+
+/// What `run` is to do. Nothing in it can contradict itself any more.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// Where the graph comes from; `None` is the empty graph.
+    pub(super) input: Option<Input>,
+    /// Read the file again when it changes.
+    pub(super) watch: bool,
+    pub(super) noop: bool,
+    pub(super) sema: Option<u32>,
+    pub(super) autoedges: bool,
+    pub(super) autogroup: bool,
+    pub(super) converge_after: Option<Duration>,
+    pub(super) converged_exit: bool,
+    pub(super) status_file: Option<PathBuf>,
+    pub(super) max_runtime: Option<Duration>,
+    pub(super) detailed_exitcode: bool,
+    pub(super) prefix: prefix::Choice,
+    pub(super) hostname: String,
+    pub(super) raise_limits: bool,
+    pub(super) drawing: Option<Drawing>,
+    /// To be printed before anything starts.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Settings {
+    pub(super) fn new(mut arguments: Arguments) -> Result<Settings, Failure> {
+        let mut warnings = historic::modernise(&mut arguments)?;
+        warnings.extend(ineffective(&arguments));
+        let input = input(&arguments)?;
+        let converge_after = converge_after(&arguments)?;
+        if arguments.converged_exit && converge_after.is_none() {
+            return Err(Failure::usage(
+                "`--converged-exit` needs to know when the graph counts as converged",
+            )
+            .hint("add `--converger-timeout 5`, for 5 seconds without work"));
+        }
+        if arguments.converger_status_file.is_some() && converge_after.is_none() {
+            warnings.push(
+                "`--converger-status-file` stays empty, because there is no `--converger-timeout`".to_owned(),
+            );
+        }
+        let hostname = hostname(arguments.hostname)?;
+        let drawing = match (arguments.graphviz, arguments.graphviz_filter) {
+            (Some(file), filter) => Some(Drawing::new(file, filter.as_deref(), &hostname)?),
+            (None, Some(_)) => {
+                return Err(Failure::usage("`--graphviz-filter` needs `--graphviz FILE`"));
+            }
+            (None, None) => None,
+        };
+        Ok(Settings {
+            input,
+            watch: !arguments.no_watch && !arguments.no_stream_watch,
+            noop: arguments.noop,
+            sema: sema(arguments.sema)?,
+            autoedges: !arguments.no_autoedges,
+            autogroup: !arguments.no_autogroup,
+            converge_after,
+            converged_exit: arguments.converged_exit,
+            status_file: arguments.converger_status_file,
+            max_runtime: max_runtime(arguments.max_runtime)?,
+            detailed_exitcode: arguments.detailed_exitcode,
+            prefix: prefix::Choice::new(
+                arguments.prefix,
+                arguments.tmp_prefix,
+                arguments.allow_tmp_prefix,
+                &prefix::Surroundings::of_this_process(),
+            )?,
+            hostname,
+            raise_limits: !arguments.no_raise_limits,
+            drawing,
+            warnings,
+        })
+    }
+}
+
+fn input(arguments: &Arguments) -> Result<Option<Input>, Failure> {
+    match (arguments.front_end, &arguments.input) {
+        (Some(FrontEnd::Yaml), _) if arguments.ineffective.wait => {
+            Err(Failure::usage("`--wait` belongs to the front-end `empty`"))
+        }
+        (Some(FrontEnd::Yaml), Some(path)) => Ok(Some(Input::new(path, arguments.strict))),
+        (Some(FrontEnd::Yaml), None) => Err(Failure::usage("the front-end `yaml` needs a file")
+            .hint("write `mgmt run yaml FILE`; `-` is standard input")),
+        (Some(FrontEnd::Empty), None) => Ok(None),
+        (Some(FrontEnd::Empty), Some(path)) => {
+            Err(Failure::usage(format!("the front-end `empty` takes no file, found `{}`", path.display())))
+        }
+        (None, _) => Err(Failure::usage("`run` needs a front-end")
+            .hint("write `mgmt run yaml FILE` to run a graph, or `mgmt run empty` to run without one")),
+    }
+}
+
+fn converge_after(arguments: &Arguments) -> Result<Option<Duration>, Failure> {
+    let given =
+        Given::new("--converger-timeout", &arguments.converger_timeout, &environment::CONVERGER_TIMEOUT);
+    let Some(seconds) = given.number("a number of seconds, or -1 for never")? else { return Ok(None) };
+    match seconds {
+        -1 => Ok(None),
+        seconds => match u64::try_from(seconds) {
+            Ok(seconds) => Ok(Some(Duration::from_secs(seconds))),
+            Err(_) => Err(given.wrong("a number of seconds, or -1 for never")),
+        },
+    }
+}
+
+fn max_runtime(flag: Option<String>) -> Result<Option<Duration>, Failure> {
+    let given = Given::new("--max-runtime", &flag, &environment::MAX_RUNTIME);
+    let Some(seconds) = given.number("a number of seconds, or 0 for no end")? else { return Ok(None) };
+    match u64::try_from(seconds) {
+        Ok(0) => Ok(None),
+        Ok(seconds) => Ok(Some(Duration::from_secs(seconds))),
+        Err(_) => Err(given.wrong("a number of seconds, or 0 for no end")),
+    }
+}
+
+fn sema(count: Option<i64>) -> Result<Option<u32>, Failure> {
+    match count {
+        None | Some(-1 | 0) => Ok(None),
+        Some(count) => u32::try_from(count).map(Some).map_err(|_| {
+            Failure::usage(format!(
+                "`--sema {count}`: expected how many resources may run, or -1 for no limit"
+            ))
+        }),
+    }
+}
+
+/// A value from a flag or else a variable, and which of them.
+struct Given {
+    named: String,
+    text: Option<String>,
+}
+
+impl Given {
+    fn new(flag: &str, value: &Option<String>, variable: &Variable) -> Given {
+        match value {
+            Some(text) => Given { named: flag.to_owned(), text: Some(text.clone()) },
+            None => Given { named: variable.name.to_owned(), text: variable.text() },
+        }
+    }
+
+    fn number(&self, expected: &str) -> Result<Option<i64>, Failure> {
+        let Some(text) = &self.text else { return Ok(None) };
+        text.trim().parse().map(Some).map_err(|_| self.wrong(expected))
+    }
+
+    fn wrong(&self, expected: &str) -> Failure {
+        let text = self.text.as_deref().unwrap_or_default();
+        Failure::usage(format!("{}: expected {expected}, found `{text}`", self.named))
+    }
+}
+
+/// One warning for everything that was asked for and does nothing.
+fn ineffective(arguments: &Arguments) -> Option<String> {
+    let variables = [
+        &environment::SEEDS,
+        &environment::CLIENT_URLS,
+        &environment::SERVER_URLS,
+        &environment::ADVERTISE_CLIENT_URLS,
+        &environment::ADVERTISE_SERVER_URLS,
+        &environment::NO_NETWORK,
+        &environment::IDEAL_CLUSTER_SIZE,
+        &environment::PPROF,
+        &environment::PPROF_PATH,
+    ];
+    let mut given = arguments.ineffective.given();
+    given.extend(variables.iter().filter(|variable| variable.get().is_some()).map(|variable| variable.name));
+    if given.is_empty() {
+        return None;
+    }
+    let have = if given.len() == 1 { "has" } else { "have" };
+    Some(format!(
+        "{} {have} no effect in this version: there is no cluster and no server, this host runs by itself",
+        given.join(", ")
+    ))
+}
+
+/// The name of this host, as given or else as the system says.
+fn hostname(given: Option<OsString>) -> Result<String, Failure> {
+    let (name, from) = match given {
+        Some(name) => (name.to_string_lossy().into_owned(), "--hostname"),
+        None => (rustix::system::uname().nodename().to_string_lossy().into_owned(), "the system's host name"),
+    };
+    let wrong = |why: &str| {
+        Failure::usage(format!("{from}: `{name}` cannot be the name of a host: {why}"))
+            .hint("choose another with `--hostname NAME`")
+    };
+    // It becomes a part of file names and keys.
+    match &name {
+        name if name.is_empty() => Err(wrong("it is empty")),
+        name if name.len() > 253 => Err(wrong("it is longer than 253 bytes")),
+        name if name == "." || name == ".." || name.contains('/') => Err(wrong("it is a path")),
+        name if name.chars().any(|character| character.is_control() || character.is_whitespace()) => {
+            Err(wrong("it contains a blank or a control character"))
+        }
+        name if name.contains(char::REPLACEMENT_CHARACTER) => Err(wrong("it is not UTF-8")),
+        _ => Ok(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_name_is_one_word_that_can_be_a_file_name() {
+        assert_eq!(hostname(Some("web-1.example.org".into())).unwrap(), "web-1.example.org");
+        for bad in ["", "..", "a/b", "a b", "a\nb"] {
+            assert_eq!(hostname(Some(bad.into())).unwrap_err().code, 2, "{bad:?}");
+        }
+        assert!(hostname(None).is_ok());
+    }
+
+    #[test]
+    fn a_semaphore_of_nothing_is_no_limit() {
+        assert_eq!(sema(Some(-1)).unwrap(), None);
+        assert_eq!(sema(Some(0)).unwrap(), None);
+        assert_eq!(sema(Some(3)).unwrap(), Some(3));
+        assert!(sema(Some(-2)).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! Every environment variable that the program reads, in one place. An empty variable counts as unset.
+
+use std::ffi::OsString;
+
+/// A variable and what it means.
+#[derive(Debug)]
+pub(crate) struct Variable {
+    pub(crate) name: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+impl Variable {
+    /// Its value, unless it is unset or empty.
+    pub(crate) fn get(&self) -> Option<OsString> {
+        std::env::var_os(self.name).filter(|value| !value.is_empty())
+    }
+
+    /// Its value as text. What is not UTF-8 is shown with replacement characters, and will hardly parse.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.get().map(|value| value.to_string_lossy().into_owned())
+    }
+}
+
+macro_rules! variables {
+    ($($constant:ident, $name:literal, $meaning:literal;)*) => {
+        $(pub(crate) const $constant: Variable = Variable { name: $name, meaning: $meaning };)*
+
+        /// All of them, in the order of the reference page.
+        pub(crate) const ALL: &[Variable] = &[$($constant),*];
+    };
+}
+
+variables! {
+    LOG, "MGMT_LOG", "Which log lines are shown, as for `--log`.";
+    PREFIX, "MGMT_PREFIX", "The working directory, as for `run --prefix`.";
+    CONVERGER_TIMEOUT, "MGMT_CONVERGER_TIMEOUT",
+        "Seconds without work that count as converged, as for `run --converger-timeout`.";
+    MAX_RUNTIME, "MGMT_MAX_RUNTIME", "Seconds after which the program ends, as for `run --max-runtime`.";
+    CONVERGED_TIMEOUT, "MGMT_CONVERGED_TIMEOUT",
+        "Historic: `MGMT_CONVERGER_TIMEOUT` together with `--converged-exit`. Works, with a warning.";
+    SEEDS, "MGMT_SEEDS", "No effect in this version: endpoints of the cluster.";
+    CLIENT_URLS, "MGMT_CLIENT_URLS", "No effect in this version: where to listen for clients.";
+    SERVER_URLS, "MGMT_SERVER_URLS", "No effect in this version: where to listen for peers.";
+    ADVERTISE_CLIENT_URLS, "MGMT_ADVERTISE_CLIENT_URLS", "No effect in this version: addresses for clients.";
+    ADVERTISE_SERVER_URLS, "MGMT_ADVERTISE_SERVER_URLS", "No effect in this version: addresses for peers.";
+    NO_NETWORK, "MGMT_NO_NETWORK", "No effect in this version: no port is ever opened.";
+    IDEAL_CLUSTER_SIZE, "MGMT_IDEAL_CLUSTER_SIZE", "Historic, no effect: the size of an elastic cluster.";
+    PPROF, "MGMT_PPROF", "No effect in this version: the address of a profiling server.";
+    PPROF_PATH, "MGMT_PPROF_PATH", "No effect in this version: where to write a profile.";
+    STATE_DIRECTORY, "STATE_DIRECTORY",
+        "The working directory when neither `--prefix` nor `MGMT_PREFIX` says otherwise; set by the service \
+         manager. Of a list separated by colons, the first is taken.";
+    XDG_CACHE_HOME, "XDG_CACHE_HOME", "Where users other than root have their working directory: `mgmt` in it.";
+    HOME, "HOME", "Users other than root have their working directory in `.cache/mgmt` in it.";
+    TMPDIR, "TMPDIR", "Where a temporary working directory is made.";
+    SUDO_UID, "SUDO_UID", "Who owns the file of `run --graphviz`, and runs its filter.";
+    SUDO_GID, "SUDO_GID", "The group of the file of `run --graphviz`.";
+    NO_COLOR, "NO_COLOR", "No colour, unless `--color` asks for it.";
+    CLICOLOR, "CLICOLOR", "`0`: no colour.";
+    CLICOLOR_FORCE, "CLICOLOR_FORCE", "Anything but `0`: colour even where the output is no terminal.";
+    TZ, "TZ", "The time zone of the times in log lines.";
+}
+
+/// The table for people.
+pub(crate) fn table() -> String {
+    let width = ALL.iter().map(|variable| variable.name.len()).max().unwrap_or_default();
+    ALL.iter().map(|variable| format!("  {:width$}  {}\n", variable.name, variable.meaning)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_variable_is_declared_once_and_explained_in_sentences() {
+        for (at, variable) in ALL.iter().enumerate() {
+            assert!(ALL[..at].iter().all(|other| other.name != variable.name), "{}", variable.name);
+            assert!(variable.meaning.ends_with('.'), "{}", variable.name);
+        }
+    }
+}

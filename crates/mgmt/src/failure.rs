@@ -1,0 +1,47 @@
+//! How the program ends.
+
+use std::fmt;
+
+use crate::commands::exit_codes;
+
+/// The program ends as it should, with this code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exit(pub(crate) u8);
+
+impl Exit {
+    pub(crate) const OK: Exit = Exit(exit_codes::OK);
+}
+
+/// The program ends because something is wrong.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The exit code.
+    pub(crate) code: u8,
+    /// What is wrong; empty if it was already said.
+    pub(crate) message: String,
+    /// What to do about it.
+    pub(crate) hints: Vec<String>,
+}
+
+impl Failure {
+    /// The run failed.
+    pub(crate) fn failed(message: impl fmt::Display) -> Failure {
+        Failure { code: exit_codes::FAILED, message: message.to_string(), hints: Vec::new() }
+    }
+
+    /// The command line or the configuration is wrong.
+    pub(crate) fn usage(message: impl fmt::Display) -> Failure {
+        Failure { code: exit_codes::USAGE, ..Failure::failed(message) }
+    }
+
+    /// The reason has been shown already.
+    pub(crate) fn shown(code: u8) -> Failure {
+        Failure { code, message: String::new(), hints: Vec::new() }
+    }
+
+    /// Adds what to do about it.
+    pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Failure {
+        self.hints.push(hint.to_string());
+        self
+    }
+}

@@ -1,0 +1,94 @@
+//! The one way to the terminal.
+
+use std::io::IsTerminal;
+
+use mgmt_telemetry::{
+    ColorChoice, Diagnostic, Filter, Format, Output, Severity, TerminalHints, colored, terminal_width,
+};
+
+use crate::failure::Failure;
+
+/// Where words go and how they look.
+#[derive(Clone, Debug)]
+pub(crate) struct Terminal {
+    output: Output,
+    format: Format,
+    /// Standard error takes colour.
+    color: bool,
+    /// Standard output takes colour.
+    data_color: bool,
+}
+
+impl Terminal {
+    pub(crate) fn new(format: Format, choice: ColorChoice) -> Terminal {
+        let hints = |is_terminal| TerminalHints::from_environment(is_terminal);
+        Terminal {
+            output: Output::standard(),
+            format,
+            color: colored(choice, &hints(std::io::stderr().is_terminal())),
+            data_color: colored(choice, &hints(std::io::stdout().is_terminal())),
+        }
+    }
+
+    pub(crate) fn output(&self) -> &Output {
+        &self.output
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether data may be coloured.
+    pub(crate) fn data_color(&self) -> bool {
+        self.data_color
+    }
+
+    /// Whether everything else may be.
+    pub(crate) fn color(&self) -> bool {
+        self.color
+    }
+
+    /// Starts to show log lines.
+    pub(crate) fn start_log(&self, filter: Filter) {
+        mgmt_telemetry::start(mgmt_telemetry::Settings {
+            output: self.output.clone(),
+            format: self.format,
+            color: self.color,
+            filter,
+        });
+    }
+
+    /// Prints what the command was asked for.
+    pub(crate) fn data(&self, text: &str) {
+        self.output.data(text);
+    }
+
+    /// Prints a warning.
+    pub(crate) fn warning(&self, message: &str) {
+        self.diagnostic(&Diagnostic {
+            severity: Severity::Warning,
+            message: message.into(),
+            ..Diagnostic::default()
+        });
+    }
+
+    /// Says why the program ends, unless that has been said.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if failure.message.is_empty() {
+            return;
+        }
+        self.diagnostic(&Diagnostic {
+            message: failure.message.as_str().into(),
+            hints: failure.hints.iter().map(|hint| hint.as_str().into()).collect(),
+            ..Diagnostic::default()
+        });
+    }
+
+    /// Shows a diagnostic.
+    pub(crate) fn diagnostic(&self, diagnostic: &Diagnostic<'_>) {
+        self.output.notice(&match self.format {
+            Format::Human => diagnostic.human(self.color, terminal_width()),
+            Format::Json => diagnostic.json(),
+        });
+    }
+}

@@ -1,2 +1,48 @@
-//! Chores of the project.
-fn main() {}
+//! Chores of the project: `cargo xtask setup`, `cargo xtask test`, `cargo xtask docs`.
+//!
+//! Plain Rust without dependencies, so that it builds in a moment on a fresh machine. Each chore is one file. What a
+//! chore runs is printed before it runs, so that it can be repeated by hand.
+
+mod docs;
+mod setup;
+mod step;
+mod test;
+
+use std::process::ExitCode;
+
+use step::{Failed, say};
+
+const HELP: &str = "\
+Chores of the project
+
+  cargo xtask setup           install the programs that the tests need (Debian and its kin)
+  cargo xtask test [ARGS]     set up, then run all tests; ARGS go to `cargo test`
+  cargo xtask docs            generate docs/reference and the API documentation
+  cargo xtask docs --check    fail if docs/reference is out of date or the API documentation has warnings
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["setup"] => setup::run(),
+        ["test", rest @ ..] => setup::run().and_then(|()| test::run(rest)),
+        ["docs"] => docs::run(docs::Mode::Write),
+        ["docs", "--check"] => docs::run(docs::Mode::Check),
+        [] | ["help" | "-h" | "--help"] => {
+            say(HELP);
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            say(HELP);
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed(why)) => {
+            say(&format!("xtask: {why}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}

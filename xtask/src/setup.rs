@@ -1,0 +1,91 @@
+//! `cargo xtask setup`: the programs that the tests need.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::step::{Failed, say, step};
+
+/// A program that some test runs, and the Debian package that brings it.
+struct Need {
+    program: &'static str,
+    package: &'static str,
+    why: &'static str,
+}
+
+const NEEDS: &[Need] = &[
+    Need { program: "dot", package: "graphviz", why: "pictures of graphs" },
+    Need { program: "mount", package: "mount", why: "mounts below watched and managed paths" },
+    Need { program: "setpriv", package: "util-linux", why: "programs with fewer rights" },
+    Need { program: "strace", package: "strace", why: "failing system calls on purpose" },
+    Need { program: "unshare", package: "util-linux", why: "mounts that end with the test" },
+];
+
+/// Installs what is missing. Does nothing, and says so, if nothing is.
+pub(crate) fn run() -> Result<(), Failed> {
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need.program)).collect();
+    if missing.is_empty() {
+        say("setup: all programs that the tests need are installed\n");
+        return Ok(());
+    }
+    for need in &missing {
+        say(&format!("setup: {} is missing ({}; package {})\n", need.program, need.why, need.package));
+    }
+    let mut packages: Vec<&str> =
+        missing.iter().map(|need| need.package).filter(|package| !is_installed(package)).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    if packages.is_empty() {
+        return Err(Failed::new("the packages are installed, but not their programs; is PATH complete?"));
+    }
+    if !is_there("apt-get") {
+        return Err(Failed::new(format!("install these with your package manager: {}", packages.join(" "))));
+    }
+    let install = |program: &str| {
+        let mut command = root(program);
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    };
+    step(install("apt-get").args(["update", "--quiet"]))?;
+    step(install("apt-get").args(["install", "--quiet", "--yes", "--no-install-recommends"]).args(&packages))
+}
+
+/// A command that needs the rights of root.
+fn root(program: &str) -> Command {
+    if is_root() || !is_there("sudo") {
+        return Command::new(program);
+    }
+    let mut command = Command::new("sudo");
+    command.args(["--preserve-env=DEBIAN_FRONTEND", program]);
+    command
+}
+
+/// `/proc/self` belongs to whoever runs us.
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    Path::new("/proc/self").metadata().is_ok_and(|found| found.uid() == 0)
+}
+
+/// Whether a program is in one of the usual directories. Those of the administrator count, too.
+fn is_there(program: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':')
+        .chain(["/usr/sbin", "/sbin"])
+        .any(|directory| Path::new(directory).join(program).is_file())
+}
+
+fn is_installed(package: &str) -> bool {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat=${db:Status-Status}", package]).stderr(Stdio::null());
+    query.output().is_ok_and(|output| output.stdout == b"installed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_by_its_name_alone() {
+        assert!(is_there("sh"));
+        assert!(!is_there("no-such-program-anywhere"));
+    }
+}

@@ -1,0 +1,29 @@
+//! `cargo xtask test`: all tests of the workspace.
+
+use std::process::Command;
+
+use crate::step::{Failed, cargo, step};
+
+/// Builds everything first, so that nothing compiles while tests wait for events, and then runs the tests. Further
+/// arguments go to `cargo test`.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
+    step(Command::new(cargo()).args(["test", "--workspace", "--no-run"]).args(before_dashes(arguments)))?;
+    step(Command::new(cargo()).args(["test", "--workspace", "--no-fail-fast"]).args(arguments))
+}
+
+/// The arguments for cargo itself; those after `--` are for the tests.
+fn before_dashes<'a>(arguments: &'a [&'a str]) -> &'a [&'a str] {
+    let end = arguments.iter().position(|argument| *argument == "--").unwrap_or(arguments.len());
+    &arguments[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn building_takes_only_what_is_for_cargo() {
+        assert_eq!(before_dashes(&["-p", "x", "--", "--nocapture"]), ["-p", "x"]);
+        assert_eq!(before_dashes(&["-p"]), ["-p"]);
+    }
+}

@@ -87,8 +87,15 @@ impl Terminal {
     /// Shows a diagnostic.
     pub(crate) fn diagnostic(&self, diagnostic: &Diagnostic<'_>) {
         self.output.notice(&match self.format {
-            Format::Human => diagnostic.human(self.color, terminal_width()),
             Format::Json => diagnostic.json(),
+            Format::Human => {
+                let mut text = diagnostic.human(self.color, terminal_width());
+                // What takes several lines is set apart from what follows.
+                if diagnostic.source.is_some() {
+                    text.push('\n');
+                }
+                text
+            }
         });
     }
 }

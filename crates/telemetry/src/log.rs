@@ -149,6 +149,14 @@ impl Visit for Said {
         self.value(field, value.into());
     }
 
+    fn record_i128(&mut self, field: &Field, value: i128) {
+        self.value(field, i64::try_from(value).map_or_else(|_| value.to_string().into(), Value::from));
+    }
+
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        self.value(field, u64::try_from(value).map_or_else(|_| value.to_string().into(), Value::from));
+    }
+
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.value(field, value.into());
     }
@@ -228,7 +236,7 @@ mod tests {
     #[test]
     fn a_line_for_programs_is_one_object() {
         let text = lines(Format::Json, true, "info", || {
-            tracing::error!(target: "mgmt_engine", resource = %"exec[x\n]", code = 7_u64, why = "so", "failed\u{1b}");
+            tracing::error!(target: "mgmt_engine", resource = %"exec[x\n]", code = 7_u128, why = "so", "failed\u{1b}");
         });
         let value: Value = serde_json::from_str(text.strip_suffix('\n').unwrap()).unwrap();
         assert_eq!(value["type"], "log");

@@ -96,7 +96,7 @@ async fn live(settings: Settings, loaded: Loaded, terminal: &Terminal) -> Result
             .await?;
     let (changes, failed) = (usize::try_from(summary.changes).unwrap_or(usize::MAX), summary.failed);
     let code = exit_codes::of(ending, settings.detailed_exitcode, changes, failed);
-    goodbye(terminal, &summary, code);
+    goodbye(terminal, &summary, settings.noop, code);
     Ok(Exit(code))
 }
 
@@ -129,10 +129,13 @@ fn hello(terminal: &Terminal) {
     });
 }
 
-fn goodbye(terminal: &Terminal, summary: &mgmt_engine::Summary, code: u8) {
+fn goodbye(terminal: &Terminal, summary: &mgmt_engine::Summary, noop: bool, code: u8) {
     let mgmt_engine::Summary { resources, checks, changes, failed } = *summary;
     match terminal.format() {
-        Format::Human => tracing::info!("ended: {resources} resources, {changes} changed, {failed} failed"),
+        Format::Human => {
+            let changed = if noop { "would be changed" } else { "changed" };
+            tracing::info!("ended: {resources} resources, {changes} {changed}, {failed} failed");
+        }
         Format::Json => terminal.data(&json_line(&serde_json::json!({
             "type": "summary",
             "resources": resources,

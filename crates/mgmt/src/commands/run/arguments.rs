@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     pub(super) converger_status_file: Option<PathBuf>,
 
     /// End after so many seconds, with exit code 1; 0 is never [env: MGMT_MAX_RUNTIME]
-    #[arg(long, value_name = "SECONDS", help_heading = "Ending")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Ending")]
     pub(super) max_runtime: Option<String>,
 
     /// Tell changes and failures apart in the exit code; see `mgmt help exit-codes`

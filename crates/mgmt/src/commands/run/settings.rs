@@ -12,6 +12,9 @@ use crate::configuration::{FrontEnd, Input};
 use crate::environment::{self, Variable};
 use crate::failure::Failure;
 
+/// A century. Longer times mean the same, and do not fit every clock.
+const LONGEST: u64 = 100 * 366 * 24 * 3600;
+
 /// What `run` is to do. Nothing in it can contradict itself any more.
 #[derive(Debug)]
 pub(super) struct Settings {
@@ -111,7 +114,7 @@ fn converge_after(arguments: &Arguments) -> Result<Option<Duration>, Failure> {
     match seconds {
         -1 => Ok(None),
         seconds => match u64::try_from(seconds) {
-            Ok(seconds) => Ok(Some(Duration::from_secs(seconds))),
+            Ok(seconds) => Ok(Some(Duration::from_secs(seconds.min(LONGEST)))),
             Err(_) => Err(given.wrong("a number of seconds, or -1 for never")),
         },
     }
@@ -122,7 +125,7 @@ fn max_runtime(flag: Option<String>) -> Result<Option<Duration>, Failure> {
     let Some(seconds) = given.number("a number of seconds, or 0 for no end")? else { return Ok(None) };
     match u64::try_from(seconds) {
         Ok(0) => Ok(None),
-        Ok(seconds) => Ok(Some(Duration::from_secs(seconds))),
+        Ok(seconds) => Ok(Some(Duration::from_secs(seconds.min(LONGEST)))),
         Err(_) => Err(given.wrong("a number of seconds, or 0 for no end")),
     }
 }

@@ -1,0 +1,349 @@
+//! The command line: what is printed where, and how the program ends.
+
+mod common;
+
+use std::process::Stdio;
+
+use common::{Said, mgmt, said, said_with_input};
+
+#[test]
+fn without_a_command_the_help_is_printed() {
+    for arguments in [&[][..], &["help"], &["--help"]] {
+        let Said { code, stdout, stderr } = said(arguments);
+        assert_eq!(code, 0);
+        assert!(stdout.contains("Usage: mgmt") && stdout.contains("completions"), "{stdout}");
+        assert_eq!(stderr, "");
+    }
+}
+
+#[test]
+fn every_command_has_help_of_its_own() {
+    for command in ["run", "check", "graph", "explain", "kinds", "docs", "completions", "man", "help"] {
+        let by_flag = said(&[command, "--help"]);
+        let by_help = said(&["help", command]);
+        assert_eq!((by_flag.code, by_help.code), (0, 0), "{command}");
+        assert!(by_flag.stdout.contains(&format!("Usage: mgmt {command}")), "{}", by_flag.stdout);
+        assert_eq!(by_flag.stdout, by_help.stdout, "{command}");
+    }
+    assert_eq!(said(&["run", "yaml", "--help"]).code, 0);
+}
+
+#[test]
+fn version_and_license_are_data() {
+    let version = said(&["--version"]);
+    assert_eq!(
+        (version.code, version.stdout.as_str()),
+        (0, concat!("mgmt ", env!("CARGO_PKG_VERSION"), "\n"))
+    );
+    let license = said(&["--license"]);
+    assert_eq!(license.code, 0);
+    assert!(license.stdout.contains("MIT") && license.stdout.contains("Apache"));
+}
+
+#[test]
+fn mistakes_end_with_two_and_say_what_was_expected() {
+    for (arguments, expected) in [
+        (&["frobnicate"][..], "frobnicate"),
+        (&["run"], "needs a front-end"),
+        (&["run", "yaml"], "needs a file"),
+        (&["run", "empty", "file"], "takes no file"),
+        (&["run", "graph.yaml"], "run yaml graph.yaml"),
+        (&["run", "lang", "x.mcl"], "not part of this version"),
+        (&["run", "nonsense"], "expected `yaml` or `empty`"),
+        (&["run", "--prefix", "/a", "--tmp-prefix", "empty"], "--tmp-prefix"),
+        (&["run", "empty", "--prefix", "/a", "--tmp-prefix"], "--tmp-prefix"),
+        (&["run", "--converged-exit", "empty"], "--converger-timeout"),
+        (&["run", "--converger-timeout", "soon", "empty"], "`soon`"),
+        (&["run", "--converger-timeout", "-2", "empty"], "`-2`"),
+        (&["run", "--max-runtime", "-1", "empty"], "`-1`"),
+        (&["run", "--converger-timeout", "1", "--converged-timeout", "1", "empty"], "--converged-timeout"),
+        (&["run", "--converged-exit", "-t", "1", "--converged-timeout-no-exit", "empty"], "--converged-exit"),
+        (&["run", "--sema", "-3", "empty"], "--sema"),
+        (&["run", "--hostname", "a/b", "empty"], "a/b"),
+        (&["run", "--graphviz", "g", "--graphviz-filter", "rm", "empty"], "neato"),
+        (&["run", "--graphviz-filter", "dot", "empty"], "--graphviz FILE"),
+        (&["run", "--wait", "yaml", "x"], "--wait"),
+        (&["run", "--no-such-flag", "empty"], "--no-such-flag"),
+        (&["--log", "verbos", "kinds"], "verbos"),
+        (&["--color", "sometimes", "kinds"], "sometimes"),
+        (&["check", "yaml"], "nothing to check"),
+        (&["explain", "Y9999"], "Y9999"),
+        (&["kinds", "flie"], "did you mean `file`?"),
+        (&["help", "frobnicate"], "frobnicate"),
+        (&["man", "frobnicate"], "frobnicate"),
+        (&["deploy", "yaml", "x"], "no cluster"),
+        (&["run", "yaml", "/no/such/file"], "/no/such/file"),
+    ] {
+        let Said { code, stderr, .. } = said(arguments);
+        assert_eq!(code, 2, "{arguments:?}: {stderr}");
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_mistake_is_json_where_json_was_asked_for() {
+    for arguments in
+        [&["--message-format=json", "run"][..], &["run", "--message-format", "json", "--oops", "empty"]]
+    {
+        let Said { code, stderr, .. } = said(arguments);
+        assert_eq!(code, 2);
+        let value: serde_json::Value = serde_json::from_str(&stderr).unwrap();
+        assert_eq!(value["level"], "error", "{stderr}");
+    }
+}
+
+/// A run that ends at once, to see what it says about its arguments.
+fn ended(arguments: &[&str], input: &str) -> Said {
+    let all: Vec<&str> =
+        ["run", "--tmp-prefix", "--log", "error"].into_iter().chain(arguments.iter().copied()).collect();
+    said_with_input(&all, input)
+}
+
+const EMPTY: &str = "graph: nothing\n";
+
+#[test]
+fn old_flags_warn_and_work() {
+    for (arguments, warning) in [
+        (&["--converged-timeout", "0", "yaml", "-"][..], "--converger-timeout 0 --converged-exit"),
+        (&["-t", "0", "yaml", "-"], "--converger-timeout 0 --converged-exit"),
+        (&["yaml", "-t=0", "-"], "--converger-timeout 0 --converged-exit"),
+        (&["-t", "0", "--file", "-"], "`run yaml FILE`"),
+        (&["-t", "0", "--yaml", "-"], "`run yaml FILE`"),
+        (&["-t", "0", "--no-magic", "empty"], "`--no-magic` has no effect"),
+        (&["-t", "0", "--peer-urls", "x", "empty"], "--server-urls"),
+        (&["-t", "0", "--cconns", "4", "empty"], "sema"),
+    ] {
+        let Said { code, stderr, .. } = ended(arguments, EMPTY);
+        assert_eq!(code, 0, "{arguments:?}: {stderr}");
+        assert!(stderr.contains("warning: ") && stderr.contains(warning), "{arguments:?}: {stderr}");
+    }
+    let short = said_with_input(&["r", "--tmp-prefix", "-t", "0", "yaml", "-"], EMPTY);
+    assert_eq!(short.code, 0);
+    assert!(short.stderr.contains("`mgmt run` now"), "{}", short.stderr);
+}
+
+#[test]
+fn the_old_variable_warns_and_works_and_yields_to_the_new() {
+    let mut command = mgmt(&["run", "--tmp-prefix", "empty"]);
+    let old: Said = command.env("MGMT_CONVERGED_TIMEOUT", "0").output().unwrap().into();
+    assert_eq!(old.code, 0, "{}", old.stderr);
+    assert!(old.stderr.contains("MGMT_CONVERGED_TIMEOUT"), "{}", old.stderr);
+    let mut command = mgmt(&["run", "--tmp-prefix", "--converged-exit", "empty"]);
+    let both: Said = command
+        .env("MGMT_CONVERGED_TIMEOUT", "1000")
+        .env("MGMT_CONVERGER_TIMEOUT", "0")
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(both.code, 0, "{}", both.stderr);
+    assert!(!both.stderr.contains("warning"), "{}", both.stderr);
+}
+
+#[test]
+fn what_is_gone_says_what_came_instead() {
+    for (arguments, expected) in [
+        (&["--remote", "x.yaml", "empty"][..], "remote"),
+        (&["--puppet", "x.pp"], "Puppet"),
+        (&["--lang", "x.mcl"], "language"),
+    ] {
+        let Said { code, stderr, .. } = ended(arguments, EMPTY);
+        assert_eq!(code, 2, "{arguments:?}");
+        assert!(stderr.contains(expected) && stderr.contains("hint: "), "{stderr}");
+    }
+}
+
+#[test]
+fn flags_without_effect_are_named_in_one_warning() {
+    let Said { code, stderr, .. } = ended(
+        &[
+            "--converger-timeout",
+            "0",
+            "--converged-exit",
+            "--seeds=a,b",
+            "empty",
+            "--no-pgp",
+            "--pprof",
+            "--prometheus",
+        ],
+        "",
+    );
+    assert_eq!(code, 0, "{stderr}");
+    let warnings: Vec<_> = stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
+    assert_eq!(warnings.len(), 1, "{stderr}");
+    for flag in ["--seeds", "--no-pgp", "--pprof", "--prometheus"] {
+        assert!(warnings[0].contains(flag), "{stderr}");
+    }
+}
+
+#[test]
+fn variables_without_effect_are_named_and_empty_ones_are_unset() {
+    let mut command = mgmt(&["run", "--tmp-prefix", "empty", "--converged-exit"]);
+    let Said { code, stderr, .. } = command
+        .envs([
+            ("MGMT_SEEDS", "x"),
+            ("MGMT_PPROF", ""),
+            ("MGMT_CONVERGER_TIMEOUT", "0"),
+            ("MGMT_MAX_RUNTIME", ""),
+        ])
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("MGMT_SEEDS has no effect") && !stderr.contains("MGMT_PPROF"), "{stderr}");
+}
+
+#[test]
+fn check_tells_right_wrong_and_unreadable_apart() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good = file("good.yaml", EMPTY);
+    let bad = file("bad.yaml", "graph: x\nresources:\n  flie:\n  - name: /a\n");
+    let sloppy = file("sloppy.yaml", "graph: x\nwhatever: 1\n");
+    assert_eq!(said(&["check", "yaml", &good]).code, 0);
+    let wrong = said(&["check", "yaml", &good, &bad]);
+    assert_eq!(wrong.code, 1);
+    assert!(
+        wrong.stderr.contains("bad.yaml:3:3") && wrong.stderr.contains("did you mean `file`?"),
+        "{}",
+        wrong.stderr
+    );
+    assert_eq!(wrong.stdout, "");
+    assert_eq!(said(&["check", "yaml", &bad, "/no/such/file"]).code, 2);
+    assert_eq!(said(&["check", "yaml", &sloppy]).code, 0);
+    assert_eq!(said(&["check", "yaml", "--strict", &sloppy]).code, 1);
+    assert_eq!(said_with_input(&["check", "yaml", "-"], EMPTY).code, 0);
+    assert_eq!(said(&["check", "empty"]).code, 0);
+}
+
+#[test]
+fn check_for_programs_gives_one_object_per_line() {
+    let text = "graph: x\nresources:\n  flie:\n  - name: /a\n  - name: /b\nedges:\n- from: 1\n";
+    let Said { code, stderr, .. } =
+        said_with_input(&["--message-format", "json", "check", "yaml", "-"], text);
+    assert_eq!(code, 1);
+    let values: Vec<serde_json::Value> =
+        stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(values.len() >= 2, "{stderr}");
+    for value in &values {
+        assert!(
+            value["code"].as_str().unwrap().starts_with('Y') && value["spans"][0]["line_start"].is_u64(),
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn the_graph_is_printed_with_its_automatic_edges() {
+    let text = "graph: demo\nresources:\n  file:\n  - name: /tmp/mgmt-a/b\n    state: exists\n  - name: /tmp/mgmt-a/\n    state: exists\n";
+    let plain = said_with_input(&["graph", "yaml", "-"], text);
+    assert_eq!(plain.code, 0, "{}", plain.stderr);
+    assert!(plain.stdout.contains("file[/tmp/mgmt-a/] -> file[/tmp/mgmt-a/b]"), "{}", plain.stdout);
+    let without = said_with_input(&["graph", "yaml", "-", "--no-autoedges"], text);
+    assert!(!without.stdout.contains("->"), "{}", without.stdout);
+    let dot = said_with_input(&["graph", "--format", "dot", "yaml", "-"], text);
+    assert!(dot.stdout.starts_with("digraph \"demo\""), "{}", dot.stdout);
+    let json = said_with_input(&["graph", "--format", "json", "yaml", "-"], text);
+    let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(value["format_version"], 1);
+    assert_eq!(value["vertices"].as_array().unwrap().len(), 2);
+    assert_eq!(value["edges"][0]["to"], "file[/tmp/mgmt-a/b]");
+    assert_eq!(said_with_input(&["graph", "yaml", "-"], "graph: [").code, 2);
+}
+
+#[test]
+fn codes_are_explained_in_any_case() {
+    let all = said(&["explain"]);
+    let first = all.stdout.lines().next().unwrap().split(' ').next().unwrap();
+    let one = said(&["explain", &first.to_lowercase()]);
+    assert_eq!(one.code, 0);
+    assert!(one.stdout.starts_with(first), "{}", one.stdout);
+}
+
+#[test]
+fn kinds_are_described_for_people_and_programs() {
+    assert!(said(&["kinds"]).stdout.lines().any(|line| line.starts_with("file ")));
+    let text = said(&["kinds", "file"]).stdout;
+    assert!(text.contains("content: str"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&said(&["kinds", "file", "--format", "json"]).stdout).unwrap();
+    assert_eq!(json["kinds"][0]["kind"], "file");
+    assert!(json["metaparameters"].as_array().unwrap().iter().any(|field| field["name"] == "retry"));
+    assert!(said(&["kinds", "file", "--format", "markdown"]).stdout.contains("### `content`"));
+}
+
+#[test]
+fn the_reference_is_written_as_pages() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("reference");
+    let output = directory.to_str().unwrap();
+    assert_eq!(said(&["docs", "reference", "--output", output]).code, 2);
+    let Said { code, stderr, .. } = said(&["docs", "reference", "--format", "markdown", "--output", output]);
+    assert_eq!(code, 0, "{stderr}");
+    for page in [
+        "README.md",
+        "command-line.md",
+        "exit-codes.md",
+        "environment.md",
+        "metaparameters.md",
+        "kinds/file.md",
+    ] {
+        let text = std::fs::read_to_string(directory.join(page)).unwrap();
+        assert!(text.contains("# "), "{page}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&said(&["docs", "reference", "--format", "json"]).stdout).unwrap();
+    assert!(json["kinds"].as_array().unwrap().len() > 3);
+}
+
+#[test]
+fn topics_and_scripts_are_printed() {
+    assert!(said(&["help", "exit-codes"]).stdout.contains("130"));
+    assert!(said(&["help", "environment"]).stdout.contains("MGMT_PREFIX"));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let Said { code, stdout, .. } = said(&["completions", shell]);
+        assert_eq!(code, 0);
+        assert!(stdout.contains("converger-timeout"), "{shell}");
+    }
+    let page = said(&["man"]).stdout;
+    assert!(page.contains(".TH") && page.contains("EXIT STATUS") && page.contains("ENVIRONMENT"));
+    assert!(said(&["man", "run"]).stdout.contains("converger"));
+}
+
+#[test]
+fn colour_is_for_terminals_unless_asked_for() {
+    let wrong = ["check", "yaml", "/no/such/file"];
+    assert!(!said(&wrong).stderr.contains('\u{1b}'));
+    let forced: Said = mgmt(&wrong).env("CLICOLOR_FORCE", "1").output().unwrap().into();
+    assert!(forced.stderr.contains('\u{1b}'));
+    let refused: Said = mgmt(&wrong).env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1").output().unwrap().into();
+    assert!(!refused.stderr.contains('\u{1b}'));
+    let flag: Said = mgmt(&["--color=always"]).args(wrong).env("NO_COLOR", "1").output().unwrap().into();
+    assert!(flag.stderr.contains('\u{1b}'));
+    let never: Said =
+        mgmt(&["--color=never"]).args(wrong).env("CLICOLOR_FORCE", "1").output().unwrap().into();
+    assert!(!never.stderr.contains('\u{1b}'));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_mistake() {
+    let mut child = mgmt(&["docs", "reference", "--format", "markdown"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let Said { code, stderr, .. } = child.wait_with_output().unwrap().into();
+    assert_eq!((code, stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn a_full_disk_is_a_failure() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let Said { code, stderr, .. } = mgmt(&["kinds"]).stdout(full).output().unwrap().into();
+    assert_eq!(code, 1);
+    assert!(stderr.contains("standard output"), "{stderr}");
+}

@@ -120,7 +120,12 @@ impl<'a> Replacement<'a> {
 
     /// Appends the whole of another file, sharing its blocks where the file system can.
     pub fn copy_from(&mut self, source: &OpenedFile) -> Result<()> {
-        copy(source.as_fd(), self.staging.as_fd()).map_err(|errno| self.error(errno))
+        self.copy_from_while(source, || true).map(|_| ())
+    }
+
+    /// The same, asking every now and then whether to go on. False if it was not to, and the content is incomplete.
+    pub fn copy_from_while(&mut self, source: &OpenedFile, mut go_on: impl FnMut() -> bool) -> Result<bool> {
+        copy(source.as_fd(), self.staging.as_fd(), &mut go_on).map_err(|errno| self.error(errno))
     }
 
     /// Appends everything a stream gives, and tells how many bytes that was.
@@ -227,8 +232,8 @@ impl<'a> Replacement<'a> {
             return Err(self.error(errno));
         }
         apply(&target, &stat, &Attributes { mode: declared.mode.map(|mode| mode & 0o1777), ..*declared })?;
-        copy(self.staging.as_fd(), target.fd.as_fd())
-            .and_then(|()| ftruncate(&target.fd, length))
+        copy(self.staging.as_fd(), target.fd.as_fd(), &mut || true)
+            .and_then(|_| ftruncate(&target.fd, length))
             .map_err(|errno| self.error(Cause::HalfWritten(errno)))?;
         if let Some(mode) = declared.mode.filter(|mode| mode & 0o6000 != 0) {
             change_mode(&target, mode)?;
@@ -289,28 +294,43 @@ impl Node for Target<'_> {
     }
 }
 
-/// Copies all of `from` to where `to` is, in the kernel if it can.
-fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    const AT_ONCE: usize = 1 << 30;
+/// Copies all of `from` to where `to` is, in the kernel if it can. False if `go_on` said to stop.
+fn copy(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> rustix::io::Result<bool> {
+    const AT_ONCE: usize = 64 << 20;
     let mut offset = 0;
-    loop {
+    while go_on() {
         match copy_file_range(from, Some(&mut offset), to, None, AT_ONCE) {
-            Ok(0) if offset > 0 => return Ok(()),
-            Ok(0) => break,
+            Ok(0) if offset > 0 => return Ok(true),
+            // A special file may give nothing here and something to a read.
+            Ok(0) => return copy_by_hand(from, to, offset, go_on),
             Ok(_) | Err(Errno::INTR) => {}
             // Different file systems, a special one, an old kernel: copying by hand works or says what is wrong.
-            Err(_) => break,
+            Err(_) => return copy_by_hand(from, to, offset, go_on),
         }
     }
+    Ok(false)
+}
+
+fn copy_by_hand(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    mut offset: u64,
+    go_on: &mut dyn FnMut() -> bool,
+) -> rustix::io::Result<bool> {
     let mut buffer = vec![0; CHUNK];
-    loop {
+    while go_on() {
         let length = retry_on_intr(|| pread(from, &mut buffer[..], offset))?;
         if length == 0 {
-            return Ok(());
+            return Ok(true);
         }
         write_fully(to, &buffer[..length])?;
         offset += length as u64;
     }
+    Ok(false)
 }
 
 fn write_fully(to: BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {

@@ -1,0 +1,81 @@
+//! Opening a file that content is read from, and telling mounts apart.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+mod fs_common;
+
+use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
+
+use fs_common::{Scratch, in_private_mounts, managed, run};
+use mgmt_sys::dir::Parent;
+use mgmt_sys::file::OpenedFile;
+use mgmt_sys::replace::{InPlace, Replacement};
+use mgmt_sys::stat::Kind;
+use mgmt_sys::tree::same_mount;
+
+#[test]
+fn a_file_is_read_through_links_that_can_be_trusted_and_no_others() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.at("d")).unwrap();
+    std::fs::write(scratch.at("d/f"), "text").unwrap();
+    symlink("d/../d/f", scratch.at("link")).unwrap();
+    symlink(scratch.at("link"), scratch.at("again")).unwrap();
+    symlink("d", scratch.at("way")).unwrap();
+    let open = |name: &str| OpenedFile::open_trusted(&managed(&scratch.at(name)));
+    for name in ["d/f", "link", "again", "way/f"] {
+        assert!(open(name).unwrap().equals(b"text").unwrap(), "{name}");
+    }
+    assert!(open("missing").err().unwrap().is_not_found());
+    assert!(open("way/missing").err().unwrap().is_not_found());
+    for name in ["d", "way"] {
+        assert_eq!(open(name).err().unwrap().found_kind(), Some(Kind::Directory));
+    }
+
+    symlink("turn", scratch.at("turn")).unwrap();
+    assert!(open("turn").err().unwrap().to_string().contains("too many symbolic links"));
+    lchown(scratch.at("link"), Some(7), None).unwrap();
+    for name in ["link", "again"] {
+        assert!(open(name).err().unwrap().to_string().contains("belongs to user 7"), "{name}");
+    }
+    let open_to_all = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(scratch.path(), open_to_all).unwrap();
+    assert!(open("way/f").err().unwrap().to_string().contains("others can write"));
+    assert!(open("d/f").is_ok());
+}
+
+#[test]
+fn nothing_at_the_end_of_a_link_makes_reading_hang() {
+    let scratch = Scratch::new();
+    run("mkfifo", &[scratch.at("fifo").as_os_str()]);
+    symlink("fifo", scratch.at("link")).unwrap();
+    let error = OpenedFile::open_trusted(&managed(&scratch.at("link"))).err().unwrap();
+    assert_eq!(error.found_kind(), Some(Kind::Fifo));
+}
+
+#[test]
+fn a_copy_can_be_stopped() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.at("source"), vec![b'x'; 300_000]).unwrap();
+    let parent = scratch.parent();
+    let source = parent.open_regular(b"source").unwrap();
+    let mut new = Replacement::begin(&parent, b"copy", InPlace::Refuse).unwrap();
+    assert!(!new.copy_from_while(&source, || false).unwrap());
+    assert!(new.copy_from_while(&source, || true).unwrap());
+    drop(new);
+    assert_eq!(scratch.names(), ["source"]);
+}
+
+#[test]
+fn the_same_file_system_in_another_place_is_another_mount() {
+    if !in_private_mounts("the_same_file_system_in_another_place_is_another_mount") {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.at("a")).unwrap();
+    std::fs::create_dir(scratch.at("b")).unwrap();
+    let open = |name: &str| Parent::open_itself(&managed(&scratch.at(name))).unwrap();
+    assert!(same_mount(&open("a"), &open("b")).unwrap());
+    run("mount", &["--bind".as_ref(), scratch.at("a").as_os_str(), scratch.at("b").as_os_str()]);
+    assert!(!same_mount(&open("a"), &open("b")).unwrap());
+    run("umount", &[scratch.at("b").as_os_str()]);
+}

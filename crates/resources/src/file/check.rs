@@ -12,7 +12,7 @@ use super::attributes::{Wanted, kept, settle};
 use super::content::{self, Content, Place};
 use super::declaration::{Declaration, Input, State, Target};
 use super::memory::{Memory, Verified};
-use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there};
+use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
 use super::{File, link, tree};
 
 /// How often a path that changes under our hands is looked at again.
@@ -115,6 +115,15 @@ impl<'a> Run<'a, '_> {
         }
     }
 
+    /// The path itself, in its directory.
+    pub(super) fn place<'p>(&self, parent: &'p Parent) -> Place<'p>
+    where
+        'a: 'p,
+    {
+        let durability = self.cx.host.durability;
+        Place { parent, name: self.leaf(), path: self.wish.path.as_bytes(), durability }
+    }
+
     /// The last component of the path. The root is dealt with before anyone asks.
     pub(super) fn leaf(&self) -> &'a [u8] {
         self.wish.path.file_name().unwrap_or_default()
@@ -131,7 +140,7 @@ impl<'a> Run<'a, '_> {
             return Err(in_the_way(self.wish.path.without_slash(), stat.kind, Kind::Directory));
         }
         if self.cx.apply {
-            parent.unlink(name)?;
+            unless_gone(parent.unlink(name))?;
             self.store(&parent)?;
             self.cx.info("removed");
         }
@@ -146,7 +155,7 @@ impl<'a> Run<'a, '_> {
             if self.wish.file.recurse {
                 remove_tree(parent, name, &Limits::default())?;
             } else {
-                parent.rmdir(name)?;
+                unless_gone(parent.rmdir(name))?;
             }
             self.store(parent)?;
             self.cx.info("removed");
@@ -170,7 +179,7 @@ impl<'a> Run<'a, '_> {
             Some(content) => content,
             None => return Ok(Checked::Changed),
         };
-        let place = Place { parent: &parent, name: self.leaf(), path: self.wish.path.as_bytes() };
+        let place = self.place(&parent);
         if !self.creates() && !touched {
             return Ok(Checked::Right);
         }
@@ -210,7 +219,7 @@ impl<'a> Run<'a, '_> {
                 if !works && wanted.label.is_none() && wanted.fits(&stat) {
                     return Ok(Checked::Right);
                 }
-                Some(parent.open_dir(name)?)
+                Some(unless_gone(parent.open_dir(name))?)
             }
             Some(stat) => self.instead_of_directory(&stat)?,
         };
@@ -251,7 +260,7 @@ impl<'a> Run<'a, '_> {
         wanted: &Wanted<'_>,
     ) -> Result<Parent> {
         if in_the_way.is_some() {
-            parent.unlink(name)?;
+            unless_gone(parent.unlink(name))?;
         }
         let attributes = wanted.over(0);
         let directory = parent.make_directory(name, &attributes)?;
@@ -295,7 +304,7 @@ pub(super) enum Above {
 }
 
 fn is_empty(parent: &Parent, name: &[u8]) -> Result<bool> {
-    match list(&parent.open_dir(name)?, &Limits { entries: 0, depth: 1 }) {
+    match list(&unless_gone(parent.open_dir(name))?, &Limits { entries: 0, depth: 1 }) {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.cause(), Cause::TooManyEntries(_)) => Ok(false),
         Err(error) => Err(error.into()),

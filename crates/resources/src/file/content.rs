@@ -10,7 +10,7 @@ use mgmt_sys::error::{Cause, Escaped};
 use mgmt_sys::file::OpenedFile;
 use mgmt_sys::handle::Attributes;
 use mgmt_sys::mode::default_file_mode;
-use mgmt_sys::replace::{Expect, InPlace, Replacement, is_temporary, sweep_temporaries};
+use mgmt_sys::replace::{Durability, Expect, InPlace, Replacement, is_temporary, sweep_temporaries};
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Limits, list, remove_tree};
 
@@ -18,7 +18,7 @@ use super::attributes::{Wanted, kept, settle};
 use super::check::Run;
 use super::declaration::{Input, State};
 use super::memory::{Moment, Verified};
-use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there};
+use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
 
 /// The most that is compared at once.
 const CHUNK: usize = 128 * 1024;
@@ -32,6 +32,17 @@ pub(super) struct Place<'a> {
     pub(super) name: &'a [u8],
     /// For messages.
     pub(super) path: &'a [u8],
+    pub(super) durability: Durability,
+}
+
+impl Place<'_> {
+    /// Pushes an entry that was made or removed to the disk, as hard as is wanted.
+    pub(super) fn store(&self) -> Result<()> {
+        if self.durability == Durability::Full {
+            self.parent.sync()?;
+        }
+        Ok(())
+    }
 }
 
 /// What should be in a file, open for comparing and copying.
@@ -90,16 +101,16 @@ impl<'a> Content<'a> {
         }
     }
 
-    fn is_in(&self, target: &OpenedFile) -> Result<bool> {
+    fn is_in(&self, run: &Run<'_, '_>, target: &OpenedFile) -> Result<bool> {
         match self {
             Content::Untouched => Ok(true),
             Content::Bytes(bytes) => Ok(target.equals(bytes)?),
-            Content::Source(source, _) => is_copy(target, source),
+            Content::Source(source, _) => is_copy(run, target, source),
             Content::Parts(paths, stats) => {
                 if stats.iter().map(|stat| stat.size).sum::<u64>() != target.stat().size {
                     return Ok(false);
                 }
-                let mut buffers = Buffers::new();
+                let mut buffers = Buffers::new(run);
                 let mut offset = 0;
                 for (path, seen) in paths.iter().zip(stats) {
                     match buffers.compare(target, offset, &reopen(path, seen)?)? {
@@ -112,14 +123,14 @@ impl<'a> Content<'a> {
         }
     }
 
-    fn write_to(&self, new: &mut Replacement<'_>) -> Result<()> {
+    fn write_to(&self, run: &Run<'_, '_>, new: &mut Replacement<'_>) -> Result<()> {
         match self {
             Content::Untouched => {}
             Content::Bytes(bytes) => new.write_all(bytes)?,
-            Content::Source(source, _) => copy_whole(new, source)?,
+            Content::Source(source, _) => copy_whole(run, new, source)?,
             Content::Parts(paths, stats) => {
                 for (path, seen) in paths.iter().zip(stats) {
-                    copy_whole(new, &reopen(path, seen)?)?;
+                    copy_whole(run, new, &reopen(path, seen)?)?;
                 }
             }
         }
@@ -147,7 +158,7 @@ pub(super) fn put(
             settle_entry(run, place, &stat, wanted)
         }
         Found::File(file) => {
-            if !content.is_in(&file)? {
+            if !content.is_in(run, &file)? {
                 return write(run, place, content, wanted, Some(*file.stat()));
             }
             let settled = settle(run, &file, file.stat(), wanted)?;
@@ -193,8 +204,8 @@ pub(super) fn put_copy(
         return Err(in_the_way(place.path, stat.kind, Kind::File));
     }
     if !verified.keep_known(before, &stat, source.stat()) {
-        let target = open_target(place)?;
-        if !is_copy(&target, source)? {
+        let target = unless_gone(place.parent.open_regular(place.name))?;
+        if !is_copy(run, &target, source)? {
             return write(run, place, &content, wanted, Some(*target.stat()));
         }
         verified.keep_file(target.stat(), source.stat(), looked);
@@ -235,16 +246,9 @@ fn find(place: &Place<'_>, content: &Content<'_>, verified: &Verified) -> Result
     }
 }
 
-fn open_target(place: &Place<'_>) -> Result<OpenedFile> {
-    match place.parent.open_regular(place.name) {
-        Err(error) if error.is_not_found() || error.found_kind().is_some() => Err(Trouble::Raced),
-        opened => Ok(opened?),
-    }
-}
-
 /// Changes the attributes of an entry that need not be opened.
 fn settle_entry(run: &Run<'_, '_>, place: &Place<'_>, seen: &Stat, wanted: &Wanted<'_>) -> Result<Checked> {
-    let handle = place.parent.open_entry(place.name)?;
+    let handle = unless_gone(place.parent.open_entry(place.name))?;
     if !handle.stat().same_file(seen) {
         return Err(Trouble::Raced);
     }
@@ -267,7 +271,7 @@ fn write(
     sweep_once(place.parent);
     let in_place = if run.wish.file.atomic { InPlace::Refuse } else { InPlace::Allow };
     let mut new = Replacement::begin(place.parent, place.name, in_place)?;
-    content.write_to(&mut new)?;
+    content.write_to(run, &mut new)?;
     let expect = match seen {
         // Only now, with the new content safely next to it.
         Some(stat) if stat.kind == Kind::Directory => {
@@ -277,7 +281,7 @@ fn write(
         Some(stat) => Expect::Same(stat),
         None => Expect::Absent,
     };
-    let placed = new.commit(&attributes, expect, run.cx.host.durability)?;
+    let placed = new.commit(&attributes, expect, place.durability)?;
     if let Some(what) = kept(&placed, &attributes) {
         return Err(not_kept(place.path, what));
     }
@@ -365,37 +369,47 @@ fn open_parts(run: &Run<'_, '_>, fragments: &[ManagedPath]) -> Result<Content<'s
 }
 
 /// Copies all of `source`, which must not change meanwhile: half of one version and half of another is neither.
-fn copy_whole(new: &mut Replacement<'_>, source: &OpenedFile) -> Result<()> {
-    new.copy_from(source)?;
+fn copy_whole(run: &Run<'_, '_>, new: &mut Replacement<'_>, source: &OpenedFile) -> Result<()> {
+    if !new.copy_from_while(source, || run.cx.checkpoint().is_ok())? {
+        run.cx.checkpoint()?;
+    }
     if source.current_stat()?.same_version(source.stat()) { Ok(()) } else { Err(Trouble::Raced) }
 }
 
-fn is_copy(target: &OpenedFile, source: &OpenedFile) -> Result<bool> {
+fn is_copy(run: &Run<'_, '_>, target: &OpenedFile, source: &OpenedFile) -> Result<bool> {
     // The kernel's own files say that they are empty, or one page long, whatever is in them.
     const SIZES_THAT_MAY_LIE: [u64; 2] = [0, 4096];
-    if target.stat().size == source.stat().size {
+    // What takes no time to read need not be interruptible.
+    const SMALL: u64 = 1 << 20;
+    let (size, expected) = (target.stat().size, source.stat().size);
+    if size == expected && size <= SMALL {
         return Ok(target.equals_file(source)?);
     }
-    if !SIZES_THAT_MAY_LIE.contains(&source.stat().size) {
+    if size != expected && !SIZES_THAT_MAY_LIE.contains(&expected) {
         return Ok(false);
     }
-    Ok(Buffers::new().compare(target, 0, source)? == Some(target.stat().size))
+    if target.stat().same_file(source.stat()) {
+        return Ok(true);
+    }
+    Ok(Buffers::new(run).compare(target, 0, source)? == Some(size))
 }
 
-struct Buffers {
+struct Buffers<'a, 'c> {
+    run: &'a Run<'a, 'c>,
     target: Vec<u8>,
     part: Vec<u8>,
 }
 
-impl Buffers {
-    fn new() -> Buffers {
-        Buffers { target: vec![0; CHUNK], part: vec![0; CHUNK] }
+impl<'a, 'c> Buffers<'a, 'c> {
+    fn new(run: &'a Run<'a, 'c>) -> Buffers<'a, 'c> {
+        Buffers { run, target: vec![0; CHUNK], part: vec![0; CHUNK] }
     }
 
     /// Whether `target` has the content of `part` from `offset` on; then, how long that is.
     fn compare(&mut self, target: &OpenedFile, offset: u64, part: &OpenedFile) -> Result<Option<u64>> {
         let mut length = 0;
         loop {
+            self.run.cx.checkpoint()?;
             let mut rest = part.read_at(&mut self.part, length)?;
             if rest.is_empty() {
                 return Ok(Some(length));

@@ -170,6 +170,9 @@ fn check_combination(file: &File, path: &ManagedPath, state: State) -> Result<()
     if file.purge && (has_content || has_fragments) {
         return Err(Invalid::field("purge", "is for directories, which have no `content` or `fragments`"));
     }
+    if file.symlink && (has_content || has_fragments) {
+        return fail("a `symlink` can't have `content` or `fragments`");
+    }
     if file.symlink && (file.recurse || file.purge) {
         return fail("a `symlink` has nothing below it to `recurse` into or to `purge`");
     }

@@ -1,7 +1,6 @@
 //! Symbolic links.
 
 use mgmt_resource::Checked;
-use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Escaped;
 use mgmt_sys::replace::Expect;
 use mgmt_sys::stat::{Kind, Stat};
@@ -10,7 +9,7 @@ use super::attributes::{Wanted, settle};
 use super::check::{Above, Run};
 use super::content::Place;
 use super::declaration::State;
-use super::trouble::{Result, Trouble, in_the_way, not_there};
+use super::trouble::{Result, Trouble, in_the_way, not_there, unless_gone};
 
 /// Checks a resource that is declared as a link.
 pub(super) fn check(run: &Run<'_, '_>, text: &[u8]) -> Result<Checked> {
@@ -20,7 +19,7 @@ pub(super) fn check(run: &Run<'_, '_>, text: &[u8]) -> Result<Checked> {
         Above::Open(parent) => parent,
         Above::Missing(error) => return run.missing_above(error, touched),
     };
-    let place = Place { parent: &parent, name: run.leaf(), path: run.wish.path.as_bytes() };
+    let place = run.place(&parent);
     match (run.wish.state, wanted) {
         (State::Exists, Some(wanted)) => put(run, &place, text, &wanted),
         (State::Undefined, Some(wanted)) if touched => match parent.lstat_entry(place.name)? {
@@ -35,14 +34,13 @@ pub(super) fn check(run: &Run<'_, '_>, text: &[u8]) -> Result<Checked> {
 /// Makes the place a link with this text.
 pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wanted<'_>) -> Result<Checked> {
     let found = place.parent.lstat_entry(place.name)?;
-    match &found {
-        Some(stat) if stat.kind == Kind::Symlink => {
-            if read(place.parent, place.name)? == text {
-                return settle_link(run, place, stat, wanted);
-            }
+    if let Some(stat) = &found {
+        if stat.kind != Kind::Symlink && !run.forces() {
+            return Err(in_the_way(place.path, stat.kind, Kind::Symlink));
         }
-        Some(stat) if !run.forces() => return Err(in_the_way(place.path, stat.kind, Kind::Symlink)),
-        _ => {}
+        if stat.kind == Kind::Symlink && unless_gone(place.parent.read_link(place.name))? == text {
+            return settle_link(run, place, stat, wanted);
+        }
     }
     if !run.cx.apply {
         return Ok(Checked::Changed);
@@ -63,10 +61,10 @@ pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wa
         Some(stat) => Expect::Same(stat),
     };
     place.parent.create_symlink(place.name, text, expect)?;
-    run.store(place.parent)?;
+    place.store()?;
     run.cx.info(format_args!("linked {} to {}", Escaped(place.path), Escaped(text)));
     if !wanted.is_empty() {
-        let handle = place.parent.open_entry(place.name)?;
+        let handle = unless_gone(place.parent.open_entry(place.name))?;
         // Where others can write, another entry may have taken the place of ours.
         if handle.stat().kind != Kind::Symlink {
             return Err(Trouble::Raced);
@@ -90,26 +88,18 @@ fn absent(run: &Run<'_, '_>, place: &Place<'_>) -> Result<Checked> {
             false => error.into(),
         })?;
     } else {
-        place.parent.unlink(place.name)?;
+        unless_gone(place.parent.unlink(place.name))?;
     }
-    run.store(place.parent)?;
+    place.store()?;
     run.cx.info("removed");
     Ok(Checked::Changed)
-}
-
-/// The text of a link that was a link a moment ago.
-fn read(parent: &Parent, name: &[u8]) -> Result<Vec<u8>> {
-    match parent.read_link(name) {
-        Err(error) if error.is_not_found() || error.found_kind().is_some() => Err(Trouble::Raced),
-        text => Ok(text?),
-    }
 }
 
 fn settle_link(run: &Run<'_, '_>, place: &Place<'_>, seen: &Stat, wanted: &Wanted<'_>) -> Result<Checked> {
     if wanted.fits(seen) && wanted.label.is_none() {
         return Ok(Checked::Right);
     }
-    let handle = place.parent.open_entry(place.name)?;
+    let handle = unless_gone(place.parent.open_entry(place.name))?;
     if !handle.stat().same_file(seen) {
         return Err(Trouble::Raced);
     }

@@ -136,7 +136,8 @@ impl Undo<'_> {
         {
             return self.changed_directory(&directory);
         }
-        if !self.replaces(Kind::Symlink) && !(is_link && self.wish.state == State::Exists) {
+        let is_turned = is_link && self.wish.state == State::Exists;
+        if !is_turned && !self.replaces(Kind::Symlink) {
             return if is_link { self.attributes_alone(&handle, handle.stat()) } else { Ok(None) };
         }
         let mut undo = File {

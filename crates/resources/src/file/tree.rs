@@ -11,7 +11,7 @@ use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Escaped;
 use mgmt_sys::handle::Attributes;
 use mgmt_sys::path::MAX_COMPONENTS;
-use mgmt_sys::replace::is_temporary;
+use mgmt_sys::replace::{Durability, is_temporary};
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, remove_tree, same_mount};
 
@@ -19,7 +19,7 @@ use super::attributes::{Wanted, settle};
 use super::check::Run;
 use super::content::{self, Place};
 use super::memory::Verified;
-use super::trouble::{Result, Trouble, in_the_way};
+use super::trouble::{Result, Trouble, in_the_way, unless_gone};
 use super::{File, link};
 
 /// Brings what is in the directory `here` to what `source` and `purge` say.
@@ -48,6 +48,11 @@ pub(super) fn fill(
         root: here.stat()?,
         before: &before,
         verified,
+        // Entries reach the disk when their directory is done, all at once.
+        durability: match run.cx.host.durability {
+            Durability::Full => Durability::Data,
+            other => other,
+        },
         seen: 0,
         levels: Vec::new(),
         changed: Checked::Right,
@@ -64,6 +69,7 @@ struct Walk<'a, 'c> {
     root: Stat,
     before: &'a HashSet<u128>,
     verified: &'a mut Verified,
+    durability: Durability,
     seen: u64,
     levels: Vec<Level<'a>>,
     changed: Checked,
@@ -75,6 +81,8 @@ struct Level<'a> {
     here: Here<'a>,
     path: Vec<u8>,
     purge: bool,
+    /// Something here was changed.
+    changed: bool,
     tasks: std::vec::IntoIter<Task>,
 }
 
@@ -113,14 +121,15 @@ impl<'a> Walk<'a, '_> {
             if self.changed == Checked::Changed && !self.run.cx.apply {
                 return Ok(Checked::Changed);
             }
-            let Some(level) = self.levels.last_mut() else { return Ok(self.changed) };
+            // Taken out so that the level and the rest of the walk can be used side by side.
+            let Some(mut level) = self.levels.pop() else { return Ok(self.changed) };
             let Some(task) = level.tasks.next() else {
-                self.levels.pop();
+                if level.changed {
+                    self.run.store(level.here.get())?;
+                }
                 continue;
             };
             self.run.cx.checkpoint()?;
-            // Taken out so that the level and the rest of the walk can be used side by side.
-            let Some(level) = self.levels.pop() else { return Ok(self.changed) };
             let (name, next) = match task {
                 Task::Copy(entry) => {
                     let next = self.copy(&level, &entry)?;
@@ -133,17 +142,22 @@ impl<'a> Walk<'a, '_> {
             };
             match next {
                 Next::Stay(checked) => {
-                    self.changed = self.changed.and(checked);
+                    self.note(&mut level, checked);
                     self.levels.push(level);
                 }
                 Next::Enter { source, here, purge, changed } => {
-                    self.changed = self.changed.and(changed);
+                    self.note(&mut level, changed);
                     let path = join(&level.path, &name);
                     self.levels.push(level);
                     self.enter(source, Here::Owned(here), path, purge)?;
                 }
             }
         }
+    }
+
+    fn note(&mut self, level: &mut Level<'_>, checked: Checked) {
+        self.changed = self.changed.and(checked);
+        level.changed |= checked == Checked::Changed && self.run.cx.apply;
     }
 
     /// Lists a directory on both sides.
@@ -183,7 +197,7 @@ impl<'a> Walk<'a, '_> {
         }
         tasks.extend(wanted.into_iter().map(Task::Copy));
         tasks.extend(surplus);
-        self.levels.push(Level { source, here, path, purge, tasks: tasks.into_iter() });
+        self.levels.push(Level { source, here, path, purge, changed: false, tasks: tasks.into_iter() });
         Ok(())
     }
 
@@ -211,29 +225,20 @@ impl<'a> Walk<'a, '_> {
     fn copy(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
         let Some(source) = &level.source else { return Ok(Next::Stay(Checked::Right)) };
         let path = join(&level.path, &entry.name);
-        let place = Place { parent: level.here.get(), name: &entry.name, path: &path };
+        let place =
+            Place { parent: level.here.get(), name: &entry.name, path: &path, durability: self.durability };
         let managed = self.managed.owns(&path);
         match entry.kind {
             Kind::Directory => self.copy_directory(level, source, &place, managed),
             // Another resource says what is here.
             _ if managed => Ok(Next::Stay(Checked::Right)),
             Kind::File => {
-                let file = match source.open_regular(&entry.name) {
-                    Err(error) if error.is_not_found() || error.found_kind().is_some() => {
-                        return Err(Trouble::Raced);
-                    }
-                    file => file?,
-                };
+                let file = unless_gone(source.open_regular(&entry.name))?;
                 let put = content::put_copy(self.run, &place, file, &self.wanted, self.before, self.verified);
                 put.map(Next::Stay)
             }
             Kind::Symlink => {
-                let text = match source.read_link(&entry.name) {
-                    Err(error) if error.is_not_found() || error.found_kind().is_some() => {
-                        return Err(Trouble::Raced);
-                    }
-                    text => text?,
-                };
+                let text = unless_gone(source.read_link(&entry.name))?;
                 link::put(self.run, &place, &text, &self.wanted).map(Next::Stay)
             }
             kind => Err(Trouble::new(format_args!(
@@ -262,9 +267,9 @@ impl<'a> Walk<'a, '_> {
         if !there && !self.run.cx.apply {
             return Ok(Next::Stay(Checked::Changed));
         }
-        let from = open_directory(source, name)?;
+        let from = unless_gone(source.open_dir(name))?;
         let (here, changed) = if there {
-            let here = open_directory(parent, name)?;
+            let here = unless_gone(parent.open_dir(name))?;
             let settled = match managed {
                 true => Checked::Right,
                 false => settle(self.run, &here, &here.stat()?, &self.wanted)?,
@@ -272,12 +277,11 @@ impl<'a> Walk<'a, '_> {
             (here, settled)
         } else {
             if found.is_some() {
-                parent.unlink(name)?;
+                unless_gone(parent.unlink(name))?;
             }
             let mode = from.stat()?.mode & 0o1777;
             let attributes = Attributes { mode: Some(mode), ..self.wanted.over(0) };
             let here = parent.make_directory(name, &attributes)?;
-            self.run.store(parent)?;
             (here, Checked::Changed)
         };
         // Copying into another mount is fine, removing from it is not.
@@ -293,7 +297,7 @@ impl<'a> Walk<'a, '_> {
         }
         if entry.kind == Kind::Directory && self.managed.is_above(&path) {
             // Something below is managed: the way there stays, the rest goes.
-            let here = open_directory(parent, &entry.name)?;
+            let here = unless_gone(parent.open_dir(&entry.name))?;
             if !same_mount(parent, &here)? {
                 return Ok(Next::Stay(Checked::Right));
             }
@@ -301,7 +305,6 @@ impl<'a> Walk<'a, '_> {
         }
         if self.run.cx.apply {
             remove_tree(parent, &entry.name, &Limits::default())?;
-            self.run.store(parent)?;
             self.run.cx.info(format_args!("purged {}", Escaped(&path)));
         }
         Ok(Next::Stay(Checked::Changed))
@@ -334,14 +337,6 @@ impl Managed {
         let inside = join(path, b"");
         let first = self.0.partition_point(|managed| managed.as_slice() < inside.as_slice());
         self.0.get(first).is_some_and(|managed| managed.starts_with(&inside))
-    }
-}
-
-/// Opens a directory that was one a moment ago.
-fn open_directory(parent: &Parent, name: &[u8]) -> Result<Parent> {
-    match parent.open_dir(name) {
-        Err(error) if error.is_not_found() || error.found_kind().is_some() => Err(Trouble::Raced),
-        opened => Ok(opened?),
     }
 }
 

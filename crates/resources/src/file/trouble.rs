@@ -60,6 +60,14 @@ impl From<Error> for Trouble {
     }
 }
 
+/// For calls about something that was there, and of this kind, a moment ago: if it is not, look again.
+pub(super) fn unless_gone<T>(done: mgmt_sys::Result<T>) -> Result<T> {
+    match done {
+        Err(error) if error.is_not_found() || error.found_kind().is_some() => Err(Trouble::Raced),
+        done => Ok(done?),
+    }
+}
+
 /// Something of another type is where `wanted` should be, and `force` was not given or does not help.
 pub(super) fn in_the_way(path: &[u8], found: Kind, wanted: Kind) -> Trouble {
     let trouble = Trouble::new(format_args!("{} is {found}, not {wanted}", Escaped(path)));

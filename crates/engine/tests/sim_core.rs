@@ -42,5 +42,6 @@ fn every_story_keeps_all_the_promises() {
 }
 
 fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{variable} must be a number: {error}")))
 }

@@ -33,6 +33,8 @@ mod rules;
 mod schedule;
 mod semaphore;
 mod swap;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -68,7 +70,8 @@ pub enum Action {
     Run(Run),
     /// Ask a run to stop.
     Cancel(Vertex, Level),
-    /// The vertex runs new rules from now on: drop the state of the earlier incarnation, its watch included.
+    /// The vertex runs new rules from now on: drop the state of the earlier incarnation. Its watch goes on until
+    /// the next [`Action::Watch`] or [`Action::Unwatch`], so that nothing is missed in between.
     Reincarnate(Vertex, u32),
     /// Clean up and answer with [`Core::closed`].
     Close(Vertex),

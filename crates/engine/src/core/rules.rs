@@ -36,6 +36,11 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Whether the driver is to watch.
+    pub(super) fn is_watched(&self) -> bool {
+        self.poll == Poll::Watch && !self.hidden
+    }
+
     /// A semaphore that is listed twice is held once.
     pub(super) fn normalized(mut self) -> Rules {
         self.semaphores.sort_by(|left, right| left.0.cmp(&right.0));

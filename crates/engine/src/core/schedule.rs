@@ -164,22 +164,15 @@ impl Core {
         if self.paused || self.stopping.is_some() {
             return;
         }
-        // Who leaves the line for a semaphore may let someone of the other pool go, so look until nothing moves.
-        while self.dispatch_pool(0) | self.dispatch_pool(1) {}
-    }
-
-    /// True: it has looked at something.
-    fn dispatch_pool(&mut self, pool: usize) -> bool {
-        let mut moved = false;
-        while self.running[pool] < self.settings.capacity[pool] {
-            let Some(vertex) = self.ready[pool].pop_front() else { break };
-            moved = true;
-            // An entry may be left over from an earlier incarnation, which ran in the other pool.
-            if self.get(vertex).is_some_and(|state| state.queued && state.rules.pool as usize == pool) {
-                self.start_or_wait(vertex);
+        for pool in 0..self.ready.len() {
+            while self.running[pool] < self.settings.capacity[pool] {
+                let Some(vertex) = self.ready[pool].pop_front() else { break };
+                // An entry may be left over from an earlier incarnation, which ran in the other pool.
+                if self.get(vertex).is_some_and(|state| state.queued && state.rules.pool as usize == pool) {
+                    self.start_or_wait(vertex);
+                }
             }
         }
-        moved
     }
 
     fn start_or_wait(&mut self, vertex: Vertex) {
@@ -493,7 +486,8 @@ impl Core {
             }
             self.dispatch();
             // Starting something can only block others, never free them, so nothing is left to consider but what
-            // `start_or_wait` put back; and that does not come back to be dispatched.
+            // `start_or_wait` put back. Such a one may have left the line for a semaphore and let someone of a pool
+            // go that was dispatched before, so all are looked at again. It does not come back itself.
             if self.to_consider.is_empty() {
                 break;
             }

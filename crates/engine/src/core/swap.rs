@@ -222,10 +222,15 @@ impl Core {
         state.poll_at = None;
         state.done = 0;
         state.wanted = 0;
+        // The watch of the earlier declaration ends when that of this one has begun; but there may be none.
+        let unwatch = state.rules.is_watched() && state.watch != WatchState::Off && !rules.is_watched();
         state.rules = rules;
         let incarnation = state.incarnation;
         self.fresh_bucket(vertex);
         self.actions.push(Action::Reincarnate(vertex, incarnation));
+        if unwatch {
+            self.actions.push(Action::Unwatch(vertex));
+        }
         if was_done {
             let after = self.get(vertex).map(|state| state.after.clone()).unwrap_or_default();
             for successor in after {

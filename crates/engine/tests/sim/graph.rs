@@ -10,11 +10,12 @@ pub(crate) const MILLISECOND: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MILLISECOND;
 
 /// Ids go up to this, so that a set of them is one number.
-pub(crate) const MOST_VERTICES: usize = 64;
+pub(crate) const MOST_VERTICES: usize = 40;
 
 /// The graph that the program wants at present.
 #[derive(Clone, Default)]
 pub(crate) struct Declared {
+    taste: Taste,
     pub(crate) rules: BTreeMap<u32, Rules>,
     /// Whether each edge notifies.
     pub(crate) edges: BTreeMap<(u32, u32), bool>,
@@ -22,11 +23,11 @@ pub(crate) struct Declared {
 
 impl Declared {
     /// A first graph of one of several shapes.
-    pub(crate) fn random(random: &mut Random) -> Declared {
+    pub(crate) fn random(taste: Taste, random: &mut Random) -> Declared {
         let count = if random.percent(5) { random.between(10, 24) } else { random.between(1, 9) } as u32;
-        let mut graph = Declared::default();
+        let mut graph = Declared { taste, ..Declared::default() };
         for id in 0..count {
-            graph.rules.insert(id, random_rules(random));
+            graph.rules.insert(id, taste.rules(random));
         }
         let shape = random.below(6);
         for to in 1..count {
@@ -85,7 +86,7 @@ impl Declared {
                 let back = !leaving.is_empty() && random.percent(70);
                 let id = if back { *random.pick(leaving) } else { free };
                 if (id as usize) < MOST_VERTICES && !self.rules.contains_key(&id) && self.rules.len() < 26 {
-                    self.rules.insert(id, random_rules(random));
+                    self.rules.insert(id, self.taste.rules(random));
                     for other in ids {
                         match random.below(10) {
                             0 | 1 => self.link_random(other, id, random),
@@ -103,7 +104,7 @@ impl Declared {
             4 | 5 if !ids.is_empty() => {
                 let id = *random.pick(&ids);
                 let same = random.percent(30);
-                let fresh = random_rules(random);
+                let fresh = self.taste.rules(random);
                 if let Some(rules) = self.rules.get_mut(&id) {
                     // A kind either reacts to notifications or does not, and a replacement is of the same kind.
                     let refreshable = rules.refreshable;
@@ -178,43 +179,74 @@ impl Declared {
     }
 }
 
-/// Rules of every sort. The rate and the times are such that a minute is long.
-fn random_rules(random: &mut Random) -> Rules {
-    let plain = random.percent(25);
-    let mut rules = Rules {
-        refreshable: random.percent(60),
-        pool: if random.percent(50) { Pool::Blocking } else { Pool::Waiting },
-        ..Rules::default()
-    };
-    if plain {
-        return rules;
-    }
-    rules.noop = random.percent(10);
-    rules.retry = match random.below(6) {
-        0 => None,
-        1 | 2 => Some(0),
-        _ => Some(random.between(1, 4) as u32),
-    };
-    rules.retry_reset = random.percent(30);
-    rules.delay = if random.percent(40) { 0 } else { random.between(1, 2000) * MILLISECOND };
-    rules.poll = match random.below(20) {
-        0 => Poll::Once,
-        1..4 => Poll::Every(random.between(200, 5000) * MILLISECOND),
-        _ => Poll::Watch,
-    };
-    if random.percent(20) {
-        rules.limit = if random.percent(5) { 0.0 } else { random.between(1, 40) as f64 / 2.0 };
-        rules.burst = random.between(1, 4) as f64;
-    }
-    rules.reset = random.percent(30);
-    if random.percent(30) {
-        for _ in 0..random.between(1, 3) {
-            let id = random.pick(&["a", "b:2", "c:3", ":2", "a:1"]);
-            rules.semaphores.push(Semaphore(id.as_bytes().into()));
+/// How often each sort of rule occurs in one story, of a hundred. A story in which everything occurs a little shows
+/// less than one in which a few things occur a lot.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Taste {
+    noop: u64,
+    delay: u64,
+    poll: u64,
+    limit: u64,
+    semaphores: u64,
+    realize: u64,
+    hidden: u64,
+    refreshable: u64,
+    one_pool: u64,
+    patience: u64,
+}
+
+impl Taste {
+    pub(crate) fn random(random: &mut Random) -> Taste {
+        let mut often = |choices: &[u64]| *random.pick(choices);
+        Taste {
+            noop: often(&[0, 0, 10, 30]),
+            delay: often(&[0, 30, 80]),
+            poll: often(&[0, 0, 20, 70]),
+            limit: often(&[0, 0, 20, 70]),
+            semaphores: often(&[0, 0, 30, 90]),
+            realize: often(&[0, 0, 30, 80]),
+            hidden: often(&[0, 0, 10, 50]),
+            refreshable: often(&[30, 60, 100]),
+            one_pool: often(&[0, 50, 100]),
+            patience: often(&[0, 30, 70]),
         }
     }
-    rules.realize = random.percent(25);
-    rules.hidden = random.percent(10);
-    rules.export = random.percent(40);
-    rules
+
+    /// Rules of every sort. The rate and the times are such that a minute is long.
+    fn rules(self, random: &mut Random) -> Rules {
+        let mut rules = Rules {
+            noop: random.percent(self.noop),
+            retry_reset: random.percent(30),
+            reset: random.percent(30),
+            realize: random.percent(self.realize),
+            hidden: random.percent(self.hidden),
+            export: random.percent(40),
+            refreshable: random.percent(self.refreshable),
+            pool: if random.percent(self.one_pool) { Pool::Waiting } else { Pool::Blocking },
+            ..Rules::default()
+        };
+        rules.retry = match random.percent(self.patience) {
+            true if random.percent(50) => None,
+            true => Some(random.between(1, 4) as u32),
+            false => Some(0),
+        };
+        if random.percent(self.delay) {
+            rules.delay = random.between(1, 2000) * MILLISECOND;
+        }
+        if random.percent(self.poll) {
+            let period = random.between(200, 5000) * MILLISECOND;
+            rules.poll = if random.percent(30) { Poll::Once } else { Poll::Every(period) };
+        }
+        if random.percent(self.limit) {
+            rules.limit = if random.percent(3) { 0.0 } else { random.between(1, 40) as f64 / 2.0 };
+            rules.burst = random.between(1, 4) as f64;
+        }
+        if random.percent(self.semaphores) {
+            for _ in 0..random.between(1, 3) {
+                let id = random.pick(&["a", "b:2", "c:3", ":2", "a:1"]);
+                rules.semaphores.push(Semaphore(id.as_bytes().into()));
+            }
+        }
+        rules
+    }
 }

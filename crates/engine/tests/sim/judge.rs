@@ -40,7 +40,7 @@ impl Oracle {
             }
         }
         assert!(self.expected.is_empty(), "did not come: {:?}", self.expected);
-        for id in 0..self.nodes.len() {
+        for id in self.ids() {
             let may_run = self.may_run(id);
             if let Some(node) = &mut self.nodes[id] {
                 node.in_line |= may_run;
@@ -107,8 +107,8 @@ impl Oracle {
         for node in self.nodes.iter().flatten().filter(|node| node.running.is_some()) {
             running[node.rules.pool as usize] += 1;
         }
-        for pool in 0..2 {
-            assert!(running[pool] <= self.settings.capacity[pool], "pool {pool} is too full");
+        for (pool, running) in running.iter().enumerate() {
+            assert!(*running <= self.settings.capacity[pool], "pool {pool} is too full");
         }
         for users in self.held().values() {
             let held = users.holders.count_ones();
@@ -137,7 +137,7 @@ impl Oracle {
     pub(crate) fn may_run(&self, id: usize) -> bool {
         self.wants_to_run(id)
             && self.nodes[id].as_ref().is_some_and(|node| node.not_before <= self.now)
-            && self.ancestors_of(id).all(Node::is_settled)
+            && self.ancestors_settled(id)
     }
 
     fn wants_to_run(&self, id: usize) -> bool {
@@ -155,16 +155,16 @@ impl Oracle {
     /// Whether a vertex has something to do that will get done without another event. A poll alone is nothing.
     pub(crate) fn is_busy(&self, id: usize) -> bool {
         let Some(node) = &self.nodes[id] else { return false };
-        let hopeless = is_stuck(node) || self.ancestors_of(id).any(is_stuck);
+        let hopeless = is_stuck(node) || self.has_ancestor(id, is_stuck);
         !node.is_open()
             || (!node.failed && matches!(node.watch, Watch::Asked | Watch::Again(_)))
             || (!node.routine && (node.running.is_some() || (node.dirty && !hopeless)))
     }
 
     fn check_converged(&self) {
-        let after = self.settings.converge_after.expect("nobody asked");
+        let Some(after) = self.settings.converge_after else { panic!("converged, and nobody asked") };
         assert!(self.last_activity + after <= self.now, "converged too early");
-        for id in 0..self.nodes.len() {
+        for id in self.ids() {
             assert!(!self.is_busy(id), "converged while {id} has something to do");
         }
     }
@@ -210,7 +210,7 @@ impl Oracle {
     pub(crate) fn check_quiet(&self) {
         for (id, node) in self.nodes.iter().enumerate() {
             let Some(node) = node else { continue };
-            let hopeless = is_stuck(node) || self.ancestors_of(id).any(is_stuck);
+            let hopeless = is_stuck(node) || self.has_ancestor(id, is_stuck);
             // Who promised to succeed first waits for ever behind a rate of zero.
             let waits = node.place == Place::Lingering && hopeless;
             assert!(node.place == Place::Declared || waits, "{id} is still {:?}", node.place);
@@ -226,8 +226,7 @@ impl Oracle {
 
     /// Whether it is worth waiting any longer for [`Oracle::check_quiet`].
     pub(crate) fn is_quiet(&self) -> bool {
-        (0..self.nodes.len()).all(|id| !self.is_busy(id))
-            && (self.converged || self.settings.converge_after.is_none())
+        (self.ids()).all(|id| !self.is_busy(id)) && (self.converged || self.settings.converge_after.is_none())
     }
 }
 

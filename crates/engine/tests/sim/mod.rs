@@ -8,4 +8,5 @@ pub(crate) mod graph;
 pub(crate) mod judge;
 pub(crate) mod oracle;
 pub(crate) mod random;
+pub(crate) mod swap;
 pub(crate) mod world;

@@ -5,7 +5,7 @@
 //! which vertices may run. It never asks the core. Where the core counts, stamps and queues, the oracle walks the
 //! whole graph. [`super::judge`] compares the two.
 
-use mgmt_engine::core::{Action, Delta, Level, Link, Outcome, Poll, Rules, Settings, Vertex};
+use mgmt_engine::core::{Action, Level, Outcome, Poll, Rules, Settings, Vertex};
 
 use super::graph::MOST_VERTICES;
 
@@ -85,14 +85,14 @@ pub(crate) struct Running {
 pub(crate) struct Edge {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    notify: bool,
+    pub(crate) notify: bool,
     pub(crate) pending: bool,
     /// It was pending when the present run of `to` began, and nothing newer has come.
     pub(crate) seen: bool,
 }
 
 impl Node {
-    fn new(rules: Rules) -> Node {
+    pub(crate) fn new(rules: Rules) -> Node {
         Node {
             budget: rules.retry,
             watch_budget: rules.retry,
@@ -152,7 +152,7 @@ impl Oracle {
         Oracle {
             settings,
             now,
-            nodes: (0..MOST_VERTICES).map(|_| None).collect(),
+            nodes: Vec::new(),
             edges: Vec::new(),
             ancestors: vec![0; MOST_VERTICES],
             paused: false,
@@ -180,7 +180,7 @@ impl Oracle {
             }
         }
         self.settle();
-        (0..MOST_VERTICES).for_each(|id| self.watch_again(id));
+        self.ids().for_each(|id| self.watch_again(id));
     }
 
     pub(crate) fn watching(&mut self, id: usize, incarnation: u32) {
@@ -226,7 +226,7 @@ impl Oracle {
     }
 
     pub(crate) fn finished(&mut self, id: usize, outcome: Outcome, dirtied: &[Vertex]) {
-        let Some(running) = self.nodes[id].as_mut().and_then(|node| node.running.take()) else { return };
+        let Some(running) = self.node_mut(id).and_then(|node| node.running.take()) else { return };
         if self.open(id).is_some() {
             match outcome {
                 Outcome::Right | Outcome::Changed => self.run_succeeded(id, running.again, outcome),
@@ -247,7 +247,9 @@ impl Oracle {
     }
 
     pub(crate) fn closed(&mut self, id: usize) {
-        if let Some(node) = self.nodes[id].take_if(|node| node.place == Place::Closing) {
+        if self.node(id).is_some_and(|node| node.place == Place::Closing)
+            && let Some(node) = self.nodes[id].take()
+        {
             match node.next {
                 None => self.expected.push(Action::Freed(vertex(id))),
                 Some(rules) => {
@@ -290,108 +292,8 @@ impl Oracle {
         self.settle();
     }
 
-    pub(crate) fn apply(&mut self, delta: &Delta) {
-        self.last_activity = self.now;
-        let removed: Vec<usize> = delta.remove.iter().map(|removed| removed.0 as usize).collect();
-        let kept = self.to_linger(&removed);
-        for id in &removed {
-            match kept.contains(id) {
-                true => self.linger(*id),
-                false => self.leave(*id),
-            }
-        }
-        for id in &kept {
-            self.cut(|edge, oracle| edge.from == *id && !oracle.lingers(edge.to));
-        }
-        for (from, to) in &delta.unlink {
-            self.cut(|edge, _| vertex(edge.from) == *from && vertex(edge.to) == *to);
-        }
-        let mut fresh = Vec::new();
-        for (added, rules) in &delta.add {
-            let id = added.0 as usize;
-            match &mut self.nodes[id] {
-                None => {
-                    self.nodes[id] = Some(Node::new(rules.clone()));
-                    fresh.push(id);
-                }
-                Some(node) => {
-                    node.next = Some(rules.clone());
-                    if node.place == Place::Lingering {
-                        node.place = Place::Declared;
-                        self.cut(|edge, _| edge.from == id || edge.to == id);
-                    }
-                }
-            }
-        }
-        for link in &delta.link {
-            self.link(*link);
-        }
-        for (replaced, rules) in &delta.replace {
-            if let Some(node) = &mut self.nodes[replaced.0 as usize] {
-                node.next = Some(rules.clone());
-            }
-        }
-        self.find_ancestors();
-        for id in fresh {
-            self.start(id);
-        }
-        self.settle();
-    }
-
-    fn link(&mut self, link: Link) {
-        let (from, to) = (link.from.0 as usize, link.to.0 as usize);
-        let position = self.edges.iter().position(|edge| (edge.from, edge.to) == (from, to));
-        let position = position.unwrap_or_else(|| {
-            self.edges.push(Edge { from, to, notify: false, pending: false, seen: false });
-            self.edges.len() - 1
-        });
-        let edge = &mut self.edges[position];
-        edge.notify = link.notify;
-        if link.pending {
-            edge.pending = true;
-            edge.seen = false;
-        }
-        if !edge.notify && std::mem::take(&mut edge.pending) {
-            self.expected.push(Action::Pending(link.from, link.to, false));
-        } else if link.pending
-            && let Some(node) = &mut self.nodes[to]
-        {
-            node.make_dirty();
-        }
-    }
-
-    /// Which of the removed must stay until they have succeeded once: those that promised to, and what those (and
-    /// any that stay already) need and has not succeeded yet.
-    fn to_linger(&self, removed: &[usize]) -> Vec<usize> {
-        let mut kept: Vec<usize> = removed.iter().copied().filter(|id| self.owes(*id)).collect();
-        let mut reached: Vec<usize> = kept.clone();
-        reached.extend((0..MOST_VERTICES).filter(|id| self.lingers(*id)));
-        while let Some(id) = reached.pop() {
-            for edge in self.edges.iter().filter(|edge| edge.to == id) {
-                let node = self.nodes[edge.from].as_ref();
-                let needed = node.is_some_and(|node| node.is_open() && !node.succeeded);
-                if needed && removed.contains(&edge.from) && !kept.contains(&edge.from) {
-                    kept.push(edge.from);
-                    reached.push(edge.from);
-                }
-            }
-        }
-        kept
-    }
-
-    fn linger(&mut self, id: usize) {
-        if let Some(node) = &mut self.nodes[id] {
-            node.place = Place::Lingering;
-            node.next = None;
-        }
-    }
-
-    fn lingers(&self, id: usize) -> bool {
-        self.nodes[id].as_ref().is_some_and(|node| node.place == Place::Lingering)
-    }
-
     /// Still owes the one success that it promised.
-    fn owes(&self, id: usize) -> bool {
+    pub(crate) fn owes(&self, id: usize) -> bool {
         let promised = self.nodes[id].as_ref().is_some_and(|node| {
             node.is_open() && node.rules.realize && !node.rules.hidden && !node.succeeded && !node.failed
         });
@@ -399,67 +301,23 @@ impl Oracle {
     }
 
     pub(crate) fn is_behind_failed(&self, id: usize) -> bool {
-        self.ancestors_of(id).any(|ancestor| ancestor.failed && ancestor.is_open())
+        self.has_ancestor(id, |ancestor| ancestor.failed && ancestor.is_open())
     }
 
-    pub(crate) fn ancestors_of(&self, id: usize) -> impl Iterator<Item = &Node> {
-        let set = self.ancestors[id];
-        (0..MOST_VERTICES)
-            .filter(move |other| set & (1 << other) != 0)
-            .filter_map(|other| self.nodes[other].as_ref())
+    pub(crate) fn ancestors_settled(&self, id: usize) -> bool {
+        !self.has_ancestor(id, |ancestor| !ancestor.is_settled())
     }
 
-    fn leave(&mut self, id: usize) {
-        self.cut(|edge, _| edge.from == id || edge.to == id);
-        let Some(node) = &mut self.nodes[id] else { return };
-        node.next = None;
-        if !node.is_open() {
-            return;
-        }
-        node.place = Place::Leaving;
-        node.watch = Watch::Off;
-        node.poll_at = None;
-        node.succeeded = false;
-        let idle = node.running.is_none();
-        self.expected.push(Action::Unwatch(vertex(id)));
-        if idle {
-            self.close(id);
-        }
-    }
-
-    fn close(&mut self, id: usize) {
-        if let Some(node) = &mut self.nodes[id] {
-            node.place = Place::Closing;
-            self.expected.push(Action::Close(vertex(id)));
-        }
-    }
-
-    /// Takes edges out. A notification that waits on one is dropped with it.
-    fn cut(&mut self, goes: impl Fn(&Edge, &Oracle) -> bool) {
-        let (cut, stay): (Vec<Edge>, Vec<Edge>) =
-            std::mem::take(&mut self.edges).into_iter().partition(|edge| goes(edge, self));
-        self.edges = stay;
-        for edge in cut.iter().filter(|edge| edge.pending) {
-            self.expected.push(Action::Pending(vertex(edge.from), vertex(edge.to), false));
-        }
-        if !cut.is_empty() {
-            self.find_ancestors();
-        }
-    }
-
-    fn find_ancestors(&mut self) {
-        self.ancestors.fill(0);
-        let mut grows = true;
-        while grows {
-            grows = false;
-            for edge in &self.edges {
-                let all = self.ancestors[edge.to] | self.ancestors[edge.from] | (1 << edge.from);
-                grows |= std::mem::replace(&mut self.ancestors[edge.to], all) != all;
+    pub(crate) fn has_ancestor(&self, id: usize, such: impl Fn(&Node) -> bool) -> bool {
+        let mut left = self.ancestors[id];
+        while left != 0 {
+            let ancestor = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if self.nodes[ancestor].as_ref().is_some_and(&such) {
+                return true;
             }
         }
-        for id in 0..MOST_VERTICES {
-            assert!(self.ancestors[id] & (1 << id) == 0, "the simulator made a cycle");
-        }
+        false
     }
 
     fn run_succeeded(&mut self, id: usize, again: bool, outcome: Outcome) {
@@ -525,7 +383,7 @@ impl Oracle {
         self.expected.push(Action::Failed(vertex(id)));
     }
 
-    fn start(&mut self, id: usize) {
+    pub(crate) fn start(&mut self, id: usize) {
         let now = self.now;
         let Some(node) = &mut self.nodes[id] else { return };
         if node.rules.hidden {
@@ -556,14 +414,15 @@ impl Oracle {
     }
 
     /// Draws all the conclusions that need no run.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         while self.let_go() || self.become_next() || self.pass_hidden() {}
         self.come_to_rest();
     }
 
     /// Lingering vertices go when they have succeeded or cannot any more.
     fn let_go(&mut self) -> bool {
-        let going: Vec<usize> = (0..MOST_VERTICES)
+        let going: Vec<usize> = self
+            .ids()
             .filter(|id| self.lingers(*id))
             .filter(|id| {
                 let over = self.nodes[*id].as_ref().is_some_and(|node| node.succeeded || node.failed);
@@ -581,13 +440,17 @@ impl Oracle {
         };
         // A failed one excuses those behind it only if it stays so.
         let failed = |id: &usize| self.nodes[*id].as_ref().is_some_and(|node| node.failed) && ready(id);
-        let first = (0..MOST_VERTICES).find(failed).or_else(|| (0..MOST_VERTICES).find(ready));
+        let first = self.ids().find(failed).or_else(|| self.ids().find(ready));
         let Some(id) = first else { return false };
         if let Some(old) = self.nodes[id].take()
             && let Some(rules) = old.next
         {
             let budget = if rules.reset || old.failed { rules.retry } else { old.budget };
             let incarnation = old.incarnation + 1;
+            let real = |rules: &Rules| rules.poll == Poll::Watch && !rules.hidden;
+            if real(&old.rules) && old.watch != Watch::Off && !real(&rules) {
+                self.expected.push(Action::Unwatch(vertex(id)));
+            }
             self.nodes[id] = Some(Node { budget, incarnation, place: old.place, ..Node::new(rules) });
             self.expected.push(Action::Reincarnate(vertex(id), incarnation));
             self.start(id);
@@ -599,9 +462,9 @@ impl Oracle {
     fn pass_hidden(&mut self) -> bool {
         let passes = |id: &usize| {
             let wants = |node: &Node| node.is_open() && node.dirty && !node.has_work();
-            self.nodes[*id].as_ref().is_some_and(wants) && self.ancestors_of(*id).all(Node::is_settled)
+            self.nodes[*id].as_ref().is_some_and(wants) && self.ancestors_settled(*id)
         };
-        let Some(id) = (0..MOST_VERTICES).find(passes) else { return false };
+        let Some(id) = self.ids().find(passes) else { return false };
         if let Some(node) = &mut self.nodes[id] {
             node.dirty = false;
             node.succeeded = true;
@@ -633,7 +496,19 @@ impl Oracle {
     }
 
     fn open(&mut self, id: usize) -> Option<&mut Node> {
-        self.nodes.get_mut(id)?.as_mut().filter(|node| node.is_open())
+        self.node_mut(id).filter(|node| node.is_open())
+    }
+
+    pub(crate) fn node(&self, id: usize) -> Option<&Node> {
+        self.nodes.get(id)?.as_ref()
+    }
+
+    fn node_mut(&mut self, id: usize) -> Option<&mut Node> {
+        self.nodes.get_mut(id)?.as_mut()
+    }
+
+    pub(crate) fn ids(&self) -> std::ops::Range<usize> {
+        0..self.nodes.len()
     }
 
     fn watched(&mut self, id: usize, incarnation: u32) -> Option<&mut Node> {

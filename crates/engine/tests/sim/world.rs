@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use mgmt_engine::core::{Action, Core, Delta, Level, Outcome, Settings, Vertex};
 
-use super::graph::{Declared, MILLISECOND, MOST_VERTICES, SECOND};
+use super::graph::{Declared, MILLISECOND, MOST_VERTICES, SECOND, Taste};
 use super::oracle::{Oracle, Place, vertex};
 use super::random::Random;
 
@@ -90,7 +90,8 @@ impl World {
     }
 
     fn play(&mut self, steps: usize) {
-        let first = Declared::random(&mut self.random);
+        let taste = Taste::random(&mut self.random);
+        let first = Declared::random(taste, &mut self.random);
         self.declare(first, &[]);
         for _ in 0..steps {
             self.step();
@@ -113,9 +114,13 @@ impl World {
         match choice {
             0..55 => self.go_on(),
             55..72 => {
-                let one = self.random.below(MOST_VERTICES as u64) as usize;
-                for _ in 0..self.random.between(1, 6) {
-                    let id = if self.random.percent(50) { one } else { self.some_vertex() };
+                let one = self.some_vertex();
+                for _ in 0..*self.random.pick(&[1, 1, 1, 2, 6]) {
+                    let id = match self.random.below(20) {
+                        0 => self.random.below(MOST_VERTICES as u64) as usize,
+                        1..10 => one,
+                        _ => self.some_vertex(),
+                    };
                     self.feed(Input::Changed(id));
                 }
             }
@@ -143,9 +148,10 @@ impl World {
     /// A watch that had begun ends.
     fn misfortune(&mut self) {
         if self.random.percent(self.bad_luck) {
-            let id = self.some_vertex();
+            let running = self.runs.iter().position(Option::is_some).filter(|_| self.random.percent(50));
+            let id = running.unwrap_or_else(|| self.some_vertex());
             let watched = |id: usize| {
-                let node = self.oracle.nodes[id].as_ref()?;
+                let node = self.oracle.node(id)?;
                 let real = node.rules.poll == mgmt_engine::core::Poll::Watch && !node.rules.hidden;
                 real.then_some(node.incarnation)
             };
@@ -158,7 +164,7 @@ impl World {
     /// Something that nobody asked for, or that is late.
     fn stray_answer(&mut self) {
         let id = self.random.below(MOST_VERTICES as u64) as usize;
-        let node = self.oracle.nodes[id].as_ref();
+        let node = self.oracle.node(id);
         let old = node.map_or(0, |node| node.incarnation).wrapping_sub(1);
         let closing = node.is_some_and(|node| node.place == Place::Closing);
         match self.random.below(4) {
@@ -171,7 +177,7 @@ impl World {
     }
 
     fn some_vertex(&mut self) -> usize {
-        let ids: Vec<usize> = (0..MOST_VERTICES).filter(|id| self.oracle.nodes[*id].is_some()).collect();
+        let ids: Vec<usize> = self.oracle.ids().filter(|id| self.oracle.node(*id).is_some()).collect();
         if ids.is_empty() { 0 } else { *self.random.pick(&ids) }
     }
 
@@ -198,7 +204,7 @@ impl World {
     fn finish(&mut self, id: usize) {
         self.runs[id] = None;
         let cancelled = |running: &super::oracle::Running| running.cancelled;
-        let node = self.oracle.nodes[id].as_ref();
+        let node = self.oracle.node(id);
         let cancelled = node.and_then(|node| node.running.as_ref()).is_some_and(cancelled);
         let outcome = if self.calm {
             Outcome::Right
@@ -227,9 +233,9 @@ impl World {
         let mut there = self.declared.clone();
         let mut replaced = Vec::new();
         for _ in 0..self.random.between(1, 4) {
-            let out = |id: &u32| self.oracle.nodes[*id as usize].is_some() && !there.rules.contains_key(id);
+            let out = |id: &u32| self.oracle.node(*id as usize).is_some() && !there.rules.contains_key(id);
             let leaving: Vec<u32> = (0..MOST_VERTICES as u32).filter(out).collect();
-            let free = |id: &u32| self.oracle.nodes[*id as usize].is_none() && !there.rules.contains_key(id);
+            let free = |id: &u32| self.oracle.node(*id as usize).is_none() && !there.rules.contains_key(id);
             let free = (0..MOST_VERTICES as u32).find(free).unwrap_or(u32::MAX);
             replaced.extend(there.mutate(&leaving, free, &mut self.random));
         }

@@ -28,5 +28,5 @@ mod reversal;
 pub use autoedge::add as add_automatic_edges;
 pub use autogroup::group as group_automatically;
 pub use core::Level;
-pub use driver::{Engine, EngineEvent, EngineSettings, Export, Summary, SwapReport};
+pub use driver::{Engine, EngineEvent, EngineSettings, Export, PathWatch, Summary, SwapReport};
 pub use prepare::{Preparation, Prepared, SwapError, check_spec, prepare};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mgmt_value::{from_json, to_json};
+use mgmt_value::{from_json, to_json, to_json_as};
 use serde_json::{Map, Value as Json, json};
 
 use crate::schema::Fields;
@@ -23,7 +23,8 @@ pub fn to_stored(spec: &Spec) -> Json {
     for field in spec.resource.schema().fields {
         let value = spec.resource.get(field.name);
         if value != defaults.get(field.name) {
-            params.insert(field.name.into(), value.as_ref().map_or(Json::Null, to_json));
+            let json = value.map_or(Json::Null, |value| to_json_as(&value, &(field.ty)()));
+            params.insert(field.name.into(), json);
         }
     }
     let mut meta = Map::new();

@@ -1,5 +1,6 @@
 //! The driver: carries out what the core decides.
 
+mod handle;
 mod inbox;
 mod node;
 mod pool;
@@ -8,174 +9,24 @@ mod swap;
 mod watching;
 
 use std::io;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mgmt_graph::Dag;
-use mgmt_resource::{Cancel, Checked, Edge, Error, Host, Id, Registry, ResourceGraph, Result, Spec, Stage};
-use mgmt_watch::{FileHub, Notice, Sink, Timers, Token};
+use mgmt_resource::{Cancel, Checked, Edge, Error, Host, Id, Result, Spec, Stage};
+use mgmt_watch::{FileHub, Timers};
 use rustc_hash::FxHashMap;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::{Action, Core, Level, Outcome, Run, Settings, Vertex};
 use crate::journal::Journal;
-use crate::prepare::{Preparation, Prepared, SwapError, prepare};
-use crate::reversal;
+use crate::prepare::Prepared;
+pub use handle::{Engine, EngineEvent, EngineSettings, Export, PathWatch, Summary, SwapReport};
 use inbox::{Inbox, Mail};
 use node::{Node, specs};
 use pool::Pool;
 use run::{Done, Job, Order};
-
-/// Writes exported resources where other hosts find them.
-pub trait Export: Send + Sync {
-    /// Makes sure that the resource is there, as it is declared now.
-    fn export(&self, spec: &Spec) -> Result<()>;
-}
-
-/// What an engine needs.
-pub struct EngineSettings {
-    /// The program around it.
-    pub host: Arc<Host>,
-    /// The kinds, to read stored resources back.
-    pub registry: Registry,
-    /// What holds for every graph.
-    pub preparation: Preparation,
-    /// Quiet time that counts as converged; `None`: nobody asks.
-    pub converge_after: Option<Duration>,
-    /// Threads for runs that make system calls; `None`: as many as suit the machine.
-    pub threads: Option<usize>,
-    /// Where exports go.
-    pub export: Option<Arc<dyn Export>>,
-    /// The file that remembers pending notifications; `None`: they end with the program.
-    pub journal: Option<PathBuf>,
-    /// Put the graph as text for Graphviz into each [`SwapReport`].
-    pub dot: bool,
-}
-
-/// What the engine tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EngineEvent {
-    /// Everything has been in the declared state for long enough.
-    Converged,
-    /// It no longer is.
-    Diverged,
-    /// A resource has failed for good.
-    Failed {
-        /// Which.
-        id: Id,
-        /// Why.
-        message: String,
-    },
-    /// The engine has ended.
-    Stopped,
-}
-
-/// What a swap did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SwapReport {
-    /// Vertices of the new graph.
-    pub vertices: usize,
-    /// Edges of the new graph.
-    pub edges: usize,
-    /// Vertices that were added, changed, removed.
-    pub added: usize,
-    /// Vertices whose declaration changed.
-    pub changed: usize,
-    /// Vertices that went.
-    pub removed: usize,
-    /// Automatic edges among the edges.
-    pub automatic_edges: usize,
-    /// Resources that are members of a group.
-    pub grouped: usize,
-    /// Things that a person should know.
-    pub warnings: Vec<String>,
-    /// How long preparation and swap took together.
-    pub took: Duration,
-    /// The graph as text for Graphviz.
-    pub dot: String,
-}
-
-/// What the engine did in its life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Resources in the last graph.
-    pub resources: usize,
-    /// Checks that were run.
-    pub checks: u64,
-    /// Changes that were made, or would have been.
-    pub changes: u64,
-    /// Resources that have failed for good and were not replaced since.
-    pub failed: usize,
-}
-
-/// A running engine. Dropping it stops it hard.
-pub struct Engine {
-    inbox: Arc<Inbox>,
-    thread: Mutex<Option<JoinHandle<Summary>>>,
-    host: Arc<Host>,
-    registry: Registry,
-    preparation: Preparation,
-}
-
-impl Engine {
-    /// Starts an engine with an empty graph. To be called inside a Tokio runtime, which then serves its tasks.
-    pub fn start(settings: EngineSettings) -> io::Result<(Engine, mpsc::UnboundedReceiver<EngineEvent>)> {
-        let inbox = Arc::new(Inbox::default());
-        let (events, receiver) = mpsc::unbounded_channel();
-        let engine = Engine {
-            inbox: Arc::clone(&inbox),
-            thread: Mutex::new(None),
-            host: Arc::clone(&settings.host),
-            registry: settings.registry,
-            preparation: settings.preparation.clone(),
-        };
-        let driver = Driver::new(settings, inbox, events)?;
-        let thread = std::thread::Builder::new().name("mgmt-engine".into()).spawn(move || driver.run())?;
-        *engine.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok((engine, receiver))
-    }
-
-    /// Makes ready what runs next, without touching what runs now.
-    pub fn prepare(&self, graph: ResourceGraph) -> Result<Prepared, SwapError> {
-        let declared = graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| spec.id.clone()).collect();
-        let (reversals, problems) = reversal::pending(&self.host.state, &declared, &self.registry);
-        let mut prepared = prepare(graph, reversals, &self.preparation)?;
-        prepared.warnings.extend(problems);
-        Ok(prepared)
-    }
-
-    /// Lets another graph run. A graph that is not right is refused and the present one goes on.
-    pub async fn swap(&self, graph: ResourceGraph) -> Result<SwapReport, SwapError> {
-        let began = Instant::now();
-        let prepared = tokio::task::block_in_place(|| self.prepare(graph))?;
-        let (reply, answer) = oneshot::channel();
-        self.inbox.send(Message::Swap(Box::new(prepared), reply));
-        let mut report = answer.await.map_err(|_| SwapError::Stopped)?;
-        report.took = began.elapsed();
-        Ok(report)
-    }
-
-    /// Stops: gracefully, or harder.
-    pub fn stop(&self, level: Level) {
-        self.inbox.send(Message::Stop(level));
-    }
-
-    /// Waits for the end, which [`Engine::stop`] brings about.
-    pub fn wait(&self) -> Summary {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.stop(Level::Interrupt);
-        self.wait();
-    }
-}
 
 /// What reaches the engine's thread.
 enum Message {
@@ -224,19 +75,6 @@ struct Driver {
     stopped: bool,
 }
 
-struct HubSink(Arc<Inbox>);
-
-impl Sink for HubSink {
-    fn changed(&self, token: Token) {
-        // Tokens are made from vertices, so they fit.
-        self.0.changed(Vertex(u32::try_from(token.0).unwrap_or(u32::MAX)));
-    }
-
-    fn notice(&self, notice: Notice) {
-        tracing::warn!(target: "mgmt::watch", "{notice}");
-    }
-}
-
 /// Threads for system calls: more than cores, since a run spends most of its time waiting for the disk.
 fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).saturating_mul(2).clamp(4, 16)
@@ -246,6 +84,7 @@ impl Driver {
     fn new(
         settings: EngineSettings,
         inbox: Arc<Inbox>,
+        hub: FileHub,
         events: mpsc::UnboundedSender<EngineEvent>,
     ) -> io::Result<Driver> {
         let threads = settings.threads.unwrap_or_else(default_threads);
@@ -264,7 +103,7 @@ impl Driver {
             senders: FxHashMap::default(),
             receivers: FxHashMap::default(),
             alarms: Timers::new(),
-            hub: FileHub::new(Arc::new(HubSink(Arc::clone(&inbox))))?,
+            hub,
             pool: Pool::start(threads, &inbox, runtime.clone())?,
             runtime,
             inbox,

@@ -1,0 +1,229 @@
+//! The engine as its owner sees it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mgmt_resource::{Host, Id, Registry, ResourceGraph, Result, Spec};
+use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
+use rustc_hash::FxHashMap;
+use tokio::sync::{mpsc, oneshot};
+
+use super::inbox::Inbox;
+use super::node::specs;
+use super::{Driver, Message};
+use crate::core::{Level, Vertex};
+use crate::prepare::{Preparation, Prepared, SwapError, prepare};
+use crate::reversal;
+
+/// Writes exported resources where other hosts find them.
+pub trait Export: Send + Sync {
+    /// Makes sure that the resource is there, as it is declared now.
+    fn export(&self, spec: &Spec) -> Result<()>;
+}
+
+/// What an engine needs.
+pub struct EngineSettings {
+    /// The program around it.
+    pub host: Arc<Host>,
+    /// The kinds, to read stored resources back.
+    pub registry: Registry,
+    /// What holds for every graph.
+    pub preparation: Preparation,
+    /// Quiet time that counts as converged; `None`: nobody asks.
+    pub converge_after: Option<Duration>,
+    /// Threads for runs that make system calls; `None`: as many as suit the machine.
+    pub threads: Option<usize>,
+    /// Where exports go.
+    pub export: Option<Arc<dyn Export>>,
+    /// The file that remembers pending notifications; `None`: they end with the program.
+    pub journal: Option<PathBuf>,
+    /// Put the graph as text for Graphviz into each [`SwapReport`].
+    pub dot: bool,
+}
+
+/// What the engine tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineEvent {
+    /// Everything has been in the declared state for long enough.
+    Converged,
+    /// It no longer is.
+    Diverged,
+    /// A resource has failed for good.
+    Failed {
+        /// Which.
+        id: Id,
+        /// Why.
+        message: String,
+    },
+    /// The engine has ended.
+    Stopped,
+}
+
+/// What a swap did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SwapReport {
+    /// Vertices of the new graph.
+    pub vertices: usize,
+    /// Edges of the new graph.
+    pub edges: usize,
+    /// Vertices that were added, changed, removed.
+    pub added: usize,
+    /// Vertices whose declaration changed.
+    pub changed: usize,
+    /// Vertices that went.
+    pub removed: usize,
+    /// Automatic edges among the edges.
+    pub automatic_edges: usize,
+    /// Resources that are members of a group.
+    pub grouped: usize,
+    /// Things that a person should know.
+    pub warnings: Vec<String>,
+    /// How long preparation and swap took together.
+    pub took: Duration,
+    /// The graph as text for Graphviz.
+    pub dot: String,
+}
+
+/// What the engine did in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Resources in the last graph.
+    pub resources: usize,
+    /// Checks that were run.
+    pub checks: u64,
+    /// Changes that were made, or would have been.
+    pub changes: u64,
+    /// Resources that have failed for good and were not replaced since.
+    pub failed: usize,
+}
+
+/// A running engine. Dropping it stops it hard.
+pub struct Engine {
+    inbox: Arc<Inbox>,
+    thread: Mutex<Option<JoinHandle<Summary>>>,
+    host: Arc<Host>,
+    registry: Registry,
+    preparation: Preparation,
+    hub: FileHub,
+    sink: Arc<HubSink>,
+}
+
+impl Engine {
+    /// Starts an engine with an empty graph. To be called inside a Tokio runtime, which then serves its tasks.
+    pub fn start(settings: EngineSettings) -> io::Result<(Engine, mpsc::UnboundedReceiver<EngineEvent>)> {
+        let inbox = Arc::new(Inbox::default());
+        let (events, receiver) = mpsc::unbounded_channel();
+        let sink = Arc::new(HubSink { inbox: Arc::clone(&inbox), outside: Mutex::default() });
+        let hub = FileHub::new(Arc::clone(&sink) as Arc<dyn Sink>)?;
+        let engine = Engine {
+            hub: hub.clone(),
+            sink,
+            inbox: Arc::clone(&inbox),
+            thread: Mutex::new(None),
+            host: Arc::clone(&settings.host),
+            registry: settings.registry,
+            preparation: settings.preparation.clone(),
+        };
+        let driver = Driver::new(settings, inbox, hub, events)?;
+        let thread = std::thread::Builder::new().name("mgmt-engine".into()).spawn(move || driver.run())?;
+        *engine.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok((engine, receiver))
+    }
+
+    /// Makes ready what runs next, without touching what runs now.
+    pub fn prepare(&self, graph: ResourceGraph) -> Result<Prepared, SwapError> {
+        let declared = graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| spec.id.clone()).collect();
+        let (reversals, problems) = reversal::pending(&self.host.state, &declared, &self.registry);
+        let mut prepared = prepare(graph, reversals, &self.preparation)?;
+        prepared.warnings.extend(problems);
+        Ok(prepared)
+    }
+
+    /// Lets another graph run. A graph that is not right is refused and the present one goes on.
+    pub async fn swap(&self, graph: ResourceGraph) -> Result<SwapReport, SwapError> {
+        let began = Instant::now();
+        let prepared = tokio::task::block_in_place(|| self.prepare(graph))?;
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Swap(Box::new(prepared), reply));
+        let mut report = answer.await.map_err(|_| SwapError::Stopped)?;
+        report.took = began.elapsed();
+        Ok(report)
+    }
+
+    /// Watches a path with the hub that serves the graph: there is one in the program. Once this returns, no change is
+    /// missed. What is called must be quick.
+    pub fn watch_path(&self, path: &WatchPath, changed: impl Fn() + Send + Sync + 'static) -> PathWatch {
+        let mut outside = self.sink.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = outside.keys().max().map_or(FIRST_OUTSIDE, |last| last + 1);
+        outside.insert(token, Arc::new(changed));
+        // The hub may call the sink from its own thread, which needs the lock.
+        drop(outside);
+        let subscription = self.hub.subscribe(Token(token), path);
+        PathWatch { hub: self.hub.clone(), sink: Arc::clone(&self.sink), token, subscription }
+    }
+
+    /// Stops: gracefully, or harder.
+    pub fn stop(&self, level: Level) {
+        self.inbox.send(Message::Stop(level));
+    }
+
+    /// Waits for the end, which [`Engine::stop`] brings about.
+    pub fn wait(&self) -> Summary {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop(Level::Interrupt);
+        self.wait();
+    }
+}
+
+/// A path that someone outside the graph watches, until this is dropped.
+pub struct PathWatch {
+    hub: FileHub,
+    sink: Arc<HubSink>,
+    token: u64,
+    subscription: SubscriptionId,
+}
+
+impl Drop for PathWatch {
+    fn drop(&mut self) {
+        self.hub.unsubscribe(self.subscription);
+        self.sink.outside.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+    }
+}
+
+/// Where the hub's events go: to a vertex, or to someone outside the graph.
+struct HubSink {
+    inbox: Arc<Inbox>,
+    // Taken for a look-up or an insertion, by the hub's thread and by whoever begins or ends to watch.
+    outside: Mutex<FxHashMap<u64, Arc<dyn Fn() + Send + Sync>>>,
+}
+
+/// Tokens below this are vertices.
+const FIRST_OUTSIDE: u64 = 1 << 32;
+
+impl Sink for HubSink {
+    fn changed(&self, token: Token) {
+        match u32::try_from(token.0) {
+            Ok(vertex) => self.inbox.changed(Vertex(vertex)),
+            Err(_) => {
+                let outside =
+                    self.outside.lock().unwrap_or_else(PoisonError::into_inner).get(&token.0).cloned();
+                if let Some(tell) = outside {
+                    tell();
+                }
+            }
+        }
+    }
+
+    fn notice(&self, notice: Notice) {
+        tracing::warn!(target: "mgmt::watch", "{notice}");
+    }
+}

@@ -1,4 +1,5 @@
 //! The working directory.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Graphs that really run.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
 
@@ -248,6 +249,9 @@ fn each_graph_is_drawn() {
     let dot = std::fs::read_to_string(&file).unwrap();
     assert!(dot.starts_with("digraph ") && dot.contains("file["), "{dot}");
     assert_eq!(file.metadata().unwrap().mode() & 0o7777, 0o600);
+    let is_installed = std::process::Command::new("dot").arg("-V").output().is_ok();
+    let picture = std::fs::read(scene.at("drawing@here.png")).unwrap_or_default();
+    assert_eq!(picture.starts_with(b"\x89PNG"), is_installed, "{stderr}");
 }
 
 #[test]

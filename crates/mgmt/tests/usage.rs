@@ -1,4 +1,5 @@
 //! The command line: what is printed where, and how the program ends.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
 

@@ -12,9 +12,11 @@ mod status_file;
 
 use std::sync::Arc;
 
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_telemetry::{Format, json_line};
 use mgmt_world::Local;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 pub(crate) use arguments::Arguments;
 pub(crate) use historic::rewrite as rewrite_historic;
@@ -65,10 +67,45 @@ async fn live(settings: Settings, loaded: Loaded, terminal: &Terminal) -> Result
         tracing::debug!("{error}");
     }
     let host = host(&settings, &prefix)?;
-    let (engine, events) = mgmt_engine::Engine::start(mgmt_engine::EngineSettings {
-        host: Arc::clone(&host),
+    let (engine, events) = engine(&settings, &prefix, &host)?;
+    let engine = Arc::new(engine);
+    let (drawings, drawer) = match settings.drawing.clone() {
+        Some(drawing) => {
+            let (sender, receiver) = tokio::sync::watch::channel(String::new());
+            (Some(sender), Some(tokio::spawn(drawing.follow(receiver, host.helper.clone()))))
+        }
+        None => (None, None),
+    };
+    let follower = Follower {
+        engine: Arc::clone(&engine),
+        input: settings.input.clone(),
+        watch: settings.watch,
+        drawings,
+        terminal: terminal.clone(),
+    };
+    let (ending, summary) =
+        Session { settings: &settings, host: &host, engine: &engine, status_file, signals, events }
+            .run(follower, loaded)
+            .await?;
+    if let Some(drawer) = drawer {
+        // The last picture is finished, unless that takes for ever.
+        let _ = tokio::time::timeout(session::LAST_WORDS, drawer).await;
+    }
+    let (changes, failed) = (usize::try_from(summary.changes).unwrap_or(usize::MAX), summary.failed);
+    let code = exit_codes::of(ending, settings.detailed_exitcode, changes, failed);
+    goodbye(terminal, &summary, settings.noop, code);
+    Ok(Exit(code))
+}
+
+fn engine(
+    settings: &Settings,
+    prefix: &Prefix,
+    host: &Arc<Host>,
+) -> Result<(Engine, UnboundedReceiver<EngineEvent>), Failure> {
+    let engine = Engine::start(EngineSettings {
+        host: Arc::clone(host),
         registry: mgmt_resources::KINDS,
-        preparation: mgmt_engine::Preparation {
+        preparation: Preparation {
             noop: settings.noop,
             sema: settings.sema,
             autoedges: settings.autoedges,
@@ -79,25 +116,8 @@ async fn live(settings: Settings, loaded: Loaded, terminal: &Terminal) -> Result
         export: None,
         journal: Some(prefix.directory("engine")?.join("journal")),
         dot: settings.drawing.is_some(),
-    })
-    .map_err(|error| Failure::failed(format!("cannot start the engine: {error}")))?;
-    let engine = Arc::new(engine);
-    let follower = Follower {
-        engine: Arc::clone(&engine),
-        input: settings.input.clone(),
-        watch: settings.watch,
-        drawing: settings.drawing.clone(),
-        terminal: terminal.clone(),
-        helper: host.helper.clone(),
-    };
-    let (ending, summary) =
-        Session { settings: &settings, host: &host, engine: &engine, status_file, signals, events }
-            .run(follower, loaded)
-            .await?;
-    let (changes, failed) = (usize::try_from(summary.changes).unwrap_or(usize::MAX), summary.failed);
-    let code = exit_codes::of(ending, settings.detailed_exitcode, changes, failed);
-    goodbye(terminal, &summary, settings.noop, code);
-    Ok(Exit(code))
+    });
+    engine.map_err(|error| Failure::failed(format!("cannot start the engine: {error}")))
 }
 
 /// What resources may use of this program.
@@ -129,8 +149,8 @@ fn hello(terminal: &Terminal) {
     });
 }
 
-fn goodbye(terminal: &Terminal, summary: &mgmt_engine::Summary, noop: bool, code: u8) {
-    let mgmt_engine::Summary { resources, checks, changes, failed } = *summary;
+fn goodbye(terminal: &Terminal, summary: &Summary, noop: bool, code: u8) {
+    let Summary { resources, checks, changes, failed } = *summary;
     match terminal.format() {
         Format::Human => {
             let changed = if noop { "would be changed" } else { "changed" };

@@ -12,6 +12,8 @@ use mgmt_sys::path::ManagedPath;
 use mgmt_sys::process::{Command, Credentials, Helper, Signal, SpawnError};
 use mgmt_sys::replace::{Durability, Expect, InPlace, Replacement};
 
+use tokio::sync::watch;
+
 use crate::environment;
 use crate::failure::Failure;
 
@@ -19,6 +21,9 @@ use crate::failure::Failure;
 const FILTERS: [&str; 8] = ["dot", "neato", "twopi", "circo", "fdp", "sfdp", "patchwork", "osage"];
 /// A picture that takes longer is not worth waiting for.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often the file may change while it is written.
+const ATTEMPTS: usize = 8;
 
 /// Where to draw, with what, and for whom.
 #[derive(Clone, Debug)]
@@ -48,8 +53,17 @@ impl Drawing {
         Ok(Drawing { file: name.into(), filter, owner })
     }
 
+    /// Draws whatever comes, until nothing more can come. While a picture is being made, all graphs but the latest are
+    /// passed over.
+    pub(super) async fn follow(self, mut graphs: watch::Receiver<String>, helper: Helper) {
+        while graphs.changed().await.is_ok() {
+            let dot = graphs.borrow_and_update().clone();
+            self.draw(&dot, &helper).await;
+        }
+    }
+
     /// Writes the text and makes the picture. Nothing that goes wrong here matters to the run.
-    pub(super) async fn draw(&self, dot: &str, helper: &Helper) {
+    async fn draw(&self, dot: &str, helper: &Helper) {
         if let Err(error) = tokio::task::block_in_place(|| self.write(dot)) {
             tracing::warn!("cannot write {}: {error}", self.file.display());
             return;
@@ -68,6 +82,18 @@ impl Drawing {
     }
 
     fn write(&self, dot: &str) -> Result<(), Box<dyn std::error::Error>> {
+        // Whoever else is at work in the directory will not be in the way each time.
+        for _ in 0..ATTEMPTS {
+            match self.replace(dot) {
+                Err(error)
+                    if error.downcast_ref::<mgmt_sys::Error>().is_some_and(mgmt_sys::Error::is_raced) => {}
+                result => return result,
+            }
+        }
+        self.replace(dot)
+    }
+
+    fn replace(&self, dot: &str) -> Result<(), Box<dyn std::error::Error>> {
         let path = ManagedPath::new(self.file.as_os_str().as_bytes())?;
         let name = path.file_name().ok_or_else(|| io::Error::other("it is the root directory"))?;
         let parent = Parent::open(&path)?;

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::{Engine, SwapError, SwapReport};
-use mgmt_sys::process::Helper;
 use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
-use super::drawing::Drawing;
 use crate::configuration::{self, Input, Loaded};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -25,9 +23,9 @@ pub(super) struct Follower {
     pub(super) engine: Arc<Engine>,
     pub(super) input: Option<Input>,
     pub(super) watch: bool,
-    pub(super) drawing: Option<Drawing>,
+    /// Where the picture of each graph is made, if anywhere.
+    pub(super) drawings: Option<watch::Sender<String>>,
     pub(super) terminal: Terminal,
-    pub(super) helper: Helper,
 }
 
 /// Asks for the file to be read again.
@@ -71,7 +69,7 @@ impl Follower {
         let result = self.engine.swap(graph).await;
         let outcome = match result {
             Ok(report) => {
-                self.swapped(&name, report).await;
+                self.swapped(&name, report);
                 Ok(())
             }
             Err(error) => Err(refused(&error)),
@@ -129,7 +127,7 @@ impl Follower {
             }
         };
         match self.engine.swap(graph).await {
-            Ok(report) => self.swapped(&name, report).await,
+            Ok(report) => self.swapped(&name, report),
             Err(SwapError::Stopped) => {}
             Err(error) => {
                 self.terminal.failure(&refused(&error));
@@ -138,7 +136,7 @@ impl Follower {
         }
     }
 
-    async fn swapped(&self, name: &str, report: SwapReport) {
+    fn swapped(&self, name: &str, report: SwapReport) {
         let SwapReport { vertices, edges, added, changed, removed, automatic_edges, grouped, took, .. } =
             report;
         tracing::info!(
@@ -148,8 +146,8 @@ impl Follower {
         for warning in &report.warnings {
             tracing::warn!("{warning}");
         }
-        if let Some(drawing) = &self.drawing {
-            drawing.draw(&report.dot, &self.helper).await;
+        if let Some(drawings) = &self.drawings {
+            drawings.send_replace(report.dot);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One life of the engine: everything that may end it, in one loop.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mgmt_engine::{Engine, EngineEvent, Summary};
 use mgmt_resource::Host;
@@ -14,6 +14,9 @@ use super::status_file::StatusFile;
 use crate::commands::exit_codes::Ending;
 use crate::configuration::Loaded;
 use crate::failure::Failure;
+
+/// How long the end waits for what is only said and drawn.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// What the loop listens to and acts on.
 pub(super) struct Session<'a> {
@@ -104,12 +107,24 @@ impl Session<'_> {
                 },
             }
         }
+        // A graph that has converged has been reported; it only remains to hear it.
+        if starting && matches!(end.cause, Some(Ending::Converged | Ending::Requested(_))) {
+            let _ = tokio::time::timeout(LAST_WORDS, start).await;
+        }
         following.abort();
         // The engine's thread is at its end; this only takes its last words.
         let summary = tokio::task::block_in_place(|| self.engine.wait());
         match refused {
             Some(failure) => Err(failure),
-            None => Ok((end.ending(), summary)),
+            None => {
+                let ending = end.ending();
+                if ending == Ending::Broken {
+                    tracing::error!(
+                        "the engine ended although nobody asked it to; this is a mistake in mgmt"
+                    );
+                }
+                Ok((ending, summary))
+            }
         }
     }
 

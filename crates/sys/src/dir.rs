@@ -4,6 +4,7 @@
 //! that handle, so nobody can exchange a directory between two of our calls. No function here follows a symbolic link
 //! in the entry itself.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
@@ -13,7 +14,7 @@ use rustix::fs::{
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
 
-use crate::error::{Cause, Error, Result};
+use crate::error::{Cause, Error, Escaped, Result};
 use crate::file::OpenedFile;
 use crate::handle::{Attributes, Handle, Node, Via, apply, change_mode};
 use crate::mode::default_directory_mode;
@@ -287,6 +288,12 @@ impl Node for Parent {
 
     fn at(&self) -> Box<[u8]> {
         (&self.location).into()
+    }
+}
+
+impl fmt::Debug for Parent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parent({})", Escaped(self.location.bytes()))
     }
 }
 

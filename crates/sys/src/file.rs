@@ -1,11 +1,12 @@
 //! Regular files, opened so that nothing planted at the path can hang or mislead us.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::fstat;
 use rustix::io::{pread, retry_on_intr};
 
-use crate::error::{Cause, Error, Result};
+use crate::error::{Cause, Error, Escaped, Result};
 use crate::handle::{Attributes, Node, Via, apply};
 use crate::path::{Location, ManagedPath};
 use crate::stat::{Kind, Stat};
@@ -33,7 +34,8 @@ impl OpenedFile {
     /// What is opened so is where content comes from, never where it goes to.
     pub fn open_trusted(path: &ManagedPath) -> Result<Self> {
         let fd = open_file(path.without_slash())?;
-        Self::new(fd, Location::whole(path), |_| false)
+        // Whatever its links, nothing is ever changed through it.
+        Self::new(fd, Location::whole(path), |_| true)
     }
 
     /// Takes over a descriptor, refusing anything but a regular file.
@@ -173,6 +175,12 @@ impl Node for OpenedFile {
 
     fn may_be_planted(&self) -> bool {
         self.planted
+    }
+}
+
+impl fmt::Debug for OpenedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenedFile({})", Escaped(self.location.bytes()))
     }
 }
 

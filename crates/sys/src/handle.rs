@@ -1,12 +1,12 @@
 //! Handles to whatever lies at a path, and the attributes that can be changed through them.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chmodat, chownat, fchmod, fchown, fstat};
 use rustix::io::Errno;
 
-use crate::error::{Cause, Error, Result};
+use crate::error::{Cause, Error, Escaped, Result};
 use crate::path::Location;
 use crate::stat::{Kind, Stat};
 use crate::xattr;
@@ -79,7 +79,8 @@ impl Handle {
     /// Makes the attributes as wanted, changing only what differs, and tells whether anything was changed.
     ///
     /// The setuid and setgid bits of a file go away before its owner changes, and come back only with a declared mode.
-    /// A file with several names in a directory that others can write is refused: it may be another's. The permissions of a symbolic link cannot be changed; asking for it is an error.
+    /// A file with several names in a directory that others can write is refused: it may be another's. The permissions
+    /// of a symbolic link cannot be changed; asking for it is an error.
     pub fn set_attributes(&self, wanted: &Attributes<'_>) -> Result<bool> {
         apply(self, &self.current_stat()?, wanted)
     }
@@ -96,6 +97,12 @@ impl Node for Handle {
 
     fn may_be_planted(&self) -> bool {
         self.planted
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({})", Escaped(self.location.bytes()))
     }
 }
 

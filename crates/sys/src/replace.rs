@@ -16,6 +16,7 @@
 //! Not carried over: file capabilities and integrity signatures (`security.capability`, `security.ima`), which vouched
 //! for the old content; `trusted.*` attributes; timestamps; inode flags such as append-only.
 
+use std::fmt;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -27,7 +28,7 @@ use rustix::io::{Errno, pread, retry_on_intr, write};
 
 use crate::carry::{Existing, carry, plan};
 use crate::dir::Parent;
-use crate::error::{Cause, Error, Result};
+use crate::error::{Cause, Error, Escaped, Result};
 use crate::file::{CHUNK, OpenedFile};
 use crate::handle::{Attributes, Node, Via, apply, change_mode, change_owner};
 use crate::stat::{Kind, Stat};
@@ -259,6 +260,12 @@ impl Drop for Replacement<'_> {
             // Nothing more can be done about it here; a later sweep will.
             let _ = unlinkat(self.parent, &temporary[..], AtFlags::empty());
         }
+    }
+}
+
+impl fmt::Debug for Replacement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Replacement({})", Escaped(&self.at()))
     }
 }
 

@@ -32,23 +32,19 @@ pub(crate) enum Missing {
 
 /// Opens the directory `path`, which is absolute and clean.
 pub(crate) fn open_directory(path: &[u8], missing: Missing) -> Result<OwnedFd> {
-    // Set once, when the kernel turns out to be older than the call.
-    static ABSENT: AtomicBool = AtomicBool::new(false);
-    if !ABSENT.load(Ordering::Relaxed) {
-        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match openat2(CWD, path, DIRECTORY, Mode::empty(), resolve) {
-            Ok(fd) => return Ok(fd),
-            Err(Errno::NOSYS) => ABSENT.store(true, Ordering::Relaxed),
-            // A link, a missing directory, a sandbox that forbids the call: the walk finds out which.
-            Err(_) => {}
-        }
+    match open_without_links(path, DIRECTORY) {
+        Some(fd) => Ok(fd),
+        None => walk(path, missing),
     }
-    walk(path, missing)
 }
 
 /// Opens the file `path`, which is absolute and clean, for reading and without blocking. The last component too may be
 /// a link that is trusted.
 pub(crate) fn open_file(path: &[u8]) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    if let Some(fd) = open_without_links(path, flags) {
+        return Ok(fd);
+    }
     let mut walk = Walk::start(path)?;
     loop {
         let Some(step) = walk.pending.pop() else { return Err(Error::new("open", path, Errno::ISDIR)) };
@@ -56,13 +52,28 @@ pub(crate) fn open_file(path: &[u8]) -> Result<OwnedFd> {
             walk.take(step, Missing::Report)?;
             continue;
         }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match openat(walk.here(), &*step.name, flags, Mode::empty()) {
             Ok(fd) => return Ok(fd),
             Err(Errno::LOOP) => walk.take_other(step)?,
             Err(errno) => return Err(Error::new("open", path, errno)),
         }
     }
+}
+
+/// Opens `path` in one call if there is no link anywhere in it. Nothing if there is, or if anything else stands in the
+/// way: a missing directory, a sandbox that forbids the call, an old kernel. The walk finds out which.
+fn open_without_links(path: &[u8], flags: OFlags) -> Option<OwnedFd> {
+    // Set once, when the kernel turns out to be older than the call.
+    static ABSENT: AtomicBool = AtomicBool::new(false);
+    if ABSENT.load(Ordering::Relaxed) {
+        return None;
+    }
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let opened = openat2(CWD, path, flags, Mode::empty(), resolve);
+    if opened.as_ref().err() == Some(&Errno::NOSYS) {
+        ABSENT.store(true, Ordering::Relaxed);
+    }
+    opened.ok()
 }
 
 /// Opens the directory `path` component by component.

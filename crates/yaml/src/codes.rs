@@ -232,7 +232,7 @@ pub const CODES: &[(&str, &str, &str)] = &[
         TOO_MANY_EDGES,
         "too many edges",
         "Edges to a name apply to every hidden resource of that name, so a few lines can stand for millions \
-         of edges. The limit is four million.",
+         of edges. The limit is one million.",
     ),
     (
         UNKNOWN_RECEIVE,

@@ -80,13 +80,11 @@ impl Declarations {
         let earlier =
             before.and_then(|vertex| Some((self.graph.node(vertex)?, self.places.get(vertex.index())?)));
         match earlier {
-            Some((earlier, _)) if hidden => {
-                if spec.same_as(earlier) {
-                    return;
-                }
+            Some((earlier, _)) if hidden && spec.same_as(earlier) => return,
+            Some((earlier, (there, _))) if !hidden => {
+                return report_twice(&spec, earlier, place, *there, report);
             }
-            Some((earlier, (there, _))) => return report_twice(&spec, earlier, place, *there, report),
-            None => {}
+            _ => {}
         }
         let vertex = self.graph.add_node(spec);
         self.places.push((place, receive_places));

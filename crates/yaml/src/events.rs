@@ -6,7 +6,7 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError};
 
 use crate::codes;
 use crate::diagnostic::Report;
-use crate::position::{BYTE_ORDER_MARK, Positions};
+use crate::position::{BYTE_ORDER_MARK, Cursor, Positions};
 use crate::tree::{Content, Node, NodeId, Span, Style, Tag, Text, Tree};
 
 /// What the expansion of all aliases together may weigh: 16 for each node, and the length of its text.
@@ -25,6 +25,7 @@ pub(crate) fn read<'s>(
     let text = if marked { &source[BYTE_ORDER_MARK.len()..] } else { source };
     let mut reader = Reader {
         positions,
+        cursor: Cursor::default(),
         characters_skipped: usize::from(marked),
         depth,
         tree: Tree { source, unfolded: String::new(), nodes: Vec::new() },
@@ -44,6 +45,7 @@ struct Stopped;
 
 struct Reader<'p, 's> {
     positions: &'p Positions<'s>,
+    cursor: Cursor,
     /// The parser does not see the byte order mark.
     characters_skipped: usize,
     depth: usize,
@@ -243,13 +245,13 @@ impl<'s> Reader<'_, 's> {
         span
     }
 
-    fn span(&self, span: saphyr_parser::Span) -> Span {
+    fn span(&mut self, span: saphyr_parser::Span) -> Span {
         let start = self.byte(&span.start);
         Span { start, end: self.byte(&span.end).max(start) }
     }
 
-    fn byte(&self, marker: &Marker) -> u32 {
-        narrow(self.positions.byte_of(marker.index() + self.characters_skipped))
+    fn byte(&mut self, marker: &Marker) -> u32 {
+        narrow(self.positions.follow(&mut self.cursor, marker.index() + self.characters_skipped))
     }
 
     fn too_deep(&self, span: Span, report: &mut Report<'_>) -> Stopped {
@@ -258,7 +260,7 @@ impl<'s> Reader<'_, 's> {
         Stopped
     }
 
-    fn syntax_error(&self, error: &ScanError, report: &mut Report<'_>) -> Stopped {
+    fn syntax_error(&mut self, error: &ScanError, report: &mut Report<'_>) -> Stopped {
         let start = self.byte(error.marker());
         let source = self.tree.source;
         let rest = source.get(start as usize..).unwrap_or_default();

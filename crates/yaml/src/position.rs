@@ -21,6 +21,13 @@ pub struct Positions<'s> {
     characters: Vec<u32>,
 }
 
+/// A character that was found, to find its neighbours from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor {
+    character: usize,
+    byte: usize,
+}
+
 /// Bytes between two remembered counts.
 const BLOCK: usize = 256;
 
@@ -72,6 +79,26 @@ impl<'s> Positions<'s> {
         self.source.len()
     }
 
+    /// The same for characters that are asked for more or less in their order.
+    pub(crate) fn follow(&self, cursor: &mut Cursor, character: usize) -> usize {
+        /// A search costs about as much as so many steps.
+        const NEAR: usize = 64;
+        if self.characters.is_empty() {
+            return character.min(self.source.len());
+        }
+        let ahead = character.checked_sub(cursor.character).filter(|ahead| *ahead <= NEAR);
+        let byte = match ahead {
+            Some(ahead) => {
+                let rest =
+                    self.source.iter().enumerate().skip(cursor.byte).filter(|(_, byte)| is_start(**byte));
+                rest.map(|(at, _)| at).nth(ahead).unwrap_or(self.source.len())
+            }
+            None => self.byte_of(character),
+        };
+        *cursor = Cursor { character, byte };
+        byte
+    }
+
     fn characters_before(&self, offset: usize) -> usize {
         match self.characters.get(offset / BLOCK) {
             Some(count) => {
@@ -120,10 +147,14 @@ mod tests {
         for source in ["", "a", "a\nb\n", "\n\n", "ä: ö\r\n€: 𝄞\n", &long, &format!("a\n{long}\nb{long}")]
         {
             let positions = Positions::new(source.as_bytes());
+            let mut cursor = Cursor::default();
             for (index, (offset, _)) in source.char_indices().chain([(source.len(), ' ')]).enumerate() {
                 let found = positions.locate(offset);
                 assert_eq!((found.line, found.column), naive(source, offset), "{offset} in {source:?}");
                 assert_eq!(positions.byte_of(index), offset, "{index} in {source:?}");
+                assert_eq!(positions.follow(&mut cursor, index), offset, "{index} in {source:?}");
+                let back = positions.byte_of(index / 2);
+                assert_eq!(positions.follow(&mut cursor, index / 2), back, "{index} in {source:?}");
             }
         }
     }

@@ -54,9 +54,7 @@ pub(crate) fn read(
     let mut draft = Draft::new(schema);
     for entry in &entries {
         match entry.key {
-            "name" => {
-                draft.name = Some((decode::text(cx.tree, entry.value, "`name`", cx.report)?, entry.value))
-            }
+            "name" => draft.read_name(cx, entry),
             "meta" => draft.read_meta(cx, entry),
             "recv" => draft.read_receives(cx, entry),
             _ => draft.read_parameter(cx, entry),
@@ -69,7 +67,7 @@ pub(crate) fn read(
 /// A resource that is being read.
 struct Draft<'t> {
     schema: &'static Schema,
-    name: Option<(&'t str, NodeId)>,
+    name: Name<'t>,
     resource: Box<dyn Resource>,
     meta: Meta,
     /// What was set, with the keys and values that did.
@@ -82,11 +80,19 @@ struct Draft<'t> {
     failed: bool,
 }
 
+/// The name, as far as there is one.
+enum Name<'t> {
+    Missing,
+    /// It is no text, and the report says so.
+    Wrong,
+    Given(&'t str, Span),
+}
+
 impl<'t> Draft<'t> {
     fn new(schema: &'static Schema) -> Draft<'t> {
         Draft {
             schema,
-            name: None,
+            name: Name::Missing,
             resource: (schema.make)(),
             meta: Meta::default(),
             parameters: Vec::new(),
@@ -96,6 +102,13 @@ impl<'t> Draft<'t> {
             receive_places: Vec::new(),
             failed: false,
         }
+    }
+
+    fn read_name(&mut self, cx: &mut Reading<'t, '_, '_>, entry: &Entry<'t>) {
+        self.name = match decode::text(cx.tree, entry.value, "`name`", cx.report) {
+            Some(name) => Name::Given(name, cx.tree.span(entry.value)),
+            None => Name::Wrong,
+        };
     }
 
     fn read_parameter(&mut self, cx: &mut Reading<'t, '_, '_>, entry: &Entry<'t>) {
@@ -243,12 +256,15 @@ impl<'t> Draft<'t> {
 
     fn finish(self, cx: &mut Reading<'_, '_, '_>, node: NodeId) -> Option<Declaration> {
         let kind = self.schema.kind;
-        let Some((name, name_node)) = self.name else {
-            let message = format!("a resource of kind {kind} has no `name`");
-            cx.report.error(codes::BAD_NAME, cx.tree.span(node), message).hint("add `name: …` to it");
-            return None;
+        let (name, place) = match self.name {
+            Name::Given(name, place) => (name, place),
+            Name::Wrong => return None,
+            Name::Missing => {
+                let message = format!("a resource of kind {kind} has no `name`");
+                cx.report.error(codes::BAD_NAME, cx.tree.span(node), message).hint("add `name: …` to it");
+                return None;
+            }
         };
-        let place = cx.tree.span(name_node);
         let (exported, name) = match name.strip_prefix("@@") {
             Some(name) => (true, name),
             None => (false, name),

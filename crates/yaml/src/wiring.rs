@@ -22,7 +22,7 @@ pub(crate) struct Wiring<'d> {
 }
 
 /// How many edges a file may stand for. Only hidden resources that share a name can get there.
-const MOST_EDGES: usize = 4_000_000;
+const MOST_EDGES: usize = 1_000_000;
 
 /// How many separate cycles are looked for, and how many edges of each are shown.
 const MOST_CYCLES: usize = 10;

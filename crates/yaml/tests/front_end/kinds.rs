@@ -8,7 +8,7 @@ use mgmt_resource::{
 };
 use mgmt_value::{Str, Value};
 
-pub const KINDS: Registry = Registry::new(ALL);
+pub(crate) const KINDS: Registry = Registry::new(ALL);
 
 const ALL: &[fn() -> &'static Schema] =
     &[schema_of::<Noop>, schema_of::<File>, schema_of::<Exec>, schema_of::<Every>, schema_of::<Lock>];
@@ -32,9 +32,9 @@ macro_rules! inert {
 /// Does nothing.
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "noop")]
-pub struct Noop {
+pub(crate) struct Noop {
     /// Anything.
-    pub comment: Str,
+    pub(crate) comment: Str,
 }
 
 inert!(Noop, Nothing, |_, _| Ok(()));
@@ -42,17 +42,17 @@ inert!(Noop, Nothing, |_, _| Ok(()));
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "file")]
-pub struct File {
+pub(crate) struct File {
     /// Where it is.
-    pub path: Str,
+    pub(crate) path: Str,
     /// Replaces the directory of the path.
-    pub dirname: Str,
+    pub(crate) dirname: Str,
     /// Whether it is there.
-    pub state: Str,
+    pub(crate) state: Str,
     /// What is in it.
-    pub content: Option<Str>,
+    pub(crate) content: Option<Str>,
     /// Who may do what.
-    pub mode: Str,
+    pub(crate) mode: Str,
 }
 
 inert!(File, Nothing, |file, _| match file.state.as_bytes() {
@@ -63,30 +63,30 @@ inert!(File, Nothing, |file, _| match file.state.as_bytes() {
 /// A command.
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "exec", send)]
-pub struct Exec {
+pub(crate) struct Exec {
     /// The command.
-    pub cmd: Str,
+    pub(crate) cmd: Str,
     /// The shell.
-    pub shell: Str,
+    pub(crate) shell: Str,
     /// A command that watches.
-    pub watchcmd: Str,
+    pub(crate) watchcmd: Str,
     /// Its shell.
-    pub watchshell: Str,
+    pub(crate) watchshell: Str,
     /// A command that guards.
-    pub ifcmd: Str,
+    pub(crate) ifcmd: Str,
     /// Its shell.
-    pub ifshell: Str,
+    pub(crate) ifshell: Str,
 }
 
 /// What a command sends.
 #[derive(Clone, Debug, Default, Fields)]
-pub struct Output {
+pub(crate) struct Output {
     /// What it wrote.
-    pub stdout: Option<Str>,
+    pub(crate) stdout: Option<Str>,
     /// How it ended.
-    pub status: i64,
+    pub(crate) status: i64,
     /// Anything else.
-    pub any: Option<Value>,
+    pub(crate) any: Option<Value>,
 }
 
 inert!(Exec, Output, |exec, _| match exec.cmd.is_empty() {
@@ -97,36 +97,36 @@ inert!(Exec, Output, |exec, _| match exec.cmd.is_empty() {
 /// Has a field of every type.
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "every")]
-pub struct Every {
+pub(crate) struct Every {
     /// A truth value.
-    pub flag: bool,
+    pub(crate) flag: bool,
     /// A text.
-    pub text: Str,
+    pub(crate) text: Str,
     /// A number.
-    pub number: i64,
+    pub(crate) number: i64,
     /// A small number.
-    pub small: u8,
+    pub(crate) small: u8,
     /// A fraction.
-    pub float: f64,
+    pub(crate) float: f64,
     /// Some texts.
-    pub list: Vec<Str>,
+    pub(crate) list: Vec<Str>,
     /// Some lists of numbers.
-    pub lists: Vec<Vec<i64>>,
+    pub(crate) lists: Vec<Vec<i64>>,
     /// Numbers by name.
-    pub map: BTreeMap<Str, i64>,
+    pub(crate) map: BTreeMap<Str, i64>,
     /// Texts by number.
-    pub numbered: BTreeMap<i64, Str>,
+    pub(crate) numbered: BTreeMap<i64, Str>,
     /// Two things together.
-    pub pair: Pair,
+    pub(crate) pair: Pair,
     /// Maybe a number.
     #[field(alias = "maybe_ptr")]
-    pub maybe: Option<i64>,
+    pub(crate) maybe: Option<i64>,
     /// Maybe a text.
-    pub maybe_text: Option<Str>,
+    pub(crate) maybe_text: Option<Str>,
     /// Anything.
-    pub any: Option<Value>,
+    pub(crate) any: Option<Value>,
     /// Not to be set.
-    pub complex: mgmt_value::Complex,
+    pub(crate) complex: mgmt_value::Complex,
 }
 
 impl Default for Every {
@@ -152,11 +152,11 @@ impl Default for Every {
 
 /// Two things.
 #[derive(Clone, Debug, Default, PartialEq, StructValue)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// A name.
-    pub name: Str,
+    pub(crate) name: Str,
     /// A number.
-    pub number: i64,
+    pub(crate) number: i64,
 }
 
 inert!(Every, Nothing, |_, _| Ok(()));
@@ -164,10 +164,10 @@ inert!(Every, Nothing, |_, _| Ok(()));
 /// Has a secret.
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "lock")]
-pub struct Lock {
+pub(crate) struct Lock {
     /// The number that opens it.
     #[field(secret)]
-    pub code: i64,
+    pub(crate) code: i64,
 }
 
 inert!(Lock, Nothing, |lock, _| match lock.code {

@@ -1,5 +1,7 @@
 //! Small files in, a few lines of text out: either what is wrong, or what the graph is.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail like that")]
+
 mod collect;
 mod document;
 mod edges;
@@ -52,7 +54,7 @@ fn graph(source: &str) -> mgmt_yaml::YamlGraph {
 }
 
 /// Diagnostics as text.
-pub fn render(source: &[u8], parsed: &Parsed) -> String {
+pub(crate) fn render(source: &[u8], parsed: &Parsed) -> String {
     let errors = parsed.diagnostics.iter().filter(|diagnostic| diagnostic.level == Level::Error).count();
     assert_eq!(parsed.graph.is_some(), errors == 0, "there is a graph exactly when there is no error");
     let positions = Positions::new(source);

@@ -30,13 +30,14 @@ fn a_kind_of_other_versions_is_not_built_yet() {
 #[test]
 fn a_resource_needs_a_name() {
     check(
-        "graph: x\nresources:\n  noop:\n  - comment: who am I\n  - name: ''\n  - name:\n  - name: [a]\n  - name: '@@'\n  - name: $home\n",
+        "graph: x\nresources:\n  noop:\n  - comment: who am I\n  - name: ''\n  - name:\n  - name: [a]\n    comment: {}\n  - name: '@@'\n  - name: $home\n",
         "E Y0203 4:5 a resource of kind noop has no `name` | add `name: …` to it
          E Y0203 5:11 the name of a resource of kind noop is empty
          E Y0203 6:9 the name of a resource of kind noop is empty
          E Y0206 7:11 `name` has to be text, found a list
-         E Y0203 8:11 the name of a resource of kind noop is empty
-         E Y0203 9:11 the name `$home` starts with a dollar sign | if that is meant, add `meta: {dollar: true}`; variables are not expanded in YAML",
+         E Y0206 8:14 `comment` expects str, found a map | put the text in quotes if it starts with a bracket | `comment`: Anything.
+         E Y0203 9:11 the name of a resource of kind noop is empty
+         E Y0203 10:11 the name `$home` starts with a dollar sign | if that is meant, add `meta: {dollar: true}`; variables are not expanded in YAML",
     );
     check_graph(
         "graph: x\nresources:\n  noop:\n  - {name: $home, meta: {dollar: true}}\n  - {name: 007}\n",

@@ -278,7 +278,9 @@ fn summary(doc: &str) -> String {
 }
 
 fn indented(text: &str, by: usize) -> String {
-    let lines: Vec<_> = text.trim().lines().map(|line| format!("{:by$}{}", "", line.trim_end())).collect();
+    let indent = " ".repeat(by);
+    let lines: Vec<_> =
+        text.trim().lines().map(|line| format!("{indent}{line}").trim_end().to_owned()).collect();
     lines.join("\n")
 }
 

@@ -1,0 +1,32 @@
+//! The examples are read as they are shipped.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail like that")]
+
+use std::path::Path;
+
+#[test]
+fn every_example_is_read_without_a_warning_except_the_old_one() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yaml");
+    let mut count = 0;
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let source = std::fs::read(&path).unwrap();
+        let parsed = mgmt_yaml::parse(&source, "example.yaml", &mgmt_resources::KINDS);
+        let old = path.file_name().unwrap() == "of-2016.yaml";
+        let unexpected =
+            parsed.diagnostics.iter().filter(|found| !(old && ["Y0104", "Y0205"].contains(&found.code)));
+        let unexpected: Vec<_> =
+            unexpected.map(|found| format!("{} {}", found.code, found.message)).collect();
+        assert!(unexpected.is_empty(), "{}: {unexpected:#?}", path.display());
+        assert_eq!(parsed.diagnostics.is_empty(), !old, "{}", path.display());
+        let graph = parsed.graph.unwrap();
+        assert_eq!(
+            path.file_stem().unwrap().to_str(),
+            graph.name.as_str(),
+            "a graph is called like its file"
+        );
+        assert!(!graph.graph.is_empty() && source.starts_with(b"# "), "an example says what there is to see");
+        count += 1;
+    }
+    assert!(count >= 12);
+}

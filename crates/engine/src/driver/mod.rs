@@ -374,7 +374,7 @@ impl Driver {
         }
         self.summary.changes += 1;
         let what = if noop { "would change" } else { "changed" };
-        tracing::info!(target: "mgmt::engine", resource = %id, took_us = took.as_micros(), "{what}");
+        tracing::info!(target: "mgmt::engine", resource = %id, "{what} in {took:.1?}");
         Outcome::Changed
     }
 

@@ -1,1 +1,147 @@
-//! The mcl language: lexer, lossless parser, typed tree, formatter.
+//! The mcl language as text: lexer, lossless parser, typed tree, formatter.
+//!
+//! The central type is [`Parse`]: the tree of a text together with everything that is wrong with the text. [`parse`]
+//! never fails. [`ast`] looks at the tree as typed nodes, [`format`] writes it in its canonical form, [`LineIndex`]
+//! turns offsets into lines and columns, and [`StringPart`] is what stands between the quotes of a string.
+//!
+//! ```
+//! let parse = mgmt_syntax::parse("$x = [1, 2\n");
+//! assert_eq!(parse.syntax().to_string(), "$x = [1, 2\n");
+//! assert_eq!(parse.errors()[0].to_string(), "expected `]`, found the end of the file");
+//! assert_eq!(mgmt_syntax::format("$x=[1,2,]").unwrap(), "$x = [1, 2]\n");
+//! ```
+//!
+//! # Invariants
+//!
+//! * The tree is lossless: its text is the text that was parsed, for every input.
+//! * A node other than the whole file neither starts nor ends with trivia, so its range is exact.
+//! * One mistake gives one error, and independent mistakes are all reported (up to a few hundred).
+//! * The tree is never deeper than a bound, so walking it by recursion and dropping it are safe.
+//! * Time is linear in the length of the text, also for garbage.
+//! * The formatter changes nothing but trivia, optional commas, the spelling of numbers, and `{K: V}` to
+//!   `map{K: V}`. It checks that for every text that it formats. What it writes it leaves alone the next time.
+//!
+//! # The language
+//!
+//! What is accepted is more than what is canonical: trailing commas are optional, a block may stand on one line,
+//! newlines may stand inside brackets and around operators, and a few more; [`LeniencyKind`] is the whole list, and
+//! each use is recorded in [`Parse::leniencies`]. The rules for newlines are on the page of the `parser` module.
+//!
+//! # What is deliberately absent
+//!
+//! No names are resolved, nothing is checked against a type, no sugar is expanded, and no file is read: this crate
+//! knows text alone. There is no way to change a tree; edits are made to the text.
+
+pub mod ast;
+mod error;
+mod format;
+mod kind;
+mod leniency;
+mod lexer;
+mod line_index;
+mod parser;
+mod string;
+mod tree;
+
+pub use error::{Code, Label, SyntaxError};
+pub use format::format;
+pub use kind::{Mcl, SyntaxElement, SyntaxKind, SyntaxNode, SyntaxToken};
+pub use leniency::{Leniency, LeniencyKind};
+pub use line_index::{LineColumn, LineIndex, Utf16Position};
+pub use rowan::{TextRange, TextSize};
+pub use string::StringPart;
+
+use error::Diagnostics;
+use leniency::Leniencies;
+use lexer::Lexed;
+use rowan::GreenNode;
+use tree::Tree;
+
+/// A parsed text: its tree, and what is wrong with it.
+///
+/// Cheap to clone and safe to send to another thread.
+#[derive(Clone, Debug)]
+pub struct Parse {
+    green: GreenNode,
+    errors: Vec<SyntaxError>,
+    leniencies: Vec<Leniency>,
+}
+
+/// Parses a text.
+#[must_use]
+pub fn parse(text: &str) -> Parse {
+    let source = Source::new(text);
+    Parse { green: source.tree.green(&source.lexed), errors: source.errors, leniencies: source.leniencies }
+}
+
+/// Turns bytes into text, or says at which byte they stop being UTF-8.
+///
+/// # Errors
+///
+/// The bytes are not UTF-8.
+pub fn decode(bytes: &[u8]) -> Result<&str, SyntaxError> {
+    std::str::from_utf8(bytes).map_err(|error| SyntaxError::not_utf8(error, bytes))
+}
+
+impl Parse {
+    /// The root of the lossless tree.
+    #[must_use]
+    pub fn syntax(&self) -> SyntaxNode {
+        SyntaxNode::new_root(self.green.clone())
+    }
+
+    /// The root as a typed node.
+    #[must_use]
+    pub fn tree(&self) -> ast::SourceFile {
+        ast::SourceFile::of(self)
+    }
+
+    /// All mistakes, by place. Those inside strings ([`Code::is_in_string`]) leave the tree whole.
+    #[must_use]
+    pub fn errors(&self) -> &[SyntaxError] {
+        &self.errors
+    }
+
+    /// What was accepted although it is not canonical, by place.
+    #[must_use]
+    pub fn leniencies(&self) -> &[Leniency] {
+        &self.leniencies
+    }
+}
+
+/// A parsed text before the lossless tree is built.
+struct Source<'t> {
+    lexed: Lexed<'t>,
+    tree: Tree,
+    errors: Vec<SyntaxError>,
+    leniencies: Vec<Leniency>,
+}
+
+/// Offsets are 32 bits wide, and one of them must be left to stand behind the text.
+const MAX_LENGTH: usize = u32::MAX as usize - 1;
+
+impl<'t> Source<'t> {
+    fn new(text: &'t str) -> Self {
+        Source::bounded(text, MAX_LENGTH)
+    }
+
+    /// A text beyond the bound is not looked at: it gives an empty tree and one error.
+    fn bounded(text: &'t str, bound: usize) -> Self {
+        let mut errors = Diagnostics::default();
+        let mut leniencies = Leniencies::default();
+        let too_large = text.len() > bound;
+        let lexed = Lexed::new(if too_large { "" } else { text }, &mut errors, &mut leniencies);
+        if too_large {
+            let message = format!("the text has {} bytes; the limit is {bound}", text.len());
+            errors.add(|| SyntaxError::new(Code::TooLarge, TextRange::empty(0.into()), message));
+        }
+        let tree = Tree::new(parser::parse(&lexed, &mut errors, &mut leniencies));
+        let (mut errors, mut leniencies) = (errors.list, leniencies.list);
+        errors.sort_by_key(|error| error.range.start());
+        leniencies.sort_by_key(|leniency| leniency.range.start());
+        Source { lexed, tree, errors, leniencies }
+    }
+}
+
+#[cfg(test)]
+mod tests;

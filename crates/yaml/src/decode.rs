@@ -41,7 +41,11 @@ pub(crate) fn store(
                     Mismatch::Range { .. } => codes::OUT_OF_RANGE,
                     _ => codes::WRONG_TYPE,
                 };
-                decoder.complain(code, entry.value, format!("`{}`: {mismatch}", field.name), "");
+                let message = match field.secret {
+                    true => format!("`{}`: the value does not fit", field.name),
+                    false => format!("`{}`: {mismatch}", field.name),
+                };
+                decoder.complain(code, entry.value, message, "");
                 false
             }
         },

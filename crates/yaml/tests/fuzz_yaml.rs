@@ -1,6 +1,7 @@
 //! Hostile input. Whatever the bytes are: no panic, and every label lies on one line within them.
 //!
-//! Each of the fuzz tests is a plain test of bounded length under `cargo test`, and a fuzz target for `cargo bolero`.
+//! Each of the fuzz tests is a plain test of two seconds under `cargo test`, or of `FUZZ_SECONDS`, and a fuzz target
+//! for `cargo bolero`.
 //! What they and people have found is kept in `corpus/`, with what is to be said about it beside each file.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail like that")]
@@ -31,9 +32,15 @@ fn survives(source: &[u8]) -> Parsed {
     parsed
 }
 
+/// How long to try: two seconds, or as the environment says.
+fn time() -> Duration {
+    let seconds = std::env::var("FUZZ_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(2))
+}
+
 #[test]
 fn any_bytes() {
-    bolero::check!().with_test_time(Duration::from_secs(2)).for_each(|bytes: &[u8]| drop(survives(bytes)));
+    bolero::check!().with_test_time(time()).for_each(|bytes: &[u8]| drop(survives(bytes)));
 }
 
 /// Pieces of graph files and of YAML, to get deeper than random bytes do.
@@ -106,7 +113,7 @@ const PIECES: [&str; 64] = [
 
 #[test]
 fn any_pieces() {
-    bolero::check!().with_type::<Vec<u8>>().with_test_time(Duration::from_secs(3)).for_each(|choices| {
+    bolero::check!().with_type::<Vec<u8>>().with_test_time(time()).for_each(|choices| {
         let source: String =
             choices.iter().map(|choice| PIECES[usize::from(*choice) % PIECES.len()]).collect();
         survives(source.as_bytes());
@@ -117,10 +124,8 @@ fn any_pieces() {
 #[test]
 fn any_damage_to_the_corpus() {
     let corpus: Vec<Vec<u8>> = corpus().iter().map(|file| std::fs::read(file).unwrap()).collect();
-    bolero::check!()
-        .with_type::<(u8, Vec<(u16, u8)>, u16)>()
-        .with_test_time(Duration::from_secs(3))
-        .for_each(move |(file, edits, length)| {
+    bolero::check!().with_type::<(u8, Vec<(u16, u8)>, u16)>().with_test_time(time()).for_each(
+        move |(file, edits, length)| {
             let mut source = corpus[usize::from(*file) % corpus.len()].clone();
             for (at, byte) in edits {
                 let at = usize::from(*at) % (source.len() + 1);
@@ -133,7 +138,8 @@ fn any_damage_to_the_corpus() {
             }
             source.truncate(usize::from(*length).max(source.len() / 2));
             survives(&source);
-        });
+        },
+    );
 }
 
 #[test]

@@ -167,7 +167,7 @@ inert!(Every, Nothing, |_, _| Ok(()));
 pub(crate) struct Lock {
     /// The number that opens it.
     #[field(secret)]
-    pub(crate) code: i64,
+    pub(crate) code: i32,
 }
 
 inert!(Lock, Nothing, |lock, _| match lock.code {

@@ -247,8 +247,9 @@ fn a_number_has_to_fit() {
 #[test]
 fn a_secret_is_neither_named_nor_pointed_at() {
     check(
-        "graph: x\nresources:\n  lock:\n  - name: one\n    code: hunter2\n  - name: two\n    code: 13\n",
+        "graph: x\nresources:\n  lock:\n  - name: one\n    code: hunter2\n  - name: two\n    code: 13\n  - {name: three, code: 99999999999}\n",
         "E Y0206 5:5 `code` expects int, found something else | write a whole number, such as `42`, `0x2a` or `0o52` | `code`: The number that opens it.
-         E Y0208 7:5 lock[two]: `code`: an unlucky number",
+         E Y0208 7:5 lock[two]: `code`: an unlucky number
+         E Y0207 8:19 `code`: the value does not fit | `code`: The number that opens it.",
     );
 }

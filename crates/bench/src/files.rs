@@ -77,7 +77,11 @@ fn idle(report: &mut Report, count: usize) {
     let woken = switches().saturating_sub(before);
     let text = format!("{woken} in {:.1} s", began.elapsed().as_secs_f64());
     // One is the thread that counts.
-    report.figure(&format!("wake-ups while idle, {count} files"), &text, Some((woken <= 1, "none of ours".into())));
+    report.figure(
+        &format!("wake-ups while idle, {count} files"),
+        &text,
+        Some((woken <= 1, "none of ours".into())),
+    );
 }
 
 fn switches() -> u64 {

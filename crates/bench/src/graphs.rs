@@ -15,11 +15,19 @@ pub(crate) fn run(report: &mut Report) {
     for (count, target) in [(1_000, None), (10_000, Some(4)), (100_000, None)] {
         let (old, new) = (files(count), files(count));
         let time = median((0..5).map(|_| timed(|| same(&old, &new))).collect());
-        report.time(&format!("difference of two equal graphs, {count}"), time, target.map(Duration::from_millis));
+        report.time(
+            &format!("difference of two equal graphs, {count}"),
+            time,
+            target.map(Duration::from_millis),
+        );
     }
     for (count, target) in [(1_000, None), (10_000, Some(10)), (100_000, None)] {
         let time = median((0..5).map(|_| automatic_edges(count)).collect());
-        report.time(&format!("automatic edges, {count} files in a tree"), time, target.map(Duration::from_millis));
+        report.time(
+            &format!("automatic edges, {count} files in a tree"),
+            time,
+            target.map(Duration::from_millis),
+        );
     }
     for (count, target) in [(100, None), (1_000, Some(10)), (10_000, None)] {
         let time = median((0..3).map(|_| group(count, true)).collect());
@@ -45,7 +53,8 @@ fn files(count: usize) -> ResourceGraph {
             _ => format!("/srv/tree/d{}/e{directory}/file{number}", directory % 10),
         };
         let content = (number % 100 != 0).then(|| format!("content {number}").into());
-        let node = graph.add_node(Spec::new(name, File { state: "exists".into(), content, ..File::default() }));
+        let node =
+            graph.add_node(Spec::new(name, File { state: "exists".into(), content, ..File::default() }));
         if let Some(last) = last.replace(node) {
             graph.set_edge(last, node, Edge::ORDER);
         }

@@ -24,7 +24,13 @@ pub(crate) fn run(report: &mut Report) {
         let name = format!("beside {others} other files");
         report.time(&format!("p50 {name}"), p50, Some(Duration::from_millis(1)));
         report.time(&format!("p99 {name}"), p99, Some(Duration::from_millis(5)));
-        report.ratio(&format!("p50 against a bare inotify loop, {name}"), 1, p50, percentile(&floor, 0.5), None);
+        report.ratio(
+            &format!("p50 against a bare inotify loop, {name}"),
+            1,
+            p50,
+            percentile(&floor, 0.5),
+            None,
+        );
     }
 }
 
@@ -33,7 +39,8 @@ fn ours(others: usize) -> Vec<Duration> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("managed");
     let mut graph = ResourceGraph::new();
-    let file = |content: &[u8]| File { state: "exists".into(), content: Some(Str::new(content)), ..File::default() };
+    let file =
+        |content: &[u8]| File { state: "exists".into(), content: Some(Str::new(content)), ..File::default() };
     graph.add_node(Spec::new(path.to_str().unwrap(), file(GOOD)));
     for number in 0..others {
         let name = directory.path().join(format!("other{number}"));

@@ -3,7 +3,11 @@
 //! Every line shows our figure, the figure of a raw loop that does the same work with bare system calls in the same run,
 //! and the ratio of the two. Ratios travel from machine to machine; microseconds do not.
 #![allow(clippy::print_stdout, reason = "a benchmark's results are its output")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run should say so and stop")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a benchmark that cannot run should say so and stop"
+)]
 
 mod files;
 mod graphs;

@@ -22,7 +22,14 @@ impl Report {
     }
 
     /// Our time beside the raw loop's.
-    pub(crate) fn ratio(&mut self, what: &str, count: usize, ours: Duration, raw: Duration, target: Option<f64>) {
+    pub(crate) fn ratio(
+        &mut self,
+        what: &str,
+        count: usize,
+        ours: Duration,
+        raw: Duration,
+        target: Option<f64>,
+    ) {
         let ratio = ours.as_secs_f64() / raw.as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let each = |time: Duration| time.as_secs_f64() * 1e6 / count as f64;
@@ -70,7 +77,12 @@ pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
 
 /// The value below which the given part of all values lies.
 pub(crate) fn percentile(sorted: &[Duration], part: f64) -> Duration {
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an index"
+    )]
     let index = ((sorted.len() as f64 - 1.0) * part).round() as usize;
     sorted.get(index).copied().unwrap_or_default()
 }

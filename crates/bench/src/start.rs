@@ -32,7 +32,11 @@ pub(crate) fn run(report: &mut Report, program: Option<&str>) {
     };
     let raw = || {
         let _ = std::fs::remove_file(&file);
-        timed(Command::new("/bin/sh").args(["-c", "printf 'hello\\n' > \"$1\".new && mv \"$1\".new \"$1\"", "sh"]).arg(&file))
+        timed(
+            Command::new("/bin/sh")
+                .args(["-c", "printf 'hello\\n' > \"$1\".new && mv \"$1\".new \"$1\"", "sh"])
+                .arg(&file),
+        )
     };
     ours();
     let (ours, raw) = (median((0..15).map(|_| ours()).collect()), median((0..15).map(|_| raw()).collect()));

@@ -1,4 +1,5 @@
 //! The engine end to end, on real files, with a kind that does as it is told.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 mod common;
 
@@ -219,7 +220,10 @@ async fn a_timeout_cancels_the_run_and_says_so() {
     let mut running = world.start();
     running.swap(graph.0).await;
     let failed = running.event().await;
-    assert_eq!(failed, EngineEvent::Failed { id: Id::new("probe", "a"), message: "timed out after 0.05 s".into() });
+    assert_eq!(
+        failed,
+        EngineEvent::Failed { id: Id::new("probe", "a"), message: "timed out after 0.05 s".into() }
+    );
     running.stop();
 }
 
@@ -232,7 +236,10 @@ async fn a_panic_is_an_error_of_that_resource() {
     let mut running = world.start();
     running.swap(graph.0).await;
     let failed = running.event().await;
-    assert_eq!(failed, EngineEvent::Failed { id: Id::new("probe", "a"), message: "panicked: told so".into() });
+    assert_eq!(
+        failed,
+        EngineEvent::Failed { id: Id::new("probe", "a"), message: "panicked: told so".into() }
+    );
     running.converged().await;
     assert_eq!(world.count("b:end"), 1);
     running.stop();

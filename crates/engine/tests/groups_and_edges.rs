@@ -1,4 +1,5 @@
 //! Automatic groups and automatic edges, as tables of small graphs.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 mod common;
 
@@ -35,8 +36,10 @@ fn parse(text: &str) -> ResourceGraph {
 fn show(graph: &ResourceGraph) -> Vec<String> {
     let name = |node: NodeId| {
         let spec = graph.node(node).unwrap();
-        let mut names: Vec<String> =
-            std::iter::once(spec).chain(&spec.children).map(|spec| spec.id.name.to_text().into_owned()).collect();
+        let mut names: Vec<String> = std::iter::once(spec)
+            .chain(&spec.children)
+            .map(|spec| spec.id.name.to_text().into_owned())
+            .collect();
         names.sort();
         if names.len() == 1 { names.remove(0) } else { format!("{{{}}}", names.join(" ")) }
     };
@@ -72,11 +75,22 @@ fn what_has_no_path_between_is_grouped() {
         "a1 -> b1, b1 -> c1, a2 -> c1, b2 -> c1",
         &["c1", "{a1 a2}", "{a1 a2} -> c1", "{a1 a2} -> {b1 b2}", "{b1 b2}", "{b1 b2} -> c1"],
     );
-    check("a1 -> b1 -> c1, a2 -> b2 -> c1", &["c1", "{a1 a2}", "{a1 a2} -> {b1 b2}", "{b1 b2}", "{b1 b2} -> c1"]);
+    check(
+        "a1 -> b1 -> c1, a2 -> b2 -> c1",
+        &["c1", "{a1 a2}", "{a1 a2} -> {b1 b2}", "{b1 b2}", "{b1 b2} -> c1"],
+    );
     check(
         "a1 -> b1 -> c1, a1 -> b2 -> c1, c1 -> d1 -> e1, c1 -> d2 -> e1",
         &[
-            "a1", "a1 -> {b1 b2}", "c1", "c1 -> {d1 d2}", "e1", "{b1 b2}", "{b1 b2} -> c1", "{d1 d2}", "{d1 d2} -> e1",
+            "a1",
+            "a1 -> {b1 b2}",
+            "c1",
+            "c1 -> {d1 d2}",
+            "e1",
+            "{b1 b2}",
+            "{b1 b2} -> c1",
+            "{d1 d2}",
+            "{d1 d2} -> e1",
         ],
     );
     check(
@@ -176,7 +190,9 @@ fn of_several_providers_the_first_by_name_is_meant() {
             graph.add(name, provider("x", ""));
         }
         let b = graph.add("b", provider("", "x"));
-        let prepared = prepare(graph.0, Vec::new(), &Preparation { autogroup: false, ..Preparation::default() }).unwrap();
+        let prepared =
+            prepare(graph.0, Vec::new(), &Preparation { autogroup: false, ..Preparation::default() })
+                .unwrap();
         let before: Vec<_> = prepared.graph.predecessors(b).map(|(node, _)| node).collect();
         assert_eq!(before.len(), 1);
         assert_eq!(prepared.graph.node(before[0]).unwrap().id.name, "k");

@@ -26,7 +26,11 @@ fn graph(directory: &Path, version: usize) -> String {
     for file in 0..FILES {
         let path = directory.join(format!("file{file}"));
         let _ = writeln!(text, "  - name: {}", path.display());
-        let _ = writeln!(text, "    state: exists\n    mode: \"0600\"\n    content: \"{}\"", content(version, file));
+        let _ = writeln!(
+            text,
+            "    state: exists\n    mode: \"0600\"\n    content: \"{}\"",
+            content(version, file)
+        );
     }
     text
 }
@@ -75,7 +79,10 @@ fn every_file_is_old_or_new_after_a_kill_at_any_moment() {
 
         let after = versions(&directory);
         for (number, (before, after)) in before.iter().zip(&after).enumerate() {
-            assert!(after == before || *after == Some(round), "file{number}: {before:?} became {after:?} in {round}");
+            assert!(
+                after == before || *after == Some(round),
+                "file{number}: {before:?} became {after:?} in {round}"
+            );
         }
         applied += after.iter().filter(|version| **version == Some(round)).count();
     }

@@ -201,7 +201,9 @@ fn named_fields(input: &DeriveInput) -> syn::Result<impl Iterator<Item = &Field>
 
 fn required_doc(attributes: &[Attribute], ident: &syn::Ident, what: &str) -> syn::Result<String> {
     let lines = attributes.iter().filter(|attribute| attribute.path().is_ident("doc")).filter_map(doc_line);
-    let doc = lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>().join("\n").trim().to_owned();
+    // One blank follows the slashes; what stands further in is meant to.
+    let lines = lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned());
+    let doc = lines.collect::<Vec<_>>().join("\n").trim().to_owned();
     if doc.is_empty() {
         let message = format!("{what} needs a doc comment: it is what the reference page shows");
         return Err(syn::Error::new_spanned(ident, message));

@@ -99,6 +99,8 @@ impl<'a> Replacement<'a> {
             // system without locks cannot be swept, so there nothing needs the lock either.
             match flock(&staging, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) => Err(Errno::EXIST),
+                // The sweep may also be over already, and the file without a name.
+                Ok(()) if fstat(&staging).is_ok_and(|stat| stat.st_nlink == 0) => Err(Errno::EXIST),
                 _ => Ok(staging),
             }
         });

@@ -38,7 +38,6 @@ mod escape;
 mod filter;
 mod log;
 mod output;
-mod zone;
 
 pub use color::{ColorChoice, TerminalHints, colored, terminal_width};
 pub use diagnostic::{Diagnostic, Label, Severity, Source};

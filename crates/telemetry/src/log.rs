@@ -2,13 +2,14 @@
 
 use std::fmt::{self, Write as _};
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-use crate::clock::Moment;
-use crate::zone::Zone;
+use crate::clock::{rfc3339, wall_clock};
 use crate::{Escaped, Filter, Format, Output, json_line};
 
 /// How events are shown.
@@ -35,19 +36,19 @@ struct Lines {
     output: Output,
     format: Format,
     color: bool,
-    zone: Zone,
+    zone: TimeZone,
 }
 
 impl Lines {
     fn new(settings: Settings) -> (Lines, tracing_subscriber::filter::Targets) {
         let Settings { output, format, color, filter } = settings;
-        (Lines { output, format, color, zone: Zone::local() }, filter.0)
+        (Lines { output, format, color, zone: TimeZone::system() }, filter.0)
     }
 
-    fn human(&self, moment: Moment, event: &Event<'_>, said: &Said) -> String {
+    fn human(&self, moment: Timestamp, event: &Event<'_>, said: &Said) -> String {
         let level = *event.metadata().level();
         let (paint, plain) = if self.color { (color_of(level), "\x1b[0m") } else { ("", "") };
-        let mut line = moment.wall_clock(&self.zone);
+        let mut line = wall_clock(moment, &self.zone);
         // Writing to a string cannot fail, here and below.
         let _ = write!(line, " {paint}{:<5}{plain} ", word(level));
         match &said.resource {
@@ -69,10 +70,10 @@ impl Lines {
         line
     }
 
-    fn json(moment: Moment, event: &Event<'_>, said: Said) -> String {
+    fn json(moment: Timestamp, event: &Event<'_>, said: Said) -> String {
         let mut object = Map::new();
         object.insert("type".to_owned(), "log".into());
-        object.insert("timestamp".to_owned(), moment.rfc3339().into());
+        object.insert("timestamp".to_owned(), rfc3339(moment).into());
         object.insert("level".to_owned(), word(*event.metadata().level()).into());
         object.insert("target".to_owned(), event.metadata().target().into());
         object.insert("resource".to_owned(), said.resource.into());
@@ -86,7 +87,7 @@ impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut said = Said::default();
         event.record(&mut said);
-        let moment = Moment::now();
+        let moment = Timestamp::now();
         let line = match self.format {
             Format::Human => self.human(moment, event, &said),
             Format::Json => Lines::json(moment, event, said),

@@ -23,6 +23,7 @@ struct Waiting {
     changed: Vec<Vertex>,
     /// One bit per vertex: it is in `changed` already.
     marked: Vec<u64>,
+    closed: bool,
 }
 
 /// What had come.
@@ -34,8 +35,21 @@ pub(super) struct Mail {
 
 impl Inbox {
     pub(super) fn send(&self, message: Message) {
-        self.lock().messages.push(message);
-        self.arrived.notify_one();
+        let mut waiting = self.lock();
+        if !waiting.closed {
+            waiting.messages.push(message);
+            drop(waiting);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Nobody will look any more: drops what is there, and whatever comes.
+    pub(super) fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        let messages = std::mem::take(&mut waiting.messages);
+        drop(waiting);
+        drop(messages);
     }
 
     /// The state of a vertex may have changed.

@@ -142,7 +142,9 @@ impl Driver {
         }
         self.forget_used_reversals();
         self.summary.resources = self.graph.nodes().map(|(_, spec)| 1 + spec.children.len()).sum();
-        self.summary.failed = self.last_error.len();
+        self.summary.failed = self.last_error.keys().filter(|vertex| self.core.has_failed(**vertex)).count();
+        // Whoever still waits for an answer learns that there will be none.
+        self.inbox.close();
         // The receiver may have gone; then nobody wants to know.
         let _ = self.events.send(EngineEvent::Stopped);
         self.summary

@@ -8,8 +8,8 @@ use std::time::Duration;
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation};
 use mgmt_graph::NodeId;
 use mgmt_resource::{
-    Checked, Context, Edge, Error, Fields, Host, Id, Identity, Invalid, Kind, Order, Registry, Resource, ResourceGraph,
-    Result, Spec, Want, Watch, schema_of,
+    Checked, Context, Edge, Error, Fields, Host, Id, Identity, Invalid, Kind, Order, Registry, Resource,
+    ResourceGraph, Result, Spec, Want, Watch, schema_of,
 };
 use mgmt_value::Str;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -90,7 +90,9 @@ impl Kind for Probe {
             return Err(Error::new("told so"));
         }
         let mut checked = Checked::Right;
-        if !self.path.is_empty() && std::fs::read(self.path.as_path()).unwrap_or_default() != self.text.as_bytes() {
+        if !self.path.is_empty()
+            && std::fs::read(self.path.as_path()).unwrap_or_default() != self.text.as_bytes()
+        {
             checked = Checked::Changed;
             if cx.apply {
                 std::fs::write(self.path.as_path(), &self.text).unwrap();
@@ -149,7 +151,12 @@ impl World {
             view: Default::default(),
             exit: tokio::sync::watch::Sender::new(None),
         };
-        World { directory, host: Arc::new(host), preparation: Preparation::default(), converge_after: Some(Duration::ZERO) }
+        World {
+            directory,
+            host: Arc::new(host),
+            preparation: Preparation::default(),
+            converge_after: Some(Duration::ZERO),
+        }
     }
 
     /// A path in the temporary directory.
@@ -209,7 +216,10 @@ pub struct Running {
 
 impl Running {
     pub async fn event(&mut self) -> EngineEvent {
-        tokio::time::timeout(Duration::from_secs(20), self.events.recv()).await.expect("no event came").unwrap()
+        tokio::time::timeout(Duration::from_secs(20), self.events.recv())
+            .await
+            .expect("no event came")
+            .unwrap()
     }
 
     pub async fn converged(&mut self) {

@@ -122,7 +122,7 @@ fn engine(
 
 /// What resources may use of this program.
 fn host(settings: &Settings, prefix: &Prefix) -> Result<Arc<Host>, Failure> {
-    let local = Local::open(prefix.directory("local")?)
+    let local = Local::open_with(prefix.directory("local")?, settings.durability)
         .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
     Ok(Arc::new(Host {
         hostname: settings.hostname.clone(),
@@ -131,7 +131,7 @@ fn host(settings: &Settings, prefix: &Prefix) -> Result<Arc<Host>, Failure> {
         state: prefix.directory("engine/state")?,
         local: Arc::new(local),
         helper: mgmt_sys::process::Helper::this_program(),
-        durability: mgmt_sys::replace::Durability::default(),
+        durability: settings.durability,
         view: std::sync::RwLock::default(),
         exit: tokio::sync::watch::Sender::new(None),
     }))

@@ -89,6 +89,10 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "Host")]
     pub(super) no_raise_limits: bool,
 
+    /// How hard written files are pushed to the disk before they are put in place
+    #[arg(long, value_name = "WHEN", default_value = "full", help_heading = "Host")]
+    pub(super) fsync: Fsync,
+
     /// Draw each new graph: Graphviz text to FILE@HOSTNAME, and a picture if the filter is installed
     #[arg(long, short = 'g', value_name = "FILE", help_heading = "Drawing")]
     pub(super) graphviz: Option<PathBuf>,
@@ -194,4 +198,16 @@ impl Ineffective {
         .filter_map(|(flag, given)| given.then_some(flag))
         .collect()
     }
+}
+
+/// What survives a power failure. A killed program leaves every file whole in all three cases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Fsync {
+    /// The new file, under its name
+    #[default]
+    Full,
+    /// The old file or the new one, never a part of it
+    Data,
+    /// Left to the file system
+    None,
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_engine::{Engine, SwapError, SwapReport};
-use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
+use mgmt_engine::{Engine, PathWatch, SwapError, SwapReport};
+use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
@@ -63,7 +63,9 @@ impl Follower {
         let changed = Arc::new(Notify::new());
         // Watching begins before the file is looked at again, so that no change is missed in between.
         let mut watching = match &self.input {
-            Some(input) if self.watch && input.can_be_read_again() => Watching::new(input.path(), &changed),
+            Some(input) if self.watch && input.can_be_read_again() => {
+                Some(Watching::new(&self.engine, input.path(), &changed))
+            }
             _ => None,
         };
         let result = self.engine.swap(graph).await;
@@ -166,37 +168,19 @@ async fn settle(changed: &Notify) {
     while Instant::now() < latest && timeout(QUIET, changed.notified()).await.is_ok() {}
 }
 
-/// A watch on the file, and on what it links to.
+/// A watch on the file, and on what it links to, by the hub that serves the engine.
 struct Watching {
-    hub: FileHub,
-    subscriptions: Vec<(WatchPath, SubscriptionId)>,
-}
-
-struct Bell(Arc<Notify>);
-
-impl Sink for Bell {
-    fn changed(&self, _: Token) {
-        self.0.notify_one();
-    }
-
-    fn notice(&self, notice: Notice) {
-        tracing::warn!("{notice}");
-    }
+    engine: Arc<Engine>,
+    changed: Arc<Notify>,
+    watches: Vec<(WatchPath, PathWatch)>,
 }
 
 impl Watching {
-    fn new(path: &Path, changed: &Arc<Notify>) -> Option<Watching> {
-        match FileHub::new(Arc::new(Bell(Arc::clone(changed)))) {
-            Ok(hub) => {
-                let mut watching = Watching { hub, subscriptions: Vec::new() };
-                watching.renew(path);
-                Some(watching)
-            }
-            Err(error) => {
-                tracing::warn!("changes of {} will not be noticed: {error}", path.display());
-                None
-            }
-        }
+    fn new(engine: &Arc<Engine>, path: &Path, changed: &Arc<Notify>) -> Watching {
+        let mut watching =
+            Watching { engine: Arc::clone(engine), changed: Arc::clone(changed), watches: Vec::new() };
+        watching.renew(path);
+        watching
     }
 
     /// The hub does not follow the file itself if it is a link; so where it leads is watched, too.
@@ -205,15 +189,13 @@ impl Watching {
         let mut wanted: Vec<WatchPath> =
             targets.into_iter().flatten().filter_map(|path| WatchPath::new(path, false).ok()).collect();
         wanted.dedup();
-        for watch in &wanted {
-            if !self.subscriptions.iter().any(|(known, _)| known == watch) {
-                self.subscriptions.push((watch.clone(), self.hub.subscribe(Token(0), watch)));
+        for path in &wanted {
+            if !self.watches.iter().any(|(known, _)| known == path) {
+                let changed = Arc::clone(&self.changed);
+                let watch = self.engine.watch_path(path, move || changed.notify_one());
+                self.watches.push((path.clone(), watch));
             }
         }
-        let (keep, gone) = std::mem::take(&mut self.subscriptions)
-            .into_iter()
-            .partition::<Vec<_>, _>(|(known, _)| wanted.contains(known));
-        gone.into_iter().for_each(|(_, id)| self.hub.unsubscribe(id));
-        self.subscriptions = keep;
+        self.watches.retain(|(known, _)| wanted.contains(known));
     }
 }

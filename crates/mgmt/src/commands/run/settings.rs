@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::arguments::Arguments;
+use mgmt_sys::replace::Durability;
+
+use super::arguments::{Arguments, Fsync};
 use super::drawing::Drawing;
 use super::historic;
 use super::prefix;
@@ -34,6 +36,7 @@ pub(super) struct Settings {
     pub(super) prefix: prefix::Choice,
     pub(super) hostname: String,
     pub(super) raise_limits: bool,
+    pub(super) durability: Durability,
     pub(super) drawing: Option<Drawing>,
     /// To be printed before anything starts.
     pub(super) warnings: Vec<String>,
@@ -84,6 +87,11 @@ impl Settings {
             )?,
             hostname,
             raise_limits: !arguments.no_raise_limits,
+            durability: match arguments.fsync {
+                Fsync::Full => Durability::Full,
+                Fsync::Data => Durability::Data,
+                Fsync::None => Durability::None,
+            },
             drawing,
             warnings,
         })

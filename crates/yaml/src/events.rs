@@ -6,6 +6,7 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError};
 
 use crate::codes;
 use crate::diagnostic::Report;
+use crate::input::Ascii;
 use crate::position::{BYTE_ORDER_MARK, Cursor, Positions};
 use crate::tree::{Content, Node, NodeId, Span, Style, Tag, Text, Tree};
 
@@ -34,7 +35,11 @@ pub(crate) fn read<'s>(
         expansion: 0,
         documents: 0,
     };
-    match reader.run(Parser::new_from_str(text), report) {
+    let end = match Ascii::new(text) {
+        Some(input) => reader.run(Parser::new(input), report),
+        None => reader.run(Parser::new_from_str(text), report),
+    };
+    match end {
         Ok(()) => (!reader.tree.nodes.is_empty()).then_some(reader.tree),
         Err(Stopped) => None,
     }

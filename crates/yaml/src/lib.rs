@@ -49,6 +49,7 @@ mod decode;
 mod diagnostic;
 mod document;
 mod events;
+mod input;
 mod past;
 mod position;
 mod resources;

@@ -38,8 +38,14 @@ impl<'s> Positions<'s> {
     /// Reads through the source once.
     pub fn new(source: &'s [u8]) -> Positions<'s> {
         let first = if source.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-        let breaks = source.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-        let line_starts = std::iter::once(first).chain(breaks.map(|(at, _)| at + 1)).map(narrow).collect();
+        let mut line_starts = vec![narrow(first)];
+        // Most blocks have no line break, and are passed over in a few instructions.
+        for (block, bytes) in source.chunks(16).enumerate() {
+            if bytes.contains(&b'\n') {
+                let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+                line_starts.extend(breaks.map(|(at, _)| narrow(block * 16 + at + 1)));
+            }
+        }
         let mut characters = Vec::new();
         if !source.is_ascii() {
             let mut count = 0;

@@ -1,10 +1,10 @@
 //! Files, directories and symbolic links.
 //!
-//! [`File`] is what a person declares. [`declaration`] reads it into a form in which the impossible cannot be said and
-//! which is kept between runs; [`check`] looks at the host and brings it there. The rest serves those two: [`content`]
-//! compares and writes a regular file, [`tree`] copies and purges directories, [`link`] makes symbolic links,
-//! [`attributes`] sets owner, group, mode and label, [`memory`] remembers what was verified, [`reversal`] undoes,
-//! [`edges`] says what is watched and what comes first, [`trouble`] explains what went wrong.
+//! [`File`] is what a person declares. `declaration` reads it into a form in which the impossible cannot be said and
+//! which is kept between runs; `check` looks at the host and brings it there. The rest serves those two: `content`
+//! compares and writes a regular file, `tree` copies and purges directories, `link` makes symbolic links, `attributes`
+//! sets owner, group, mode and label, `accounts` knows the numbers of users and groups, `memory` remembers what was
+//! verified, `reversal` undoes, `edges` says what is watched and what comes first, `trouble` explains what went wrong.
 //!
 //! Invariants:
 //!
@@ -15,6 +15,7 @@
 //!
 //! Deliberately absent: preserving times, copying device nodes, writing through a symbolic link.
 
+mod accounts;
 mod attributes;
 mod check;
 mod content;

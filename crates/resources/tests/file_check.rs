@@ -89,11 +89,13 @@ fn what_should_be_absent_may_still_say_who_owns_it() {
 fn an_absent_directory_goes_with_its_content_only_if_told_so() {
     let world = World::new();
     world.write("d/sub/f", "");
-    world.link("d/out", "/etc");
+    world.write("outside/f", "kept");
+    world.link("d/out", "../outside");
     for path in ["d/", "d"] {
         world.refuses(&world.absent(path), "the directory is not empty", "`recurse => true`");
     }
     world.converges(&File { recurse: true, ..world.absent("d/") });
+    assert_eq!(world.read("outside/f"), b"kept");
     std::fs::create_dir(world.at("empty")).unwrap();
     world.converges(&world.absent("empty/"));
 }
@@ -383,6 +385,8 @@ fn owner_of_a_link_is_that_of_the_link_and_its_mode_means_nothing() {
     std::fs::remove_file(world.at("l")).unwrap();
     let unmade = File { state: "".into(), ..file };
     world.refuses(&unmade, "does not exist", "exists");
+    world.write("l", "no link");
+    world.refuses(&unmade, "is a regular file, not a symbolic link", "take `symlink` away");
 }
 
 #[test]

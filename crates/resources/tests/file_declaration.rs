@@ -1,5 +1,5 @@
 //! What can be declared, what is refused, and what follows from it for watches and edges.
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 use mgmt_resource::{Identity, Invalid, Kind, Order, Want, Watch};
 use mgmt_resources::file::File;

@@ -45,6 +45,17 @@ fn a_tree_is_copied_with_its_modes_and_links() {
 }
 
 #[test]
+fn a_directory_that_hands_down_its_group_does_so_in_a_copy() {
+    let world = World::new();
+    source(&world);
+    std::fs::create_dir(world.at("d")).unwrap();
+    world.set_owner("d", 0, 8);
+    world.set_mode("d", 0o2755);
+    world.converges(&copy(&world));
+    assert_eq!((world.owner("d/sub/deep/c"), world.mode("d/sub")), ((0, 8), 0o3770));
+}
+
+#[test]
 fn drift_anywhere_in_a_copied_tree_is_repaired() {
     let world = World::new();
     source(&world);
@@ -89,6 +100,16 @@ fn a_purged_directory_without_source_becomes_empty() {
     world.converges(&purge(&world));
     assert_eq!(world.names("d"), [""; 0]);
     assert_eq!(world.read("outside/kept"), b"kept");
+}
+
+#[test]
+fn nothing_is_purged_through_a_link() {
+    let world = World::new();
+    world.write("real/precious", "kept");
+    world.link("d", "real");
+    world.refuses(&purge(&world), "d is a symbolic link, not a directory", "force");
+    world.converges(&File { force: true, ..purge(&world) });
+    assert_eq!((world.read("real/precious"), world.names("d")), (b"kept".to_vec(), vec![]));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Owner, group, mode and SELinux context.
 
-use mgmt_resource::{Checked, Identity};
+use mgmt_resource::Checked;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::file::OpenedFile;
 use mgmt_sys::handle::{Attributes, Handle, Node};
@@ -9,9 +9,9 @@ use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::xattr;
 use mgmt_value::Str;
 
+use super::accounts;
 use super::check::Run;
 use super::trouble::{Result, Trouble, not_kept};
-use crate::account;
 
 /// The declared attributes with users and groups as numbers. What is `None` is left alone.
 #[derive(Clone, Copy)]
@@ -48,8 +48,8 @@ impl<'a> Wanted<'a> {
                 Err(error) => Err(error),
             }
         };
-        wanted.owner = resolve(&file.owner, user_number)?;
-        wanted.group = resolve(&file.group, group_number)?;
+        wanted.owner = resolve(&file.owner, accounts::user)?;
+        wanted.group = resolve(&file.group, accounts::group)?;
         Ok(wanted)
     }
 
@@ -176,20 +176,5 @@ fn has_label(node: &impl Node, wanted: &Wanted<'_>) -> Result<bool> {
     match wanted.label {
         None => Ok(true),
         Some(label) => Ok(xattr::label(node)?.unwrap_or_default() == label),
-    }
-}
-
-/// A number is itself; only a name costs a lookup.
-fn user_number(declared: &Str) -> mgmt_resource::Result<u32> {
-    match account::user_identity(declared) {
-        Identity::UserNumber(number) => Ok(number),
-        _ => account::user_id(declared),
-    }
-}
-
-fn group_number(declared: &Str) -> mgmt_resource::Result<u32> {
-    match account::group_identity(declared) {
-        Identity::GroupNumber(number) => Ok(number),
-        _ => account::group_id(declared),
     }
 }

@@ -238,10 +238,10 @@ impl<'a> Run<'a, '_> {
         Ok(settle(self, &here, &here.stat()?, &wanted)?.and(filled))
     }
 
-    /// Something that is not a directory has the directory's name: a link to a directory will do if it can be trusted,
-    /// anything else gives way to `force` (`None`: as if nothing were there).
+    /// Something that is not a directory has the directory's name: a link to a directory will do if it can be trusted
+    /// and nothing is purged, anything else gives way to `force` (`None`: as if nothing were there).
     fn instead_of_directory(&self, stat: &Stat) -> Result<Option<Parent>> {
-        let reason = if stat.kind == Kind::Symlink {
+        let reason = if stat.kind == Kind::Symlink && !self.wish.file.purge {
             match Parent::open_itself(&self.wish.path) {
                 Ok(directory) => return Ok(Some(directory)),
                 Err(error) => Trouble::from(error),

@@ -175,7 +175,11 @@ pub(super) fn put(
         {
             settle_entry(run, place, &stat, wanted)
         }
-        Found::Other(stat) if run.forces() && matches!(stat.kind, Kind::Directory | Kind::Symlink) => {
+        Found::Other(stat)
+            if run.forces()
+                && (run.creates() || !matches!(content, Content::Untouched))
+                && matches!(stat.kind, Kind::Directory | Kind::Symlink) =>
+        {
             write(run, place, content, wanted, Some(stat))
         }
         Found::Other(stat) => Err(in_the_way(place.path, stat.kind, Kind::File)),

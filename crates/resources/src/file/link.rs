@@ -24,7 +24,9 @@ pub(super) fn check(run: &Run<'_, '_>, text: &[u8]) -> Result<Checked> {
         (State::Exists, Some(wanted)) => put(run, &place, text, &wanted),
         (State::Undefined, Some(wanted)) if touched => match parent.lstat_entry(place.name)? {
             None => Err(not_there(&run.wish.path)),
-            Some(stat) => settle_link(run, &place, &stat, &wanted),
+            Some(stat) if stat.kind == Kind::Symlink => settle_link(run, &place, &stat, &wanted),
+            Some(stat) => Err(in_the_way(place.path, stat.kind, Kind::Symlink)
+                .with_hint("set `state => \"exists\"` to make it a link, or take `symlink` away")),
         },
         (State::Absent, _) => absent(run, &place),
         _ => Ok(Checked::Right),

@@ -80,30 +80,27 @@ impl Undo<'_> {
 
     /// Whether our run takes something of this kind away.
     fn replaces(&self, kind: Kind) -> bool {
-        match self.wish.state {
-            State::Absent => true,
-            State::Undefined => false,
-            State::Exists => {
-                self.wish.file.force
-                    && kind
-                        != match self.wish.target {
-                            Target::File(_) => Kind::File,
-                            Target::Directory { .. } => Kind::Directory,
-                            Target::Link(_) => Kind::Symlink,
-                        }
-            }
-        }
+        let wanted = match self.wish.target {
+            Target::File(_) => Kind::File,
+            Target::Directory { .. } => Kind::Directory,
+            Target::Link(_) => Kind::Symlink,
+        };
+        let makes = match self.wish.state {
+            State::Absent => return true,
+            State::Exists => true,
+            State::Undefined => wanted == Kind::File && self.writes(),
+        };
+        makes && self.wish.file.force && kind != wanted
     }
 
     /// Whether our run writes to a regular file.
     fn writes(&self) -> bool {
-        !matches!(self.wish.target, Target::File(Input::Untouched))
+        matches!(&self.wish.target, Target::File(input) if !matches!(input, Input::Untouched))
     }
 
     fn was_file(&self, parent: &Parent, name: &[u8], stat: &Stat) -> super::trouble::Result<Option<File>> {
         let is_replaced = self.replaces(Kind::File);
-        let is_written = matches!(self.wish.target, Target::File(_)) && self.writes();
-        if !is_replaced && !is_written {
+        if !is_replaced && !self.writes() {
             let handle = parent.open_entry(name)?;
             return self.attributes_alone(&handle, handle.stat());
         }
@@ -198,7 +195,11 @@ impl Undo<'_> {
         if all || !declared.group.is_empty() {
             undo.group = stat.gid.to_string().into();
         }
-        if stat.kind != Kind::Symlink && (all || !declared.mode.is_empty()) {
+        // A change of owner takes setuid and setgid away.
+        let loses_bits = stat.kind == Kind::File
+            && stat.mode & 0o6000 != 0
+            && !(declared.owner.is_empty() && declared.group.is_empty());
+        if stat.kind != Kind::Symlink && (all || loses_bits || !declared.mode.is_empty()) {
             undo.mode = format!("{:04o}", stat.mode).into();
         }
         let label = xattr::label(node)?;

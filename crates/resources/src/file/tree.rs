@@ -279,7 +279,8 @@ impl<'a> Walk<'a, '_> {
             if found.is_some() {
                 unless_gone(parent.unlink(name))?;
             }
-            let mode = from.stat()?.mode & 0o1777;
+            // Where groups are handed down, they are handed down here too.
+            let mode = (from.stat()?.mode & 0o1777) | (parent.stat()?.mode & 0o2000);
             let attributes = Attributes { mode: Some(mode), ..self.wanted.over(0) };
             let here = parent.make_directory(name, &attributes)?;
             (here, Checked::Changed)

@@ -32,8 +32,9 @@
 //! Invariants of the file half:
 //!
 //! - Paths and names are bytes. Nothing assumes UTF-8, and nothing prints them unescaped.
-//! - The last component is never followed if it is a symbolic link. A link before it is followed only if root or we
-//!   made it where nobody else could exchange it.
+//! - The last component is never followed if it is a symbolic link, except to
+//!   [read content from it](file::OpenedFile::open_trusted). A link before it is followed only if root or we made it
+//!   where nobody else could exchange it.
 //! - Nothing planted at a path can make a call hang: files are opened without blocking and refused unless regular.
 //! - A file is replaced, never written through a name that may have others (see [`replace`] for the one exception).
 //! - No temporary is ever more open than the file it becomes.

@@ -1,8 +1,9 @@
-//! Chores of the project: `cargo xtask setup`, `cargo xtask test`, `cargo xtask docs`.
+//! Chores of the project: `cargo xtask setup`, `cargo xtask test`, `cargo xtask bench`, `cargo xtask docs`.
 //!
 //! Plain Rust without dependencies, so that it builds in a moment on a fresh machine. Each chore is one file. What a
 //! chore runs is printed before it runs, so that it can be repeated by hand.
 
+mod bench;
 mod docs;
 mod setup;
 mod step;
@@ -17,6 +18,7 @@ Chores of the project
 
   cargo xtask setup           install the programs that the tests need (Debian and its kin)
   cargo xtask test [ARGS]     set up, then run all tests; ARGS go to `cargo test`
+  cargo xtask bench [GROUPS]  measure against a raw loop: graphs, files, latency, start; all if none is named
   cargo xtask docs            generate docs/reference and the API documentation
   cargo xtask docs --check    fail if docs/reference is out of date or the API documentation has warnings
 ";
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["setup"] => setup::run(),
         ["test", rest @ ..] => setup::run().and_then(|()| test::run(rest)),
+        ["bench", rest @ ..] => bench::run(rest),
         ["docs"] => docs::run(docs::Mode::Write),
         ["docs", "--check"] => docs::run(docs::Mode::Check),
         [] | ["help" | "-h" | "--help"] => {

@@ -4,6 +4,7 @@ use std::fs::File as StdFile;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mgmt_resource::{ResourceGraph, Spec};
@@ -35,8 +36,9 @@ pub(crate) fn run(report: &mut Report) {
 }
 
 /// Returns the time of a warm check of all files.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn one_size(report: &mut Report, count: usize, durability: Durability, policy: &str) -> Duration {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::world::scratch();
     let raw_paths = paths(&directory.path().join("raw"), count);
     let our_paths = paths(&directory.path().join("ours"), count);
     let content = vec![b'x'; 200];
@@ -44,44 +46,70 @@ fn one_size(report: &mut Report, count: usize, durability: Durability, policy: &
     let raw_cold = timed(|| raw_paths.iter().for_each(|path| raw_create(path, &content, durability)));
     let raw_warm = timed(|| raw_paths.iter().for_each(|path| assert!(raw_check(path, &content))));
 
-    let prefix = directory.path().join("prefix");
-    std::fs::create_dir(&prefix).unwrap();
-    let mut world = World::start(&prefix, durability);
-    let cold = world.converge(graph(&our_paths, &content));
-    drop(world);
+    let (cold, _) = in_child(&["cold", &count.to_string(), policy_word(durability)], directory.path());
     for path in &our_paths {
         assert!(raw_check(path, &content), "{} is not right", path.display());
     }
-    let before = resident();
-    let mut world = World::start(&prefix, durability);
-    let warm = world.converge(graph(&our_paths, &content));
+    let (warm, rest) = in_child(&["warm", &count.to_string(), policy_word(durability)], directory.path());
+    let (after, woken) = (rest[0], rest[1]);
 
     let (cold_target, warm_target) = if count == 10_000 { (Some(2.0), Some(3.0)) } else { (None, None) };
     report.ratio(&format!("cold create, {count} files, {policy}"), count, cold, raw_cold, cold_target);
     report.ratio(&format!("warm check, {count} files, {policy}"), count, warm, raw_warm, warm_target);
-    let after = resident();
-    let each = after.saturating_sub(before) / u64::try_from(count).unwrap();
-    let text = format!("{} MiB, {each} bytes per file more than before", after >> 20);
+    let text = format!("{:.1} MiB, {} bytes per file", after as f64 / 1048576.0, after / count as u64);
     let target = (count == 100_000).then(|| (after >> 20 <= 200, "≤ 200 MiB".into()));
     report.figure(&format!("resident memory, {count} watched files"), &text, target);
-    idle(report, count);
-    drop(world);
+    let target = Some((woken == 0, "none".into()));
+    report.figure(&format!("wake-ups in 3 idle seconds, {count} files"), &woken.to_string(), target);
     warm
 }
 
-/// Counts how often any of our threads is woken in three quiet seconds.
-fn idle(report: &mut Report, count: usize) {
-    std::thread::sleep(Duration::from_millis(500));
-    let (before, began) = (switches(), Instant::now());
-    std::thread::sleep(Duration::from_secs(3));
-    let woken = switches().saturating_sub(before);
-    let text = format!("{woken} in {:.1} s", began.elapsed().as_secs_f64());
-    // One is the thread that counts.
-    report.figure(
-        &format!("wake-ups while idle, {count} files"),
-        &text,
-        Some((woken <= 1, "none of ours".into())),
-    );
+fn policy_word(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Full => "full",
+        Durability::Data => "data",
+        Durability::None => "none",
+    }
+}
+
+/// Runs a part in a process of its own, so that neither memory nor threads of another part are measured with it.
+/// Returns the time that the engine took, and what else the part printed.
+fn in_child(arguments: &[&str], directory: &Path) -> (Duration, Vec<u64>) {
+    let program = std::env::current_exe().unwrap();
+    let output = Command::new(program).arg("--child").args(arguments).arg(directory).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut numbers = text.split_whitespace().map(|number| number.parse::<u64>().unwrap());
+    (Duration::from_nanos(numbers.next().unwrap()), numbers.collect())
+}
+
+/// The part that runs in a process of its own: lets the engine manage the files, and prints nanoseconds, resident
+/// bytes and wake-ups.
+pub(crate) fn child(arguments: &[String]) {
+    let [what, count, durability, directory] = arguments else { panic!("wrong arguments: {arguments:?}") };
+    let directory = Path::new(directory);
+    let durability = match durability.as_str() {
+        "full" => Durability::Full,
+        "data" => Durability::Data,
+        _ => Durability::None,
+    };
+    let paths = paths(&directory.join("ours"), count.parse().unwrap());
+    let prefix = directory.join(format!("prefix-{what}"));
+    std::fs::create_dir(&prefix).unwrap();
+    let graph = graph(&paths, &[b'x'; 200]);
+    drop(paths);
+    let mut world = World::start(&prefix, durability);
+    let time = world.converge(graph);
+    let (mut memory, mut woken) = (0, 0);
+    if what == "warm" {
+        std::thread::sleep(Duration::from_millis(1500));
+        memory = resident();
+        let before = switches();
+        std::thread::sleep(Duration::from_secs(3));
+        // One is this thread, which wakes to count.
+        woken = switches().saturating_sub(before + 1);
+    }
+    println!("{} {memory} {woken}", time.as_nanos());
 }
 
 fn switches() -> u64 {

@@ -36,7 +36,7 @@ pub(crate) fn run(report: &mut Report) {
 
 /// The engine repairs.
 fn ours(others: usize) -> Vec<Duration> {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::world::scratch();
     let path = directory.path().join("managed");
     let mut graph = ResourceGraph::new();
     let file =
@@ -55,7 +55,7 @@ fn ours(others: usize) -> Vec<Duration> {
 
 /// A thread that waits for one inotify event and writes the file again, atomically, repairs.
 fn raw() -> Vec<Duration> {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::world::scratch();
     let path = directory.path().join("managed");
     std::fs::write(&path, GOOD).unwrap();
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();

@@ -21,15 +21,24 @@ use report::Report;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const GROUPS: [&str; 4] = ["graphs", "files", "latency", "start"];
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let mut wanted: Vec<String> = Vec::new();
-    let mut program = None;
+    // The program lies beside its benchmarks.
+    let mut program = std::env::current_exe().unwrap().with_file_name("mgmt");
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--mgmt" => program = arguments.next(),
+            "--mgmt" => program = arguments.next().unwrap_or_default().into(),
+            "--child" => return files::child(&arguments.collect::<Vec<_>>()),
             "--help" | "-h" => return help(),
-            name => wanted.push(name.to_owned()),
+            name if GROUPS.contains(&name) => wanted.push(name.to_owned()),
+            other => {
+                println!("unknown group `{other}`");
+                help();
+                std::process::exit(2);
+            }
         }
     }
     let all = wanted.is_empty();
@@ -46,12 +55,12 @@ fn main() {
         latency::run(&mut report);
     }
     if want("start") {
-        start::run(&mut report, program.as_deref());
+        start::run(&mut report, &program);
     }
     report.summary();
 }
 
 fn help() {
     println!("usage: mgmt-bench [graphs] [files] [latency] [start] [--mgmt PROGRAM]");
-    println!("Runs the named groups, or all. `start` needs the path of the built program.");
+    println!("Runs the named groups, or all. PROGRAM is the built mgmt, by default the one beside this.");
 }

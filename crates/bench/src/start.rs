@@ -1,17 +1,15 @@
 //! From the start of the program to its end, with one file to manage.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::report::{Report, median};
 
-pub(crate) fn run(report: &mut Report, program: Option<&str>) {
+pub(crate) fn run(report: &mut Report, program: &Path) {
     report.section("start to converged, one file, whole program");
-    let Some(program) = program else {
-        report.figure("start to converged", "not measured: say where the program is with --mgmt", None);
-        return;
-    };
-    let directory = tempfile::tempdir().unwrap();
+    assert!(program.exists(), "{} is not built; `cargo xtask bench` builds it", program.display());
+    let directory = crate::world::scratch();
     let graph = directory.path().join("one.yaml");
     let file = directory.path().join("file");
     let text = format!(

@@ -72,3 +72,8 @@ impl Drop for World {
         }
     }
 }
+
+/// A directory to work in, on a disk, and where others seldom do: what they do in `/tmp` would wake us.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("mgmt-bench-").tempdir_in("/var/tmp").unwrap()
+}

@@ -1,5 +1,5 @@
 //! Random declarations on random hosts: the promises that hold for all of them.
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests")]
 
 mod file_common;
 

@@ -40,16 +40,19 @@ fn hierarchy(spec: &Spec) -> (usize, &'static str, mgmt_value::Str) {
 fn group_family(graph: &mut ResourceGraph, members: &[NodeId]) -> Result<usize, Cycle> {
     let mut paths = Reachability::among(graph, members)?;
     let mut present = vec![true; members.len()];
+    // The member that is left of each class of merged ones.
+    let mut left: Vec<usize> = (0..members.len()).collect();
     let mut merged = 0;
     for parent in 0..members.len() {
-        for child in 0..members.len() {
-            if parent == child || !present[parent] || !present[child] {
-                continue;
-            }
-            let apart = !paths.reaches(parent, child) && !paths.reaches(child, parent);
-            if apart && compatible(graph, members[parent], members[child]) {
+        let mut start = 0;
+        while present[parent]
+            && let Some(class) = paths.next_apart(parent, start)
+        {
+            start = class + 1;
+            let child = left[class];
+            if compatible(graph, members[parent], members[child]) && paths.merge(parent, child) {
                 merge(graph, members[parent], members[child]);
-                paths.merge(parent, child);
+                left[paths.representative(parent)] = parent;
                 present[child] = false;
                 merged += 1;
             }

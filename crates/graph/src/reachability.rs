@@ -79,6 +79,38 @@ impl Reachability {
         from == to || self.below.has(from, to)
     }
 
+    /// The position that stands for a chosen node and all that it has been merged with.
+    ///
+    /// # Panics
+    ///
+    /// When the position is not below [`Reachability::len`].
+    pub fn representative(&self, position: usize) -> usize {
+        self.class[position] as usize
+    }
+
+    /// The first representative from `start` on that stands apart from a chosen node: there is no path between the two,
+    /// and they are not one. Looks at 64 nodes at a time.
+    ///
+    /// # Panics
+    ///
+    /// When the position is not below [`Reachability::len`].
+    pub fn next_apart(&self, position: usize, start: usize) -> Option<usize> {
+        let own = self.class[position] as usize;
+        let (below, above) = (self.below.rows[own].as_deref(), self.above.rows[own].as_deref());
+        (start / 64..self.live.len()).find_map(|index| {
+            let related = below.map_or(0, |words| words[index]) | above.map_or(0, |words| words[index]);
+            let mut apart = self.live[index] & !related;
+            if index == start / 64 {
+                apart &= u64::MAX << (start % 64);
+            }
+            if index == own / 64 {
+                apart &= !(1 << (own % 64));
+            }
+            let found = index * 64 + apart.trailing_zeros() as usize;
+            (apart != 0 && found < self.class.len()).then_some(found)
+        })
+    }
+
     /// Makes two chosen nodes one: what reached either now reaches both and all that either reached.
     ///
     /// Returns false, and changes nothing, when they are one already or when one reaches the other, because
@@ -356,5 +388,27 @@ mod tests {
         let result = Reachability::among(&dag(2, &[(0, 1), (1, 0)]), &[]);
         assert_eq!(result.unwrap_err().nodes, [id(0), id(1), id(0)]);
         assert!(Reachability::among(&dag(1, &[]), &[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn those_apart_are_found_in_order_while_others_are_merged() {
+        // A chain over more than one word, and nodes beside it.
+        let edges: Vec<_> = (1..100).map(|to| (to - 1, to)).collect();
+        let chosen: Vec<_> = (0..140).map(id).collect();
+        let mut closure = Reachability::among(&dag(140, &edges), &chosen).unwrap();
+        assert!(closure.merge(5, 120) && closure.merge(130, 131));
+        for position in 0..closure.len() {
+            let mut found = Vec::new();
+            let mut start = 0;
+            while let Some(next) = closure.next_apart(position, start) {
+                found.push(next);
+                start = next + 1;
+            }
+            let apart = |other: &usize| {
+                let representative = closure.representative(*other) == *other;
+                representative && !closure.reaches(position, *other) && !closure.reaches(*other, position)
+            };
+            assert_eq!(found, (0..closure.len()).filter(apart).collect::<Vec<_>>(), "{position}");
+        }
     }
 }

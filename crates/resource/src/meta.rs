@@ -117,17 +117,43 @@ impl Meta {
             list.dedup();
             list
         };
-        if sorted(&self.sema) != sorted(&other.sema) || sorted(&self.export) != sorted(&other.export) {
-            return false;
-        }
-        Meta { sema: Vec::new(), export: Vec::new(), ..self.clone() }
-            == Meta { sema: Vec::new(), export: Vec::new(), ..other.clone() }
+        sorted(&self.sema) == sorted(&other.sema)
+            && sorted(&self.export) == sorted(&other.export)
+            && self.treatment() == other.treatment()
     }
 
     /// Whether a resource with these metaparameters and one with `other` can be served as one without either
     /// getting something it did not ask for. Semaphores are the exception: a group holds those of all members.
     pub fn groups_with(&self, other: &Meta) -> bool {
-        Meta { sema: Vec::new(), ..self.clone() } == Meta { sema: Vec::new(), ..other.clone() }
+        self.export == other.export && self.treatment() == other.treatment()
+    }
+
+    /// Everything but the two lists.
+    fn treatment(&self) -> impl PartialEq + use<> {
+        // Taken apart by name, so that a new metaparameter cannot be forgotten here.
+        let Meta {
+            noop,
+            retry,
+            retryreset,
+            delay,
+            timeout,
+            poll,
+            limit,
+            burst,
+            reset,
+            sema: _,
+            rewatch,
+            realize,
+            dollar,
+            hidden,
+            export: _,
+            reverse,
+            autoedge,
+            autogroup,
+        } = *self;
+        let numbers = (retry, delay, timeout, poll, limit, burst);
+        let switches = [noop, retryreset, reset, rewatch, realize, dollar, hidden, reverse, autoedge, autogroup];
+        (numbers, switches)
     }
 
     /// The names of all metaparameters, in their order.

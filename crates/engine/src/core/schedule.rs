@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{
-    Action, Bucket, Cause, Core, Level, Outcome, Poll, Run, Running, State, Vertex, WatchState, spend,
+    Action, Bucket, Cause, Core, In, Level, Outcome, Poll, Run, Running, State, Vertex, WatchState, spend,
 };
 
 /// Times at which a vertex wants to be looked at. An entry that the vertex no longer stands for is dropped when it
@@ -111,26 +111,23 @@ impl Core {
 
     /// Whether an ancestor is unsettled. If so, the vertex is put on its list.
     fn blocked_by_ancestor(&mut self, vertex: Vertex) -> bool {
-        let own = usize::from(self.get(vertex).is_some_and(|state| state.counted_unsettled));
-        if self.unsettled == own {
-            self.stop_waiting(vertex);
+        let Some(state) = self.get(vertex) else { return false };
+        // It is told when the one it waits for has settled, or is no ancestor any more.
+        if state.waits_for.is_some() {
+            return true;
+        }
+        if self.unsettled == usize::from(state.counted_unsettled) {
             return false;
         }
-        let Some(blocker) = self.unsettled_ancestor(vertex) else {
-            self.stop_waiting(vertex);
-            return false;
-        };
-        if self.get(vertex).is_some_and(|state| state.waits_for != Some(blocker)) {
-            self.stop_waiting(vertex);
-            if let Some(state) = self.get_mut(blocker) {
-                state.waiters.push(vertex);
-            }
-            if let Some(state) = self.get_mut(vertex) {
-                state.waits_for = Some(blocker);
-            }
-            self.waiting.insert(vertex);
-            self.touch(blocker);
+        let Some(blocker) = self.unsettled_ancestor(vertex) else { return false };
+        if let Some(state) = self.get_mut(blocker) {
+            state.waiters.push(vertex);
         }
+        if let Some(state) = self.get_mut(vertex) {
+            state.waits_for = Some(blocker);
+        }
+        self.waiting.insert(vertex);
+        self.touch(blocker);
         true
     }
 
@@ -143,17 +140,42 @@ impl Core {
         self.touch(blocker);
     }
 
+    /// The nearest first: while a change travels down the graph, what is in the way is next door most of the time.
     fn unsettled_ancestor(&mut self, vertex: Vertex) -> Option<Vertex> {
-        self.walk = self.walk.wrapping_add(1);
-        let walk = self.walk;
-        let mut stack: Vec<Vertex> = self.get(vertex)?.before.iter().map(|edge| edge.from).collect();
-        while let Some(ancestor) = stack.pop() {
-            let Some(state) = self.get_mut(ancestor) else { continue };
-            if state.counted_unsettled {
-                return Some(ancestor);
+        let state = self.get(vertex)?;
+        if state.clear_at == self.unrest {
+            return None;
+        }
+        // Of many next door, any one: while it is waited for, half of the others finish too, whatever their order.
+        let anywhere =
+            usize::try_from(self.generation.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).unwrap_or(0);
+        let (first, last) = state.before.split_at(anywhere % state.before.len().max(1));
+        let unsettled = |edge: &&In| self.get(edge.from).is_some_and(|state| state.counted_unsettled);
+        if let Some(edge) = last.iter().chain(first).find(unsettled) {
+            return Some(edge.from);
+        }
+        self.walk += 1;
+        let (walk, unrest) = (self.walk, self.unrest);
+        let mut passed = vec![vertex];
+        let mut looked_at = 0;
+        while let Some(next) = passed.get(looked_at).copied() {
+            looked_at += 1;
+            let count = self.get(next).map_or(0, |state| state.before.len());
+            for index in 0..count {
+                let Some(ancestor) = self.get(next).map(|state| state.before[index].from) else { break };
+                let Some(state) = self.get_mut(ancestor) else { continue };
+                if state.counted_unsettled {
+                    return Some(ancestor);
+                }
+                let seen = std::mem::replace(&mut state.mark, walk) == walk;
+                if !seen && state.clear_at != unrest {
+                    passed.push(ancestor);
+                }
             }
-            if std::mem::replace(&mut state.mark, walk) != walk {
-                stack.extend(state.before.iter().map(|edge| edge.from));
+        }
+        for vertex in passed {
+            if let Some(state) = self.get_mut(vertex) {
+                state.clear_at = unrest;
             }
         }
         None
@@ -296,9 +318,7 @@ impl Core {
             if !state.is_listening() {
                 continue;
             }
-            let Some(edge) = state.before.iter_mut().find(|edge| edge.from == vertex && edge.notify) else {
-                continue;
-            };
+            let Some(edge) = state.edge_from(vertex).filter(|edge| edge.notify) else { continue };
             let fresh = edge.pending == 0;
             edge.pending = stamp;
             if fresh {
@@ -444,11 +464,15 @@ impl Core {
         let Some(state) = self.get_mut(vertex) else { return };
         let unsettled = state.is_unsettled();
         let busy = state.is_busy();
+        let has_successors = !state.after.is_empty();
         let was_unsettled = std::mem::replace(&mut state.counted_unsettled, unsettled);
         let was_busy = std::mem::replace(&mut state.counted_busy, busy);
         self.convergence.count(was_busy, busy);
         match (was_unsettled, unsettled) {
-            (false, true) => self.unsettled += 1,
+            (false, true) => {
+                self.unsettled += 1;
+                self.unrest += u64::from(has_successors);
+            }
             (true, false) => {
                 self.unsettled -= 1;
                 self.wake_waiters(vertex);
@@ -480,6 +504,9 @@ impl Core {
 
     /// Ends every input: starts what can start and tells what has come to rest.
     pub(super) fn settle_up(&mut self) {
+        if std::mem::take(&mut self.untied) {
+            self.reconsider_waiting();
+        }
         loop {
             while let Some(vertex) = self.to_consider.pop_front() {
                 self.consider_now(vertex);

@@ -1,6 +1,7 @@
 //! Changing the graph while it runs. Only what the delta names is touched.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -74,7 +75,7 @@ impl Core {
         }
         for (vertex, rules) in delta.replace {
             if let Some(state) = self.get_mut(vertex) {
-                state.next = Some(rules.normalized());
+                state.next = Some(Box::new(rules.normalized()));
                 if state.is_open() {
                     self.deferred.insert(vertex);
                 }
@@ -85,12 +86,11 @@ impl Core {
         for vertex in fresh {
             self.start_watch(vertex);
         }
-        self.reconsider_waiting();
         self.settle_up();
     }
 
-    /// An ancestor that blocked someone may be one no longer.
-    fn reconsider_waiting(&mut self) {
+    /// Looks at all that wait for an ancestor, since it may be one no longer.
+    pub(super) fn reconsider_waiting(&mut self) {
         for vertex in std::mem::take(&mut self.waiting) {
             let Some(blocker) = self.get_mut(vertex).and_then(|state| state.waits_for.take()) else {
                 continue;
@@ -112,7 +112,7 @@ impl Core {
         }
         if let Some(state) = self.get_mut(vertex) {
             let lingers = state.is_open();
-            state.next = Some(rules);
+            state.next = Some(Box::new(rules));
             if lingers {
                 // Its edges were those of an earlier graph.
                 self.unlink_all(vertex);
@@ -122,6 +122,7 @@ impl Core {
             return false;
         }
         let now = self.now;
+        let rules = self.share(rules);
         self.vertices[index] = Some(Box::new(State {
             incarnation: 0,
             phase: Phase::Open,
@@ -148,6 +149,7 @@ impl Core {
             waits_for: None,
             waiters: Vec::new(),
             mark: 0,
+            clear_at: 0,
             wake_at: None,
             poll_at: None,
             rules,
@@ -155,14 +157,23 @@ impl Core {
         true
     }
 
+    /// Rules that many vertices have in common are kept once: most resources of a program say nothing special.
+    fn share(&mut self, rules: Rules) -> Arc<Rules> {
+        if *self.last_rules != rules {
+            self.last_rules = Arc::new(rules);
+        }
+        Arc::clone(&self.last_rules)
+    }
+
     fn link(&mut self, link: Link) {
         let stamp = self.next_generation();
         let Some(from_done) = self.get(link.from).map(|state| state.succeeded) else { return };
         let Some(state) = self.get_mut(link.to) else { return };
-        let known = state.before.iter().position(|edge| edge.from == link.from);
-        let position = known.unwrap_or(state.before.len());
-        if known.is_none() {
-            state.before.push(In { from: link.from, notify: link.notify, pending: 0, seen: 0 });
+        let found = state.before.binary_search_by_key(&link.from, |edge| edge.from);
+        let (Ok(position) | Err(position)) = found;
+        if found.is_err() {
+            let edge = In { from: link.from, notify: link.notify, pending: 0, seen: 0 };
+            state.before.insert(position, edge);
             state.undone += u32::from(!from_done);
         }
         let edge = &mut state.before[position];
@@ -172,10 +183,13 @@ impl Core {
         }
         // A silent edge drops what was pending on it, and says so to whoever keeps a record.
         let dropped = !edge.notify && std::mem::take(&mut edge.pending) != 0;
-        if known.is_none()
-            && let Some(state) = self.get_mut(link.from)
-        {
-            state.after.push(link.to);
+        if found.is_err() {
+            self.unrest += 1;
+            if let Some(state) = self.get_mut(link.from)
+                && let Err(position) = state.after.binary_search(&link.to)
+            {
+                state.after.insert(position, link.to);
+            }
         }
         self.touch(link.to);
         if dropped {
@@ -186,14 +200,22 @@ impl Core {
     }
 
     fn unlink(&mut self, from: Vertex, to: Vertex) {
-        let from_done = self.get(from).is_none_or(|state| state.succeeded);
-        if let Some(state) = self.get_mut(from) {
-            state.after.retain(|vertex| *vertex != to);
+        if let Some(state) = self.get_mut(from)
+            && let Ok(position) = state.after.binary_search(&to)
+        {
+            state.after.remove(position);
+            self.unlink_end(from, to);
         }
+    }
+
+    /// Takes out the far end of an edge.
+    fn unlink_end(&mut self, from: Vertex, to: Vertex) {
+        let from_done = self.has_succeeded(from);
         let Some(state) = self.get_mut(to) else { return };
-        let Some(position) = state.before.iter().position(|edge| edge.from == from) else { return };
+        let Ok(position) = state.before.binary_search_by_key(&from, |edge| edge.from) else { return };
         let edge = state.before.remove(position);
         state.undone -= u32::from(!from_done);
+        self.untied = true;
         if edge.pending != 0 {
             self.actions.push(Action::Pending(from, to, false));
         }
@@ -204,6 +226,7 @@ impl Core {
     /// Becomes the next declaration. The place in the graph and the pending notifications stay.
     pub(super) fn reincarnate(&mut self, vertex: Vertex) {
         let Some(rules) = self.get_mut(vertex).and_then(|state| state.next.take()) else { return };
+        let rules = self.share(*rules);
         self.unqueue(vertex);
         self.stop_waiting(vertex);
         self.deferred.remove(&vertex);
@@ -273,14 +296,15 @@ impl Core {
     }
 
     fn unlink_all(&mut self, vertex: Vertex) {
-        let Some(state) = self.get(vertex) else { return };
+        let Some(state) = self.get_mut(vertex) else { return };
+        // Its own side goes at once, so that a vertex with many edges does not look for each among them.
+        let after = std::mem::take(&mut state.after);
         let before: Vec<Vertex> = state.before.iter().map(|edge| edge.from).collect();
-        let after = state.after.clone();
-        for from in before {
-            self.unlink(from, vertex);
-        }
         for to in after {
-            self.unlink(vertex, to);
+            self.unlink_end(vertex, to);
+        }
+        for from in before.into_iter().rev() {
+            self.unlink(from, vertex);
         }
     }
 
@@ -305,7 +329,7 @@ impl Core {
                 // It was declared again in the meantime. Edges may have been added to it since.
                 let incarnation = state.incarnation.wrapping_add(1);
                 let (before, after, undone) = (state.before, state.after, state.undone);
-                self.add(vertex, rules);
+                self.add(vertex, *rules);
                 if let Some(state) = self.get_mut(vertex) {
                     state.incarnation = incarnation;
                     (state.before, state.after, state.undone) = (before, after, undone);
@@ -365,7 +389,7 @@ impl Core {
 
     /// Whether it, or a vertex before it, has failed.
     fn has_failed_ancestor(&mut self, vertex: Vertex) -> bool {
-        self.walk = self.walk.wrapping_add(1);
+        self.walk += 1;
         let walk = self.walk;
         let mut stack = vec![vertex];
         while let Some(ancestor) = stack.pop() {

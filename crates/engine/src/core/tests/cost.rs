@@ -80,3 +80,23 @@ fn an_event_in_a_quiet_graph_costs_the_same_whatever_the_size_of_the_graph() {
         assert_eq!(core.walk, walks, "and no walk through the graph");
     }
 }
+
+/// Not measured, but were each vertex to look at all those before it, this would take minutes.
+#[test]
+fn a_wave_of_events_down_a_long_chain_looks_at_each_vertex_once() {
+    let length = 50_000;
+    let mut core = Core::new(Settings::default(), 0);
+    core.apply(chain(length, &Rules { poll: Poll::Once, ..Rules::default() }), 0);
+    for round in 0..2 {
+        let mut runs = 0;
+        while let [.., Action::Run(run)] = core.take_actions()[..] {
+            assert_eq!(run.vertex, Vertex(runs));
+            runs += 1;
+            core.finished(run.vertex, Outcome::Right, &[], 0);
+        }
+        assert_eq!(runs, length);
+        for id in 0..length {
+            core.changed(Vertex(id), round);
+        }
+    }
+}

@@ -108,7 +108,10 @@ pub fn prepare(
         graph.add_node(reversal);
     }
     for (_, spec) in graph.nodes_mut() {
-        spec.meta.noop |= how.noop;
+        // Not written when there is nothing to write, so that resources keep sharing what they share.
+        if how.noop {
+            spec.meta.noop = true;
+        }
         if let Some(size) = how.sema {
             spec.meta.sema.push(Str::from(format!(":{size}")));
         }

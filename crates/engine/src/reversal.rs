@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mgmt_resource::{Id, Registry, Result, ResultExt, Spec, from_stored, state_name, to_stored};
+use mgmt_resource::{Id, Meta, Registry, Result, ResultExt, Spec, from_stored, state_name, to_stored};
 use mgmt_sys::path::ManagedPath;
 
 /// The largest stored reversal that is read back.
@@ -28,7 +28,7 @@ pub(crate) fn store(state: &Path, spec: &Spec) -> Result<()> {
     }
     let Some(reversed) = spec.resource.reversed(&spec.id.name)? else { return Ok(()) };
     let mut stored = Spec::of(spec.id.name.clone(), Arc::from(reversed));
-    stored.meta = mgmt_resource::Meta { reverse: false, export: Vec::new(), ..spec.meta.clone() };
+    stored.meta = Meta { reverse: false, export: Vec::new(), ..(*spec.meta).clone() }.into();
     stored.is_reversal = true;
     let text = format!("{:#}\n", to_stored(&stored));
     write(&file, text.as_bytes()).context(format_args!("cannot store the reversal in {}", file.display()))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mgmt_graph::Dag;
 use mgmt_value::Str;
 
-use crate::{Meta, Resource};
+use crate::{Resource, SharedMeta};
 
 /// The name that a resource goes by: `kind[name]`. Unique among resources that are not hidden.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,7 +72,7 @@ pub struct Spec {
     /// Its parameters.
     pub resource: Arc<dyn Resource>,
     /// Its metaparameters.
-    pub meta: Meta,
+    pub meta: SharedMeta,
     /// The parameters that come from others.
     pub receives: Vec<Receive>,
     /// The resources that were grouped into this one; they are no vertices of their own.
@@ -94,7 +94,7 @@ impl Spec {
         Spec {
             id: Id::new(resource.schema().kind, name),
             resource,
-            meta: Meta::default(),
+            meta: SharedMeta::default(),
             receives: Vec::new(),
             children: Vec::new(),
             is_reversal: false,

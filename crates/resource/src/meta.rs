@@ -1,5 +1,9 @@
 //! Metaparameters: what holds for every kind.
 
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, LazyLock};
+
 use mgmt_resource_derive::Fields;
 use mgmt_value::Str;
 
@@ -46,6 +50,44 @@ pub struct Meta {
     pub autoedge: bool,
     /// Allow to be served together with similar resources.
     pub autogroup: bool,
+}
+
+/// The metaparameters of one resource. Most resources say nothing special and share one set; whoever changes something
+/// gets a set of its own.
+#[derive(Clone, PartialEq)]
+pub struct SharedMeta(Arc<Meta>);
+
+impl Default for SharedMeta {
+    fn default() -> SharedMeta {
+        static DEFAULT: LazyLock<Arc<Meta>> = LazyLock::new(Arc::default);
+        SharedMeta(Arc::clone(&DEFAULT))
+    }
+}
+
+impl From<Meta> for SharedMeta {
+    fn from(meta: Meta) -> SharedMeta {
+        let default = SharedMeta::default();
+        if *default == meta { default } else { SharedMeta(Arc::new(meta)) }
+    }
+}
+
+impl Deref for SharedMeta {
+    type Target = Meta;
+    fn deref(&self) -> &Meta {
+        &self.0
+    }
+}
+
+impl DerefMut for SharedMeta {
+    fn deref_mut(&mut self) -> &mut Meta {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl fmt::Debug for SharedMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl Default for Meta {
@@ -111,6 +153,9 @@ impl Meta {
     /// Whether a running resource may go on unchanged when its declaration now says `other`.
     /// The order within `sema` and `export` does not matter.
     pub fn same_as(&self, other: &Meta) -> bool {
+        if std::ptr::eq(self, other) {
+            return true;
+        }
         let sorted = |list: &[Str]| {
             let mut list = list.to_vec();
             list.sort();
@@ -152,7 +197,8 @@ impl Meta {
             autogroup,
         } = *self;
         let numbers = (retry, delay, timeout, poll, limit, burst);
-        let switches = [noop, retryreset, reset, rewatch, realize, dollar, hidden, reverse, autoedge, autogroup];
+        let switches =
+            [noop, retryreset, reset, rewatch, realize, dollar, hidden, reverse, autoedge, autogroup];
         (numbers, switches)
     }
 

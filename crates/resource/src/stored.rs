@@ -29,7 +29,7 @@ pub fn to_stored(spec: &Spec) -> Json {
     }
     let mut meta = Map::new();
     for field in Meta::FIELDS {
-        let value = (field.get)(&spec.meta);
+        let value = (field.get)(&*spec.meta);
         if value != (field.get)(&Meta::default()) {
             meta.insert(field.name.into(), to_json(&value));
         }
@@ -73,7 +73,7 @@ pub fn from_stored(json: &Json, registry: &Registry) -> Result<Spec, StoredError
     for (key, value) in json.get("meta").and_then(Json::as_object).into_iter().flatten() {
         let Some(field) = Meta::field(key) else { return fail(format!("no metaparameter `{key}`")) };
         let value = from_json(value, &(field.ty)()).map_err(|e| StoredError(format!("`{key}`: {e}")))?;
-        (field.set)(&mut spec.meta, &value).map_err(|e| StoredError(format!("`{key}`: {e}")))?;
+        (field.set)(&mut *spec.meta, &value).map_err(|e| StoredError(format!("`{key}`: {e}")))?;
     }
     spec.is_reversal = json.get("reversal").and_then(Json::as_bool).unwrap_or(false);
     Ok(spec)

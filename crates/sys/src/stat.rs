@@ -5,7 +5,7 @@ use std::fmt;
 use rustix::fs::FileType;
 
 /// What is known about one entry of the file system, never of what a symbolic link points to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stat {
     /// The device of the file system it lies on.
     pub device: u64,

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// An immutable byte string that is cheap to clone. The empty string owns nothing.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Default, Eq, PartialOrd, Ord)]
 pub struct Str(Option<Arc<[u8]>>);
 
 impl Str {
@@ -17,7 +17,7 @@ impl Str {
     /// Makes a string from bytes.
     pub fn new(bytes: impl AsRef<[u8]>) -> Str {
         let bytes = bytes.as_ref();
-        // `None` is the only spelling of the empty string, so derived equality and order are those of the bytes.
+        // `None` is the only spelling of the empty string, so equality and derived order are those of the bytes.
         Str((!bytes.is_empty()).then(|| Arc::from(bytes)))
     }
 
@@ -52,6 +52,16 @@ impl Deref for Str {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         self.as_bytes()
+    }
+}
+
+/// The same bytes. Those of one allocation are not compared.
+impl PartialEq for Str {
+    fn eq(&self, other: &Str) -> bool {
+        match (&self.0, &other.0) {
+            (Some(left), Some(right)) => Arc::ptr_eq(left, right) || left == right,
+            (left, right) => left.is_none() && right.is_none(),
+        }
     }
 }
 

@@ -286,7 +286,7 @@ impl<'t> Draft<'t> {
         }
         let at = cx.positions.locate(cx.tree.span(node).start as usize);
         let spec = Spec {
-            meta: self.meta,
+            meta: self.meta.into(),
             receives: self.receives,
             origin: Some(Origin { file: cx.file.clone(), line: at.line, column: at.column }),
             ..Spec::of(name, Arc::from(self.resource))

@@ -379,7 +379,9 @@ impl Core {
     /// Time has passed.
     pub fn tick(&mut self, now: u64) {
         self.advance(now);
-        while let Some((vertex, at)) = self.timers.pop(self.now) {
+        while self.stopping.is_none()
+            && let Some((vertex, at)) = self.timers.pop(self.now)
+        {
             self.timer_fired(vertex, at);
         }
         self.settle_up();

@@ -44,7 +44,8 @@ pub(super) struct Live {
 pub(super) struct Watching {
     pub(super) paths: SmallVec<[SubscriptionId; 1]>,
     pub(super) interval: Option<std::time::Duration>,
-    pub(super) streams: Vec<AbortHandle>,
+    /// Few resources have a source of their own.
+    pub(super) streams: Option<Box<[AbortHandle]>>,
 }
 
 impl Node {

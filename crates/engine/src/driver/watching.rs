@@ -35,6 +35,7 @@ impl Driver {
     /// `Ok(true)`: a stream has to start first.
     fn subscribe(&mut self, vertex: Vertex, incarnation: u32, watches: Vec<Watch>) -> Result<bool, Error> {
         let mut watching = Watching::default();
+        let mut streams = Vec::new();
         for watch in watches {
             match watch {
                 Watch::Path { path, recursive } => {
@@ -63,11 +64,12 @@ impl Driver {
                         };
                         inbox.send(Message::StreamFailed(vertex, incarnation, error));
                     });
-                    watching.streams.push(task.abort_handle());
+                    streams.push(task.abort_handle());
                 }
             }
         }
-        let streams = !watching.streams.is_empty();
+        watching.streams = (!streams.is_empty()).then(|| streams.into_boxed_slice());
+        let streams = watching.streams.is_some();
         let interval = watching.interval;
         let Some(node) = self.node(vertex) else { return Ok(false) };
         let old = std::mem::replace(&mut node.watch, watching);
@@ -107,7 +109,7 @@ impl Driver {
         for id in watching.paths {
             self.hub.unsubscribe(id);
         }
-        for task in watching.streams {
+        for task in watching.streams.into_iter().flatten() {
             task.abort();
         }
     }

@@ -65,7 +65,7 @@ impl World {
     fn new(seed: u64, traced: bool) -> World {
         let mut random = Random::new(seed);
         let settings = Settings {
-            capacity: [random.between(1, 4) as usize, random.between(1, 6) as usize],
+            capacity: [*random.pick(&[1, 1, 2, 4]), *random.pick(&[1, 2, 3, 6])],
             converge_after: match random.below(6) {
                 0 => None,
                 1 => Some(0),

@@ -20,27 +20,22 @@ const ATTEMPTS: usize = 5;
 
 /// What a run knows.
 pub(super) struct Run<'a, 'c> {
-    pub(super) wish: &'a Declaration,
+    pub(super) wish: &'a Declaration<'a>,
     pub(super) cx: &'a Context<'c>,
 }
 
 /// Looks whether the host is as declared and, if allowed, makes it so.
 pub(super) fn check(file: &File, memory: &mut Memory, cx: &Context<'_>) -> mgmt_resource::Result<Checked> {
-    let known = memory.declaration.as_ref().is_some_and(|known| known.is_of(file, &cx.id.name));
-    if !known || cx.received_change("content") {
-        let wish = Declaration::read(file, &cx.id.name).map_err(|invalid| {
-            let error = Error::new(&invalid);
-            match &invalid.hint {
-                Some(hint) => error.with_hint(hint),
-                None => error,
-            }
-        })?;
-        *memory = Memory { declaration: Some(wish), verified: Verified::default() };
-    }
-    let Memory { declaration: Some(wish), verified } = memory else {
-        return Err(Error::new("the declaration was not kept"));
-    };
-    let run = Run { wish, cx };
+    memory.be_about(file, &cx.id.name);
+    let wish = Declaration::read(file, &cx.id.name).map_err(|invalid| {
+        let error = Error::new(&invalid);
+        match &invalid.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    })?;
+    let verified = &mut memory.verified;
+    let run = Run { wish: &wish, cx };
     for _ in 1..ATTEMPTS {
         match run.once(verified) {
             Err(Trouble::Raced) => cx.checkpoint()?,

@@ -9,10 +9,9 @@ use mgmt_value::Str;
 use super::File;
 
 /// The parameters of a `file` resource in the form that the rest of this folder works with.
-pub(super) struct Declaration {
-    /// The name and the parameters that this was read from.
-    pub(super) name: Str,
-    pub(super) file: File,
+pub(super) struct Declaration<'a> {
+    /// The parameters that this was read from.
+    pub(super) file: &'a File,
     pub(super) path: ManagedPath,
     pub(super) state: State,
     pub(super) target: Target,
@@ -84,9 +83,9 @@ impl File {
     }
 }
 
-impl Declaration {
+impl<'a> Declaration<'a> {
     /// Checks the parameters of `file`.
-    pub(super) fn read(file: &File, name: &Str) -> Result<Declaration, Invalid> {
+    pub(super) fn read(file: &'a File, name: &Str) -> Result<Declaration<'a>, Invalid> {
         let path = read_path(file, name)?;
         let state = State::read(&file.state).ok_or_else(|| {
             let message = format!("{:?} is no state; expected `exists`, `absent` or nothing", file.state);
@@ -99,12 +98,7 @@ impl Declaration {
         if file.selinux.as_ref().is_some_and(|context| context.contains(&0)) {
             return Err(Invalid::field("selinux", "a context can't hold a NUL byte"));
         }
-        Ok(Declaration { name: name.clone(), file: file.clone(), path, state, target, mode })
-    }
-
-    /// Whether this was read from these parameters.
-    pub(super) fn is_of(&self, file: &File, name: &Str) -> bool {
-        self.name == *name && self.file == *file
+        Ok(Declaration { file, path, state, target, mode })
     }
 }
 

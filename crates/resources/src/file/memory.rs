@@ -9,31 +9,73 @@
 //! a page that is still waiting to be stored. Nothing tells of such a write, no event either, until the page is stored.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::num::NonZeroU64;
 
 use mgmt_sys::stat::{Stat, Timestamp};
+use mgmt_value::Str;
 use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest as _, Sha256};
 
-use super::declaration::Declaration;
+use super::File;
 
 /// How long the last change must be past. The coarsest time that file systems store is two seconds.
 const SETTLED: i64 = 3;
 
-/// The memory of one `file` resource.
+/// The memory of one `file` resource. There may be a hundred thousand of them, so it is kept small.
 #[derive(Default)]
 pub struct Memory {
-    /// The declaration as it was read last time.
-    pub(super) declaration: Option<Declaration>,
+    /// The parameters that it is about: a digest of all but the content, and the content, which is shared.
+    parameters: u64,
+    content: Option<Str>,
     pub(super) verified: Verified,
+}
+
+impl Memory {
+    /// Forgets everything if it was about other parameters: a received value may have changed them.
+    pub(super) fn be_about(&mut self, file: &File, name: &Str) {
+        let parameters = fingerprint(file, name);
+        if self.parameters != parameters || self.content != file.content {
+            *self = Memory { parameters, content: file.content.clone(), verified: Verified::default() };
+        }
+    }
+}
+
+/// A digest of the name and of every parameter but the content.
+fn fingerprint(file: &File, name: &Str) -> u64 {
+    // Taken apart by name, so that a new parameter cannot be forgotten here.
+    let File {
+        path,
+        dirname,
+        basename,
+        state,
+        content: _,
+        source,
+        fragments,
+        owner,
+        group,
+        mode,
+        recurse,
+        force,
+        purge,
+        symlink,
+        selinux,
+        atomic,
+    } = file;
+    let mut hasher = DefaultHasher::new();
+    (name, path, dirname, basename, state, source, fragments).hash(&mut hasher);
+    (owner, group, mode, recurse, force, purge, symlink, selinux, atomic).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Which content has been found right.
 #[derive(Default)]
 pub(super) struct Verified {
-    /// The file itself, and what its content was compared with.
-    single: Option<(Stat, Vec<Stat>)>,
-    /// The same for the files of a tree: digests of both sides.
-    files: HashSet<u128>,
+    /// A digest of the file itself and of what its content was compared with.
+    single: Option<NonZeroU64>,
+    /// The same for the files of a tree, one for each pair.
+    #[expect(clippy::box_collection, reason = "most resources are no trees")]
+    files: Option<Box<HashSet<u128>>>,
 }
 
 /// The present, to judge later whether a change was long past. Taken before the file is looked at.
@@ -58,17 +100,17 @@ impl Verified {
 
     /// Whether `target` was found to have the content of `inputs` when all of them were as they are now.
     pub(super) fn holds(&self, target: &Stat, inputs: &[Stat]) -> bool {
-        self.single.as_ref().is_some_and(|(seen, with)| seen == target && with == inputs)
+        self.single.is_some_and(|seen| seen == digest_all(target, inputs))
     }
 
     pub(super) fn keep(&mut self, target: &Stat, inputs: &[Stat], looked: Moment) {
         let settled = std::iter::once(target).chain(inputs).all(|stat| looked.is_long_after(stat.changed));
-        self.single = settled.then(|| (*target, inputs.to_vec()));
+        self.single = settled.then(|| digest_all(target, inputs));
     }
 
     /// Starts a walk through a tree. What is not found again is forgotten with the old one.
     pub(super) fn turn_page(&mut self) -> HashSet<u128> {
-        std::mem::take(&mut self.files)
+        self.files.take().map(|files| *files).unwrap_or_default()
     }
 
     /// Remembers a file of a tree and its source. Tells whether `before` knew them.
@@ -76,7 +118,7 @@ impl Verified {
         let digest = digest(target, source);
         let known = before.contains(&digest);
         if known {
-            self.files.insert(digest);
+            self.files.get_or_insert_default().insert(digest);
         }
         known
     }
@@ -84,9 +126,18 @@ impl Verified {
     /// Remembers that a file of a tree was found to be as its source.
     pub(super) fn keep_file(&mut self, target: &Stat, source: &Stat, looked: Moment) {
         if looked.is_long_after(target.changed) && looked.is_long_after(source.changed) {
-            self.files.insert(digest(target, source));
+            self.files.get_or_insert_default().insert(digest(target, source));
         }
     }
+}
+
+/// Tells versions of a file apart, not attackers: whoever can choose all of these numbers can change the file.
+fn digest_all(target: &Stat, inputs: &[Stat]) -> NonZeroU64 {
+    let mut hasher = DefaultHasher::new();
+    for stat in std::iter::once(target).chain(inputs) {
+        stat.hash(&mut hasher);
+    }
+    NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN)
 }
 
 fn digest(target: &Stat, source: &Stat) -> u128 {

@@ -29,7 +29,7 @@ pub(super) fn reversed(file: &File, name: &Str) -> Result<Option<File>> {
 }
 
 struct Undo<'a> {
-    wish: &'a Declaration,
+    wish: &'a Declaration<'a>,
 }
 
 impl Undo<'_> {

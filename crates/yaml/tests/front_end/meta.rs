@@ -26,7 +26,7 @@ fn all_metaparameters_can_be_set() {
         autoedge: false,
         autogroup: false,
     };
-    assert_eq!(spec.meta, expected);
+    assert_eq!(*spec.meta, expected);
     assert_eq!(meta.split(": ").count() - 1, Meta::FIELDS.len());
 }
 
@@ -35,7 +35,7 @@ fn what_is_not_given_has_its_default() {
     for meta in ["", "{}", "{limit: .inf, burst: 0}", "~"] {
         let graph = graph(&format!("graph: x\nresources:\n  noop:\n  - name: one\n    meta: {meta}\n"));
         let (_, spec) = graph.graph.nodes().next().unwrap();
-        assert_eq!(spec.meta, Meta::default());
+        assert_eq!(*spec.meta, Meta::default());
         assert!(spec.meta.autoedge && spec.meta.autogroup);
     }
 }

@@ -10,7 +10,7 @@
 //!   line than its brace, or if a comment is inside.
 //! * A line that the author broke at an operator stays broken there, with the rest one level further in.
 //! * A comment on a line of its own stands before the next line at its indent. A comment behind code stays behind it
-//!   after one space. A comment in a place that has no line of its own any more goes to the end of the line.
+//!   after one space. A comment in the middle of what would be one line breaks that line.
 
 mod layout;
 #[cfg(test)]

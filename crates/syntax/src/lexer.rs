@@ -26,6 +26,8 @@ pub(crate) struct Token {
     pub(crate) after_newline: bool,
     /// Nothing at all is between the token before and this one.
     pub(crate) glued: bool,
+    /// There is text that means nothing between the token before and this one.
+    pub(crate) after_unknown: bool,
     /// Its place among all tokens.
     pub(crate) raw: u32,
 }
@@ -41,6 +43,7 @@ impl<'t> Lexed<'t> {
         };
         let mut after_newline = false;
         let mut glued = false;
+        let mut after_unknown = false;
         let offset = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         if offset > 0 {
             lexed.push(SyntaxKind::Whitespace, 0);
@@ -65,7 +68,10 @@ impl<'t> Lexed<'t> {
                         leniencies.add(range(start, 2), LeniencyKind::CarriageReturn);
                     }
                 }
-                SyntaxKind::Unknown => errors.add(|| unknown(slice, range(start, slice.len()))),
+                SyntaxKind::Unknown => {
+                    after_unknown = true;
+                    errors.add(|| unknown(slice, range(start, slice.len())));
+                }
                 SyntaxKind::UnterminatedString => {
                     errors.add(|| {
                         SyntaxError::new(Code::UnterminatedString, range(start, 1), "this string has no end")
@@ -83,15 +89,23 @@ impl<'t> Lexed<'t> {
                 _ => {}
             }
             if !kind.is_trivia() {
-                lexed.significant.push(Token { kind, after_newline, glued, raw: lexed.kinds.len() as u32 });
+                let raw = lexed.kinds.len() as u32;
+                lexed.significant.push(Token { kind, after_newline, glued, after_unknown, raw });
                 after_newline = false;
+                after_unknown = false;
             }
             glued = !kind.is_trivia();
             lexed.push(kind, start);
         }
         lexed.starts.push(text.len() as u32);
         let raw = lexed.kinds.len() as u32;
-        lexed.significant.push(Token { kind: SyntaxKind::EndOfFile, after_newline, glued, raw });
+        lexed.significant.push(Token {
+            kind: SyntaxKind::EndOfFile,
+            after_newline,
+            glued,
+            after_unknown,
+            raw,
+        });
         lexed
     }
 

@@ -308,7 +308,9 @@ impl Parser<'_> {
             return;
         }
         self.error_position = self.position;
-        if self.errors.list.len() < Diagnostics::LIMIT {
+        // Text that means nothing is reported already, and what it stood for is missing here.
+        let reported = self.tokens[self.position].after_unknown;
+        if !reported && self.errors.list.len() < Diagnostics::LIMIT {
             let error = error(self);
             self.errors.list.push(error);
         }

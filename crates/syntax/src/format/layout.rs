@@ -77,11 +77,13 @@ impl<'s> Printer<'s> {
         self.write_indent();
     }
 
-    /// Ends the line whose last token this is: its comment, and the newline.
+    /// Ends the line whose last token this is: the comment behind it, and the newline. If there are comments on both
+    /// sides of a comma, the second one gets a line of its own.
     fn end_line(&mut self, token: u32) {
         let row = self.end_row(token);
+        let belongs = |comment: &&PlacedComment| comment.before <= token + 1 && comment.row <= row;
         let mut first = true;
-        while let Some(comment) = self.comments.get(self.next_comment).filter(|comment| comment.row <= row) {
+        while let Some(comment) = self.comments.get(self.next_comment).filter(belongs) {
             let raw = comment.raw;
             if first {
                 self.out.push(' ');
@@ -114,8 +116,11 @@ impl<'s> Printer<'s> {
         }
     }
 
-    fn has_comment_before(&self, token: u32) -> bool {
-        self.comments.get(self.next_comment).is_some_and(|comment| comment.before <= token)
+    /// A comment stands between two tokens.
+    fn has_comment(&self, open: u32, close: u32) -> bool {
+        let mut waiting =
+            self.comments[self.next_comment..].iter().skip_while(|comment| comment.before <= open);
+        waiting.next().is_some_and(|comment| comment.before <= close)
     }
 
     fn blank_line_before(&mut self, row: u32) {
@@ -145,7 +150,33 @@ impl<'s> Printer<'s> {
         self.row(right) > self.end_row(left)
     }
 
+    /// A comment in the middle of what is one line otherwise: it ends the line, and the rest stands further in.
+    fn interrupt_line(&mut self, token: u32) {
+        let mut interrupted = false;
+        while let Some(comment) =
+            self.comments.get(self.next_comment).filter(|comment| comment.before <= token)
+        {
+            let raw = comment.raw;
+            if interrupted {
+                self.write_indent();
+                self.out.push('\t');
+            } else {
+                self.out.truncate(self.out.trim_end_matches(' ').len());
+                self.out.push(' ');
+            }
+            self.out.push_str(self.lexed.text_of(raw));
+            self.out.push('\n');
+            self.next_comment += 1;
+            interrupted = true;
+        }
+        if interrupted {
+            self.write_indent();
+            self.out.push('\t');
+        }
+    }
+
     fn write_token(&mut self, token: u32) {
+        self.interrupt_line(token);
         self.out.push_str(self.lexed.text_of(self.lexed.significant[token as usize].raw));
     }
 
@@ -162,15 +193,21 @@ impl<'s> Printer<'s> {
     /// `{ statements }`
     fn block(&mut self, node: Node<'_>) {
         let (open, close) = (node.first(), node.last());
-        if node.nodes().next().is_none() && !self.has_comment_before(close) {
+        self.interrupt_line(open);
+        if node.nodes().next().is_none() && !self.has_comment(open, close) {
             self.out.push_str("{}");
             return;
         }
         self.out.push('{');
-        self.end_line(open);
-        self.indent += 1;
+        self.open(open);
         self.statements(node);
         self.close(close);
+    }
+
+    /// Ends the line of an opening bracket; what follows is indented.
+    fn open(&mut self, open: u32) {
+        self.indent += 1;
+        self.end_line(open);
     }
 
     /// Ends what was indented: the comments before the closing bracket, then the bracket on a line of its own.
@@ -183,13 +220,13 @@ impl<'s> Printer<'s> {
 
     fn resource_body(&mut self, node: Node<'_>) {
         let (open, close) = (node.first(), node.last());
-        if node.nodes().next().is_none() && !self.has_comment_before(close) {
+        self.interrupt_line(open);
+        if node.nodes().next().is_none() && !self.has_comment(open, close) {
             self.out.push_str("{}");
             return;
         }
         self.out.push('{');
-        self.end_line(open);
-        self.indent += 1;
+        self.open(open);
         for item in node.nodes() {
             self.start_line(item.first());
             self.inline(item);
@@ -240,8 +277,8 @@ impl<'s> Printer<'s> {
                 if may_break(node.kind, previous.kind(), part.kind())
                     && self.broken(previous.last(), part.first())
                 {
-                    self.end_line(previous.last());
                     self.indent = indent + 1;
+                    self.end_line(previous.last());
                     self.continue_line(part.first());
                 } else if has_space(node.kind, previous.kind(), part.kind()) {
                     self.out.push(' ');
@@ -273,13 +310,12 @@ impl<'s> Printer<'s> {
             }
         }
         let empty = parts.clone().all(|part| part.kind().is_closer());
-        let comment = self.has_comment_before(close) && (empty || node.kind != ArgList);
+        let comment = self.has_comment(open, close) && (empty || node.kind != ArgList);
         if !comment && (empty || !self.is_broken_list(open, parts)) {
             self.one_line(parts);
             return;
         }
-        self.end_line(open);
-        self.indent += 1;
+        self.open(open);
         let mut parts = parts.filter(|part| !part.kind().is_closer()).peekable();
         while let Some(element) = parts.next() {
             if element.kind() == Comma {
@@ -322,7 +358,7 @@ impl<'s> Printer<'s> {
 
     /// The value starts on another line than the brace, or a comment is inside.
     fn body_is_broken(&self, node: Node<'_>) -> bool {
-        self.has_comment_before(node.last()) || self.starts_on_new_line(node)
+        self.has_comment(node.first(), node.last()) || self.starts_on_new_line(node)
     }
 
     fn starts_on_new_line(&self, body: Node<'_>) -> bool {
@@ -332,6 +368,7 @@ impl<'s> Printer<'s> {
     /// `{ expression }`
     fn body(&mut self, node: Node<'_>, broken: bool) {
         let Some(value) = node.nodes().next() else { return };
+        self.interrupt_line(node.first());
         if !broken {
             self.out.push_str("{ ");
             self.node(value);
@@ -339,8 +376,7 @@ impl<'s> Printer<'s> {
             return;
         }
         self.out.push('{');
-        self.end_line(node.first());
-        self.indent += 1;
+        self.open(node.first());
         self.start_line(value.first());
         self.node(value);
         self.end_line(value.last());
@@ -349,13 +385,8 @@ impl<'s> Printer<'s> {
 
     /// A comment is inside one of the bodies of a chain of branches. Those of the condition do not count.
     fn has_comment_in_bodies(&self, node: Node<'_>) -> bool {
-        let body = node.nodes().find(|part| part.kind == Body).map(Node::first);
-        let last = node.last();
-        let inside = |comment: &PlacedComment| {
-            body.is_some_and(|body| comment.before > body) && comment.before <= last
-        };
-        let from = self.comments.partition_point(|comment| body.is_some_and(|body| comment.before <= body));
-        self.comments.get(from.max(self.next_comment)).is_some_and(inside)
+        let body = node.nodes().find(|part| part.kind == Body);
+        body.is_some_and(|body| self.has_comment(body.first(), node.last()))
     }
 
     fn is_broken_if(&self, node: Node<'_>) -> bool {
@@ -398,8 +429,7 @@ impl<'s> Printer<'s> {
                 self.part(close);
                 continue;
             }
-            self.end_line(part.last());
-            self.indent += 1;
+            self.open(part.last());
             self.start_line(value.first());
             self.part(value);
             self.end_line(value.last());
@@ -408,6 +438,7 @@ impl<'s> Printer<'s> {
     }
 
     fn literal(&mut self, node: Node<'_>) {
+        self.interrupt_line(node.first());
         let raw = self.lexed.significant[node.last() as usize].raw;
         let text = self.lexed.text_of(raw);
         let negative = node.first() != node.last();
@@ -430,6 +461,7 @@ impl<'s> Printer<'s> {
     }
 
     fn map_type(&mut self, node: Node<'_>) {
+        self.interrupt_line(node.first());
         if node.token(MapKw).is_none() {
             self.out.push_str("map");
         }

@@ -304,7 +304,9 @@ impl Parser<'_> {
                 "write `0 - …`"
             })
         });
-        self.bump();
+        while self.at(Minus) {
+            self.bump();
+        }
         self.right_operand(NOT);
         Some(self.close(marker, Error))
     }

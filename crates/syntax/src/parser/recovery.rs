@@ -118,6 +118,8 @@ impl Parser<'_> {
             let found = parser.expected(closer.spelling());
             SyntaxError { code: Code::UnclosedBracket, ..found }.label(opener, "this bracket is not closed")
         });
+        // What comes next may be a statement on its own line.
+        self.passed_newline = usize::MAX;
         // The bracket counts as closed, so that no other one waits for its closer.
         if let Some(open) = bracket_index(closer).map(|index| &mut self.open_brackets[index]) {
             *open = open.saturating_sub(1);

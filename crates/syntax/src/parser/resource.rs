@@ -57,10 +57,9 @@ impl Parser<'_> {
         self.close(marker, Resource);
     }
 
-    /// The brace after the kind opens the body already.
+    /// The brace after the kind opens the body already: no map starts like this.
     fn nameless(&self) -> bool {
         matches!(self.nth(1), Identifier | Capitalized) && self.nth(2) == Rocket
-            || self.nth(1) == RightBrace && self.nth(2) != LeftBrace
     }
 
     fn no_resource(&mut self, kind_position: usize, found: SyntaxKind) {
@@ -76,12 +75,16 @@ impl Parser<'_> {
     }
 
     fn no_body(&mut self, kind_position: usize) {
-        let call = self.tokens.get(kind_position + 1).is_some_and(|token| token.kind == LeftParen);
+        let after_kind = self.tokens.get(kind_position + 1).map(|token| token.kind);
         self.report(|parser| {
             let error = parser.expected("{");
-            match call {
-                true => error.hint("a call alone does nothing; bind its result: `$x = …`"),
-                false => error.hint("a resource has a body, if only an empty one: `{}`"),
+            let kind = parser.lexed.text_of(parser.tokens[kind_position].raw);
+            match after_kind {
+                Some(LeftParen) => error.hint("a call alone does nothing; bind its result: `$x = …`"),
+                Some(LeftBrace) => {
+                    error.hint(format!("a resource has a name before its body: `{kind} \"name\" {{`"))
+                }
+                _ => error.hint("a resource has a body, if only an empty one: `{}`"),
             }
         });
     }

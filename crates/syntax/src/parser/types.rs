@@ -121,6 +121,9 @@ impl Parser<'_> {
                 parser.close(field, StructTypeField);
                 if parser.at(Semicolon) {
                     parser.bump();
+                    if parser.at(RightBrace) {
+                        parser.lenient(LeniencyKind::TrailingComma);
+                    }
                     continue;
                 }
                 if parser.at(RightBrace) {

@@ -309,7 +309,124 @@ async fn a_semaphore_of_one_makes_it_serial() {
     let mut running = world.start();
     running.swap(graph.0).await;
     running.converged().await;
-    let log = world.log();
+    let log: Vec<_> = world.log().into_iter().filter(|line| line.starts_with('p')).collect();
     assert!(log.chunks(2).all(|pair| pair[0].ends_with(":run") && pair[1].ends_with(":end")), "{log:?}");
     running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn success_that_comes_after_the_time_was_up_is_success() {
+    let world = World::new();
+    let mut graph = Graph::default();
+    let a = graph.add("a", Probe { sleep: 150, stubborn: true, ..text("a") });
+    graph.meta(a, |meta| meta.timeout = 20);
+    let mut running = world.start();
+    running.swap(graph.0).await;
+    running.converged().await;
+    assert_eq!((world.count("a:run"), world.count("a:end")), (1, 1));
+    assert_eq!(running.stop().failed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_was_not_sent_fails_the_receiver() {
+    let world = World::new();
+    let mut graph = Graph::default();
+    graph.add("a", Probe { silent: true, ..text("a") });
+    let b = graph.add("b", text("b"));
+    graph.receive(b, "path", "a");
+    let mut running = world.start();
+    running.swap(graph.0).await;
+    let message = "`path` has not come: probe[a] has sent nothing yet".to_owned();
+    assert_eq!(running.event().await, EngineEvent::Failed { id: Id::new("probe", "b"), message });
+    assert_eq!(world.count("b:run"), 0);
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_received_change_is_seen_until_a_run_has_succeeded() {
+    let world = World::new();
+    let mut graph = Graph::default();
+    graph.add("a", Probe { says: "news".into(), ..text("a") });
+    let b = graph.add("b", Probe { failures: 2, ..text("b") });
+    let trigger = world.path("trigger");
+    graph.0.node_mut(b).unwrap().meta.retry = 5;
+    graph.receive(b, "says", "a");
+    let c = graph.add("c", Probe { path: trigger.clone(), ..text("c") });
+    graph.notify(c, b);
+    let mut running = world.start();
+    running.swap(graph.0).await;
+    running.converged().await;
+    assert_eq!(world.count("b:received"), 3, "two runs that failed and the one that did not");
+    world.log();
+    // The next run finds nothing new.
+    std::fs::write(trigger.as_path(), "drift").unwrap();
+    world.wait_for("b:refresh", 1).await;
+    assert_eq!(world.count("b:received"), 0);
+    running.stop();
+}
+
+/// Writes down what is exported.
+struct Exports(std::sync::Mutex<Vec<String>>);
+
+impl mgmt_engine::Export for Exports {
+    fn export(&self, spec: &mgmt_resource::Spec) -> mgmt_resource::Result<()> {
+        self.0.lock().unwrap().push(spec.id.to_string());
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exports_are_made_in_order_also_of_hidden_resources_and_never_in_noop() {
+    let mut world = World::new();
+    let exports = std::sync::Arc::new(Exports(std::sync::Mutex::default()));
+    world.export = Some(std::sync::Arc::clone(&exports) as _);
+    let mut graph = Graph::default();
+    let nodes = ["first", "hidden", "last", "noop"].map(|name| graph.add(name, text(name)));
+    for node in nodes {
+        graph.meta(node, |meta| meta.export = vec!["*".into()]);
+    }
+    graph.meta(nodes[1], |meta| meta.hidden = true).meta(nodes[3], |meta| meta.noop = true);
+    graph.edge(nodes[0], nodes[1]).edge(nodes[1], nodes[2]);
+    let mut running = world.start();
+    running.swap(graph.0).await;
+    running.converged().await;
+    assert_eq!(*exports.0.lock().unwrap(), ["probe[first]", "probe[hidden]", "probe[last]"]);
+    assert_eq!(world.count("hidden:run"), 0);
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_has_one_worker_while_it_is_in_the_graph() {
+    let world = World::new();
+    let build = |names: &[&str]| {
+        let mut graph = Graph::default();
+        for name in names {
+            graph.add(name, text(name));
+        }
+        graph.0
+    };
+    let mut running = world.start();
+    running.swap(build(&["a", "b"])).await;
+    running.converged().await;
+    assert_eq!(
+        world.log().first().map(String::as_str),
+        Some("worker:begin"),
+        "it is ready before anything runs"
+    );
+    // None of the resources stays, but the kind does.
+    running.swap(build(&["c"])).await;
+    world.wait_for("c:end", 1).await;
+    assert_eq!((world.count("worker:begin"), world.count("worker:end")), (0, 0));
+    running.swap(build(&[])).await;
+    world.wait_for("worker:end", 1).await;
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_after_the_end_is_answered() {
+    let world = World::new();
+    let running = world.start();
+    running.engine.stop(Level::Graceful);
+    tokio::task::block_in_place(|| running.engine.wait());
+    assert!(matches!(running.engine.swap(Graph::default().0).await, Err(SwapError::Stopped)));
 }

@@ -5,7 +5,7 @@
 //! compile when a public field has no doc comment, because that comment is the reference page.
 //!
 //! Attributes of a kind: `#[resource(kind = "file", edges, group, batch, refresh, send, receive, reverse, query,
-//! blocking)]`. Attributes of a field: `#[field(name = "other", alias = "old", secret)]`.
+//! blocking, background)]`. Attributes of a field: `#[field(name = "other", alias = "old", secret)]`.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -33,8 +33,8 @@ pub fn struct_value(input: TokenStream) -> TokenStream {
     expand_struct_value(&input).unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
-const TRAITS: [&str; 9] =
-    ["edges", "group", "batch", "refresh", "send", "receive", "reverse", "query", "blocking"];
+const TRAITS: [&str; 10] =
+    ["edges", "group", "batch", "refresh", "send", "receive", "reverse", "query", "blocking", "background"];
 
 fn expand_resource(input: &DeriveInput) -> syn::Result<Tokens> {
     let attribute = input.attrs.iter().find(|attribute| attribute.path().is_ident("resource"));
@@ -67,7 +67,7 @@ fn expand_resource(input: &DeriveInput) -> syn::Result<Tokens> {
             const TRAITS: #krate::Traits = {
                 let mut traits = #krate::Traits {
                     edges: false, group: false, batch: false, refresh: false, send: false, receive: false,
-                    reverse: false, query: false, blocking: false,
+                    reverse: false, query: false, blocking: false, background: false,
                 };
                 #(traits.#traits = true;)*
                 traits

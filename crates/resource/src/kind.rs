@@ -4,9 +4,11 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_value::{Mismatch, Str, Value};
+use tokio::sync::oneshot;
 
 use crate::schema::{Declared, Fields};
 use crate::{Cancel, Context, Error, Identity, Result, Schema, Want};
@@ -61,6 +63,14 @@ pub trait Kind: Declared + Clone + PartialEq + fmt::Debug + Send + Sync + 'stati
     fn reversed(&self, name: &Str) -> Result<Option<Self>> {
         let _ = name;
         Ok(None)
+    }
+
+    /// Trait `background`: work for all resources of the kind together, while at least one of them is in the graph. No
+    /// new resource is watched before the worker has said that it is ready. It ends soon after it is cancelled; an error
+    /// ends the program.
+    fn background(work: Background) -> impl Future<Output = Result<()>> + Send + 'static {
+        drop(work);
+        std::future::ready(Ok(()))
     }
 
     /// The same declaration in another spelling. Equality of parameters unless a kind knows better.
@@ -170,12 +180,37 @@ impl fmt::Debug for Watch {
 }
 
 /// Starts a source of events.
-pub type StartStream = std::sync::Arc<dyn Fn(&crate::Host) -> Result<Box<dyn WatchStream>> + Send + Sync>;
+pub type StartStream = Arc<dyn Fn(&crate::Host) -> Result<Box<dyn WatchStream>> + Send + Sync>;
 
 /// A source of events that no hub offers.
 pub trait WatchStream: Send {
     /// Waits for the next event. An error ends the watch; the engine then retries as the metaparameters say.
     fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+}
+
+/// What a background worker gets.
+pub struct Background {
+    /// The program around it.
+    pub host: Arc<crate::Host>,
+    /// Ends the worker.
+    pub cancel: Cancel,
+    ready: Option<oneshot::Sender<()>>,
+}
+
+impl Background {
+    /// A worker's part, and what tells when it is ready. That fails if the worker ends before.
+    pub fn new(host: Arc<crate::Host>, cancel: Cancel) -> (Background, oneshot::Receiver<()>) {
+        let (ready, told) = oneshot::channel();
+        (Background { host, cancel, ready: Some(ready) }, told)
+    }
+
+    /// Says that resources of the kind may start.
+    pub fn ready(&mut self) {
+        if let Some(ready) = self.ready.take() {
+            // Whoever started us may have stopped waiting.
+            let _ = ready.send(());
+        }
+    }
 }
 
 /// A resource whose kind is only known at run time. Implemented by every [`Kind`].
@@ -212,6 +247,8 @@ pub trait Resource: fmt::Debug + Send + Sync + 'static {
     fn groups_with(&self, other: &dyn Resource) -> bool;
     /// See [`Kind::reversed`].
     fn reversed(&self, name: &Str) -> Result<Option<Box<dyn Resource>>>;
+    /// See [`Kind::background`].
+    fn background(&self, work: Background) -> Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 }
 
 impl<K: Kind> Resource for K {
@@ -276,6 +313,10 @@ impl<K: Kind> Resource for K {
 
     fn reversed(&self, name: &Str) -> Result<Option<Box<dyn Resource>>> {
         Ok(Kind::reversed(self, name)?.map(|reversed| Box::new(reversed) as Box<dyn Resource>))
+    }
+
+    fn background(&self, work: Background) -> Pin<Box<dyn Future<Output = Result<()>> + Send>> {
+        Box::pin(K::background(work))
     }
 }
 

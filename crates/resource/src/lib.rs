@@ -35,7 +35,7 @@ pub use error::{Error, Result, ResultExt};
 pub use graph::{Edge, Id, Origin, Receive, ResourceGraph, Spec};
 pub use host::{GraphView, Host};
 pub use identity::{Identity, Order, Want};
-pub use kind::{Checked, Invalid, Kind, Resource, StartStream, Watch, WatchStream, schema_of};
+pub use kind::{Background, Checked, Invalid, Kind, Resource, StartStream, Watch, WatchStream, schema_of};
 pub use meta::{Meta, SharedMeta};
 pub use mgmt_resource_derive::{Fields, Resource, StructValue};
 pub use schema::{Declared, FieldSpec, Fields, Nothing, Registry, Schema, Traits, did_you_mean};

@@ -85,6 +85,8 @@ pub struct Traits {
     pub query: bool,
     /// Its check and apply are system calls that block for a short time, and never await.
     pub blocking: bool,
+    /// Has a worker of its own while at least one resource of the kind is in the graph.
+    pub background: bool,
 }
 
 /// Everything there is to know about a kind.

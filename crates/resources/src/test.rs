@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_resource::{Checked, Context, Error, Fields, Invalid, Kind, Resource, Result, StructValue};
+use mgmt_resource::{
+    Background, Checked, Context, Error, Fields, Invalid, Kind, Resource, Result, StructValue,
+};
 use mgmt_value::{Complex, Function, Mismatch, Native, Str, Type, Value};
 
 /// Changes nothing on the host. It has a parameter of every type, for tests of the language and of the engine.
 ///
 /// Each run writes the parameters to the log and sends `hello` and `answer`. Some parameters make it fail on purpose.
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
-#[resource(kind = "test", group, refresh, send, receive)]
+#[resource(kind = "test", group, refresh, send, receive, background)]
 pub struct Test {
     /// A truth value.
     pub bool: bool,
@@ -145,6 +147,21 @@ impl Kind for Test {
             let message = format!("expected a time that is not negative, found {}", self.waitforerror);
             return Err(Invalid::field("waitforerror", message));
         }
+        Ok(())
+    }
+
+    /// Says once a second that it is there, for whoever looks at the debug log.
+    async fn background(mut work: Background) -> Result<()> {
+        tracing::debug!(target: "mgmt::resource", "the worker of kind test has started");
+        work.ready();
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            tokio::select! {
+                _ = second.tick() => tracing::debug!(target: "mgmt::resource", "the worker of kind test is at work"),
+                () = work.cancel.cancelled() => break,
+            }
+        }
+        tracing::debug!(target: "mgmt::resource", "the worker of kind test has ended");
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The driver: carries out what the core decides.
 
+mod background;
 mod handle;
 mod inbox;
 mod node;
@@ -34,6 +35,7 @@ enum Message {
     Finished(Vec<Done>),
     StreamStarted(Vertex, u32),
     StreamFailed(Vertex, u32, Error),
+    WorkerFailed(&'static str, Error),
     Stop(Level),
 }
 
@@ -56,6 +58,7 @@ struct Driver {
     /// Who sends, and who receives from whom.
     senders: FxHashMap<Id, Vertex>,
     receivers: FxHashMap<Id, Vec<Vertex>>,
+    workers: FxHashMap<&'static str, background::Worker>,
     alarms: Timers<Alarm>,
     hub: FileHub,
     pool: Pool,
@@ -102,6 +105,7 @@ impl Driver {
             leaving: FxHashMap::default(),
             senders: FxHashMap::default(),
             receivers: FxHashMap::default(),
+            workers: FxHashMap::default(),
             alarms: Timers::new(),
             hub,
             pool: Pool::start(threads, &inbox, runtime.clone())?,
@@ -140,6 +144,7 @@ impl Driver {
             self.core.tick(self.now());
             self.perform();
         }
+        self.dismiss_all_workers();
         self.forget_used_reversals();
         self.summary.resources = self.graph.nodes().map(|(_, spec)| 1 + spec.children.len()).sum();
         self.summary.failed = self.last_error.keys().filter(|vertex| self.core.has_failed(**vertex)).count();
@@ -173,6 +178,10 @@ impl Driver {
             Message::StreamStarted(vertex, incarnation) => self.stream_started(vertex, incarnation),
             Message::StreamFailed(vertex, incarnation, error) => {
                 self.watch_failed(vertex, incarnation, &error);
+            }
+            Message::WorkerFailed(kind, error) => {
+                tracing::error!(target: "mgmt::engine", "the worker of kind {kind} has failed: {error}");
+                self.host.request_exit(1);
             }
             Message::Stop(level) => self.core.stop(level, self.now()),
         }

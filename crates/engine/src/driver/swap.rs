@@ -103,6 +103,7 @@ impl Driver {
         self.vertex_of = vertex_of;
         let view: Arc<dyn GraphView> = Arc::new(View(Arc::clone(&self.graph)));
         *self.host.view.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(view);
+        self.dismiss_workers();
         self.core.apply(delta, self.now());
         report
     }
@@ -170,6 +171,7 @@ impl Driver {
     }
 
     fn index(&mut self, vertex: Vertex, spec: &Spec) {
+        self.engage(spec);
         for spec in specs(spec) {
             if !spec.meta.hidden && !spec.resource.schema().sends.is_empty() {
                 self.senders.insert(spec.id.clone(), vertex);
@@ -181,6 +183,7 @@ impl Driver {
     }
 
     fn unindex(&mut self, vertex: Vertex, spec: &Spec) {
+        self.disengage(spec);
         for spec in specs(spec) {
             if self.senders.get(&spec.id) == Some(&vertex) {
                 self.senders.remove(&spec.id);

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation};
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Export, Level, Preparation};
 use mgmt_graph::NodeId;
 use mgmt_resource::{
-    Checked, Context, Edge, Error, Fields, Host, Id, Identity, Invalid, Kind, Order, Registry, Resource,
-    ResourceGraph, Result, Spec, Want, Watch, schema_of,
+    Background, Checked, Context, Edge, Error, Fields, Host, Id, Identity, Invalid, Kind, Order, Registry,
+    Resource, ResourceGraph, Result, Spec, Want, Watch, schema_of,
 };
 use mgmt_value::Str;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Does as it is told and writes down what happens.
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
-#[resource(kind = "probe", edges, group, refresh, send, receive, reverse, query)]
+#[resource(kind = "probe", edges, group, refresh, send, receive, reverse, query, background)]
 pub struct Probe {
     /// Anything, to tell two declarations apart.
     pub text: Str,
@@ -38,6 +38,10 @@ pub struct Probe {
     pub panics: bool,
     /// Not valid.
     pub invalid: bool,
+    /// Ignore being asked to stop.
+    pub stubborn: bool,
+    /// Send nothing.
+    pub silent: bool,
 }
 
 /// What a probe sends.
@@ -68,6 +72,16 @@ impl Kind for Probe {
         }
     }
 
+    async fn background(mut work: Background) -> Result<()> {
+        let world = work.host.hostname.clone();
+        let log = |what: &str| LOG.lock().unwrap().entry(world.clone()).or_default().push(what.to_owned());
+        log("worker:begin");
+        work.ready();
+        work.cancel.cancelled().await;
+        log("worker:end");
+        Ok(())
+    }
+
     async fn check_apply(&self, failed: &mut i64, cx: &mut Context<'_>) -> Result<Checked> {
         let name = cx.id.name.to_text().into_owned();
         let log = |what: &str| {
@@ -75,11 +89,14 @@ impl Kind for Probe {
             LOG.lock().unwrap().entry(world).or_default().push(format!("{name}:{what}"));
         };
         log(if cx.refresh { "refresh" } else { "run" });
+        if cx.received.iter().any(|received| received.changed) {
+            log("received");
+        }
         assert!(!self.panics, "told so");
         if self.sleep > 0 {
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(self.sleep)) => {}
-                () = cx.cancel.cancelled() => {
+                () = cx.cancel.cancelled(), if !self.stubborn => {
                     log("cancelled");
                     return Err(Error::Cancelled);
                 }
@@ -99,7 +116,9 @@ impl Kind for Probe {
                 log("wrote");
             }
         }
-        cx.send(&Said { text: self.says.clone() });
+        if !self.silent {
+            cx.send(&Said { text: self.says.clone() });
+        }
         log("end");
         Ok(checked)
     }
@@ -134,6 +153,7 @@ pub struct World {
     pub host: Arc<Host>,
     pub preparation: Preparation,
     pub converge_after: Option<Duration>,
+    pub export: Option<Arc<dyn Export>>,
 }
 
 impl World {
@@ -156,6 +176,7 @@ impl World {
             host: Arc::new(host),
             preparation: Preparation::default(),
             converge_after: Some(Duration::ZERO),
+            export: None,
         }
     }
 
@@ -175,7 +196,7 @@ impl World {
             preparation: self.preparation.clone(),
             converge_after: self.converge_after,
             threads: None,
-            export: None,
+            export: self.export.clone(),
             journal: Some(self.directory.path().join("notifications")),
             dot: false,
         })

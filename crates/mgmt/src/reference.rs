@@ -251,7 +251,8 @@ fn default_of(field: &FieldSpec, made: &dyn Any) -> Option<String> {
 }
 
 fn trait_words(traits: Traits) -> Vec<(&'static str, &'static str)> {
-    let Traits { edges, group, batch, refresh, send, receive, reverse, query, blocking: _ } = traits;
+    let Traits { edges, group, batch, refresh, send, receive, reverse, query, blocking: _, background } =
+        traits;
     [
         ("edges", edges, "finds its place relative to others by itself"),
         ("group", group && !batch, "may be grouped with others of its kind"),
@@ -261,6 +262,7 @@ fn trait_words(traits: Traits) -> Vec<(&'static str, &'static str)> {
         ("receive", receive, "is made to receive values from others"),
         ("reverse", reverse, "can be undone when it disappears from the graph"),
         ("query", query, "can be asked about by others of its kind"),
+        ("background", background, "has a worker for all of its kind"),
     ]
     .into_iter()
     .filter_map(|(word, has, meaning)| has.then_some((word, meaning)))

@@ -28,8 +28,21 @@ pub(crate) struct Token {
     pub(crate) glued: bool,
     /// There is text that means nothing between the token before and this one.
     pub(crate) after_unknown: bool,
+    /// It is reported already.
+    pub(crate) misspelled: bool,
     /// Its place among all tokens.
     pub(crate) raw: u32,
+}
+
+impl Token {
+    const NOTHING_BEFORE: Token = Token {
+        kind: SyntaxKind::EndOfFile,
+        after_newline: false,
+        glued: false,
+        after_unknown: false,
+        misspelled: false,
+        raw: 0,
+    };
 }
 
 impl<'t> Lexed<'t> {
@@ -41,9 +54,6 @@ impl<'t> Lexed<'t> {
             starts: Vec::with_capacity(estimate),
             significant: Vec::with_capacity(estimate / 2),
         };
-        let mut after_newline = false;
-        let mut glued = false;
-        let mut after_unknown = false;
         let offset = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         if offset > 0 {
             lexed.push(SyntaxKind::Whitespace, 0);
@@ -51,61 +61,33 @@ impl<'t> Lexed<'t> {
         }
         let mut lexer = SyntaxKind::lexer(&text[offset..]);
         let mut carriage_returns = false;
+        // What is known about the next significant token from what stands before it.
+        let mut next = Token::NOTHING_BEFORE;
         while let Some(result) = lexer.next() {
-            let span = lexer.span();
-            let start = span.start + offset;
-            let slice = lexer.slice();
-            let mut kind = match result {
-                Ok(kind) => kind,
-                Err(()) if slice.starts_with('"') => SyntaxKind::UnterminatedString,
-                Err(()) => SyntaxKind::Unknown,
-            };
+            let place = range(lexer.span().start + offset, lexer.slice().len());
+            let (kind, misspelled) = classify(result, lexer.slice(), place, errors);
             match kind {
                 SyntaxKind::Newline => {
-                    after_newline = true;
-                    if slice.len() == 2 && !carriage_returns {
-                        carriage_returns = true;
-                        leniencies.add(range(start, 2), LeniencyKind::CarriageReturn);
+                    next.after_newline = true;
+                    if lexer.slice().len() == 2 && !std::mem::replace(&mut carriage_returns, true) {
+                        leniencies.add(place, LeniencyKind::CarriageReturn);
                     }
                 }
-                SyntaxKind::Unknown => {
-                    after_unknown = true;
-                    errors.add(|| unknown(slice, range(start, slice.len())));
-                }
-                SyntaxKind::UnterminatedString => {
-                    errors.add(|| {
-                        SyntaxError::new(Code::UnterminatedString, range(start, 1), "this string has no end")
-                            .hint("close it with `\"`")
-                    });
-                }
-                SyntaxKind::BadWord => {
-                    kind = if slice.starts_with(|first: char| first.is_ascii_uppercase()) {
-                        SyntaxKind::Capitalized
-                    } else {
-                        SyntaxKind::Identifier
-                    };
-                    errors.add(|| bad_word(slice, range(start, slice.len())));
-                }
+                SyntaxKind::Unknown => next.after_unknown = true,
                 _ => {}
             }
-            if !kind.is_trivia() {
-                let raw = lexed.kinds.len() as u32;
-                lexed.significant.push(Token { kind, after_newline, glued, after_unknown, raw });
-                after_newline = false;
-                after_unknown = false;
+            if kind.is_trivia() {
+                next.glued = false;
+            } else {
+                let raw = lexed.len();
+                lexed.significant.push(Token { kind, misspelled, raw, ..next });
+                next = Token { glued: true, ..Token::NOTHING_BEFORE };
             }
-            glued = !kind.is_trivia();
-            lexed.push(kind, start);
+            lexed.push(kind, place.start().into());
         }
         lexed.starts.push(text.len() as u32);
-        let raw = lexed.kinds.len() as u32;
-        lexed.significant.push(Token {
-            kind: SyntaxKind::EndOfFile,
-            after_newline,
-            glued,
-            after_unknown,
-            raw,
-        });
+        let raw = lexed.len();
+        lexed.significant.push(Token { raw, ..next });
         lexed
     }
 
@@ -141,6 +123,34 @@ pub(crate) fn range(start: usize, len: usize) -> TextRange {
     TextRange::at(TextSize::new(start as u32), TextSize::new(len as u32))
 }
 
+/// Settles the kind of a token, and reports it if it is not spelled right. Returns whether it was a word or a string
+/// that is.
+fn classify(
+    result: Result<SyntaxKind, ()>,
+    text: &str,
+    place: TextRange,
+    errors: &mut Diagnostics,
+) -> (SyntaxKind, bool) {
+    match result {
+        Ok(SyntaxKind::BadWord) => {
+            errors.add(|| bad_word(text, place));
+            let capital = text.starts_with(|first: char| first.is_ascii_uppercase());
+            (if capital { SyntaxKind::Capitalized } else { SyntaxKind::Identifier }, true)
+        }
+        Err(()) if text.starts_with('"') => {
+            let quote = TextRange::at(place.start(), TextSize::new(1));
+            let error = || SyntaxError::new(Code::UnterminatedString, quote, "this string has no end");
+            errors.add(|| error().hint("close it with `\"`"));
+            (SyntaxKind::UnterminatedString, true)
+        }
+        Ok(SyntaxKind::Unknown) | Err(()) => {
+            errors.add(|| unknown(text, place));
+            (SyntaxKind::Unknown, false)
+        }
+        Ok(kind) => (kind, false),
+    }
+}
+
 fn unknown(text: &str, range: TextRange) -> SyntaxError {
     if text == "\r" {
         return SyntaxError::new(Code::CarriageReturn, range, "a carriage return without a line feed")
@@ -167,19 +177,21 @@ fn unknown(text: &str, range: TextRange) -> SyntaxError {
 }
 
 fn bad_word(word: &str, range: TextRange) -> SyntaxError {
-    let (rule, fixed) = if word.starts_with('_') || word.ends_with('_') {
-        ("a name does not start or end with an underscore", word.trim_matches('_').to_owned())
-    } else if word[1..].contains(|inner: char| inner.is_ascii_uppercase()) {
-        if word.starts_with(|first: char| first.is_ascii_uppercase()) {
-            ("only the first letter of a kind is a capital", capitalized(word))
-        } else {
-            ("a name has no capital letters", word.to_ascii_lowercase())
-        }
+    let capital = word.starts_with(|first: char| first.is_ascii_uppercase());
+    let rule = if word.starts_with('_') || word.ends_with('_') {
+        "a name does not start or end with an underscore"
+    } else if capital {
+        "only the first letter of a kind is a capital"
     } else {
-        ("this is not a name", word.to_ascii_lowercase())
+        "a name has no capital letters"
     };
     let error = SyntaxError::new(Code::BadName, range, format!("{rule}: `{word}`"));
-    if fixed.is_empty() || fixed == word { error } else { error.hint(format!("write `{fixed}`")) }
+    let fixed = word.trim_matches('_');
+    match fixed.is_empty() {
+        true => error,
+        false if capital => error.hint(format!("write `{}`", capitalized(fixed))),
+        false => error.hint(format!("write `{}`", fixed.to_ascii_lowercase())),
+    }
 }
 
 fn capitalized(word: &str) -> String {

@@ -1,7 +1,7 @@
 //! The mcl language as text: lexer, lossless parser, typed tree, formatter.
 //!
 //! The central type is [`Parse`]: the tree of a text together with everything that is wrong with the text. [`parse`]
-//! never fails. [`ast`] looks at the tree as typed nodes, [`format`] writes it in its canonical form, [`LineIndex`]
+//! never fails. [`ast`] looks at the tree as typed nodes, [`format()`] writes it in its canonical form, [`LineIndex`]
 //! turns offsets into lines and columns, and [`StringPart`] is what stands between the quotes of a string.
 //!
 //! ```
@@ -25,7 +25,17 @@
 //!
 //! What is accepted is more than what is canonical: trailing commas are optional, a block may stand on one line,
 //! newlines may stand inside brackets and around operators, and a few more; [`LeniencyKind`] is the whole list, and
-//! each use is recorded in [`Parse::leniencies`]. The rules for newlines are on the page of the `parser` module.
+//! each use is recorded in [`Parse::leniencies`].
+//!
+//! A newline ends a statement. Inside any bracket pair, and so inside every body that holds an expression, newlines
+//! mean nothing. At statement level an expression goes on over a newline that stands after a binary operator, or before
+//! one: no statement starts with an operator. Two things at the start of a line never continue what is before
+//! it, not even inside brackets, because they are far more often an element whose comma was forgotten: a number
+//! with a minus glued to it, and an opening bracket. `else` and the `{` of a block stand on the line of what they follow.
+//!
+//! After a complete operand a minus is an operator, also when it touches the number behind it. `in` is a name behind
+//! a `$` and nowhere else. A brace where a type may stand opens a map type; between the parentheses and the body
+//! of a function it does so only if a simple type and a colon follow.
 //!
 //! # What is deliberately absent
 //!

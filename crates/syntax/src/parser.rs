@@ -3,11 +3,8 @@
 //! The grammar reads significant tokens and writes [`Event`]s; [`crate::tree`] turns those into a tree and puts the
 //! trivia back. The parser never fails: what it cannot use goes into an [`SyntaxKind::Error`] node.
 //!
-//! **Newlines.** A newline ends a statement. Inside any bracket pair, and so inside every expression body, newlines
-//! mean nothing ([`Parser::newline_ends`] is false there). At statement level an expression goes on over a newline
-//! that stands after a binary operator, or before one: no statement starts with an operator. A number with a
-//! minus glued to it is not an operator at the start of a line: it is far more often an element whose comma was
-//! forgotten. An opening bracket at the start of a line never continues anything, for the same reason.
+//! **Newlines** are trivia, but each token knows whether one stands before it; the rules are on the page of the crate.
+//! Inside brackets [`Parser::newline_ends`] is false, and [`Parser::current`] does not show them.
 //!
 //! **Errors.** One mistake gives one error: [`Parser::error`] is silent at the token where the last error was
 //! reported or where the last recovery ended.
@@ -309,7 +306,8 @@ impl Parser<'_> {
         }
         self.error_position = self.position;
         // Text that means nothing is reported already, and what it stood for is missing here.
-        let reported = self.tokens[self.position].after_unknown;
+        let token = self.tokens[self.position];
+        let reported = token.after_unknown || (token.misspelled && self.current() == token.kind);
         if !reported && self.errors.list.len() < Diagnostics::LIMIT {
             let error = error(self);
             self.errors.list.push(error);

@@ -155,6 +155,12 @@ fn words_are_checked_as_a_whole() {
         "HTTP[\"a\"] -> Http[\"b\"]\n",
         "1:1 only the first letter of a kind is a capital: `HTTP` (write `Http`)",
     );
+    check_errors("$x = HTTP\n", "1:6 only the first letter of a kind is a capital: `HTTP` (write `Http`)");
+    check_errors(
+        "$fooBar_ = 1\n",
+        "1:2 a name does not start or end with an underscore: `fooBar_` (write `foobar`)",
+    );
+    check_errors("$_ = 1\n", "1:2 a name does not start or end with an underscore: `_`");
     check_code("$x = é\n", Code::UnknownCharacter);
     check_errors(
         "$x = “a”\n",

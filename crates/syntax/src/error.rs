@@ -87,6 +87,8 @@ pub enum Code {
     CarriageReturn,
     /// A string without its closing quote.
     UnterminatedString,
+    /// Something directly behind a string of several lines: the string probably lacks its closing quote.
+    RunawayString,
     /// A word that is not spelled like a name.
     BadName,
     /// An integer that does not fit in 64 bits.
@@ -150,6 +152,7 @@ impl Code {
             UnknownCharacter => "unknown-character",
             CarriageReturn => "carriage-return",
             UnterminatedString => "unterminated-string",
+            RunawayString => "runaway-string",
             BadName => "bad-name",
             IntegerOverflow => "integer-overflow",
             FloatOverflow => "float-overflow",

@@ -148,8 +148,19 @@ impl<'t> Source<'t> {
         let tree = Tree::new(parser::parse(&lexed, &mut errors, &mut leniencies));
         let (mut errors, mut leniencies) = (errors.list, leniencies.list);
         errors.sort_by_key(|error| error.range.start());
+        drop_inverted(&mut errors);
         leniencies.sort_by_key(|leniency| leniency.range.start());
         Source { lexed, tree, errors, leniencies }
+    }
+}
+
+/// With one quote too many or too few, what should be text is read as code from there on and the other way round. One
+/// error is enough then.
+fn drop_inverted(errors: &mut Vec<SyntaxError>) {
+    let runaway = errors.iter().position(|error| error.code == Code::RunawayString);
+    let odd = errors.iter().any(|error| error.code == Code::UnterminatedString);
+    if let Some(runaway) = runaway.filter(|_| odd) {
+        errors.truncate(runaway + 1);
     }
 }
 

@@ -325,7 +325,8 @@ impl Parser<'_> {
         match self.lexed.text[range].contains('\n') {
             true => {
                 let quote = TextRange::at(range.start(), 1.into());
-                error.label(quote, "this string goes over several lines; is its closing quote missing?")
+                SyntaxError { code: Code::RunawayString, ..error }
+                    .label(quote, "this string goes over several lines; is its closing quote missing?")
             }
             false => error,
         }

@@ -18,7 +18,7 @@
 //! # Invariants
 //!
 //! - No text from outside can move the cursor, change a colour, begin a line of its own or turn the direction of
-//!   writing: control characters and their like are escaped on every way out ([`escape`]). A log line is one line.
+//!   writing: control characters and their like are escaped on every way out ([`escape()`]). A log line is one line.
 //! - JSON lines carry the text itself, with the same characters escaped as JSON escapes them.
 //! - Nothing here panics when a reader goes away. What is written to a closed pipe is dropped, silently; any other
 //!   failure on standard output is kept for [`Output::failure`].

@@ -49,7 +49,10 @@ impl Driver {
         for node in &found.removed {
             if let (Some(vertex), Some(spec)) = (self.vertex(*node), old.node(*node)) {
                 self.unindex(vertex, spec);
-                self.leaving.insert(spec.id.clone(), vertex);
+                // Hidden ones may share a name, so they do not come back as the same vertex.
+                if !spec.meta.hidden {
+                    self.leaving.insert(spec.id.clone(), vertex);
+                }
                 delta.remove.push(vertex);
             }
         }

@@ -283,6 +283,8 @@ fn a_string_without_an_end_stops_at_its_line() {
 #[test]
 fn a_quote_that_was_forgotten_is_suspected() {
     let parsed = parse("test \"foo {}\ntest \"bar\" {}\n");
+    assert_eq!(parsed.errors().len(), 1);
+    assert_eq!(parsed.errors()[0].code, Code::RunawayString);
     let label = parsed.errors()[0].label.as_ref().unwrap();
     assert_eq!(usize::from(label.range.start()), 5);
     assert!(label.message.contains("closing quote"));

@@ -33,10 +33,7 @@ pub(crate) fn run(mode: Mode) -> Result<(), Failed> {
         Mode::Check => compare(&wanted, &found)?,
     }
     let mut doc = Command::new(cargo());
-    step(
-        doc.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"])
-            .env("RUSTDOCFLAGS", "-D warnings"),
-    )
+    step(doc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Files below a directory, by their path in it. A directory that is not there has none.

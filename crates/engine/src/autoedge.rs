@@ -8,7 +8,7 @@ use mgmt_graph::NodeId;
 use mgmt_resource::{Edge, Identity, Order, ResourceGraph, Want};
 use rustc_hash::FxHashMap;
 
-/// Adds the automatic edges and returns them. The graph may now have a cycle; see [`drop_from_cycles`].
+/// Adds the automatic edges and returns them. The graph may now have a cycle; see `drop_from_cycles`.
 pub fn add(graph: &mut ResourceGraph) -> Vec<(NodeId, NodeId)> {
     let provided: Vec<(NodeId, Vec<Identity>)> =
         participants(graph).map(|(node, spec)| (node, spec.resource.provides(&spec.id.name))).collect();

@@ -8,7 +8,7 @@
 //!
 //! [`core`] decides what runs when and touches nothing. [`Engine`] is the thin half: one thread that owns the core,
 //! a few threads for runs that make system calls, tasks for runs that wait, and one hub for file events.
-//! [`prepare`] turns what a person declared into what can run; a graph that fails there changes nothing.
+//! [`prepare()`] turns what a person declared into what can run; a graph that fails there changes nothing.
 //!
 //! Invariants
 //! - Only the engine's thread touches the core and the nodes. A run takes what it needs along and brings it back.

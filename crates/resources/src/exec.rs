@@ -1,7 +1,7 @@
 //! `exec`: runs a command.
 //!
-//! [`Exec`] is the declaration. [`decision`] says whether the command has to run, [`run`] runs it, [`kept`] is
-//! what a run leaves in the state directory, [`watch`] is the long-running command that reports events.
+//! [`Exec`] is the declaration. `decision` says whether the command has to run, `run` runs it, `kept` is
+//! what a run leaves in the state directory, `watch` is the long-running command that reports events.
 //!
 //! Invariants
 //! - A run that was asked to stop gives the cancellation, whatever the command made of its signal, and leaves no

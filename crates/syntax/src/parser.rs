@@ -309,26 +309,28 @@ impl Parser<'_> {
         let token = self.tokens[self.position];
         let reported = token.after_unknown || (token.misspelled && self.current() == token.kind);
         if !reported && self.errors.list.len() < Diagnostics::LIMIT {
-            let error = error(self);
+            let error = self.suspect_string(error(self));
             self.errors.list.push(error);
         }
     }
 
-    /// A token glued to a string of several lines is often the inside of another string.
-    fn label_runaway_string(&self, error: SyntaxError) -> SyntaxError {
-        let Some(previous) = self.position.checked_sub(1) else { return error };
-        let token = self.tokens[previous];
-        if token.kind != Quoted || !self.tokens[self.position].glued || error.label.is_some() {
+    /// Behind a string of several lines, on the line where it ends, an error is often due to that string.
+    fn suspect_string(&self, error: SyntaxError) -> SyntaxError {
+        const NEAR: usize = 16;
+        if error.label.is_some() {
             return error;
         }
-        let range = self.lexed.range(token.raw);
-        match self.lexed.text[range].contains('\n') {
-            true => {
+        let before = (self.position.saturating_sub(NEAR)..self.position).rev();
+        let same_line = before.take_while(|&position| !self.tokens[position + 1].after_newline);
+        let strings = same_line.filter(|&position| self.tokens[position].kind == Quoted);
+        let mut ranges = strings.map(|position| self.lexed.range(self.tokens[position].raw));
+        match ranges.find(|range| self.lexed.text[*range].contains('\n')) {
+            Some(range) => {
                 let quote = TextRange::at(range.start(), 1.into());
                 SyntaxError { code: Code::RunawayString, ..error }
                     .label(quote, "this string goes over several lines; is its closing quote missing?")
             }
-            false => error,
+            None => error,
         }
     }
 

@@ -106,15 +106,14 @@ impl Parser<'_> {
                 format!("expected `,` between two {}, found {}", plural(shape.element), self.found());
             self.report(|parser| {
                 let error = SyntaxError::new(Code::MissingComma, place, message).expected(",");
-                parser.label_runaway_string(error.hint("add a comma"))
+                error.hint("add a comma")
             });
             return false;
         }
         self.report(|parser| {
             let closer = shape.closer.spelling();
             let message = format!("expected `,` or `{closer}`, found {}", parser.found());
-            let error = SyntaxError::new(Code::Unexpected, parser.here(), message).expected(",");
-            parser.label_runaway_string(error)
+            SyntaxError::new(Code::Unexpected, parser.here(), message).expected(",")
         });
         self.skip_element();
         self.eat(Comma)

@@ -69,15 +69,14 @@ impl Parser<'_> {
         self.report(|parser| {
             let found = parser.found();
             let error = |code, message: std::string::String| SyntaxError::new(code, parser.here(), message);
-            let error = match kind {
+            match kind {
                 Semicolon => error(Code::Unexpected, "statements do not end with `;`".into())
                     .hint("put each statement on its own line"),
                 _ if kind.is_closer() => error(Code::StrayBracket, format!("{found} closes nothing")),
                 _ => error(Code::MissingNewline, format!("expected the end of the line, found {found}"))
                     .expected("the end of the line")
                     .hint("each statement stands on its own line"),
-            };
-            parser.label_runaway_string(error)
+            }
         });
     }
 

@@ -101,6 +101,7 @@ impl<'t> Lexed<'t> {
         self.kinds.len() as u32
     }
 
+    #[inline]
     pub(crate) fn kind(&self, raw: u32) -> SyntaxKind {
         self.kinds[raw as usize]
     }
@@ -114,8 +115,18 @@ impl<'t> Lexed<'t> {
         TextRange::new(self.start(raw).into(), (*end).into())
     }
 
+    /// The string that the given place is inside of.
+    pub(crate) fn string_around(&self, place: u32) -> Option<TextRange> {
+        let raw = self.starts.partition_point(|&start| start < place).checked_sub(1)? as u32;
+        let inside =
+            raw < self.len() && self.kind(raw) == SyntaxKind::Quoted && self.range(raw).end() > place.into();
+        inside.then(|| self.range(raw))
+    }
+
+    #[inline]
     pub(crate) fn text_of(&self, raw: u32) -> &'t str {
-        &self.text[self.range(raw)]
+        let raw = raw as usize;
+        &self.text[self.starts[raw] as usize..self.starts[raw + 1] as usize]
     }
 }
 

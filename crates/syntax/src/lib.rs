@@ -148,19 +148,40 @@ impl<'t> Source<'t> {
         let tree = Tree::new(parser::parse(&lexed, &mut errors, &mut leniencies));
         let (mut errors, mut leniencies) = (errors.list, leniencies.list);
         errors.sort_by_key(|error| error.range.start());
-        drop_inverted(&mut errors);
+        drop_inverted(&lexed, &mut errors);
         leniencies.sort_by_key(|leniency| leniency.range.start());
         Source { lexed, tree, errors, leniencies }
     }
 }
 
-/// With one quote too many or too few, what should be text is read as code from there on and the other way round. One
-/// error is enough then.
-fn drop_inverted(errors: &mut Vec<SyntaxError>) {
-    let runaway = errors.iter().position(|error| error.code == Code::RunawayString);
-    let odd = errors.iter().any(|error| error.code == Code::UnterminatedString);
-    if let Some(runaway) = runaway.filter(|_| odd) {
-        errors.truncate(runaway + 1);
+/// With one quote too many or too few, what should be text is read as code from there on and the other way round. Where
+/// that begins can only be guessed, so this keeps a few errors: one per line, up to the first line that begins inside
+/// a string, and the one about the quote.
+fn drop_inverted(lexed: &Lexed<'_>, errors: &mut Vec<SyntaxError>) {
+    const FEW: usize = 5;
+    let Some(odd) = errors.iter().find(|error| error.code == Code::UnterminatedString).cloned() else {
+        return;
+    };
+    let newlines: Vec<u32> = lexed.text.match_indices('\n').map(|(at, _)| at as u32).collect();
+    let line =
+        |error: &SyntaxError| newlines.partition_point(|&newline| newline < error.range.start().into());
+    errors.dedup_by_key(|error| line(error));
+    let inverted = errors.iter().enumerate().find_map(|(index, error)| {
+        let newline = newlines.get(line(error).checked_sub(1)?)?;
+        Some((index, lexed.string_around(newline + 1)?))
+    });
+    if let Some((index, string)) = inverted {
+        errors.truncate(index + 1);
+        if let Some(error) = errors.pop() {
+            let quote = TextRange::at(string.start(), 1.into());
+            let label = "this string goes over several lines; is its closing quote missing?";
+            errors.push(SyntaxError { code: Code::RunawayString, ..error }.label(quote, label));
+        }
+    }
+    errors.truncate(FEW);
+    if !errors.iter().any(|error| matches!(error.code, Code::RunawayString | Code::UnterminatedString)) {
+        errors.push(odd);
+        errors.sort_by_key(|error| error.range.start());
     }
 }
 

@@ -291,13 +291,8 @@ impl Parser<'_> {
     fn expected(&self, expected: &'static str) -> SyntaxError {
         let quoted = !expected.is_empty() && !expected.contains([' ', '`']);
         let wanted = if quoted { format!("`{expected}`") } else { expected.to_owned() };
-        let error = SyntaxError::new(
-            Code::Unexpected,
-            self.here(),
-            format!("expected {wanted}, found {}", self.found()),
-        )
-        .expected(expected);
-        self.label_runaway_string(error)
+        let message = format!("expected {wanted}, found {}", self.found());
+        SyntaxError::new(Code::Unexpected, self.here(), message).expected(expected)
     }
 
     fn report(&mut self, error: impl FnOnce(&Self) -> SyntaxError) {

@@ -104,9 +104,8 @@ impl Parser<'_> {
             let place = if self.after_newline() { self.end_of_previous(self.position) } else { self.here() };
             let message =
                 format!("expected `,` between two {}, found {}", plural(shape.element), self.found());
-            self.report(|parser| {
-                let error = SyntaxError::new(Code::MissingComma, place, message).expected(",");
-                error.hint("add a comma")
+            self.report(|_| {
+                SyntaxError::new(Code::MissingComma, place, message).expected(",").hint("add a comma")
             });
             return false;
         }

@@ -288,6 +288,9 @@ fn a_quote_that_was_forgotten_is_suspected() {
     let label = parsed.errors()[0].label.as_ref().unwrap();
     assert_eq!(usize::from(label.range.start()), 5);
     assert!(label.message.contains("closing quote"));
+    let parsed = parse("$y = f(AB\") <|> \"\"\n$z = f(\"CD\")\n$q = f(\"EF\")\n$r = \"\"\n");
+    let codes: Vec<Code> = parsed.errors().iter().map(|error| error.code).collect();
+    assert_eq!(codes, [Code::BadName, Code::RunawayString]);
 }
 
 #[test]

@@ -23,15 +23,14 @@ kinds! {
     // Trivia: never seen by the grammar, except that it asks whether a newline stood before a token.
     #[regex("[ \t]+")]
     Whitespace,
-    #[token("\n")]
-    #[token("\r\n")]
+    #[regex("\r*\n")]
     Newline,
     #[token("#", comment)]
     Comment,
     /// Text that no rule matches. Reported by the lexer, then treated as trivia so that nothing else fails.
     #[regex(r"[^\x00-\x7F]+")]
     #[regex(r".", priority = 0)]
-    #[token("\r")]
+    #[regex("\r+")]
     Unknown,
 
     #[token("{")]
@@ -323,11 +322,11 @@ pub struct LexerState {
     unterminated: bool,
 }
 
-/// A comment reaches to the end of its line; the carriage return of a `\r\n` is not part of it.
+/// A comment reaches to the end of its line; carriage returns at the end are not part of it.
 fn comment(lexer: &mut logos::Lexer<'_, SyntaxKind>) {
     let rest = lexer.remainder();
-    let line = rest.find('\n').map_or(rest, |end| rest[..end].strip_suffix('\r').unwrap_or(&rest[..end]));
-    lexer.bump(line.len());
+    let line = rest.find('\n').map_or(rest, |end| &rest[..end]);
+    lexer.bump(line.trim_end_matches('\r').len());
 }
 
 /// A backslash always takes the next character with it, so `"c:\\"` is a whole string.

@@ -69,7 +69,7 @@ impl<'t> Lexed<'t> {
             match kind {
                 SyntaxKind::Newline => {
                     next.after_newline = true;
-                    if lexer.slice().len() == 2 && !std::mem::replace(&mut carriage_returns, true) {
+                    if lexer.slice().len() > 1 && !std::mem::replace(&mut carriage_returns, true) {
                         leniencies.add(place, LeniencyKind::CarriageReturn);
                     }
                 }
@@ -163,7 +163,7 @@ fn classify(
 }
 
 fn unknown(text: &str, range: TextRange) -> SyntaxError {
-    if text == "\r" {
+    if text.starts_with('\r') {
         return SyntaxError::new(Code::CarriageReturn, range, "a carriage return without a line feed")
             .hint("end lines with a line feed, or with both");
     }

@@ -241,6 +241,7 @@ fn a_comment_in_the_middle_of_a_line_breaks_it() {
 #[test]
 fn lines_end_with_a_line_feed() {
     check("$x = 1\r\n# c\r\n\r\n\r\n$y = \"a\r\nb\"\r\n", "$x = 1\n# c\n\n$y = \"a\r\nb\"\n");
+    check("#a\rb\r\r\n", "#a\rb\n");
     check("\u{feff}$x = 1", "$x = 1\n");
 }
 

@@ -84,7 +84,7 @@ fn soup() -> impl Strategy<Value = String> {
         "\n", "\n", " ", "#c\n", "\"s\"", "\"", "\"${x}\"", "'q'", "1", "-1", "-", "1.5", "+", "*", "not ",
         "and ", "in ", "if ", "else ", "for ", "forkv ", "func ", "class ", "include ", "import ", "as ",
         "panic", "collect ", "test ", "Test", "Meta", "struct", "map", "int ", "str ", "[]", "true ", "!",
-        "&&", "@", "é", "\r", "\r\n", "_a", "aB",
+        "&&", "@", "é", "\r", "\r\n", "#", "_a", "aB",
     ];
     prop::collection::vec(prop::sample::select(words.to_vec()), 0..60).prop_map(|words| words.concat())
 }

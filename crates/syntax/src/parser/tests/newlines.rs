@@ -159,7 +159,12 @@ fn lines_may_end_like_on_windows() {
         "$x = 1\r$y = 2\n",
         "1:7 a carriage return without a line feed (end lines with a line feed, or with both)",
     );
-    let comment = crate::parse("# c\r\n").syntax().first_token().unwrap();
+    check_lenient("$x = 1\r\r\n", "(bind $x 1)", "1:7 CarriageReturn");
+    check_errors(
+        "# c\r",
+        "1:4 a carriage return without a line feed (end lines with a line feed, or with both)",
+    );
+    let comment = crate::parse("# c\r\r\n").syntax().first_token().unwrap();
     assert_eq!(comment.text(), "# c");
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod docs;
 pub(crate) mod exit_codes;
 pub(crate) mod explain;
+pub(crate) mod fmt;
 pub(crate) mod graph;
 pub(crate) mod help;
 pub(crate) mod kinds;
@@ -21,6 +22,7 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
     match command {
         Command::Run(arguments) => run::run(*arguments, terminal),
         Command::Check(arguments) => check::run(&arguments, terminal),
+        Command::Fmt(arguments) => fmt::run(&arguments, terminal),
         Command::Graph(arguments) => graph::run(&arguments, terminal),
         Command::Explain(arguments) => explain::run(&arguments, terminal),
         Command::Kinds(arguments) => kinds::run(&arguments, terminal),

@@ -180,7 +180,7 @@ fn shown<'a>(found: &'a mgmt_yaml::Diagnostic, source: Source<'a>) -> Diagnostic
 }
 
 /// The content as text in which every byte keeps its place.
-fn same_length_text(content: &[u8]) -> Cow<'_, str> {
+pub(crate) fn same_length_text(content: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(content) {
         return text.into();
     }

@@ -1,8 +1,8 @@
 //! The `mgmt` program: command line, wiring, signals, exit codes.
 //!
 //! Nothing is decided here that a library could decide. Each subcommand is one file under `commands`; it takes its
-//! parsed arguments and the [`terminal::Terminal`] and gives back how the program ends. `run` is the only one that changes
-//! anything on the host.
+//! parsed arguments and the [`terminal::Terminal`] and gives back how the program ends. Only `run` changes
+//! anything on the host, and `fmt` the files that it formats.
 //!
 //! Invariants
 //! - Every word to the terminal goes through [`terminal::Terminal`]: data to standard output, the rest to standard error.
@@ -13,6 +13,7 @@
 mod cli;
 mod commands;
 mod configuration;
+mod diff;
 mod environment;
 mod failure;
 mod reference;

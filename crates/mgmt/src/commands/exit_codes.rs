@@ -33,12 +33,13 @@ pub(crate) const TABLE: &[Row] = &[
     Row {
         code: "1",
         when: "The run failed: `--max-runtime` is over, `--converged-exit` was given and a resource has failed for \
-               good, another instance uses the same prefix, the prefix cannot be used. `check`: a file is not right.",
+               good, another instance uses the same prefix, the prefix cannot be used. `check`: a file is not right. \
+               `fmt`: a file has syntax errors or, with `--check` or `--diff`, would change.",
     },
     Row {
         code: "2",
-        when: "The command line is wrong, or the graph given to `run` or `graph` is not right. `check`: a file \
-               could not be read.",
+        when: "The command line is wrong, or the graph given to `run` or `graph` is not right. `check` and \
+               `fmt`: a file could not be read or written.",
     },
     Row { code: "1 to 125", when: "An `exit` resource ended the program with that code." },
     Row { code: "130", when: "Stopped by SIGINT (^C), and what was running had to be cancelled." },

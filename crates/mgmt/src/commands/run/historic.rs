@@ -189,7 +189,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("d", "there is no cluster in this version; `mgmt run yaml FILE` follows the file when it changes"),
     ("get", "modules belong to the language front-end, which is not part of this version"),
     ("g", "modules belong to the language front-end, which is not part of this version"),
-    ("fmt", "it formats the language, which is not part of this version"),
     ("setup", "install the packages and the service unit with the tools of your distribution"),
     ("firstboot", "a oneshot unit of the service manager does this"),
     ("tools", "it is not part of this version"),

@@ -1,5 +1,6 @@
 //! From an edit of a managed file to its repair.
 
+use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,33 +11,33 @@ use mgmt_value::Str;
 use rustix::fs::inotify;
 
 use crate::report::{Report, percentile};
-use crate::world::World;
+use crate::world::{World, scratch};
 
 const EDITS: usize = 1_000;
 const GOOD: &[u8] = b"managed content, which somebody keeps changing\n";
 
 pub(crate) fn run(report: &mut Report) {
     report.section("edit of a managed file to repaired, 1000 edits");
-    let floor = raw();
-    for others in [0, 10_000] {
-        let times = ours(others);
-        let (p50, p99) = (percentile(&times, 0.5), percentile(&times, 0.99));
-        let name = format!("beside {others} other files");
-        report.time(&format!("p50 {name}"), p50, Some(Duration::from_millis(1)));
-        report.time(&format!("p99 {name}"), p99, Some(Duration::from_millis(5)));
-        report.ratio(
-            &format!("p50 against a bare inotify loop, {name}"),
-            1,
-            p50,
-            percentile(&floor, 0.5),
-            None,
-        );
+    for (place, directory) in [("disk", "/var/tmp"), ("memory", "/dev/shm")] {
+        // What others wrote is not to be waited for here.
+        rustix::fs::sync();
+        let floor = raw(Path::new(directory));
+        for others in [0, 10_000] {
+            let times = ours(Path::new(directory), others);
+            let name = format!("{place}, beside {others} other files");
+            for (word, part, target) in [("p50", 0.5, 1), ("p99", 0.99, 5)] {
+                let time = percentile(&times, part);
+                report.time(&format!("{word}, {name}"), time, Some(Duration::from_millis(target)));
+                let floor = percentile(&floor, part);
+                report.ratio(&format!("{word} against a bare inotify loop"), 1, time, floor, None);
+            }
+        }
     }
 }
 
 /// The engine repairs.
-fn ours(others: usize) -> Vec<Duration> {
-    let directory = crate::world::scratch();
+fn ours(directory: &Path, others: usize) -> Vec<Duration> {
+    let directory = scratch(directory);
     let path = directory.path().join("managed");
     let mut graph = ResourceGraph::new();
     let file =
@@ -54,8 +55,8 @@ fn ours(others: usize) -> Vec<Duration> {
 }
 
 /// A thread that waits for one inotify event and writes the file again, atomically, repairs.
-fn raw() -> Vec<Duration> {
-    let directory = crate::world::scratch();
+fn raw(directory: &Path) -> Vec<Duration> {
+    let directory = scratch(directory);
     let path = directory.path().join("managed");
     std::fs::write(&path, GOOD).unwrap();
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
@@ -64,7 +65,7 @@ fn raw() -> Vec<Duration> {
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let repair = || {
-            let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+            let mut buffer = [MaybeUninit::uninit(); 4096];
             let mut reader = inotify::Reader::new(&watch, &mut buffer);
             while reader.next().is_ok() && !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 if std::fs::read(&path).unwrap() != GOOD {
@@ -82,15 +83,23 @@ fn raw() -> Vec<Duration> {
     })
 }
 
-/// Edits the file and looks until it is right again, many times. Sorted.
+/// Edits the file and waits until it is right again, many times. Sorted.
+///
+/// Waiting is by inotify, too: a loop that looked all the time would take a processor from whoever repairs.
 fn measure(path: &Path) -> Vec<Duration> {
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
+    let flags = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE;
+    inotify::add_watch(&watch, path.parent().unwrap(), flags).unwrap();
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut reader = inotify::Reader::new(&watch, &mut buffer);
     let mut times: Vec<Duration> = (0..EDITS)
         .map(|_| {
-            let began = Instant::now();
+            // The edit itself is not ours: on a disk, closing a file that was cut to nothing waits for the disk.
             std::fs::write(path, "drift").unwrap();
+            let began = Instant::now();
             while std::fs::read(path).is_ok_and(|content| content != GOOD) {
                 assert!(began.elapsed() < Duration::from_secs(10), "the file is not repaired");
-                std::thread::yield_now();
+                reader.next().unwrap();
             }
             let time = began.elapsed();
             // Let the echo of the repair pass, so that every edit meets a quiet engine.

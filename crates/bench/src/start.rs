@@ -9,7 +9,7 @@ use crate::report::{Report, median};
 pub(crate) fn run(report: &mut Report, program: &Path) {
     report.section("start to converged, one file, whole program");
     assert!(program.exists(), "{} is not built; `cargo xtask bench` builds it", program.display());
-    let directory = crate::world::scratch();
+    let directory = crate::world::disk();
     let graph = directory.path().join("one.yaml");
     let file = directory.path().join("file");
     let text = format!(

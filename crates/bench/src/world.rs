@@ -73,7 +73,12 @@ impl Drop for World {
     }
 }
 
-/// A directory to work in, on a disk, and where others seldom do: what they do in `/tmp` would wake us.
-pub(crate) fn scratch() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("mgmt-bench-").tempdir_in("/var/tmp").unwrap()
+/// A directory to work in, where others seldom do: what they do in `/tmp` would wake us.
+pub(crate) fn scratch(parent: &Path) -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("mgmt-bench-").tempdir_in(parent).unwrap()
+}
+
+/// The same, on a disk.
+pub(crate) fn disk() -> tempfile::TempDir {
+    scratch(Path::new("/var/tmp"))
 }

@@ -80,7 +80,7 @@ struct Driver {
 
 /// Threads for system calls: more than cores, since a run spends most of its time waiting for the disk.
 fn default_threads() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from).saturating_mul(2).clamp(4, 16)
+    std::thread::available_parallelism().map_or(2, usize::from).saturating_mul(4).clamp(8, 32)
 }
 
 impl Driver {

@@ -10,8 +10,7 @@ use common::said;
 #[test]
 fn every_example_runs_converges_and_is_right_the_second_time() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yaml");
-    let mut files: Vec<_> =
-        std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();
     assert!(files.len() >= 12, "only {} examples", files.len());

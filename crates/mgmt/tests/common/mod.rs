@@ -59,6 +59,8 @@ pub(crate) struct Running {
     child: Child,
     lines: Receiver<String>,
     seen: Vec<String>,
+    /// Where it makes its temporary files, so that one that is killed leaves nothing behind.
+    _temporary: tempfile::TempDir,
 }
 
 impl Running {
@@ -67,6 +69,8 @@ impl Running {
     }
 
     pub(crate) fn start_command(mut command: Command) -> Running {
+        let temporary = tempfile::tempdir().unwrap();
+        command.env("TMPDIR", temporary.path());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
@@ -80,7 +84,7 @@ impl Running {
         };
         forward(Box::new(stdout), sender.clone());
         forward(Box::new(stderr), sender);
-        Running { child, lines, seen: Vec::new() }
+        Running { child, lines, seen: Vec::new(), _temporary: temporary }
     }
 
     pub(crate) fn id(&self) -> u32 {

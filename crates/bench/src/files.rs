@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::report::Report;
 use crate::world::World;
 
-/// The policy where there is no disk. It has no target: the raw loop has next to nothing to do there.
+/// The policy where there is no disk.
 const IN_MEMORY: &str = "in memory";
 /// Files in one directory.
 const PER_DIRECTORY: usize = 100;
@@ -65,7 +65,7 @@ fn one_size(
     let (warm, rest) = in_child(&["warm", &count.to_string(), policy_word(durability)], directory.path());
     let (after, woken) = (rest[0], rest[1]);
 
-    let judged = count == 10_000 && policy != IN_MEMORY;
+    let judged = count == 10_000;
     let (cold_target, warm_target) = if judged { (Some(2.0), Some(3.0)) } else { (None, None) };
     report.ratio(&format!("cold create, {count} files, {policy}"), count, cold, raw_cold, cold_target);
     report.ratio(&format!("warm check, {count} files, {policy}"), count, warm, raw_warm, warm_target);

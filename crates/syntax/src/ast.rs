@@ -28,7 +28,7 @@ use crate::{
     Parse,
     kind::{Mcl, SyntaxKind, SyntaxNode, SyntaxToken},
 };
-use rowan::TextRange;
+use rowan::{TextRange, TextSize};
 
 /// Declares typed nodes: name, kind.
 macro_rules! nodes {

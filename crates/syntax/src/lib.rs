@@ -2,7 +2,7 @@
 //!
 //! The central type is [`Parse`]: the tree of a text together with everything that is wrong with the text. [`parse`]
 //! never fails. [`ast`] looks at the tree as typed nodes, [`format()`] writes it in its canonical form, [`LineIndex`]
-//! turns offsets into lines and columns, and [`StringPart`] is what stands between the quotes of a string.
+//! turns offsets into lines and columns, and [`StringPiece`] is what stands between the quotes of a string.
 //!
 //! ```
 //! let parse = mgmt_syntax::parse("$x = [1, 2\n");
@@ -59,7 +59,7 @@ pub use kind::{Mcl, SyntaxElement, SyntaxKind, SyntaxNode, SyntaxToken};
 pub use leniency::{Leniency, LeniencyKind};
 pub use line_index::{LineColumn, LineIndex, Utf16Position};
 pub use rowan::{TextRange, TextSize};
-pub use string::StringPart;
+pub use string::{StringPart, StringPiece};
 
 use error::Diagnostics;
 use leniency::Leniencies;

@@ -2,16 +2,17 @@
 
 use crate::error::{Code, Diagnostics, SyntaxError};
 use rowan::{TextRange, TextSize};
+use std::borrow::Cow;
 
-/// A piece of a string. The ranges of the pieces lie end to end between the quotes.
+/// A part of a string as it is written. The ranges of the parts lie end to end between the quotes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum StringPart {
+pub enum StringPart<'s> {
     /// Text that stands for itself.
     Text {
         /// Where it is.
         range: TextRange,
         /// The text.
-        value: String,
+        value: &'s str,
     },
     /// A backslash and the character after it.
     Escape {
@@ -27,7 +28,7 @@ pub enum StringPart {
         /// Where the name is.
         name_range: TextRange,
         /// The name, dots included.
-        name: String,
+        name: &'s str,
     },
     /// Something that is none of these; an error says why.
     Invalid {
@@ -36,7 +37,7 @@ pub enum StringPart {
     },
 }
 
-impl StringPart {
+impl StringPart<'_> {
     /// Where it is.
     #[must_use]
     pub fn range(&self) -> TextRange {
@@ -49,11 +50,80 @@ impl StringPart {
     }
 }
 
-/// The pieces of a string. `inside` is what stands between the quotes, `start` where that begins.
-pub(crate) fn parts(inside: &str, start: TextSize) -> (Vec<StringPart>, Vec<SyntaxError>) {
+/// What a string means, piece by piece: no two runs of text stand next to each other unless a mistake is between them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StringPiece<'s> {
+    /// Text with its escapes decoded.
+    Text {
+        /// Where it is.
+        range: TextRange,
+        /// The text; borrowed if there are no escapes.
+        value: Cow<'s, str>,
+    },
+    /// `${name}`
+    Variable {
+        /// Where it is, braces included.
+        range: TextRange,
+        /// Where the name is.
+        name_range: TextRange,
+        /// The name, dots included.
+        name: &'s str,
+    },
+}
+
+impl StringPiece<'_> {
+    /// Where it is.
+    #[must_use]
+    pub fn range(&self) -> TextRange {
+        match self {
+            StringPiece::Text { range, .. } | StringPiece::Variable { range, .. } => *range,
+        }
+    }
+}
+
+/// The text of a string without variables and mistakes.
+pub(crate) fn plain(inside: &str) -> Option<Cow<'_, str>> {
+    if !may_hold_more_than_text(inside) {
+        return Some(inside.into());
+    }
+    match pieces(inside, 0.into()).as_mut_slice() {
+        [StringPiece::Text { value, range }] if range.len() == TextSize::of(inside) => {
+            Some(std::mem::take(value))
+        }
+        _ => None,
+    }
+}
+
+/// The pieces of a string; see [`parts`] for the arguments.
+pub(crate) fn pieces(inside: &str, start: TextSize) -> Vec<StringPiece<'_>> {
+    let mut pieces: Vec<StringPiece<'_>> = Vec::new();
+    scan(inside, start, |scanned| match scanned {
+        Ok(StringPart::Text { range, value }) => add_text(&mut pieces, range, value.into()),
+        Ok(StringPart::Escape { range, value }) => add_text(&mut pieces, range, value.to_string().into()),
+        Ok(StringPart::Variable { range, name_range, name }) => {
+            pieces.push(StringPiece::Variable { range, name_range, name });
+        }
+        Ok(StringPart::Invalid { .. }) | Err(_) => {}
+    });
+    pieces
+}
+
+/// Adds text to the piece before if that is text as well and ends here.
+fn add_text<'s>(pieces: &mut Vec<StringPiece<'s>>, at: TextRange, text: Cow<'s, str>) {
+    match pieces.last_mut() {
+        Some(StringPiece::Text { range, value }) if range.end() == at.start() => {
+            *range = range.cover(at);
+            value.to_mut().push_str(&text);
+        }
+        _ => pieces.push(StringPiece::Text { range: at, value: text }),
+    }
+}
+
+/// The parts of a string. `inside` is what stands between the quotes, `start` where that begins.
+pub(crate) fn parts(inside: &str, start: TextSize) -> (Vec<StringPart<'_>>, Vec<SyntaxError>) {
     let mut parts = Vec::new();
     let mut errors = Vec::new();
-    scan(inside, start, |piece| match piece {
+    scan(inside, start, |scanned| match scanned {
         Ok(part) => parts.push(part),
         Err((range, error)) => {
             parts.push(StringPart::Invalid { range });
@@ -65,21 +135,26 @@ pub(crate) fn parts(inside: &str, start: TextSize) -> (Vec<StringPart>, Vec<Synt
 
 /// Reports what is wrong inside a string token, quotes included.
 pub(crate) fn check(token: &str, start: TextSize, errors: &mut Diagnostics) {
-    // Nearly all strings have neither; then there is nothing that could be wrong.
-    if !token.bytes().any(|byte| byte == b'\\' || byte == b'$') {
+    // Then there is nothing that could be wrong.
+    if !may_hold_more_than_text(token) {
         return;
     }
     let inside = token.get(1..token.len() - 1).unwrap_or_default();
-    scan(inside, start + TextSize::new(1), |piece| {
-        if let Err((_, error)) = piece {
+    scan(inside, start + TextSize::new(1), |scanned| {
+        if let Err((_, error)) = scanned {
             errors.add(|| error);
         }
     });
 }
 
-type Piece = Result<StringPart, (TextRange, SyntaxError)>;
+/// Nearly all strings are text alone.
+fn may_hold_more_than_text(text: &str) -> bool {
+    text.bytes().any(|byte| byte == b'\\' || byte == b'$')
+}
 
-fn scan(inside: &str, start: TextSize, mut piece: impl FnMut(Piece)) {
+type Scanned<'s> = Result<StringPart<'s>, (TextRange, SyntaxError)>;
+
+fn scan<'s>(inside: &'s str, start: TextSize, mut take: impl FnMut(Scanned<'s>)) {
     let at = |from: usize, to: usize| {
         TextRange::new(start + TextSize::new(from as u32), start + TextSize::new(to as u32))
     };
@@ -90,12 +165,12 @@ fn scan(inside: &str, start: TextSize, mut piece: impl FnMut(Piece)) {
             b'\\' => {
                 let escaped = inside[from + 1..].chars().next();
                 let to = from + 1 + escaped.map_or(0, char::len_utf8);
-                piece(escape(escaped, at(from, to)));
+                take(escape(escaped, at(from, to)));
                 to
             }
             b'$' if bytes.get(from + 1) == Some(&b'{') => {
                 let (to, result) = variable(inside, from, at);
-                piece(result);
+                take(result);
                 to
             }
             _ => {
@@ -103,7 +178,7 @@ fn scan(inside: &str, start: TextSize, mut piece: impl FnMut(Piece)) {
                 let to = (from + 1..bytes.len())
                     .find(|&to| bytes[to] == b'\\' || (bytes[to] == b'$' && bytes.get(to + 1) == Some(&b'{')))
                     .unwrap_or(bytes.len());
-                piece(Ok(StringPart::Text { range: at(from, to), value: inside[from..to].to_owned() }));
+                take(Ok(StringPart::Text { range: at(from, to), value: &inside[from..to] }));
                 to
             }
         };
@@ -111,7 +186,7 @@ fn scan(inside: &str, start: TextSize, mut piece: impl FnMut(Piece)) {
     }
 }
 
-fn escape(escaped: Option<char>, range: TextRange) -> Piece {
+fn escape<'s>(escaped: Option<char>, range: TextRange) -> Scanned<'s> {
     let value = match escaped {
         Some('a') => '\x07',
         Some('b') => '\x08',
@@ -142,11 +217,11 @@ fn escape(escaped: Option<char>, range: TextRange) -> Piece {
 }
 
 /// Reads `${name}` and returns where it ends.
-fn variable(inside: &str, from: usize, at: impl Fn(usize, usize) -> TextRange) -> (usize, Piece) {
+fn variable(inside: &str, from: usize, at: impl Fn(usize, usize) -> TextRange) -> (usize, Scanned<'_>) {
     let name_from = from + 2;
     let name_to = name_from + name_length(&inside.as_bytes()[name_from..]);
     if name_to > name_from && inside[name_to..].starts_with('}') {
-        let name = inside[name_from..name_to].to_owned();
+        let name = &inside[name_from..name_to];
         let part =
             StringPart::Variable { range: at(from, name_to + 1), name_range: at(name_from, name_to), name };
         return (name_to + 1, Ok(part));

@@ -3,13 +3,13 @@
 use super::*;
 use crate::{
     error::SyntaxError,
-    string::{self, StringPart},
+    string::{self, StringPart, StringPiece},
 };
 use SyntaxKind::{
     AndKw, ElseKw, EqualEqual, FalseKw, Float, Greater, GreaterEqual, Identifier, InKw, Integer, Less,
     LessEqual, Minus, NotEqual, OrKw, Plus, Quoted, Slash, Star, TrueKw, UnterminatedString,
 };
-use rowan::TextSize;
+use std::borrow::Cow;
 
 nodes! {
     /// `true`, `"text"`, `-1`, `1.5`
@@ -113,15 +113,19 @@ impl Literal {
         match last.kind() {
             TrueKw => Some(LiteralValue::Bool(true)),
             FalseKw => Some(LiteralValue::Bool(false)),
-            // The minus is a token of its own, but never apart from the digits.
-            Integer => self.0.text().to_string().parse().ok().map(LiteralValue::Int),
-            Float => {
-                let value: f64 = self.0.text().to_string().parse().ok()?;
-                value.is_finite().then_some(LiteralValue::Float(value))
-            }
+            Integer => self.number(&last).map(LiteralValue::Int),
+            Float => self.number(&last).filter(|value: &f64| value.is_finite()).map(LiteralValue::Float),
             Quoted | UnterminatedString => Some(LiteralValue::String(StringLiteral(last))),
             _ => None,
         }
+    }
+
+    fn number<T: std::str::FromStr>(&self, digits: &SyntaxToken) -> Option<T> {
+        if self.0.text_range() == digits.text_range() {
+            return digits.text().parse().ok();
+        }
+        // The minus is a token of its own, but never apart from the digits.
+        self.0.text().to_string().parse().ok()
     }
 }
 
@@ -140,20 +144,34 @@ impl StringLiteral {
         text.get(1..end).unwrap_or_default()
     }
 
-    /// The parts: text, escapes, variables. Their ranges are places in the file.
+    /// The text, with escapes decoded; borrowed if there are none. None if a variable is in it, or a mistake.
     #[must_use]
-    pub fn parts(&self) -> Vec<StringPart> {
-        self.parsed().0
+    pub fn plain(&self) -> Option<Cow<'_, str>> {
+        string::plain(self.raw())
+    }
+
+    /// What it is made of: runs of text with their escapes decoded, and variables. Mistakes are left out; they are
+    /// among the errors. The ranges are places in the file.
+    #[must_use]
+    pub fn pieces(&self) -> Vec<StringPiece<'_>> {
+        string::pieces(self.raw(), self.start())
+    }
+
+    /// The parts as they are written, each escape on its own. Their ranges are places in the file and lie end to end.
+    #[must_use]
+    pub fn parts(&self) -> Vec<StringPart<'_>> {
+        string::parts(self.raw(), self.start()).0
     }
 
     /// What is wrong inside it. The same errors are in [`crate::Parse::errors`].
     #[must_use]
     pub fn errors(&self) -> Vec<SyntaxError> {
-        self.parsed().1
+        string::parts(self.raw(), self.start()).1
     }
 
-    fn parsed(&self) -> (Vec<StringPart>, Vec<SyntaxError>) {
-        string::parts(self.raw(), self.range().start() + TextSize::new(1))
+    /// Where the inside begins.
+    fn start(&self) -> TextSize {
+        self.range().start() + TextSize::new(1)
     }
 }
 
@@ -201,8 +219,8 @@ impl StructEntry {
 
     /// The name of the field.
     #[must_use]
-    pub fn name(&self) -> Option<String> {
-        self.name_token().map(|token| token.text().to_owned())
+    pub fn name(&self) -> Option<Name> {
+        self.name_token().map(Name::of_token)
     }
 
     /// The value.
@@ -258,8 +276,8 @@ impl Variable {
 
     /// The name without its dollar, dots included.
     #[must_use]
-    pub fn name(&self) -> String {
-        name::join(self.parts(), '.')
+    pub fn name(&self) -> Name {
+        Name::of_parts(&self.0, self.parts(), '.')
     }
 }
 
@@ -469,8 +487,8 @@ impl FieldAccess {
 
     /// The name of the field.
     #[must_use]
-    pub fn field(&self) -> Option<String> {
-        self.field_token().map(|token| token.text().to_owned())
+    pub fn field(&self) -> Option<Name> {
+        self.field_token().map(Name::of_token)
     }
 }
 
@@ -489,8 +507,8 @@ impl FieldAccessOr {
 
     /// The name of the field.
     #[must_use]
-    pub fn field(&self) -> Option<String> {
-        self.field_token().map(|token| token.text().to_owned())
+    pub fn field(&self) -> Option<Name> {
+        self.field_token().map(Name::of_token)
     }
 
     /// The value if the struct has no such field.

@@ -163,8 +163,8 @@ impl ResourceField {
 
     /// The name of the field.
     #[must_use]
-    pub fn name(&self) -> Option<String> {
-        self.name_token().map(|token| token.text().to_owned())
+    pub fn name(&self) -> Option<Name> {
+        self.name_token().map(Name::of_token)
     }
 
     /// What must hold for the field to be set.
@@ -215,8 +215,8 @@ impl ResourceMeta {
 
     /// The parameter; none in the form that sets them all at once.
     #[must_use]
-    pub fn param(&self) -> Option<String> {
-        self.param_token().map(|token| token.text().to_owned())
+    pub fn param(&self) -> Option<Name> {
+        self.param_token().map(Name::of_token)
     }
 
     /// What must hold for it to be set.
@@ -268,8 +268,8 @@ impl EdgeHalf {
 
     /// The field that is sent or received.
     #[must_use]
-    pub fn field(&self) -> Option<String> {
-        self.field_token().map(|token| token.text().to_owned())
+    pub fn field(&self) -> Option<Name> {
+        self.field_token().map(Name::of_token)
     }
 }
 
@@ -366,8 +366,8 @@ impl Function {
 
     /// The name.
     #[must_use]
-    pub fn name(&self) -> Option<String> {
-        self.name_token().map(|token| token.text().to_owned())
+    pub fn name(&self) -> Option<Name> {
+        self.name_token().map(Name::of_token)
     }
 
     /// The parameters.
@@ -430,8 +430,8 @@ impl Include {
 
     /// The name after `as`.
     #[must_use]
-    pub fn alias(&self) -> Option<String> {
-        self.alias_token().map(|token| token.text().to_owned())
+    pub fn alias(&self) -> Option<Name> {
+        self.alias_token().map(Name::of_token)
     }
 }
 
@@ -439,7 +439,7 @@ impl Include {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ImportAlias {
     /// `as name`
-    Name(String),
+    Name(Name),
     /// `as *`
     Star,
 }
@@ -453,17 +453,15 @@ impl Import {
 
     /// What stands between the quotes, to the letter: escapes and variables mean nothing here.
     #[must_use]
-    pub fn name(&self) -> Option<String> {
-        let token = self.name_token()?;
-        let text = token.text();
-        text.get(1..text.len().checked_sub(1)?).map(str::to_owned)
+    pub fn name(&self) -> Option<Name> {
+        self.name_token().map(Name::in_quotes)
     }
 
     /// What follows `as`.
     #[must_use]
     pub fn alias(&self) -> Option<ImportAlias> {
         match token(&self.0, Identifier) {
-            Some(name) => Some(ImportAlias::Name(name.text().to_owned())),
+            Some(name) => Some(ImportAlias::Name(Name::of_token(name))),
             None => token(&self.0, Star).map(|_| ImportAlias::Star),
         }
     }

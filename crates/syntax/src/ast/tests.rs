@@ -35,8 +35,8 @@ fn a_string_knows_its_parts_and_where_they_are() {
     assert_eq!(string.errors(), []);
     let places: Vec<&str> = string.parts().iter().map(|part| &text[part.range()]).collect();
     assert_eq!(places, ["a", "\\n", "${b.c}"]);
-    let Some(StringPart::Variable { name, name_range, .. }) = string.parts().pop() else { panic!() };
-    assert_eq!((name.as_str(), &text[name_range]), ("b.c", "b.c"));
+    let Some(&StringPart::Variable { name, name_range, .. }) = string.parts().last() else { panic!() };
+    assert_eq!((name, &text[name_range]), ("b.c", "b.c"));
 }
 
 #[test]
@@ -80,4 +80,60 @@ fn a_broken_tree_is_read_without_fear() {
         crate::tests::dump(&format!("{text} {{"));
         crate::tests::dump(&format!("if $c {{\n{text}"));
     }
+}
+
+#[test]
+fn a_name_reads_as_text_whatever_its_shape() {
+    let text = "import \"golang/x\" as y\n$v = m . f($a.b, $c)\ndhcp:host \"h\" {}\n";
+    let mut statements = parse(text).tree().statements();
+    let Some(Statement::Import(import)) = statements.next() else { panic!() };
+    let name = import.name().unwrap();
+    assert_eq!((&*name, &text[name.range()]), ("golang/x", "golang/x"));
+    assert!(matches!(import.alias(), Some(ImportAlias::Name(alias)) if alias == "y"));
+    let Some(Statement::Bind(bind)) = statements.next() else { panic!() };
+    assert_eq!(bind.variable().and_then(|variable| variable.name()).unwrap(), "v");
+    let Some(Expression::Call(call)) = bind.value() else { panic!() };
+    let Some(Callee::Function(function)) = call.callee() else { panic!() };
+    assert_eq!((&*function.name(), &text[function.name().range()]), ("m.f", "m . f"));
+    let names: Vec<Name> = call
+        .args()
+        .into_iter()
+        .flat_map(|args| args.args())
+        .filter_map(|arg| match arg {
+            Expression::Variable(variable) => Some(variable.name()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, ["a.b", "c"]);
+    assert_eq!(&text[names[1].range()], "c");
+    let Some(Statement::Resource(resource)) = statements.next() else { panic!() };
+    assert_eq!(resource.kind().unwrap().name(), "dhcp:host");
+}
+
+#[test]
+fn numbers_have_their_sign() {
+    for (text, value) in [
+        ("0", LiteralValue::Int(0)),
+        ("-42", LiteralValue::Int(-42)),
+        ("-9223372036854775808", LiteralValue::Int(i64::MIN)),
+        ("1.5", LiteralValue::Float(1.5)),
+        ("-0.25", LiteralValue::Float(-0.25)),
+    ] {
+        let Expression::Literal(literal) = first_value(&format!("$x = {text}\n")) else { panic!() };
+        assert_eq!(literal.value(), Some(value), "{text}");
+    }
+}
+
+#[test]
+fn a_string_gives_its_text_and_its_pieces() {
+    let text = "$x = \"a\\tb\"\n$y = \"a\\n${b}\"\n";
+    let Expression::Literal(literal) = first_value(text) else { panic!() };
+    let Some(LiteralValue::String(string)) = literal.value() else { panic!() };
+    assert_eq!(string.plain().as_deref(), Some("a\tb"));
+    let Some(Statement::Bind(bind)) = parse(text).tree().statements().nth(1) else { panic!() };
+    let Some(Expression::Literal(literal)) = bind.value() else { panic!() };
+    let Some(LiteralValue::String(string)) = literal.value() else { panic!() };
+    assert_eq!(string.plain(), None);
+    let places: Vec<&str> = string.pieces().iter().map(|piece| &text[piece.range()]).collect();
+    assert_eq!(places, ["a\\n", "${b}"]);
 }

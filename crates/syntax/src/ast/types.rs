@@ -106,8 +106,8 @@ impl StructTypeField {
 
     /// The name.
     #[must_use]
-    pub fn name(&self) -> Option<String> {
-        self.name_token().map(|token| token.text().to_owned())
+    pub fn name(&self) -> Option<Name> {
+        self.name_token().map(Name::of_token)
     }
 
     /// The type.

@@ -8,7 +8,7 @@ fn check(inside: &str, expected: &str) {
     let shown: Vec<String> = parts
         .iter()
         .map(|part| match part {
-            StringPart::Text { value, .. } => value.clone(),
+            StringPart::Text { value, .. } => (*value).to_owned(),
             StringPart::Escape { value, .. } => format!("[{}]", u32::from(*value)),
             StringPart::Variable { name, .. } => format!("<{name}>"),
             StringPart::Invalid { .. } => "?".to_owned(),
@@ -18,7 +18,7 @@ fn check(inside: &str, expected: &str) {
     lie_end_to_end(inside, &parts);
 }
 
-fn lie_end_to_end(inside: &str, parts: &[StringPart]) {
+fn lie_end_to_end(inside: &str, parts: &[StringPart<'_>]) {
     let mut at = TextSize::new(1);
     for part in parts {
         assert_eq!(part.range().start(), at, "{inside:?}");
@@ -91,11 +91,46 @@ fn one_mistake_does_not_hide_the_next() {
     lie_end_to_end_from_zero("${} \\z ${ok} ${x ${y} z}", &parts);
 }
 
-fn lie_end_to_end_from_zero(inside: &str, parts: &[StringPart]) {
+fn lie_end_to_end_from_zero(inside: &str, parts: &[StringPart<'_>]) {
     let mut at = TextSize::new(0);
     for part in parts {
         assert_eq!(part.range().start(), at, "{inside:?}");
         at = part.range().end();
     }
     assert_eq!(usize::from(at), inside.len());
+}
+
+/// The pieces as text and place: `<name>` for a variable.
+#[track_caller]
+fn check_pieces(inside: &str, expected: &[&str]) {
+    let shown: Vec<String> = pieces(inside, 0.into())
+        .iter()
+        .map(|piece| match piece {
+            StringPiece::Text { value, range } => format!("{value}@{}", &inside[*range]),
+            StringPiece::Variable { name, range, name_range } => {
+                assert_eq!(&inside[*name_range], *name);
+                format!("<{name}>@{}", &inside[*range])
+            }
+        })
+        .collect();
+    assert_eq!(shown, expected, "{inside:?}");
+}
+
+#[test]
+fn pieces_join_text_and_escapes() {
+    check_pieces("", &[]);
+    check_pieces("abc", &["abc@abc"]);
+    check_pieces("a\\tb\\\\${x.y}\\$z$", &["a\tb\\@a\\tb\\\\", "<x.y>@${x.y}", "$z$@\\$z$"]);
+    check_pieces("${a}${b}", &["<a>@${a}", "<b>@${b}"]);
+    check_pieces("a${}b", &["a@a", "b@b"]);
+}
+
+#[test]
+fn only_a_string_without_variables_and_mistakes_is_plain() {
+    assert!(matches!(plain("a b"), Some(Cow::Borrowed("a b"))));
+    assert_eq!(plain("").as_deref(), Some(""));
+    assert_eq!(plain("$ \\$ \\n").as_deref(), Some("$ $ \n"));
+    for not_plain in ["${a}", "a${b}", "\\q", "a${}", "${", "\\", "${}a"] {
+        assert_eq!(plain(not_plain), None, "{not_plain:?}");
+    }
 }

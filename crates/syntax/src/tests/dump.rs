@@ -14,8 +14,8 @@ pub(crate) fn dump(text: &str) -> String {
     lines.join("\n")
 }
 
-fn or_missing(text: Option<String>) -> String {
-    text.unwrap_or_else(|| "?".to_owned())
+fn or_missing(text: Option<impl Into<String>>) -> String {
+    text.map_or_else(|| "?".to_owned(), Into::into)
 }
 
 fn list(head: &str, parts: impl IntoIterator<Item = String>) -> String {
@@ -167,7 +167,7 @@ fn expression(expression: Expression) -> String {
         ),
         Expression::Call(call) => {
             let callee = call.callee().map(|callee| match callee {
-                Callee::Function(name) => name.name(),
+                Callee::Function(name) => name.name().into(),
                 Callee::Variable(variable) => format!("${}", variable.name()),
                 Callee::Lambda(lambda) => self::expression(Expression::Lambda(lambda)),
             });

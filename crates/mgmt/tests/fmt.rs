@@ -119,7 +119,7 @@ fn for_programs_every_line_is_an_object() {
     let lines: Vec<serde_json::Value> =
         stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0]["level"], "error", "{stderr}");
-    assert_eq!(lines[0]["code"], "unclosed-bracket");
+    assert_eq!(lines[0]["code"], "M0013");
     assert_eq!((&lines[0]["file"], &lines[0]["spans"][0]["primary"]), (&"bad.mcl".into(), &true.into()));
     let formatted = serde_json::json!({ "type": "file", "file": "c.mcl", "outcome": "formatted" });
     assert!(lines.contains(&formatted), "{stderr}");

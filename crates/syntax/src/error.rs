@@ -73,114 +73,105 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// The rule that was broken. Stable, so that tools can tell mistakes apart.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[non_exhaustive]
-pub enum Code {
+/// Declares the rules: variant, code, name.
+macro_rules! codes {
+    ($( #[doc = $doc:literal] $variant:ident $id:literal $name:literal, )*) => {
+        /// The rule that was broken. Stable, so that tools can tell mistakes apart.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum Code {
+            $( #[doc = $doc] $variant, )*
+        }
+
+        impl Code {
+            /// Every code, in the order of [`Code::id`].
+            pub const ALL: &[Code] = &[$( Code::$variant, )*];
+
+            /// The short name under which [`crate::CODES`] explains it.
+            #[must_use]
+            pub fn id(self) -> &'static str {
+                match self {
+                    $( Code::$variant => $id, )*
+                }
+            }
+
+            /// The name in words.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $( Code::$variant => $name, )*
+                }
+            }
+        }
+    };
+}
+
+codes! {
     /// The bytes are not UTF-8.
-    NotUtf8,
+    NotUtf8 "M0001" "not-utf8",
     /// The text is too long to be addressed.
-    TooLarge,
+    TooLarge "M0002" "too-large",
     /// A character that starts no token.
-    UnknownCharacter,
+    UnknownCharacter "M0003" "unknown-character",
     /// A carriage return that ends no line.
-    CarriageReturn,
-    /// A string without its closing quote.
-    UnterminatedString,
-    /// Something directly behind a string of several lines: the string probably lacks its closing quote.
-    RunawayString,
+    CarriageReturn "M0004" "carriage-return",
     /// A word that is not spelled like a name.
-    BadName,
+    BadName "M0005" "bad-name",
     /// An integer that does not fit in 64 bits.
-    IntegerOverflow,
+    IntegerOverflow "M0006" "integer-overflow",
     /// A float that is not finite in 64 bits.
-    FloatOverflow,
+    FloatOverflow "M0007" "float-overflow",
     /// Something else than what the grammar wants.
-    Unexpected,
+    Unexpected "M0010" "unexpected",
     /// No comma between two elements.
-    MissingComma,
+    MissingComma "M0011" "missing-comma",
     /// A comma without an element before it.
-    ExtraComma,
+    ExtraComma "M0012" "extra-comma",
     /// A bracket that is never closed.
-    UnclosedBracket,
+    UnclosedBracket "M0013" "unclosed-bracket",
     /// A closing bracket that closes nothing.
-    StrayBracket,
+    StrayBracket "M0014" "stray-bracket",
     /// Two statements without a newline between them.
-    MissingNewline,
+    MissingNewline "M0015" "missing-newline",
     /// `$x == 1` for `$x = 1`.
-    BindEquals,
+    BindEquals "M0016" "bind-equals",
     /// A reserved word where a name is wanted.
-    ReservedWord,
+    ReservedWord "M0017" "reserved-word",
     /// A capital letter where there must be none, or none where there must be one.
-    Capitalization,
+    Capitalization "M0018" "capitalization",
     /// `$a < $b < $c`
-    ChainedComparison,
+    ChainedComparison "M0019" "chained-comparison",
     /// `f()()`
-    CallOfResult,
+    CallOfResult "M0020" "call-of-result",
     /// `-$x`
-    UnaryMinus,
+    UnaryMinus "M0021" "unary-minus",
     /// `else` that does not follow its `}` on the same line.
-    ElsePlacement,
+    ElsePlacement "M0022" "else-placement",
     /// `{` that does not stand on the line of what it belongs to.
-    BracePlacement,
+    BracePlacement "M0023" "brace-placement",
     /// An operator of another language.
-    ForeignOperator,
+    ForeignOperator "M0024" "foreign-operator",
     /// Too many constructs inside each other.
-    TooDeep,
+    TooDeep "M0025" "too-deep",
     /// A struct type with the same field twice, or a function type with the same argument twice.
-    DuplicateInType,
+    DuplicateInType "M0026" "duplicate-in-type",
     /// A capitalised word in a resource that is neither `Meta` nor an edge.
-    UnknownResourceField,
+    UnknownResourceField "M0027" "unknown-resource-field",
     /// An edge that sends a value has exactly two halves with a field each.
-    SendShape,
-    /// A backslash followed by something that is no escape.
-    BadEscape,
-    /// `${` that is not followed by a name and `}`.
-    BadInterpolation,
+    SendShape "M0028" "send-shape",
     /// The formatter would have changed the meaning. Always our mistake.
-    FormatterBug,
+    FormatterBug "M0099" "formatter-bug",
+    /// A string without its closing quote.
+    UnterminatedString "M0100" "unterminated-string",
+    /// Something directly behind a string of several lines: the string probably lacks its closing quote.
+    RunawayString "M0101" "runaway-string",
+    /// A backslash followed by something that is no escape.
+    BadEscape "M0102" "bad-escape",
+    /// `${` that is not followed by a name and `}`.
+    BadInterpolation "M0103" "bad-interpolation",
 }
 
 impl Code {
-    /// The name under which tools know it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        use Code::*;
-        match self {
-            NotUtf8 => "not-utf8",
-            TooLarge => "too-large",
-            UnknownCharacter => "unknown-character",
-            CarriageReturn => "carriage-return",
-            UnterminatedString => "unterminated-string",
-            RunawayString => "runaway-string",
-            BadName => "bad-name",
-            IntegerOverflow => "integer-overflow",
-            FloatOverflow => "float-overflow",
-            Unexpected => "unexpected",
-            MissingComma => "missing-comma",
-            ExtraComma => "extra-comma",
-            UnclosedBracket => "unclosed-bracket",
-            StrayBracket => "stray-bracket",
-            MissingNewline => "missing-newline",
-            BindEquals => "bind-equals",
-            ReservedWord => "reserved-word",
-            Capitalization => "capitalization",
-            ChainedComparison => "chained-comparison",
-            CallOfResult => "call-of-result",
-            UnaryMinus => "unary-minus",
-            ElsePlacement => "else-placement",
-            BracePlacement => "brace-placement",
-            ForeignOperator => "foreign-operator",
-            TooDeep => "too-deep",
-            DuplicateInType => "duplicate-in-type",
-            UnknownResourceField => "unknown-resource-field",
-            SendShape => "send-shape",
-            BadEscape => "bad-escape",
-            BadInterpolation => "bad-interpolation",
-            FormatterBug => "formatter-bug",
-        }
-    }
-
     /// The mistake is inside a string. The tree is whole, and the formatter does not mind.
     #[must_use]
     pub fn is_in_string(self) -> bool {

@@ -43,6 +43,7 @@
 //! knows text alone. There is no way to change a tree; edits are made to the text.
 
 pub mod ast;
+mod codes;
 mod error;
 mod format;
 mod kind;
@@ -53,6 +54,7 @@ mod parser;
 mod string;
 mod tree;
 
+pub use codes::CODES;
 pub use error::{Code, Label, SyntaxError};
 pub use format::format;
 pub use kind::{Mcl, SyntaxElement, SyntaxKind, SyntaxNode, SyntaxToken};

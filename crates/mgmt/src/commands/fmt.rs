@@ -406,7 +406,7 @@ fn shown<'a>(error: &'a SyntaxError, source: Source<'a>) -> Diagnostic<'a> {
     };
     let other = error.label.as_ref().map(|other| label(other.range, &other.message, false));
     Diagnostic {
-        code: Some(error.code.name().into()),
+        code: Some(error.code.id().into()),
         message: error.message.as_ref().into(),
         source: Some(source),
         labels: std::iter::once(label(error.range, "", true)).chain(other).collect(),

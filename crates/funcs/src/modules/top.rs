@@ -1,0 +1,295 @@
+//! The top level: what needs no import.
+
+use mgmt_funcs_derive::function;
+use mgmt_value::{List, Map, Str, Struct, Value};
+
+use crate::declare::{arity, module};
+use crate::modules::{list, map};
+use crate::{Failure, Memory, operators};
+
+module! {
+    path: "",
+    doc: "Functions and constants that need no import.",
+    functions: [
+        concat, contains, len, list_lookup, map_lookup, panic, panic_debug, random1, _operator, _lookup, _struct_lookup,
+        _struct_lookup_optional,
+    ],
+    constants: [
+        "const.res.file.state.exists" = Str::from("exists"), "The path is there.";
+        "const.res.file.state.absent" = Str::from("absent"), "The path is not there.";
+        "const.res.file.state.undefined" = Str::EMPTY, "Follows from the other parameters.";
+        "const.res.net.state.up" = Str::from("up"), "The interface is up.";
+        "const.res.net.state.down" = Str::from("down"), "The interface is down.";
+        "const.res.net.state.undefined" = Str::EMPTY, "The state is left alone.";
+        "const.res.firewalld.state.exists" = Str::from("exists"), "The rule is there.";
+        "const.res.firewalld.state.absent" = Str::from("absent"), "The rule is not there.";
+        "const.res.firewalld.state.undefined" = Str::EMPTY, "The state is left alone.";
+        "const.res.tar.format.unknown" = 0_i64, "Whatever fits.";
+        "const.res.tar.format.ustar" = 2_i64, "The format of 1988.";
+        "const.res.tar.format.pax" = 4_i64, "The format of 2001.";
+        "const.res.tar.format.gnu" = 8_i64, "The format of GNU tar.";
+        "const.res.gzip.level.no_compression" = 0_i64, "Only wraps.";
+        "const.res.gzip.level.best_speed" = 1_i64, "Fast.";
+        "const.res.gzip.level.best_compression" = 9_i64, "Small.";
+        "const.res.gzip.level.default_compression" = -1_i64, "A balance.";
+        "const.res.gzip.level.huffman_only" = -2_i64, "Does not look for repetitions.";
+    ],
+}
+
+/// Joins two texts. This is what text with `${…}` in it becomes.
+///
+/// ```mcl
+/// concat("a", "b") == "ab"
+/// ```
+#[function]
+fn concat(a: &[u8], b: &[u8]) -> Str {
+    Str::new([a, b].concat())
+}
+
+/// Whether a value is in a list. This is what `in` becomes.
+///
+/// ```mcl
+/// contains(2, [1, 2, 3,]) == true
+/// contains("x", []) == false
+/// ```
+#[function(signature = "func(needle ?1, haystack []?1) bool")]
+fn contains(needle: &Value, haystack: &List) -> bool {
+    haystack.items.contains(needle)
+}
+
+/// The number of bytes in a text, of items in a list, or of entries in a map.
+///
+/// ```mcl
+/// len("é") == 2
+/// len([1, 2,]) == 2
+/// len({"a" => 1,}) == 1
+/// ```
+#[function(signature = "func(?1) int where ?1 is str | list | map")]
+fn len(value: &Value) -> Result<i64, Failure> {
+    Ok(match value {
+        Value::Str(text) => text.len(),
+        Value::List(list) => list.items.len(),
+        Value::Map(map) => map.entries().len(),
+        other => return Err(Failure::fatal(format!("expected str, list or map, found {}", other.ty()))),
+    } as i64)
+}
+
+/// The item of a list at an index, counted from zero. An index outside of the list is a catchable error.
+///
+/// ```mcl
+/// list_lookup(["a", "b",], 0) == "a"
+/// list_lookup(["a", "b",], -1) <|> "none" == "none"
+/// ```
+#[function(signature = "func(list []?1, index int) ?1")]
+fn list_lookup(list: &List, index: i64) -> Result<Value, Failure> {
+    list::item(list, index)
+}
+
+/// The value of a key. A key that is not there is a catchable error.
+///
+/// ```mcl
+/// map_lookup({"a" => 1,}, "a") == 1
+/// map_lookup({"a" => 1,}, "b") <|> 2 == 2
+/// ```
+#[function(signature = "func(map map{?1: ?2}, key ?1) ?2")]
+fn map_lookup(map: &Map, key: &Value) -> Result<Value, Failure> {
+    map::value(map, key)
+}
+
+/// Ends the program when its argument is true, or a text that is not empty. It is written as a statement.
+///
+/// ```mcl,no_run
+/// panic($x != 42)
+/// ```
+#[function(reads, signature = "func(x ?1) bool where ?1 is bool | str")]
+fn panic(x: &Value) -> Result<bool, Failure> {
+    match x {
+        Value::Bool(true) => Err(Failure::fatal("panic, as the program asked for")),
+        Value::Str(text) if !text.is_empty() => Err(Failure::fatal(format!("panic: {}", text.display()))),
+        Value::Bool(false) | Value::Str(_) => Ok(false),
+        other => Err(Failure::fatal(format!("expected bool or str, found {}", other.ty()))),
+    }
+}
+
+/// Ends the program with a message when its first argument is true.
+///
+/// ```mcl
+/// panic_debug(false, "never shown") == false
+/// ```
+#[function(reads)]
+fn panic_debug(x: bool, err: &Str) -> Result<bool, Failure> {
+    match x {
+        true => Err(Failure::fatal(format!("panic: {}", err.display()))),
+        false => Ok(false),
+    }
+}
+
+/// Random letters, `a` to `z` and `A` to `Z`, good enough for a password.
+///
+/// They stay the same as long as the length does, until the program ends. A length below 0 or above 65535 is a fatal error.
+///
+/// ```mcl
+/// len(random1(16)) == 16
+/// random1(0) == ""
+/// ```
+#[function(reads)]
+fn random1(memory: &mut Memory, length: i64) -> Result<Str, Failure> {
+    if !(0..=65535).contains(&length) {
+        memory.clear();
+        return Err(Failure::fatal(format!("can't draw {length} letters, expected 0 to 65535")));
+    }
+    let kept = memory.get::<Option<Str>>();
+    if let Some(drawn) = kept.as_ref().filter(|drawn| drawn.len() as i64 == length) {
+        return Ok(drawn.clone());
+    }
+    let drawn = Str::new(letters(length as usize)?);
+    *kept = Some(drawn.clone());
+    Ok(drawn)
+}
+
+fn letters(length: usize) -> Result<Vec<u8>, Failure> {
+    const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let mut letters = Vec::with_capacity(length);
+    while letters.len() < length {
+        // Bytes from 208 on would make some letters more likely than others.
+        let random = crate::random::bytes(64)?;
+        let fair = random.into_iter().filter(|byte| *byte < 208);
+        letters.extend(fair.map(|byte| LETTERS[usize::from(byte) % 52]).take(length - letters.len()));
+    }
+    Ok(letters)
+}
+
+/// Applies an operator: this is what `$a + $b` becomes.
+///
+/// ```mcl
+/// 1 + 2 == 3
+/// ```
+#[function(signature = "func(op str, a ?1) ?2 | func(op str, a ?1, b ?1) ?2")]
+fn _operator(arguments: &[Value]) -> Result<Value, Failure> {
+    match arguments {
+        [Value::Str(symbol), operands @ ..] => operators::apply(symbol, operands),
+        arguments => Err(arity(2, arguments.len())),
+    }
+}
+
+/// The item of a list at an index, or the value of a key in a map: this is what `$x[$y]` becomes.
+///
+/// ```mcl
+/// ["a", "b",][1] == "b"
+/// {"a" => 1,}["a"] == 1
+/// ["a", "b",][2] <|> "none" == "none"
+/// ```
+#[function(signature = "func(list []?1, index int) ?1 | func(map map{?1: ?2}, key ?1) ?2")]
+fn _lookup(container: &Value, key: &Value) -> Result<Value, Failure> {
+    match (container, key) {
+        (Value::List(list), Value::Int(index)) => list::item(list, *index),
+        (Value::Map(map), key) => map::value(map, key),
+        (other, _) => {
+            let found = other.ty();
+            Err(Failure::fatal(format!("we must lookup from either a list or a map, found {found}")))
+        }
+    }
+}
+
+/// A field of a struct: this is what `$x->field` becomes.
+///
+/// ```mcl
+/// struct{a => 1, b => "x",}->b == "x"
+/// ```
+#[function(signature = "func(struct ?1, field str) ?2 where ?1 is struct")]
+fn _struct_lookup(structure: &Struct, field: &Str) -> Result<Value, Failure> {
+    find(structure, field)
+        .ok_or_else(|| Failure::fatal(format!("field {} was not found in struct", field.display())))
+}
+
+/// A field of a struct, or a default where the type has no such field: this is what `$x->field <|> $default` becomes.
+///
+/// The type alone decides. An error in the struct is not caught; `($x->field) <|> $default` does that.
+///
+/// ```mcl
+/// struct{a => 1,}->a <|> 2 == 1
+/// struct{a => 1,}->b <|> 2 == 2
+/// ```
+#[function(signature = "func(struct ?1, field str, optional ?2) ?2 where ?1 is struct")]
+fn _struct_lookup_optional(structure: &Struct, field: &Str, optional: &Value) -> Value {
+    find(structure, field).unwrap_or_else(|| optional.clone())
+}
+
+fn find(structure: &Struct, field: &Str) -> Option<Value> {
+    let found = structure.fields.iter().find(|(name, _)| name.as_bytes() == field.as_bytes());
+    found.map(|(_, value)| value.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modules::tests::{Nothing, call, call_on, shown};
+    use mgmt_value::Type;
+
+    #[test]
+    fn lengths() {
+        assert_eq!(shown("len", &[Value::str("é")]), "2");
+        assert_eq!(shown("len", &[Value::list(Type::Int, vec![Value::Int(1)])]), "1");
+        assert_eq!(shown("len", &[Value::map(Type::Int, Type::Int, [])]), "0");
+        assert!(shown("len", &[Value::Int(1)]).starts_with("F: "));
+    }
+
+    #[test]
+    fn membership_is_deep_equality() {
+        let list = |item: i64| Value::list(Type::Int, vec![Value::Int(item)]);
+        let lists = Value::list(Type::list(Type::Int), vec![list(1), list(2)]);
+        assert_eq!(shown("contains", &[list(2), lists.clone()]), "true");
+        assert_eq!(shown("contains", &[list(3), lists]), "false");
+    }
+
+    #[test]
+    fn panics_end_the_program() {
+        assert_eq!(shown("panic", &[Value::Bool(false)]), "false");
+        assert_eq!(shown("panic", &[Value::str("")]), "false");
+        assert!(shown("panic", &[Value::Bool(true)]).starts_with("F: panic"));
+        assert_eq!(shown("panic", &[Value::str("oh\n")]), r"F: panic: oh\n");
+        assert_eq!(shown("panic_debug", &[Value::Bool(true), Value::str("why")]), "F: panic: why");
+        assert_eq!(shown("panic_debug", &[Value::Bool(false), Value::str("why")]), "false");
+    }
+
+    #[test]
+    fn random_letters_stay_until_the_length_changes() {
+        let mut memory = Memory::default();
+        let mut draw = |length| call_on(&mut memory, &Nothing, "random1", &[Value::Int(length)]);
+        let first = draw(32).unwrap();
+        assert_eq!(draw(32), Ok(first.clone()));
+        assert!(
+            matches!(&first, Value::Str(text) if text.len() == 32 && text.iter().all(u8::is_ascii_alphabetic))
+        );
+        assert!(draw(33).is_ok());
+        let second = draw(32).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(draw(0), Ok(Value::str("")));
+        assert!(matches!(draw(-1), Err(Failure::Fatal(_))));
+        assert!(matches!(draw(65536), Err(Failure::Fatal(_))));
+        assert!(draw(65535).is_ok());
+        assert_ne!(call("random1", &[Value::Int(32)]).unwrap(), second);
+    }
+
+    #[test]
+    fn fields_are_found_by_name() {
+        let value = Value::structure([("a", Value::Int(1))]);
+        assert_eq!(shown("_struct_lookup", &[value.clone(), Value::str("a")]), "1");
+        assert!(
+            shown("_struct_lookup", &[value.clone(), Value::str("b")])
+                .starts_with("F: field b was not found")
+        );
+        assert_eq!(shown("_struct_lookup_optional", &[value, Value::str("b"), Value::Int(2)]), "2");
+        assert_eq!(shown("_operator", &[Value::str("+"), Value::Int(1), Value::Int(2)]), "3");
+        assert_eq!(shown("concat", &[Value::str(b"\xff"), Value::str("a")]), r#""\xffa""#);
+    }
+
+    #[test]
+    fn there_are_eighteen_constants() {
+        let top = crate::library().module("").unwrap();
+        assert_eq!(top.constants.len(), 18);
+        let value = |name| (top.constant(name).unwrap().value)();
+        assert_eq!(value("const.res.file.state.exists"), Value::str("exists"));
+        assert_eq!(value("const.res.gzip.level.huffman_only"), Value::Int(-2));
+    }
+}

@@ -21,6 +21,7 @@ mod view;
 use crate::{
     Source,
     error::{Code, SyntaxError},
+    stack::with_deep_stack,
 };
 use rowan::TextRange;
 
@@ -29,13 +30,22 @@ use rowan::TextRange;
 /// # Errors
 ///
 /// The text has syntax errors; mistakes inside strings do not count. The errors say which.
+///
+/// A text that is nested deeply also needs memory for a large stack; that there is none is an error as well.
 pub fn format(text: &str) -> Result<String, Vec<SyntaxError>> {
     let source = Source::new(text);
     if !is_well_formed(&source) {
         return Err(source.errors.into_iter().filter(|error| !error.code.is_in_string()).collect());
     }
-    let formatted = layout::write(&source);
-    match verify::same_meaning(&source, &formatted) {
+    with_deep_stack(source.depth, || write(&source)).unwrap_or_else(|error| {
+        let message = format!("there is no memory for a text that is nested so deeply: {error}");
+        Err(vec![SyntaxError::new(Code::TooDeep, TextRange::empty(0.into()), message)])
+    })
+}
+
+fn write(source: &Source<'_>) -> Result<String, Vec<SyntaxError>> {
+    let formatted = layout::write(source);
+    match verify::same_meaning(source, &formatted) {
         true => Ok(formatted),
         false => {
             let message = "formatting would change the meaning of this text; nothing was changed";

@@ -16,7 +16,8 @@
 //! * The tree is lossless: its text is the text that was parsed, for every input.
 //! * A node other than the whole file neither starts nor ends with trivia, so its range is exact.
 //! * One mistake gives one error, and independent mistakes are all reported (up to a few hundred).
-//! * The tree is never deeper than a bound, so walking it by recursion and dropping it are safe.
+//! * Constructs nest [`MAX_DEPTH`] deep and no deeper; each level is at most three nodes. [`parse`], [`format()`] and
+//!   dropping a tree are safe on any stack of 2 MiB. Who walks a tree by recursion does so in [`with_deep_stack`].
 //! * Time is linear in the length of the text, also for garbage.
 //! * The formatter changes nothing but trivia, optional commas, the spelling of numbers, and `{K: V}` to
 //!   `map{K: V}`. It checks that for every text that it formats. What it writes it leaves alone the next time.
@@ -51,6 +52,7 @@ mod leniency;
 mod lexer;
 mod line_index;
 mod parser;
+mod stack;
 mod string;
 mod tree;
 
@@ -61,11 +63,13 @@ pub use kind::{Mcl, SyntaxElement, SyntaxKind, SyntaxNode, SyntaxToken};
 pub use leniency::{Leniency, LeniencyKind};
 pub use line_index::{LineColumn, LineIndex, Utf16Position};
 pub use rowan::{TextRange, TextSize};
+pub use stack::{MAX_DEPTH, with_deep_stack};
 pub use string::{StringPart, StringPiece};
 
 use error::Diagnostics;
 use leniency::Leniencies;
 use lexer::Lexed;
+use parser::Parsed;
 use rowan::GreenNode;
 use tree::Tree;
 
@@ -75,6 +79,7 @@ use tree::Tree;
 #[derive(Clone, Debug)]
 pub struct Parse {
     green: GreenNode,
+    depth: u32,
     errors: Vec<SyntaxError>,
     leniencies: Vec<Leniency>,
 }
@@ -83,7 +88,12 @@ pub struct Parse {
 #[must_use]
 pub fn parse(text: &str) -> Parse {
     let source = Source::new(text);
-    Parse { green: source.tree.green(&source.lexed), errors: source.errors, leniencies: source.leniencies }
+    Parse {
+        green: source.tree.green(&source.lexed),
+        depth: source.depth,
+        errors: source.errors,
+        leniencies: source.leniencies,
+    }
 }
 
 /// Turns bytes into text, or says at which byte they stop being UTF-8.
@@ -108,6 +118,12 @@ impl Parse {
         ast::SourceFile::of(self)
     }
 
+    /// How many constructs are inside each other at most: what [`with_deep_stack`] wants to know.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
     /// All mistakes, by place. Those inside strings ([`Code::is_in_string`]) leave the tree whole.
     #[must_use]
     pub fn errors(&self) -> &[SyntaxError] {
@@ -125,6 +141,7 @@ impl Parse {
 struct Source<'t> {
     lexed: Lexed<'t>,
     tree: Tree,
+    depth: u32,
     errors: Vec<SyntaxError>,
     leniencies: Vec<Leniency>,
 }
@@ -147,12 +164,13 @@ impl<'t> Source<'t> {
             let message = format!("the text has {} bytes; the limit is {bound}", text.len());
             errors.add(|| SyntaxError::new(Code::TooLarge, TextRange::empty(0.into()), message));
         }
-        let tree = Tree::new(parser::parse(&lexed, &mut errors, &mut leniencies));
+        let Parsed { events, depth } = parser::parse(&lexed, &mut errors, &mut leniencies);
+        let tree = Tree::new(events);
         let (mut errors, mut leniencies) = (errors.list, leniencies.list);
         errors.sort_by_key(|error| error.range.start());
         drop_inverted(&lexed, &mut errors);
         leniencies.sort_by_key(|leniency| leniency.range.start());
-        Source { lexed, tree, errors, leniencies }
+        Source { lexed, tree, depth, errors, leniencies }
     }
 }
 

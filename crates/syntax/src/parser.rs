@@ -9,8 +9,10 @@
 //! **Errors.** One mistake gives one error: [`Parser::error`] is silent at the token where the last error was
 //! reported or where the last recovery ended.
 //!
-//! **Depth.** Neither the recursion nor the tree goes deeper than [`MAX_DEPTH`]; beyond it the rest of the bracket
-//! group is skipped with one error. Chains of operators count as well, since they nest to the left.
+//! **Depth.** The tree goes no deeper than [`MAX_DEPTH`]; beyond it the rest of the bracket group is skipped with one
+//! error. Chains of operators count as well, since they nest to the left. The parser calls itself for what is nested,
+//! but not for chains. It starts on the stack that there is, and starts again on a larger one when it has
+//! gone [`SHALLOW`] deep.
 
 mod expression;
 mod list;
@@ -26,11 +28,9 @@ use crate::{
     kind::SyntaxKind::{self, *},
     leniency::{Leniencies, LeniencyKind},
     lexer::{Lexed, Token},
+    stack::{self, MAX_DEPTH, SHALLOW},
 };
 use rowan::TextRange;
-
-/// How deep constructs nest in each other.
-pub(crate) const MAX_DEPTH: u32 = 256;
 
 /// One step of a walk over the tree that the parser saw.
 #[derive(Clone, Copy, Debug)]
@@ -47,25 +47,48 @@ pub(crate) enum Event {
     },
 }
 
-/// Parses and returns the events. Errors and leniencies are added to the given lists.
-pub(crate) fn parse(lexed: &Lexed<'_>, errors: &mut Diagnostics, leniencies: &mut Leniencies) -> Vec<Event> {
-    let mut parser = Parser {
-        lexed,
-        tokens: &lexed.significant,
-        position: 0,
-        passed_newline: usize::MAX,
-        newline_ends: true,
-        open_brackets: [0; 3],
-        forgiven: [0; 3],
-        depth: 0,
-        deepest: 0,
-        events: Vec::with_capacity(lexed.significant.len() * 3),
-        errors,
-        error_position: usize::MAX,
-        leniencies,
+/// What the parser saw.
+pub(crate) struct Parsed {
+    pub(crate) events: Vec<Event>,
+    /// How many constructs are inside each other at most.
+    pub(crate) depth: u32,
+}
+
+/// Parses. Errors and leniencies are added to the given lists.
+pub(crate) fn parse(lexed: &Lexed<'_>, errors: &mut Diagnostics, leniencies: &mut Leniencies) -> Parsed {
+    let (known_errors, known_leniencies) = (errors.list.len(), leniencies.list.len());
+    let start_again = |errors: &mut Diagnostics, leniencies: &mut Leniencies, limits| {
+        errors.list.truncate(known_errors);
+        leniencies.list.truncate(known_leniencies);
+        Parser::run(lexed, errors, leniencies, limits)
     };
-    parser.source_file();
-    parser.events
+    if stack::has_room_for(MAX_DEPTH) {
+        return start_again(errors, leniencies, Limits::DEEP).0;
+    }
+    let (parsed, gave_up) = start_again(errors, leniencies, Limits::SHALLOW_FIRST);
+    if !gave_up {
+        return parsed;
+    }
+    match stack::with_deep_stack(MAX_DEPTH, || start_again(errors, leniencies, Limits::DEEP).0) {
+        Ok(parsed) => parsed,
+        Err(_) => start_again(errors, leniencies, Limits::SHALLOW_ONLY).0,
+    }
+}
+
+/// How deep the parser goes.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// How deep it calls itself.
+    recursion: u32,
+    /// How deep the tree gets. If this is more, the parser gives up at the other limit and has to start again.
+    tree: u32,
+}
+
+impl Limits {
+    const SHALLOW_FIRST: Limits = Limits { recursion: SHALLOW, tree: MAX_DEPTH };
+    const DEEP: Limits = Limits { recursion: MAX_DEPTH, tree: MAX_DEPTH };
+    /// When there is no memory for a larger stack.
+    const SHALLOW_ONLY: Limits = Limits { recursion: SHALLOW, tree: SHALLOW };
 }
 
 pub(crate) struct Parser<'t> {
@@ -80,6 +103,11 @@ pub(crate) struct Parser<'t> {
     open_brackets: [u32; 3],
     /// How many closers of each kind may come without an opener, because the opener's error was reported.
     forgiven: [u32; 3],
+    /// Where the names in the function type that is being read are.
+    argument_names: Vec<usize>,
+    limits: Limits,
+    /// The parser went too deep for its stack, and what it returns means nothing.
+    gave_up: bool,
     depth: u32,
     /// The greatest depth reached below the expression that is being read.
     deepest: u32,
@@ -99,6 +127,37 @@ pub(crate) struct Marker(usize);
 pub(crate) struct Completed {
     start: usize,
     kind: SyntaxKind,
+}
+
+impl<'t> Parser<'t> {
+    /// Parses within the limits. Returns also whether it gave up.
+    fn run(
+        lexed: &'t Lexed<'t>,
+        errors: &'t mut Diagnostics,
+        leniencies: &'t mut Leniencies,
+        limits: Limits,
+    ) -> (Parsed, bool) {
+        let mut parser = Parser {
+            lexed,
+            tokens: &lexed.significant,
+            position: 0,
+            passed_newline: usize::MAX,
+            newline_ends: true,
+            open_brackets: [0; 3],
+            forgiven: [0; 3],
+            argument_names: Vec::new(),
+            limits,
+            gave_up: false,
+            depth: 0,
+            deepest: 0,
+            events: Vec::with_capacity(lexed.significant.len() * 3),
+            errors,
+            error_position: usize::MAX,
+            leniencies,
+        };
+        parser.source_file();
+        (Parsed { events: parser.events, depth: parser.deepest }, parser.gave_up)
+    }
 }
 
 impl Parser<'_> {
@@ -236,8 +295,7 @@ impl Parser<'_> {
 
     /// Reads something one level deeper, or skips it if that is too deep.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        if self.depth >= MAX_DEPTH {
-            self.too_deep();
+        if !self.recursion_fits() {
             return None;
         }
         self.depth += 1;
@@ -245,6 +303,20 @@ impl Parser<'_> {
         let result = read(self);
         self.depth -= 1;
         Some(result)
+    }
+
+    /// The parser may go one level deeper. Otherwise it has skipped what is there, or everything if it gave up.
+    fn recursion_fits(&mut self) -> bool {
+        if self.depth < self.limits.recursion {
+            return true;
+        }
+        if self.limits.recursion < self.limits.tree {
+            self.gave_up = true;
+            self.position = self.tokens.len() - 1;
+        } else {
+            self.too_deep();
+        }
+        false
     }
 
     // Building.

@@ -1,6 +1,6 @@
 //! Expressions, by operator precedence.
 
-use super::{Completed, MAX_DEPTH, Parser, list::Shape};
+use super::{Completed, Parser, list::Shape};
 use crate::{
     error::{Code, SyntaxError},
     kind::SyntaxKind::{self, *},
@@ -147,8 +147,7 @@ impl Parser<'_> {
             let place = self.end_of_previous(self.position);
             self.leniencies.add(place, LeniencyKind::NewlineAtOperator);
         }
-        if self.depth >= MAX_DEPTH {
-            self.too_deep();
+        if !self.recursion_fits() {
             return;
         }
         self.depth += 1;
@@ -162,11 +161,11 @@ impl Parser<'_> {
 
     /// Putting what was read into one more node keeps the tree within its depth.
     fn wrapping_fits(&mut self) -> bool {
-        self.deepest += 1;
-        if self.deepest > MAX_DEPTH {
+        if self.deepest >= self.limits.tree {
             self.too_deep();
             return false;
         }
+        self.deepest += 1;
         true
     }
 

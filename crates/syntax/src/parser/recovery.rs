@@ -87,7 +87,7 @@ impl Parser<'_> {
             SyntaxError::new(
                 Code::TooDeep,
                 parser.here(),
-                format!("this is nested too deeply: the limit is {}", super::MAX_DEPTH),
+                format!("this is nested too deeply: the limit is {}", parser.limits.tree),
             )
             .hint("give a part of it a name with a bind, and use the name")
         });

@@ -14,6 +14,7 @@ const ARGS: Shape = Shape {
     read: |parser| {
         let marker = parser.open();
         if parser.at(Dollar) {
+            parser.argument_names.push(parser.position + 1);
             parser.variable_name();
         }
         parser.type_();
@@ -152,23 +153,11 @@ impl Parser<'_> {
     fn function_type(&mut self) {
         self.bump();
         if self.at(LeftParen) {
-            let first = self.position;
+            let outer = std::mem::take(&mut self.argument_names);
             let marker = self.open();
             self.bracketed(&ARGS);
             self.close(marker, FunctionTypeArgs);
-            // Only the names at the top of this list: nested lists check theirs.
-            let mut nested = 0_u32;
-            let names: Vec<usize> = (first..self.position)
-                .filter(|&position| {
-                    let kind = self.tokens[position].kind;
-                    nested = if kind.is_opener() {
-                        nested + 1
-                    } else {
-                        nested - u32::from(kind.is_closer() && nested > 0)
-                    };
-                    nested == 1 && position > first && self.tokens[position - 1].kind == Dollar
-                })
-                .collect();
+            let names = std::mem::replace(&mut self.argument_names, outer);
             self.no_duplicates(&names, "argument");
         } else {
             self.error_expected("(");
@@ -184,6 +173,9 @@ impl Parser<'_> {
 
     /// Reports the first name that stands twice among the tokens at the given positions.
     fn no_duplicates(&mut self, positions: &[usize], what: &'static str) {
+        if positions.len() < 2 {
+            return;
+        }
         let mut seen = std::collections::HashMap::with_capacity(positions.len());
         for &position in positions {
             if self.tokens[position].kind != Identifier {

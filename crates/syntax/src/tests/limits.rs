@@ -1,79 +1,182 @@
 //! Large and deep inputs.
 
-use crate::{Code, Source, format, parse, tests::dump};
+use crate::{Code, MAX_DEPTH, Source, format, parse, tests::dump, with_deep_stack};
 
-/// Parses on a small stack, so that recursion that is too deep shows.
-fn parse_on_small_stack(text: String) -> Vec<Code> {
-    let run = move || {
-        let parsed = parse(&text);
-        assert_eq!(parsed.syntax().text().len(), rowan::TextSize::of(text.as_str()));
-        let _ = format(&text);
-        dump(&text);
+/// Runs on a stack as small as that of a test or of a task, so that recursion that is too deep shows.
+fn on_small_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let small = std::thread::Builder::new().stack_size(2 << 20);
+        small.spawn_scoped(scope, run).unwrap().join().unwrap()
+    })
+}
+
+/// Parses, formats, walks and drops the tree of a text.
+fn codes(text: &str) -> Vec<Code> {
+    on_small_stack(|| {
+        let parsed = parse(text);
+        assert_eq!(parsed.syntax().text().len(), rowan::TextSize::of(text));
+        assert!(parsed.depth() <= MAX_DEPTH);
+        let _ = format(text);
+        with_deep_stack(parsed.depth(), || dump(text)).unwrap();
         parsed.errors().iter().map(|error| error.code).collect()
+    })
+}
+
+/// What can be inside itself: what is before and after it. The innermost is `1`, or nothing where statements are.
+const NESTED_VALUES: &[(&str, &str)] = &[
+    ("(", ")"),
+    ("[", "]"),
+    ("[1, ", ", 2]"),
+    ("{1 => ", "}"),
+    ("{", " => 1}"),
+    ("struct{a => ", "}"),
+    ("f(", ")"),
+    ("$f(1, ", ")"),
+    ("func() { ", " }"),
+    ("func($x int) int { ", " }"),
+    ("func() { ", " }()"),
+    ("if $c { ", " } else { 2 }"),
+    ("if $c { 1 } else { ", " }"),
+    ("if ", " { 1 } else { 2 }"),
+    ("not ", ""),
+    ("$x[", "]"),
+    ("[\n\t", ",\n]"),
+];
+const NESTED_STATEMENTS: &[(&str, &str)] = &[
+    ("class c {\n", "}\n"),
+    ("if $c {\n", "}\n"),
+    ("if $c {\n} else {\n", "}\n"),
+    ("for $i, $v in $l {\n", "}\n"),
+    ("forkv $k, $v in $m {\n", "}\n"),
+    ("if true { ", " }"),
+];
+const NESTED_TYPES: &[(&str, &str)] = &[
+    ("[]", ""),
+    ("map{str: ", "}"),
+    ("struct{a ", "}"),
+    ("func(", ") int"),
+    ("func() ", ""),
+    ("func($a ", ") int"),
+];
+const LINKS: &[&str] = &[
+    " + 1",
+    " - 1",
+    " + 1 * 2",
+    " and true",
+    " or $b",
+    " <|> $b",
+    "->f",
+    "[0]",
+    "->f <|> 1",
+    "\n\t+ 1",
+    " +\n\tf(1)",
+];
+/// `else if`, at the end of which is `else`.
+const LADDERS: &[(&str, &str, &str)] = &[
+    ("if $c {}", " else if $d {}", " else {}\n"),
+    ("$x = if $c { 0 }", " else if $d { 1 }", " else { 2 }\n"),
+    ("$x = if $c {\n\t0\n}", " else if $d {\n\t1\n}", " else {\n\t2\n}\n"),
+];
+
+/// Texts with everything that nests or chains, so many times.
+fn deep_texts(times: usize) -> impl Iterator<Item = String> {
+    let nest = move |(open, close): (&str, &str), inner: &str| {
+        format!("{}{inner}{}", open.repeat(times), close.repeat(times))
     };
-    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap()
+    let values = NESTED_VALUES.iter().map(move |&pair| format!("$x = {}\n", nest(pair, "1")));
+    let statements = NESTED_STATEMENTS.iter().map(move |&pair| nest(pair, "") + "\n");
+    let types = NESTED_TYPES.iter().map(move |&pair| format!("$x {} = 1\n", nest(pair, "int")));
+    let chains = LINKS.iter().map(move |link| format!("$x = $a{}\n", link.repeat(times)));
+    let ladders =
+        LADDERS.iter().map(move |(first, next, last)| format!("{first}{}{last}", next.repeat(times)));
+    values.chain(statements).chain(types).chain(chains).chain(ladders)
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(60).collect()
 }
 
 #[test]
-fn deep_nesting_gives_one_error() {
-    const MANY: usize = 5_000;
-    for opener in
-        ["[", "(", "{", "f(", "func() {", "if ", "not ", "$x[", "struct{a => ", "[func(){{1=>(", "!"]
-    {
-        let codes = parse_on_small_stack(format!("$x = {}", opener.repeat(MANY)));
-        assert!(codes.contains(&Code::TooDeep), "{opener:?}: {codes:?}");
-        let codes = parse_on_small_stack(format!("$x = {}\n$y = 1\n", opener.repeat(MANY)));
-        assert!(codes.contains(&Code::TooDeep), "{opener:?}: {codes:?}");
+fn what_is_two_thousand_deep_is_fine() {
+    for text in deep_texts(2000) {
+        assert_eq!(codes(&text), [], "{}", shown(&text));
+        on_small_stack(|| {
+            let formatted = format(&text).unwrap();
+            assert_eq!(format(&formatted).as_ref(), Ok(&formatted), "{}", shown(&text));
+            let skeleton = |text: &str| with_deep_stack(MAX_DEPTH, || dump(text)).unwrap();
+            assert_eq!(skeleton(&formatted), skeleton(&text), "{}", shown(&text));
+            // A node that outlives its text drops the whole tree.
+            let last = parse(&text).syntax().last_token();
+            drop(last);
+        });
     }
-    for (text, close) in [
-        ("class c {\n", "}\n"),
-        ("if true { ", " }"),
-        ("if true {} else ", ""),
-        ("for $a, $b in [] {\n", "}\n"),
-    ] {
-        let codes = parse_on_small_stack(format!("{}{}", text.repeat(MANY), close.repeat(MANY)));
-        assert_eq!(codes.first(), Some(&Code::TooDeep), "{text:?}");
+}
+
+#[test]
+fn what_is_too_deep_gives_an_error_and_the_rest_is_read() {
+    for text in deep_texts(5000) {
+        let text = text + "$y = 1\n";
+        let codes = codes(&text);
+        assert!(codes.contains(&Code::TooDeep), "{}: {codes:?}", shown(&text));
     }
-    for text in ["[]", "map{str:", "struct{a ", "func(", "func() "] {
-        let codes = parse_on_small_stack(format!("$x {} = 1\n", text.repeat(MANY)));
-        assert!(codes.contains(&Code::TooDeep), "{text:?}: {codes:?}");
+}
+
+#[test]
+fn nothing_that_is_left_open_overflows() {
+    for (open, _) in NESTED_VALUES.iter().chain(&[("[func(){{1=>(", ""), ("!", ""), ("- ", "")]) {
+        for end in ["", "\n$y = 1\n"] {
+            let codes = codes(&format!("$x = {}{end}", open.repeat(5000)));
+            assert!(!codes.is_empty(), "{open:?}");
+        }
+    }
+    for (open, _) in NESTED_STATEMENTS {
+        assert!(!codes(&open.repeat(5000)).is_empty(), "{open:?}");
+    }
+}
+
+#[test]
+fn the_limit_is_exact() {
+    let parens = |depth: usize| format!("$x = {}1{}\n", "(".repeat(depth), ")".repeat(depth));
+    let sum = |terms: usize| format!("$x = 1{}\n", " + 1".repeat(terms));
+    let limit = MAX_DEPTH as usize;
+    for text in [parens(limit - 1), sum(limit - 1)] {
+        assert_eq!(codes(&text), []);
+        assert_eq!(parse(&text).depth(), MAX_DEPTH);
+    }
+    for text in [parens(limit), sum(limit), sum(100_000)] {
+        assert_eq!(codes(&text), [Code::TooDeep]);
+    }
+    assert_eq!(parse(&sum(limit)).errors()[0].message, "this is nested too deeply: the limit is 3000");
+    assert_eq!(parse("$x = 1\n").depth(), 1);
+    assert_eq!(parse(&format!("$x = [{}]\n", "1 + 1, ".repeat(500))).depth(), 3);
+}
+
+#[test]
+fn a_level_is_at_most_three_nodes() {
+    for text in deep_texts(1000).chain(deep_texts(5000)) {
+        let parsed = parse(&text);
+        let (mut depth, mut deepest) = (0_u32, 0);
+        for step in parsed.syntax().preorder() {
+            match step {
+                rowan::WalkEvent::Enter(_) => depth += 1,
+                rowan::WalkEvent::Leave(_) => depth -= 1,
+            }
+            deepest = deepest.max(depth);
+        }
+        assert!(deepest <= 3 * parsed.depth() + 10, "{}: {deepest} {}", shown(&text), parsed.depth());
     }
 }
 
 #[test]
 fn a_million_open_brackets_give_one_error() {
-    let codes = parse_on_small_stack(format!("$x = {}\n", "[".repeat(1_000_000)));
-    assert_eq!(codes, [Code::TooDeep]);
-}
-
-#[test]
-fn long_chains_give_one_error() {
-    const MANY: usize = 5_000;
-    for link in [" + 1", " <|> $a", "->f", "[0]", "->f <|> 1", "\n\t+ 1", "(1)"] {
-        let codes = parse_on_small_stack(format!("$x = $a{}\n$y = 1\n", link.repeat(MANY)));
-        assert!(codes.contains(&Code::TooDeep), "{link:?}: {codes:?}");
-    }
-}
-
-#[test]
-fn what_is_deep_but_within_the_limit_is_fine() {
-    for depth in [100, 250] {
-        let text = format!("$x = {}1{}\n", "[".repeat(depth), "]".repeat(depth));
-        assert_eq!(parse_on_small_stack(text.clone()), []);
-        assert_eq!(format(&text).as_deref(), Ok(text.as_str()));
-    }
-    let sum = format!("$x = 1{}\n", " + 1 * 2".repeat(250));
-    assert_eq!(parse_on_small_stack(sum.clone()), []);
-    assert_eq!(format(&sum).as_deref(), Ok(sum.as_str()));
-    let codes = parse_on_small_stack(format!("$x = 1{}\n", " + 1".repeat(256)));
-    assert_eq!(codes, [Code::TooDeep]);
+    assert_eq!(codes(&format!("$x = {}\n", "[".repeat(1_000_000))), [Code::TooDeep]);
 }
 
 #[test]
 fn what_follows_deep_nesting_is_still_read() {
-    let text = format!("$x = {}{}\n$y = 1\n", "[".repeat(1000), "]".repeat(1000));
-    assert_eq!(parse_on_small_stack(text.clone()), [Code::TooDeep]);
-    assert!(dump(&text).ends_with("(bind $y 1)"));
+    let text = format!("$x = {}{}\n$y = 1\n", "[".repeat(5000), "]".repeat(5000));
+    assert_eq!(codes(&text), [Code::TooDeep]);
+    assert!(with_deep_stack(MAX_DEPTH, || dump(&text)).unwrap().ends_with("(bind $y 1)"));
 }
 
 #[test]

@@ -8,15 +8,15 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, fstat, fsync, mkdirat, openat, readlinkat, renameat, renameat_with,
-    statat, symlinkat, unlinkat,
+    AtFlags, CWD, Mode, OFlags, RenameFlags, fstat, fsync, mkdirat, openat, readlinkat, renameat,
+    renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
 
 use crate::error::{Cause, Error, Escaped, Result};
 use crate::file::OpenedFile;
-use crate::handle::{Attributes, Handle, Node, Via, apply, change_mode};
+use crate::handle::{Attributes, Handle, Node, Via, apply, change_mode, proc_path};
 use crate::mode::default_directory_mode;
 use crate::path::{Location, ManagedPath, check_name};
 use crate::replace::Expect;
@@ -233,6 +233,18 @@ impl Parent {
             Errno::NOENT => self.error(operation, name, Cause::Raced),
             errno => self.error(operation, name, errno),
         })
+    }
+
+    /// Gives a file without a name this one. Fails if it is taken.
+    pub(crate) fn link_unnamed(&self, file: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<()> {
+        match rustix::fs::linkat(file, c"", &self.fd, name, AtFlags::EMPTY_PATH) {
+            // Without the privilege for it the kernel pretends that nothing is there.
+            Err(Errno::NOENT) => {
+                let source = proc_path(file);
+                rustix::fs::linkat(CWD, source.as_str(), &self.fd, name, AtFlags::SYMLINK_FOLLOW)
+            }
+            linked => linked,
+        }
     }
 
     fn open_parent(path: &ManagedPath, missing: Missing) -> Result<Self> {

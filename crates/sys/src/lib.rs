@@ -48,6 +48,7 @@ pub mod dir;
 pub mod error;
 pub mod file;
 pub mod handle;
+pub mod made;
 pub mod mode;
 pub mod path;
 pub mod process;

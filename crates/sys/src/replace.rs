@@ -5,6 +5,9 @@
 //! its handle; only then is it renamed over the target. If anything fails before, the temporary goes away and the
 //! target was never touched.
 //!
+//! Where nothing is there yet, the new file has no name at all until it is complete, if the file system can do that:
+//! nobody can reach it, a killed process leaves nothing behind, and whoever watches the directory hears of one thing.
+//!
 //! The rename makes a new file out of an old name. Other hard links keep the old content. What is carried over from the
 //! old file, unless the caller declares otherwise:
 //!
@@ -31,6 +34,7 @@ use crate::dir::Parent;
 use crate::error::{Cause, Error, Escaped, Result};
 use crate::file::{CHUNK, OpenedFile};
 use crate::handle::{Attributes, Node, Via, apply, change_mode, change_owner};
+use crate::made;
 use crate::stat::{Kind, Stat};
 use crate::temporary::{self, TemporaryName};
 use crate::xattr;
@@ -82,9 +86,11 @@ pub enum InPlace {
 enum State {
     /// The content is in a file of this name next to the target.
     Temporary(TemporaryName),
+    /// The content is in a file without a name on the same file system.
+    Unnamed,
     /// The content is in memory, because the directory cannot be written; only writing in place can follow.
     Memory,
-    /// Renamed into place.
+    /// In place.
     Done,
 }
 
@@ -114,6 +120,21 @@ impl<'a> Replacement<'a> {
             Err(errno) => return Err(parent.error("replace", name, errno)),
         };
         Ok(Self { parent, name, staging, state, in_place })
+    }
+
+    /// Prepares the content of an entry that is not there, to be committed with [`Expect::Absent`]. Any other
+    /// expectation works, and costs a copy.
+    ///
+    /// `mode` is what the file will probably have in the end. Nobody can reach it before, so it may have it from the
+    /// beginning; that spares a call, and whoever watches the directory an event.
+    pub fn begin_new(parent: &'a Parent, name: &'a [u8], in_place: InPlace, mode: u32) -> Result<Self> {
+        parent.check("replace", name)?;
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match openat(parent, c".", flags, Mode::from_raw_mode(mode & 0o777)) {
+            Ok(staging) => Ok(Self { parent, name, staging, state: State::Unnamed, in_place }),
+            // Not every file system can do it. Whatever else is wrong, the usual way finds out and says.
+            Err(_) => Self::begin(parent, name, in_place),
+        }
     }
 
     /// Appends bytes to the new content.
@@ -157,6 +178,14 @@ impl<'a> Replacement<'a> {
         expect: Expect,
         durability: Durability,
     ) -> Result<Stat> {
+        if let State::Unnamed = self.state {
+            if expect == Expect::Absent
+                && let Some(placed) = self.link_into_place(declared, durability)?
+            {
+                return Ok(placed);
+            }
+            self.take_name()?;
+        }
         let existing = Existing::find(self.parent, self.name, expect)?;
         let State::Temporary(temporary) = self.state else {
             return self.write_in_place(declared, expect, durability);
@@ -167,9 +196,7 @@ impl<'a> Replacement<'a> {
         }
         self.dress(existing.as_ref(), &staged, declared)?;
         drop(existing);
-        if durability != Durability::None {
-            retry_on_intr(|| fsync(&self.staging)).map_err(|errno| self.error(errno))?;
-        }
+        self.store(durability)?;
         match self.parent.rename_into_place("replace", &temporary, self.name, expect) {
             Ok(()) => self.state = State::Done,
             Err(error) if error.errno() == Some(Errno::BUSY) => {
@@ -182,6 +209,40 @@ impl<'a> Replacement<'a> {
             self.parent.sync()?;
         }
         Ok(placed)
+    }
+
+    /// Gives the file without a name its name, once it is complete. Nothing if that cannot be done here.
+    fn link_into_place(&mut self, declared: &Attributes<'_>, durability: Durability) -> Result<Option<Stat>> {
+        self.dress(None, &self.staged()?, declared)?;
+        self.store(durability)?;
+        match self.parent.link_unnamed(self.staging.as_fd(), self.name) {
+            Ok(()) => self.state = State::Done,
+            Err(Errno::EXIST) => return Err(self.error(Cause::Raced)),
+            Err(_) => return Ok(None),
+        }
+        made::note(|| self.parent.path_of(self.name));
+        let placed = self.staged()?;
+        if durability == Durability::Full {
+            self.parent.sync()?;
+        }
+        Ok(Some(placed))
+    }
+
+    /// Goes on with a temporary that has a name, and the same content.
+    fn take_name(&mut self) -> Result<()> {
+        let named = Self::begin(self.parent, self.name, self.in_place)?;
+        let nameless = std::mem::replace(self, named);
+        copy(nameless.staging.as_fd(), self.staging.as_fd(), &mut || true)
+            .map_err(|errno| self.error(errno))
+            .map(|_| ())
+    }
+
+    /// Pushes the content to the disk, as hard as is wanted.
+    fn store(&self, durability: Durability) -> Result<()> {
+        if durability == Durability::None {
+            return Ok(());
+        }
+        retry_on_intr(|| fsync(&self.staging)).map_err(|errno| self.error(errno))
     }
 
     /// Gives the temporary everything but its name. The mode comes last, so that it is closed until it is complete.
@@ -197,6 +258,11 @@ impl<'a> Replacement<'a> {
         }
         if let Some(label) = declared.label {
             xattr::ensure_label(self, label)?;
+        }
+        // Whatever was set before may have changed the mode along with it.
+        let untouched = owner.is_none() && group.is_none() && existing.is_none() && declared.label.is_none();
+        if untouched && planned.mode == staged.mode {
+            return Ok(());
         }
         change_mode(self, planned.mode)
     }

@@ -102,6 +102,90 @@ fn a_dropped_replacement_leaves_nothing_behind() {
     assert_eq!(scratch.names(), [""; 0]);
 }
 
+/// Whether the file system can make files without a name; else they have one, and are renamed.
+fn makes_unnamed(scratch: &Scratch) -> bool {
+    let flags = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
+    rustix::fs::open(scratch.path(), flags, rustix::fs::Mode::RUSR).is_ok()
+}
+
+fn begin_new<'a>(parent: &'a mgmt_sys::dir::Parent, content: &[u8], mode: u32) -> Replacement<'a> {
+    let mut new = Replacement::begin_new(parent, b"file", InPlace::Refuse, mode).unwrap();
+    new.write_all(content).unwrap();
+    new
+}
+
+#[test]
+fn a_new_file_has_no_name_until_it_is_complete() {
+    for scratch in [Scratch::new(), Scratch::in_memory()] {
+        let parent = scratch.parent();
+        let new = begin_new(&parent, b"half", 0o644);
+        assert!(!makes_unnamed(&scratch) || scratch.names().is_empty());
+        drop(new);
+        assert_eq!(scratch.names(), [""; 0]);
+
+        let declared =
+            Attributes { owner: Some(1234), group: Some(2345), mode: Some(0o4751), label: Some(b"a:b:c:s0") };
+        // A file system in memory may not take labels of this kind.
+        let declared = if scratch.path().starts_with("/dev/shm") {
+            Attributes { label: None, ..declared }
+        } else {
+            declared
+        };
+        let (stat, made) = mgmt_sys::made::noting(|| {
+            begin_new(&parent, b"new", 0o4751).commit(&declared, Expect::Absent, Durability::Full).unwrap()
+        });
+        assert_eq!((stat.uid, stat.gid, stat.mode, stat.size, stat.links), (1234, 2345, 0o4751, 3, 1));
+        assert_eq!(parent.lstat_entry(b"file").unwrap().unwrap(), stat);
+        assert_eq!(std::fs::read(scratch.at("file")).unwrap(), b"new");
+        assert_eq!(scratch.names(), ["file"]);
+        if makes_unnamed(&scratch) {
+            let path = std::os::unix::ffi::OsStrExt::as_bytes(scratch.at("file").as_os_str()).into();
+            assert_eq!(made, mgmt_sys::made::Made::One(path));
+        }
+    }
+}
+
+#[test]
+fn a_new_file_has_the_declared_mode_whatever_was_expected() {
+    let scratch = Scratch::new();
+    let parent = scratch.parent();
+    for (expected, declared) in [(0o644, 0o644), (0o644, 0o600), (0o777, 0o777), (0o600, 0o6755), (0, 0o444)]
+    {
+        let new = begin_new(&parent, b"x", expected);
+        let stat = new.commit(&mode(declared), Expect::Absent, Durability::None).unwrap();
+        assert_eq!(stat.mode, declared, "{expected:o}");
+        std::fs::remove_file(scratch.at("file")).unwrap();
+    }
+}
+
+#[test]
+fn a_new_file_never_takes_the_place_of_one_that_appeared() {
+    let scratch = Scratch::new();
+    let parent = scratch.parent();
+    let new = begin_new(&parent, b"ours", 0o644);
+    std::fs::write(scratch.at("file"), "theirs").unwrap();
+    let (error, made) =
+        mgmt_sys::made::noting(|| new.commit(&UNDECLARED, Expect::Absent, Durability::None).unwrap_err());
+    assert!(error.is_raced(), "{error}");
+    assert_eq!(made, mgmt_sys::made::Made::Nothing);
+    assert_eq!(std::fs::read(scratch.at("file")).unwrap(), b"theirs");
+    assert_eq!(scratch.names(), ["file"]);
+}
+
+#[test]
+fn a_file_without_a_name_can_replace_another_after_all() {
+    let scratch = Scratch::new();
+    let parent = scratch.parent();
+    let seen = replace(&parent, "file", b"old", &mode(0o640), Expect::Absent).unwrap();
+    let (stat, made) = mgmt_sys::made::noting(|| {
+        begin_new(&parent, b"newer", 0o644).commit(&UNDECLARED, Expect::Same(seen), Durability::None).unwrap()
+    });
+    assert_eq!((stat.mode, stat.size), (0o640, 5));
+    assert_eq!(made, mgmt_sys::made::Made::Nothing);
+    assert_eq!(std::fs::read(scratch.at("file")).unwrap(), b"newer");
+    assert_eq!(scratch.names(), ["file"]);
+}
+
 #[test]
 fn what_is_not_declared_is_carried_over() {
     let scratch = Scratch::new();

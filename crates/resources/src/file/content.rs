@@ -274,7 +274,14 @@ fn write(
     }
     sweep_once(place.parent);
     let in_place = if run.wish.file.atomic { InPlace::Refuse } else { InPlace::Allow };
-    let mut new = Replacement::begin(place.parent, place.name, in_place)?;
+    let mut new = match seen {
+        Some(stat) if stat.kind != Kind::Directory => Replacement::begin(place.parent, place.name, in_place)?,
+        // A directory goes before the new file comes, so that the name is free then.
+        _ => {
+            let mode = attributes.mode.unwrap_or_else(default_file_mode);
+            Replacement::begin_new(place.parent, place.name, in_place, mode)?
+        }
+    };
     content.write_to(run, &mut new)?;
     let expect = match seen {
         // Only now, with the new content safely next to it.

@@ -40,8 +40,25 @@ pub struct SubscriptionId(u64);
 pub trait Sink: Send + Sync {
     /// Something that `token` subscribed to may have changed.
     fn changed(&self, token: Token);
+    /// The same for several tokens at once, with more about what happened. Each of them is there once.
+    fn changes(&self, changes: &[(Token, Change)]) {
+        for (token, _) in changes {
+            self.changed(*token);
+        }
+    }
     /// Something about the hub itself that somebody should know.
     fn notice(&self, notice: Notice);
+}
+
+/// What is known about a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The target was not there, and something that is no directory was given its name. Nothing else has happened to
+    /// it between the last report of this token and this one, and nothing to the way there. Two creations are two
+    /// reports with something between them, because a name has to be taken away before it can be given again.
+    Created,
+    /// Anything.
+    Any,
 }
 
 /// What the hub has to say about itself.
@@ -105,7 +122,7 @@ pub struct FileHubStats {
     pub degraded: usize,
     /// Kernel events read so far.
     pub events: u64,
-    /// Calls of [`Sink::changed`] so far.
+    /// Reports to the [`Sink`] so far, each about one token.
     pub deliveries: u64,
     /// Queue overflows so far.
     pub overflows: u64,
@@ -293,7 +310,9 @@ impl Loop<'_> {
         // The only failure that can happen is a signal, and then looking around does no harm.
         let _ = rustix::event::poll(&mut descriptors, timeout.as_ref());
         self.shared.wakeups.fetch_add(1, Ordering::Relaxed);
-        let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);
+        if descriptors.get(1).is_some_and(|wake| !wake.revents().is_empty()) {
+            let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);
+        }
         descriptors.get(2).is_some_and(|mounts| !mounts.revents().is_empty())
     }
 
@@ -329,12 +348,12 @@ impl Loop<'_> {
     }
 
     fn report(&self) {
-        let (tokens, notices) = self.shared.state().take_news();
+        let (changes, notices) = self.shared.state().take_news();
         for notice in notices {
             self.sink.notice(notice);
         }
-        for token in tokens {
-            self.sink.changed(token);
+        if !changes.is_empty() {
+            self.sink.changes(&changes);
         }
     }
 }

@@ -36,7 +36,8 @@
 //!
 //! - Watching has begun when [`FileHub::subscribe`] returns. Whoever looks at the path *after* that sees either
 //!   the state before a change, and is told later, or the state after it.
-//! - An event says "look again", never what happened. Several changes may be one event; a change is never none.
+//! - An event says "look again", never what happened, with [one exception](Change::Created). Several changes may be one
+//!   event; a change is never none.
 //! - An event follows when the target is created, written, removed, renamed, or changes its attributes; when it
 //!   is a directory and an entry directly in it does; for a recursive subscription when anything below does, at
 //!   any depth, including in directories that came later; and when the way to the target changes: a parent
@@ -68,7 +69,7 @@ mod limits;
 mod path;
 mod timers;
 
-pub use file::{FileHub, FileHubOptions, FileHubStats, Notice, Sink, SubscriptionId, Token};
+pub use file::{Change, FileHub, FileHubOptions, FileHubStats, Notice, Sink, SubscriptionId, Token};
 pub use limits::{WANTED_INSTANCES, WANTED_WATCHES, raise_limits};
 pub use path::{BadWatchPath, WatchPath};
 pub use timers::Timers;

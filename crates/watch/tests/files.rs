@@ -396,6 +396,40 @@ fn an_overflow_is_told_to_everybody_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_creation_is_told_apart_only_if_nothing_else_happened() {
+    let bench = Bench::new();
+    bench.watch(1, "f");
+    bench.write("other", "one");
+    let link = |b: &Bench| fs::hard_link(b.path("other"), b.path("f")).unwrap();
+    let created = |what: &str, action: &dyn Fn(&Bench)| {
+        let before = bench.created(1);
+        // Events that come together are judged together.
+        bench.expect(&[1], what, |b| b.hub.while_paused(|| action(b)));
+        bench.created(1) - before
+    };
+    assert_eq!(created("a link", &link), 1);
+    assert_eq!(created("an edit", &|b| append(b, "f")), 0);
+    bench.write("new", "two");
+    assert_eq!(created("a rename over it", &|b| b.rename("new", "f")), 0);
+    let remove = |b: &Bench| fs::remove_file(b.path("f")).unwrap();
+    assert_eq!(created("a removal", &remove), 0);
+    let link_and_edit = |b: &Bench| {
+        link(b);
+        append(b, "f");
+    };
+    assert_eq!(created("a link and an edit", &link_and_edit), 0);
+    let twice = |b: &Bench| {
+        remove(b);
+        link(b);
+    };
+    assert_eq!(created("a removal and a link", &twice), 0);
+    assert_eq!(created("a removal", &remove), 0);
+    assert_eq!(created("a rename", &|b| b.rename("other", "f")), 0);
+    assert_eq!(created("a removal", &remove), 0);
+    assert_eq!(created("a directory", &|b| b.mkdir("f")), 0);
+}
+
+#[test]
 fn a_sink_may_hold_the_last_handle() {
     use std::sync::{Arc, Mutex, mpsc};
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mgmt_resource::{Host, Id, Registry, ResourceGraph, Result, Spec};
-use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
+use mgmt_watch::{Change, FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
 use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, oneshot};
 
@@ -211,14 +211,16 @@ const FIRST_OUTSIDE: u64 = 1 << 32;
 
 impl Sink for HubSink {
     fn changed(&self, token: Token) {
-        match u32::try_from(token.0) {
-            Ok(vertex) => self.inbox.changed(Vertex(vertex)),
-            Err(_) => {
-                let outside =
-                    self.outside.lock().unwrap_or_else(PoisonError::into_inner).get(&token.0).cloned();
-                if let Some(tell) = outside {
-                    tell();
-                }
+        self.changes(&[(token, Change::Any)]);
+    }
+
+    fn changes(&self, changes: &[(Token, Change)]) {
+        let vertex = |token: Token| u32::try_from(token.0).ok().map(Vertex);
+        self.inbox.changes(changes.iter().filter_map(|(token, change)| Some((vertex(*token)?, *change))));
+        for (token, _) in changes.iter().filter(|(token, _)| vertex(*token).is_none()) {
+            let outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner).get(&token.0).cloned();
+            if let Some(tell) = outside {
+                tell();
             }
         }
     }

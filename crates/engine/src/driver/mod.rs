@@ -1,6 +1,7 @@
 //! The driver: carries out what the core decides.
 
 mod background;
+mod echo;
 mod handle;
 mod inbox;
 mod node;
@@ -9,12 +10,14 @@ mod run;
 mod swap;
 mod watching;
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mgmt_graph::Dag;
 use mgmt_resource::{Cancel, Checked, Edge, Error, Host, Id, Result, Spec, Stage};
+use mgmt_sys::made::Made;
 use mgmt_watch::{FileHub, Timers};
 use rustc_hash::FxHashMap;
 use tokio::runtime::Handle;
@@ -70,6 +73,8 @@ struct Driver {
     /// Runs to close in the journal once what they cause has been written.
     ended: Vec<Id>,
     jobs: Vec<Job>,
+    /// Watches to begin, in the order in which the core asked for them.
+    to_watch: VecDeque<(Vertex, u32)>,
     events: mpsc::UnboundedSender<EngineEvent>,
     last_error: FxHashMap<Vertex, String>,
     origin: Instant,
@@ -77,6 +82,9 @@ struct Driver {
     summary: Summary,
     stopped: bool,
 }
+
+/// Watches that are begun before runs are handed over: enough to keep every thread busy.
+const WATCHES_AT_ONCE: usize = 64;
 
 /// Threads for system calls: more than cores, since a run spends most of its time waiting for the disk.
 fn default_threads() -> usize {
@@ -116,6 +124,7 @@ impl Driver {
             journal: settings.journal.map(Journal::open).transpose()?,
             ended: Vec::new(),
             jobs: Vec::new(),
+            to_watch: VecDeque::new(),
             events,
             last_error: FxHashMap::default(),
             origin: Instant::now(),
@@ -135,7 +144,16 @@ impl Driver {
             self.inbox.wait(next.and_then(|at| self.origin.checked_add(at)), &mut mail);
             let now = self.now();
             for vertex in mail.changed.drain(..) {
+                if let Some(node) = self.node(vertex) {
+                    node.echo.changed();
+                }
                 self.core.changed(vertex, now);
+            }
+            for vertex in mail.created.drain(..) {
+                let Some(node) = self.node(vertex) else { continue };
+                if node.echo.created(node.cancel.is_some()) {
+                    self.core.changed(vertex, now);
+                }
             }
             for message in mail.messages.drain(..) {
                 self.handle(message);
@@ -211,26 +229,40 @@ impl Driver {
     }
 
     /// Carries out actions until there are none.
+    ///
+    /// Beginning ten thousand watches takes a while. So they are begun a few at a time, and what can run then runs
+    /// meanwhile. Runs, and what is to be remembered about them, are all that goes ahead of a watch.
     fn perform(&mut self) {
         loop {
             let actions = self.core.take_actions();
-            if actions.is_empty() {
+            if actions.is_empty() && self.to_watch.is_empty() {
                 break;
             }
             for action in actions {
+                if !matches!(action, Action::Watch(..) | Action::Run(_) | Action::Pending(..)) {
+                    self.begin_watches(usize::MAX);
+                }
                 self.act(action);
             }
+            self.pool.submit(&mut self.jobs);
+            self.begin_watches(WATCHES_AT_ONCE);
         }
         if let Some(journal) = &mut self.journal {
             self.ended.drain(..).for_each(|id| journal.end(&id));
         }
-        self.pool.submit(&mut self.jobs);
+    }
+
+    fn begin_watches(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some((vertex, incarnation)) = self.to_watch.pop_front() else { break };
+            self.watch(vertex, incarnation);
+        }
     }
 
     fn act(&mut self, action: Action) {
         match action {
             Action::Run(run) => self.start(run),
-            Action::Watch(vertex, incarnation) => self.watch(vertex, incarnation),
+            Action::Watch(vertex, incarnation) => self.to_watch.push_back((vertex, incarnation)),
             Action::Unwatch(vertex) => self.unwatch(vertex),
             Action::Cancel(vertex, level) => {
                 if let Some(cancel) = self.node(vertex).and_then(|node| node.cancel.as_ref()) {
@@ -288,6 +320,7 @@ impl Driver {
         let Some(node) = self.node(vertex) else { return };
         let cancel = Cancel::default();
         node.cancel = Some(cancel.clone());
+        node.echo.begin();
         node.timed_out = false;
         let timeout = node.spec.meta.timeout;
         let id = notifies.then(|| node.spec.id.clone());
@@ -356,7 +389,13 @@ impl Driver {
         let id = node.spec.id.clone();
         let noop = node.spec.meta.noop;
         let timeout = std::mem::take(&mut node.timed_out).then_some(node.spec.meta.timeout);
-        let outcome = match timed(done.result, timeout) {
+        let result = timed(done.result, timeout);
+        let made = match &done.made {
+            Made::One(path) => result.is_ok() && node.watches_only(path),
+            Made::Nothing | Made::Several => false,
+        };
+        let news = node.echo.end(made);
+        let outcome = match result {
             Ok(checked) => {
                 node.snapshot_done |= !noop;
                 node.applied |= !noop;
@@ -375,7 +414,11 @@ impl Driver {
         {
             self.alarms.insert(self.origin.elapsed() + interval, Alarm::Interval(vertex));
         }
-        self.core.finished(vertex, outcome, &dirtied, self.now());
+        let now = self.now();
+        if news {
+            self.core.changed(vertex, now);
+        }
+        self.core.finished(vertex, outcome, &dirtied, now);
         self.ended.push(id);
     }
 

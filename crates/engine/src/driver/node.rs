@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use mgmt_resource::{Cancel, Id, Received, Resource, Sent, Spec, Watch};
 use mgmt_value::Value;
-use mgmt_watch::SubscriptionId;
+use mgmt_watch::{SubscriptionId, WatchPath};
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
+use super::echo::Echo;
 use super::run::Member;
 
 /// A vertex as it runs.
@@ -28,6 +29,7 @@ pub(super) struct Node {
     pub(super) snapshot_done: bool,
     /// A run that could change something has succeeded.
     pub(super) applied: bool,
+    pub(super) echo: Echo,
 }
 
 /// A resource as it runs: what it has received, sent and remembers.
@@ -59,6 +61,7 @@ impl Node {
             timed_out: false,
             snapshot_done: false,
             applied: false,
+            echo: Echo::default(),
         };
         node.reset();
         node
@@ -67,6 +70,7 @@ impl Node {
     /// Forgets everything that belonged to an earlier declaration.
     pub(super) fn reset(&mut self) {
         self.members = specs(&self.spec).map(Live::new).collect();
+        self.echo = Echo::default();
         let reversible = self.spec.meta.reverse && self.spec.resource.schema().traits.reverse;
         self.snapshot_done = !reversible || self.spec.is_reversal;
     }
@@ -95,6 +99,15 @@ impl Node {
         for (live, member) in self.members.iter_mut().zip(members) {
             live.state = member.state;
         }
+    }
+
+    /// Whether `path` is the one thing that the vertex depends on.
+    pub(super) fn watches_only(&self, path: &[u8]) -> bool {
+        if self.watch.paths.len() != 1 || self.watch.interval.is_some() || self.watch.streams.is_some() {
+            return false;
+        }
+        matches!(&self.watches()[..], [Watch::Path { path: watched, recursive }]
+            if WatchPath::from_bytes(watched, *recursive).is_ok_and(|watched| watched.as_bytes() == path))
     }
 
     /// The member with this name.

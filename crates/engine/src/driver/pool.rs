@@ -91,7 +91,7 @@ fn work(shared: &Shared) {
         let take = (queue.jobs.len() / 2).clamp(1, BATCH);
         batch.extend(queue.jobs.drain(..take));
         drop(queue);
-        let done: Vec<Done> = batch.drain(..).map(|job| shared.runtime.block_on(job.run())).collect();
+        let done: Vec<Done> = batch.drain(..).map(|job| job.run_here(&shared.runtime)).collect();
         shared.inbox.send(Message::Finished(done));
     }
 }

@@ -11,6 +11,9 @@ use mgmt_resource::{
     Cancel, Checked, Child, Context, Error, Host, Received, Resource, Result, Sent, Spec, Stage,
 };
 
+use mgmt_sys::made::{Made, noting};
+use tokio::runtime::Handle;
+
 use crate::core::{Run, Vertex};
 use crate::{Export, reversal};
 
@@ -48,6 +51,8 @@ pub(super) struct Done {
     pub(super) sent: Vec<Option<Sent>>,
     pub(super) rearm: bool,
     pub(super) took: Duration,
+    /// Which files came to be, as far as that is known.
+    pub(super) made: Made,
 }
 
 impl Job {
@@ -58,7 +63,16 @@ impl Job {
         let mut sent = Vec::new();
         let mut rearm = false;
         let result = CatchUnwind(Box::pin(order.check_apply(&mut members, &mut sent, &mut rearm))).await;
-        Done { vertex: order.run.vertex, members, result, sent, rearm, took: began.elapsed() }
+        let took = began.elapsed();
+        Done { vertex: order.run.vertex, members, result, sent, rearm, took, made: Made::Nothing }
+    }
+}
+
+impl Job {
+    /// Does it here and now, on a thread that does nothing else meanwhile.
+    pub(super) fn run_here(self, runtime: &Handle) -> Done {
+        let (done, made) = noting(|| runtime.block_on(self.run()));
+        Done { made, ..done }
     }
 }
 

@@ -73,6 +73,7 @@ impl Driver {
         let interval = watching.interval;
         let Some(node) = self.node(vertex) else { return Ok(false) };
         let old = std::mem::replace(&mut node.watch, watching);
+        node.echo.changed();
         self.drop_watching(old);
         match interval {
             Some(interval) => self.alarms.insert(self.origin.elapsed() + interval, Alarm::Interval(vertex)),

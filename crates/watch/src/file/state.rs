@@ -16,7 +16,7 @@ use rustix::fs::inotify::ReadFlags;
 use super::directories::{Directories, Interest, Name, Unwatchable};
 use super::scan;
 use super::slab::{Numbers, Slab};
-use super::{FileHubOptions, FileHubStats, Notice, Token};
+use super::{Change, FileHubOptions, FileHubStats, Notice, Token};
 use crate::limits;
 use crate::path::WatchPath;
 
@@ -86,13 +86,20 @@ struct Work {
 }
 
 struct News {
-    tokens: FxHashSet<Token>,
+    tokens: FxHashMap<Token, Change>,
     notices: Vec<Notice>,
     limit_told: bool,
     /// The limit was reached since this was last cleared.
     limit_reached: bool,
     /// How many degraded subscriptions are worth the next notice.
     scanning_told: usize,
+}
+
+impl News {
+    /// Two things that happened are more than one creation, whatever they were.
+    fn add(&mut self, token: Token, change: Change) {
+        self.tokens.entry(token).and_modify(|known| *known = Change::Any).or_insert(change);
+    }
 }
 
 /// A path to look at.
@@ -123,7 +130,7 @@ impl State {
             next_scan: None,
             work: Work::default(),
             news: News {
-                tokens: FxHashSet::default(),
+                tokens: FxHashMap::default(),
                 notices: Vec::new(),
                 limit_told: false,
                 limit_reached: false,
@@ -231,7 +238,7 @@ impl State {
     }
 
     /// What has to be reported; forgotten here.
-    pub(super) fn take_news(&mut self) -> (Vec<Token>, Vec<Notice>) {
+    pub(super) fn take_news(&mut self) -> (Vec<(Token, Change)>, Vec<Notice>) {
         let degraded = self.degraded.len();
         if degraded >= self.news.scanning_told {
             self.news.scanning_told = degraded.saturating_mul(2);
@@ -271,13 +278,15 @@ impl State {
     /// An event about one entry of a watched directory.
     fn entry_event(&mut self, directory: u32, name: &[u8], mask: ReadFlags) {
         let replaced = mask.intersects(REPLACED);
+        // The kernel merges two equal events in a row, but these have the end of the first entry between them.
+        let change = if mask == ReadFlags::CREATE { Change::Created } else { Change::Any };
         self.tell_listeners(directory);
         let Some(known) = self.directories.get(directory) else { return };
         for &route in known.ends.as_slice() {
             let leaf = self.routes.get(route).and_then(|route| route.leaves.get(name));
             for &index in leaf.map(Numbers::as_slice).unwrap_or_default() {
                 if let Some(subscription) = self.subscriptions.get(index) {
-                    self.news.tokens.insert(subscription.token);
+                    self.news.add(subscription.token, change);
                 }
                 let was_directory = self.targets.contains_key(&index) || self.degraded.contains_key(&index);
                 if replaced && (mask.contains(ReadFlags::ISDIR) || was_directory) {
@@ -324,7 +333,7 @@ impl State {
         let Some(known) = self.directories.get(directory) else { return };
         for &index in known.contents.as_slice() {
             if let Some(subscription) = self.subscriptions.get(index) {
-                self.news.tokens.insert(subscription.token);
+                self.news.add(subscription.token, Change::Any);
             }
         }
     }
@@ -332,13 +341,14 @@ impl State {
     /// One of its events is on the way to the subscriber.
     fn tell(&mut self, index: u32) {
         if let Some(subscription) = self.subscriptions.get(index) {
-            self.news.tokens.insert(subscription.token);
+            self.news.add(subscription.token, Change::Any);
         }
     }
 
     /// Trusts nothing: tells everybody and looks at everything again.
     fn verify_all(&mut self) {
-        self.news.tokens.extend(self.subscriptions.iter().map(|(_, subscription)| subscription.token));
+        let tokens = self.subscriptions.iter().map(|(_, subscription)| (subscription.token, Change::Any));
+        self.news.tokens.extend(tokens);
         self.directories.distrust();
         self.work.routes.extend(self.routes.keys().into_iter().map(|route| (route, true)));
     }

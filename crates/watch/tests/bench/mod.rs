@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use mgmt_watch::{FileHub, FileHubOptions, Notice, Sink, SubscriptionId, Token, WatchPath};
+use mgmt_watch::{Change, FileHub, FileHubOptions, Notice, Sink, SubscriptionId, Token, WatchPath};
 use tempfile::TempDir;
 
 /// How long an event may take before a test gives up. Nothing is ever this slow.
@@ -24,6 +24,7 @@ pub struct Memory {
 #[derive(Default)]
 struct Heard {
     tokens: HashMap<Token, u64>,
+    created: HashMap<Token, u64>,
     notices: Vec<Notice>,
 }
 
@@ -31,6 +32,13 @@ impl Sink for Memory {
     fn changed(&self, token: Token) {
         *self.heard.lock().unwrap().tokens.entry(token).or_default() += 1;
         self.changed.notify_all();
+    }
+
+    fn changes(&self, changes: &[(Token, Change)]) {
+        for (token, _) in changes.iter().filter(|(_, change)| *change == Change::Created) {
+            *self.heard.lock().unwrap().created.entry(*token).or_default() += 1;
+        }
+        changes.iter().for_each(|(token, _)| self.changed(*token));
     }
 
     fn notice(&self, notice: Notice) {
@@ -129,6 +137,11 @@ impl Bench {
 
     pub fn count(&self, token: u64) -> u64 {
         self.memory.heard.lock().unwrap().tokens.get(&Token(token)).copied().unwrap_or(0)
+    }
+
+    /// How often a token was told of a creation and of nothing else.
+    pub fn created(&self, token: u64) -> u64 {
+        self.memory.heard.lock().unwrap().created.get(&Token(token)).copied().unwrap_or(0)
     }
 
     pub fn notices(&self) -> Vec<Notice> {

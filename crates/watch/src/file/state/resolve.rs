@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{End, Interest, Name, Route, State, Unwatchable};
+use super::{Change, End, Interest, Name, Route, State, Unwatchable};
 use crate::file::scan::join;
 
 /// How many links one way may lead through; the kernel's own limit.
@@ -46,7 +46,7 @@ impl State {
         let Some(route) = self.routes.get(id) else { return };
         for &index in route.leaves.values().flat_map(|leaf| leaf.as_slice()) {
             if let Some(subscription) = self.subscriptions.get(index) {
-                self.news.tokens.insert(subscription.token);
+                self.news.add(subscription.token, Change::Any);
             }
             self.work.targets.insert(index);
         }

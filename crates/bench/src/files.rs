@@ -11,13 +11,15 @@ use mgmt_resource::{ResourceGraph, Spec};
 use mgmt_resources::file::File;
 use mgmt_sys::replace::Durability;
 use mgmt_value::Str;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
-use crate::report::Report;
+use crate::report::{Report, median};
 use crate::world::World;
 
 /// The policy where there is no disk.
 const IN_MEMORY: &str = "in memory";
+/// How often what is judged is measured.
+const RUNS: usize = 5;
 /// Files in one directory.
 const PER_DIRECTORY: usize = 100;
 
@@ -25,12 +27,12 @@ pub(crate) fn run(report: &mut Report) {
     report.section("files, 200 bytes each");
     let mut per_file = Vec::new();
     for count in [1_000, 10_000, 100_000] {
-        let warm = one_size(report, count, Durability::None, "no fsync", crate::world::disk());
+        let warm = one_size(report, count, Durability::None, "no fsync", crate::world::disk);
         per_file.push((count, warm));
     }
-    one_size(report, 10_000, Durability::Full, "fsync of file and directory", crate::world::disk());
+    one_size(report, 10_000, Durability::Full, "fsync of file and directory", crate::world::disk);
     // No disk at all: what is left is the work itself.
-    one_size(report, 10_000, Durability::None, IN_MEMORY, crate::world::scratch(Path::new("/dev/shm")));
+    one_size(report, 10_000, Durability::None, IN_MEMORY, || crate::world::scratch(Path::new("/dev/shm")));
     if let (Some((small, first)), Some((large, last))) = (per_file.first(), per_file.last()) {
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let growth = (last.as_secs_f64() / *large as f64) / (first.as_secs_f64() / *small as f64);
@@ -46,35 +48,56 @@ fn one_size(
     count: usize,
     durability: Durability,
     policy: &str,
-    directory: tempfile::TempDir,
+    place: impl Fn() -> tempfile::TempDir,
 ) -> Duration {
-    let raw_paths = paths(&directory.path().join("raw"), count);
-    let our_paths = paths(&directory.path().join("ours"), count);
-    let content = vec![b'x'; 200];
-
-    // Each side begins with a disk that has nothing left to do.
-    rustix::fs::sync();
-    let raw_cold = timed(|| raw_paths.iter().for_each(|path| raw_create(path, &content, durability)));
-    let raw_warm = timed(|| raw_paths.iter().for_each(|path| assert!(raw_check(path, &content))));
-
-    rustix::fs::sync();
-    let (cold, _) = in_child(&["cold", &count.to_string(), policy_word(durability)], directory.path());
-    for path in &our_paths {
-        assert!(raw_check(path, &content), "{} is not right", path.display());
-    }
-    let (warm, rest) = in_child(&["warm", &count.to_string(), policy_word(durability)], directory.path());
-    let (after, woken) = (rest[0], rest[1]);
-
     let judged = count == 10_000;
+    let runs = if judged { RUNS } else { 1 };
     let (cold_target, warm_target) = if judged { (Some(2.0), Some(3.0)) } else { (None, None) };
-    report.ratio(&format!("cold create, {count} files, {policy}"), count, cold, raw_cold, cold_target);
-    report.ratio(&format!("warm check, {count} files, {policy}"), count, warm, raw_warm, warm_target);
+    let content = vec![b'x'; 200];
+    let arguments = |what| [what, &*count.to_string(), policy_word(durability)].map(str::to_owned);
+
+    let (mut renamed, mut linked, mut warm) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut after, mut woken) = (0, 0);
+    for run in 0..runs {
+        let directory = place();
+        let ours = || {
+            // Each side begins with a disk that has nothing left to do.
+            rustix::fs::sync();
+            let our_paths = paths(&directory.path().join("ours"), count);
+            let (cold, _) = in_child(&arguments("cold"), directory.path());
+            for path in &our_paths {
+                assert!(raw_check(path, &content), "{} is not right", path.display());
+            }
+            cold
+        };
+        let raw = |way: Way| {
+            let raw_paths = paths(&directory.path().join(format!("{way:?}")), count);
+            rustix::fs::sync();
+            let cold =
+                timed(|| raw_paths.iter().for_each(|path| raw_create(path, &content, durability, way)));
+            (cold, timed(|| raw_paths.iter().for_each(|path| assert!(raw_check(path, &content)))))
+        };
+        // Whoever comes first meets an empty directory, so they take turns.
+        let first = (run % 2 == 1).then(&ours);
+        let (raw_renamed, _) = raw(Way::Rename);
+        let (raw_linked, raw_warm) = raw(Way::Link);
+        let cold = first.unwrap_or_else(&ours);
+        renamed.push((cold, raw_renamed));
+        linked.push((cold, raw_linked));
+        let (our_warm, rest) = in_child(&arguments("warm"), directory.path());
+        warm.push((our_warm, raw_warm));
+        (after, woken) = (rest[0], woken.max(rest[1]));
+    }
+
+    report.ratio_spread(&format!("cold create, {count} files, {policy}"), count, &renamed, cold_target);
+    report.ratio_spread("  against files without a name, linked", count, &linked, cold_target);
+    report.ratio_spread(&format!("warm check, {count} files, {policy}"), count, &warm, warm_target);
     let text = format!("{:.1} MiB, {} bytes per file", after as f64 / 1048576.0, after / count as u64);
     let target = (count == 100_000).then(|| (after >> 20 <= 200, "≤ 200 MiB".into()));
     report.figure(&format!("resident memory, {count} watched files"), &text, target);
     let target = Some((woken == 0, "none".into()));
     report.figure(&format!("wake-ups in 3 idle seconds, {count} files"), &woken.to_string(), target);
-    warm
+    median(warm.into_iter().map(|(ours, _)| ours).collect())
 }
 
 fn policy_word(durability: Durability) -> &'static str {
@@ -87,7 +110,7 @@ fn policy_word(durability: Durability) -> &'static str {
 
 /// Runs a part in a process of its own, so that neither memory nor threads of another part are measured with it.
 /// Returns the time that the engine took, and what else the part printed.
-fn in_child(arguments: &[&str], directory: &Path) -> (Duration, Vec<u64>) {
+fn in_child(arguments: &[String], directory: &Path) -> (Duration, Vec<u64>) {
     let program = std::env::current_exe().unwrap();
     let output = Command::new(program).arg("--child").args(arguments).arg(directory).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -166,20 +189,40 @@ fn timed(work: impl FnOnce()) -> Duration {
     began.elapsed()
 }
 
+/// How a file comes to be in one step.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Under another name, then renamed: what most programs do.
+    Rename,
+    /// Without a name, then linked: what we do, and cheaper than any other way that we know.
+    Link,
+}
+
 /// What an atomic, durable creation costs at least.
-fn raw_create(path: &Path, content: &[u8], durability: Durability) {
+fn raw_create(path: &Path, content: &[u8], durability: Durability, way: Way) {
     let directory = path.parent().unwrap();
+    let name = path.file_name().unwrap();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = rustix::fs::open(directory, flags, Mode::empty()).unwrap();
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&parent, ".temporary", flags, Mode::from_raw_mode(0o600)).unwrap();
+    let (temporary, flags, mode) = match way {
+        Way::Rename => (".temporary", OFlags::CREATE | OFlags::EXCL, 0o600),
+        // Nobody can reach it yet.
+        Way::Link => (".", OFlags::TMPFILE, 0o644),
+    };
+    let flags = flags | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&parent, temporary, flags, Mode::from_raw_mode(mode)).unwrap();
     let mut file = StdFile::from(file);
     file.write_all(content).unwrap();
-    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644)).unwrap();
+    if let Way::Rename = way {
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644)).unwrap();
+    }
     if durability != Durability::None {
         rustix::fs::fsync(&file).unwrap();
     }
-    rustix::fs::renameat(&parent, ".temporary", &parent, path.file_name().unwrap()).unwrap();
+    match way {
+        Way::Rename => rustix::fs::renameat(&parent, temporary, &parent, name).unwrap(),
+        Way::Link => rustix::fs::linkat(&file, "", &parent, name, AtFlags::EMPTY_PATH).unwrap(),
+    }
     if durability == Durability::Full {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::fsync(rustix::fs::openat(&parent, ".", flags, Mode::empty()).unwrap()).unwrap();

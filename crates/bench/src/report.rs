@@ -47,6 +47,37 @@ impl Report {
         println!("{what:<52} {time:>12.3?}{verdict}");
     }
 
+    /// The median of several runs against a fixed target, and how far the runs were apart.
+    pub(crate) fn time_spread(&mut self, what: &str, time: Spread, target: Option<Duration>) {
+        let median = time.median;
+        let verdict = self.judge(what, target.map(|target| (median <= target, format!("≤ {target:?}"))));
+        println!("{what:<62} {median:>10.1?}   ({:.1?} to {:.1?}){verdict}", time.lowest, time.highest);
+    }
+
+    /// Our times beside the raw loop's, each pair taken in turn.
+    pub(crate) fn ratio_spread(
+        &mut self,
+        what: &str,
+        count: usize,
+        pairs: &[(Duration, Duration)],
+        target: Option<f64>,
+    ) {
+        let mut ratios: Vec<f64> =
+            pairs.iter().map(|(ours, raw)| ours.as_secs_f64() / raw.as_secs_f64()).collect();
+        ratios.sort_by(f64::total_cmp);
+        let (Some(lowest), Some(highest)) = (ratios.first(), ratios.last()) else { return };
+        let ratio = ratios[ratios.len() / 2];
+        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+        let each = |time: Duration| time.as_secs_f64() * 1e6 / count as f64;
+        let ours = each(median(pairs.iter().map(|(ours, _)| *ours).collect()));
+        let raw = each(median(pairs.iter().map(|(_, raw)| *raw).collect()));
+        let verdict = self.judge(what, target.map(|target| (ratio <= target, format!("≤ {target} ×"))));
+        let spread = if pairs.len() > 1 { format!(" ({lowest:.2} to {highest:.2})") } else { String::new() };
+        println!(
+            "{what:<52} ours {ours:>9.2} µs each, raw {raw:>9.2} µs each, ratio {ratio:>5.2}{spread}{verdict}"
+        );
+    }
+
     /// Any other figure.
     pub(crate) fn figure(&mut self, what: &str, text: &str, target: Option<(bool, String)>) {
         let verdict = self.judge(what, target);
@@ -66,6 +97,22 @@ impl Report {
         for (what, _) in missed {
             println!("missed: {what}");
         }
+    }
+}
+
+/// Several measurements of one thing.
+#[derive(Clone, Copy)]
+pub(crate) struct Spread {
+    pub(crate) lowest: Duration,
+    pub(crate) median: Duration,
+    pub(crate) highest: Duration,
+}
+
+impl Spread {
+    pub(crate) fn of(mut times: Vec<Duration>) -> Spread {
+        times.sort();
+        let at = |index: usize| times.get(index).copied().unwrap_or_default();
+        Spread { lowest: at(0), median: at(times.len() / 2), highest: at(times.len().saturating_sub(1)) }
     }
 }
 

@@ -1,0 +1,104 @@
+//! The mcl language: from text to a typed program, or to a page of diagnostics.
+//!
+//! The one entry is [`check`]. It reads a program and everything that it imports, and returns a [`Checked`]: the texts,
+//! everything that is wrong with them, and the program as data with what was found out about it.
+//!
+//! A program goes through these steps; each looks at all of it, and what is wrong in one does not stop the next:
+//!
+//! 1. **Text to tree** (crate `syntax`), with all mistakes of the grammar.
+//! 2. **Tree to data** ([`hir`]): sugar and layout go; what needs neither names nor types is checked.
+//! 3. **Imports** ([`module`]): files are found and read, until nothing new comes.
+//! 4. **Names** ([`scope`]): every name is resolved; circles are found; definitions are put in an order.
+//! 5. **Types**: by unification, definition by definition. Functions, classes and modules are generic.
+//! 6. **Lints**: what is allowed and probably not meant.
+//!
+//! Invariants
+//! - Nothing is executed and nothing is written. The only effect is reading files through [`module::Files`].
+//! - Any input gives a [`Checked`]. Depth costs stack, which is made as large as the text is deep.
+//! - Time is near-linear in the size of the program: a generic definition is looked at once, however often it is used.
+//! - A diagnostic has a code that [`CODES`] (or that of the crate `syntax`) explains, and its places lie within the texts.
+//! - What the program does not use gives warnings and never errors, beyond the text itself and its names.
+//!
+//! Deliberately absent: values. Nothing is computed here beyond what types need.
+
+mod codes;
+mod diagnostic;
+pub mod hir;
+mod infer;
+mod lint;
+mod load;
+mod lower;
+pub mod module;
+mod order;
+pub mod scope;
+mod source;
+mod types;
+
+use std::path::PathBuf;
+
+pub use codes::CODES;
+pub use diagnostic::{Class, Diagnostic, Label, Level};
+pub use source::{FileId, Source, Sources, Span};
+
+use diagnostic::Report;
+use mgmt_funcs::Library;
+use mgmt_resource::Registry;
+use module::{Entry, Files, ResolveError, Resolver};
+
+/// What a program is checked against.
+pub struct Environment<'a> {
+    /// The kinds of resources.
+    pub kinds: &'a Registry,
+    /// The functions.
+    pub library: &'static Library,
+    /// Where files come from.
+    pub files: &'a dyn Files,
+    /// Where downloaded modules are, if not in the usual place.
+    pub module_path: Option<PathBuf>,
+    /// Whether to look for what is probably not meant.
+    pub lints: bool,
+}
+
+/// What came of a program.
+#[derive(Debug)]
+pub struct Checked {
+    /// Its texts.
+    pub sources: Sources,
+    /// What there is to tell, in the order of the texts.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The program.
+    pub hir: hir::Hir,
+    /// What its names mean.
+    pub scopes: scope::Scopes,
+}
+
+impl Checked {
+    /// The program can run.
+    pub fn is_right(&self) -> bool {
+        self.diagnostics.iter().all(|diagnostic| diagnostic.level != Level::Error)
+    }
+}
+
+/// Checks a program.
+///
+/// # Errors
+///
+/// The program itself cannot be read. What it imports and cannot be read is a diagnostic.
+pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, ResolveError> {
+    let resolver = Resolver::new(environment.files, environment.module_path.clone());
+    let mut sources = Sources::default();
+    let mut report = Report::default();
+    let loaded = load::load(entry, &resolver, environment.library, &mut sources, &mut report)?;
+    let load::Loaded { mut hir, imports, aliases, depth } = loaded;
+    let work = || {
+        let (scopes, dependencies, usage) =
+            scope::resolve(&hir, environment.library, imports, &aliases, &mut report);
+        infer::infer(&mut hir, &scopes, &dependencies, environment.kinds, environment.library, &mut report);
+        if environment.lints {
+            lint::lint(&hir, &scopes, &usage, &mut report);
+        }
+        scopes
+    };
+    let scopes = mgmt_syntax::with_deep_stack(depth, work).unwrap_or_default();
+    Ok(Checked { sources, diagnostics: report.finish(), hir, scopes })
+}

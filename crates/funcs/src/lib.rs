@@ -31,6 +31,7 @@ mod library;
 mod modules;
 mod numbers;
 mod operators;
+mod paths;
 mod printf;
 mod quote;
 mod random;

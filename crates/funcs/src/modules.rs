@@ -4,6 +4,7 @@ use crate::Module;
 
 mod convert;
 mod fmt;
+mod golang;
 mod iter;
 mod list;
 mod map;
@@ -16,6 +17,16 @@ pub(crate) static ALL: &[&Module] = &[
     &top::DECLARED,
     &convert::DECLARED,
     &fmt::DECLARED,
+    &golang::html::DECLARED,
+    &golang::math::DECLARED,
+    &golang::rand::DECLARED,
+    &golang::os::DECLARED,
+    &golang::exec::DECLARED,
+    &golang::path::DECLARED,
+    &golang::filepath::DECLARED,
+    &golang::runtime::DECLARED,
+    &golang::strconv::DECLARED,
+    &golang::strings::DECLARED,
     &iter::DECLARED,
     &list::DECLARED,
     &map::DECLARED,

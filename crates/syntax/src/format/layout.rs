@@ -32,6 +32,8 @@ struct Printer<'s> {
     comments: Vec<PlacedComment>,
     /// The first comment that has not been written yet.
     next_comment: usize,
+    /// The token that it stands before; none comes after it if there is no such comment.
+    comment_before: u32,
     out: String,
     indent: usize,
     /// The row in the source of what was written last; none before anything was.
@@ -60,6 +62,7 @@ impl<'s> Printer<'s> {
         Printer {
             lexed,
             rows,
+            comment_before: comments.first().map_or(u32::MAX, |comment| comment.before),
             comments,
             next_comment: 0,
             out: String::with_capacity(lexed.text.len() + lexed.text.len() / 8),
@@ -92,7 +95,7 @@ impl<'s> Printer<'s> {
             }
             self.out.push_str(self.lexed.text_of(raw));
             self.out.push('\n');
-            self.next_comment += 1;
+            self.pass_comment();
             first = false;
         }
         if first {
@@ -111,13 +114,21 @@ impl<'s> Printer<'s> {
             self.write_indent();
             self.out.push_str(self.lexed.text_of(raw));
             self.out.push('\n');
-            self.next_comment += 1;
+            self.pass_comment();
             self.last_row = Some(row);
         }
     }
 
+    fn pass_comment(&mut self) {
+        self.next_comment += 1;
+        self.comment_before = self.comments.get(self.next_comment).map_or(u32::MAX, |comment| comment.before);
+    }
+
     /// A comment stands between two tokens.
     fn has_comment(&self, open: u32, close: u32) -> bool {
+        if self.comment_before > close {
+            return false;
+        }
         let mut waiting =
             self.comments[self.next_comment..].iter().skip_while(|comment| comment.before <= open);
         waiting.next().is_some_and(|comment| comment.before <= close)
@@ -130,7 +141,13 @@ impl<'s> Printer<'s> {
     }
 
     fn write_indent(&mut self) {
-        self.out.extend(std::iter::repeat_n('\t', self.indent));
+        const TABS: &str = "\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t";
+        let mut left = self.indent;
+        while left > TABS.len() {
+            self.out.push_str(TABS);
+            left -= TABS.len();
+        }
+        self.out.push_str(&TABS[..left]);
     }
 
     fn row(&self, token: u32) -> u32 {
@@ -145,13 +162,21 @@ impl<'s> Printer<'s> {
         self.row(token) + inner
     }
 
-    /// The author broke the line between two tokens.
-    fn broken(&self, left: u32, right: u32) -> bool {
-        self.row(right) > self.end_row(left)
+    /// The author broke the line before a token.
+    fn broken_before(&self, token: u32) -> bool {
+        self.lexed.significant[token as usize].after_newline
     }
 
     /// A comment in the middle of what is one line otherwise: it ends the line, and the rest stands further in.
+    #[inline]
     fn interrupt_line(&mut self, token: u32) {
+        if self.comment_before <= token {
+            self.write_comments_in_line(token);
+        }
+    }
+
+    #[cold]
+    fn write_comments_in_line(&mut self, token: u32) {
         let mut interrupted = false;
         while let Some(comment) =
             self.comments.get(self.next_comment).filter(|comment| comment.before <= token)
@@ -166,7 +191,7 @@ impl<'s> Printer<'s> {
             }
             self.out.push_str(self.lexed.text_of(raw));
             self.out.push('\n');
-            self.next_comment += 1;
+            self.pass_comment();
             interrupted = true;
         }
         if interrupted {
@@ -274,9 +299,7 @@ impl<'s> Printer<'s> {
         let mut previous: Option<Part<'_>> = None;
         for part in node.parts() {
             if let Some(previous) = previous {
-                if may_break(node.kind, previous.kind(), part.kind())
-                    && self.broken(previous.last(), part.first())
-                {
+                if may_break(node.kind, previous.kind(), part.kind()) && self.broken_before(part.first()) {
                     self.indent = indent + 1;
                     self.end_line(previous.last());
                     self.continue_line(part.first());
@@ -311,7 +334,7 @@ impl<'s> Printer<'s> {
         }
         let empty = parts.clone().all(|part| part.kind().is_closer());
         let comment = self.has_comment(open, close) && (empty || node.kind != ArgList);
-        if !comment && (empty || !self.is_broken_list(open, parts)) {
+        if !comment && (empty || !self.is_broken_list(parts)) {
             self.one_line(parts);
             return;
         }
@@ -331,15 +354,8 @@ impl<'s> Printer<'s> {
     }
 
     /// The author broke the line between an element and its neighbours.
-    fn is_broken_list<'t>(&self, open: u32, parts: impl Iterator<Item = Part<'t>>) -> bool {
-        let mut previous = open;
-        for part in parts {
-            if self.broken(previous, part.first()) {
-                return true;
-            }
-            previous = part.last();
-        }
-        false
+    fn is_broken_list<'t>(&self, mut parts: impl Iterator<Item = Part<'t>>) -> bool {
+        parts.any(|part| self.broken_before(part.first()))
     }
 
     fn one_line<'t>(&mut self, parts: impl Iterator<Item = Part<'t>>) {
@@ -362,7 +378,7 @@ impl<'s> Printer<'s> {
     }
 
     fn starts_on_new_line(&self, body: Node<'_>) -> bool {
-        body.nodes().next().is_some_and(|value| self.broken(body.first(), value.first()))
+        body.nodes().next().is_some_and(|value| self.broken_before(value.first()))
     }
 
     /// `{ expression }`
@@ -424,7 +440,7 @@ impl<'s> Printer<'s> {
             }
             let Some(value) = parts.next() else { return };
             let Some(close) = parts.next() else { return };
-            if !self.broken(part.last(), value.first()) && !self.broken(value.last(), close.first()) {
+            if !self.broken_before(value.first()) && !self.broken_before(close.first()) {
                 self.part(value);
                 self.part(close);
                 continue;

@@ -2,7 +2,7 @@
 //!
 //! [`ImportName`] is what stands between the quotes, [`Entry`] the program argument of the command line. A
 //! [`Resolver`] turns both into a [`Location`] and the content of the file; each location carries what the imports of
-//! that file need.
+//! that file need. [`download()`] fetches all modules of a program that come from elsewhere, and writes the [`Lock`].
 //!
 //! # Invariants
 //!
@@ -11,9 +11,12 @@
 //! - If a lock names a module, its content is what the lock says, or it is not used.
 //! - Files are read through [`Files`], so that a program may as well be in memory.
 
+mod download;
 mod entry;
 mod files;
+mod git;
 mod import_name;
+mod install;
 mod lock;
 mod metadata;
 mod resolve;
@@ -21,6 +24,10 @@ mod tree;
 
 use std::path::{Component, Path, PathBuf};
 
+pub use download::{
+    DownloadError, DownloadOptions, DownloadOutcome, DownloadPlace, DownloadProblem, DownloadProgress,
+    Downloaded, DownloadedModule, download,
+};
 pub use entry::Entry;
 pub use files::{Disk, FileEntry, FileKind, Files, MAX_SOURCE, Memory};
 pub use import_name::{BadImport, ImportClass, ImportName};
@@ -28,6 +35,8 @@ pub use lock::{BadLock, LOCK_FILE, Lock, LockedModule};
 pub use metadata::{Metadata, MetadataNote};
 pub use resolve::{Location, ResolveError, Resolver};
 pub use tree::tree_hash;
+
+use resolve::without_password;
 
 /// The shortest form of an absolute path, by its text alone.
 fn normal(path: &Path) -> PathBuf {

@@ -201,8 +201,7 @@ impl ResolveError {
             ResolveError::NotDownloaded { program, .. } => Some(format!("`mgmt get {program}` downloads it")),
             ResolveError::BadMetadata { note, .. } => note.hint.clone(),
             ResolveError::LockMismatch { .. } => Some(
-                "`mgmt get --update` takes the newest one and locks it; to get the locked one back, remove the \
-                 directory and run `mgmt get`"
+                "`mgmt get` brings the locked one; if the files were changed by hand, remove the directory first"
                     .into(),
             ),
             ResolveError::BadLock { .. } => {
@@ -440,6 +439,18 @@ impl<'f> Resolver<'f> {
     ///
     /// It is not there or cannot be read; the metadata is wrong; the module is not the one that was locked.
     pub fn resolve(&self, import: &ImportName, from: &Location) -> Result<(Location, Vec<u8>), ResolveError> {
+        if let ImportClass::Remote { key, url } = &import.class {
+            self.check_lock(key, &self.find_remote(key, url, from)?, &from.module.program)?;
+        }
+        self.resolve_unlocked(import, from)
+    }
+
+    /// The same while the lock is being written.
+    pub(super) fn resolve_unlocked(
+        &self,
+        import: &ImportName,
+        from: &Location,
+    ) -> Result<(Location, Vec<u8>), ResolveError> {
         let directory = from.file.parent().unwrap_or(&from.file);
         let (parent, program) = (Some(Arc::clone(&from.module)), Arc::clone(&from.module.program));
         let origin = from.module.origin.clone();
@@ -464,7 +475,6 @@ impl<'f> Resolver<'f> {
             }
             ImportClass::Remote { key, url } => {
                 let base = self.find_remote(key, url, from)?;
-                self.check_lock(key, &base, &program)?;
                 let Some(metadata) = self.metadata(&base)? else {
                     return Err(ResolveError::NoMetadata { display: self.display_directory(&base) });
                 };

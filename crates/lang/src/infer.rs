@@ -1,0 +1,616 @@
+//! Types of everything.
+//!
+//! Definitions are looked at one after the other, dependencies first, so that a chain of them costs no stack. Within a
+//! definition types are found by unification. Functions, classes and modules are generic: what remains unknown in them
+//! is theirs, and every call, include and import gets a copy. Binds are not: a variable has one type for all that read
+//! it.
+//!
+//! Some questions cannot be answered when they come up: what `$a[$b]` is, before it is known whether `$a` is a list. Such a
+//! [goal](goal) waits for a type, and is part of what a generic definition hands to its users.
+//!
+//! What the program never uses is looked at last. What is wrong there is worth a warning: it does no harm, and nothing
+//! learned there changes what was found before.
+
+mod expr;
+mod goal;
+mod mismatch;
+mod resource;
+
+use mgmt_funcs::Library;
+use mgmt_resource::Registry;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::codes::Code;
+use crate::diagnostic::{Diagnostic, Level, Report};
+use crate::hir::*;
+use crate::order::{Dependencies, Node};
+use crate::scope::{Imported, Scopes};
+use crate::source::Span;
+use crate::types::{Ty, Types};
+use goal::{Goals, Owner};
+use mismatch::Why;
+
+/// What was found out about the types of a program.
+#[derive(Debug)]
+pub(crate) struct Typed {
+    pub(crate) types: Types,
+    /// Of each expression.
+    pub(crate) exprs: Vec<Option<Ty>>,
+    /// Of each variable.
+    pub(crate) vars: Vec<Option<Ty>>,
+}
+
+/// Finds the types of a program.
+pub(crate) fn infer(
+    hir: &mut Hir,
+    scopes: &Scopes,
+    dependencies: &Dependencies,
+    kinds: &Registry,
+    library: &'static Library,
+    report: &mut Report,
+) -> Typed {
+    let names = std::mem::take(&mut hir.names);
+    let mut checker = Checker {
+        hir,
+        names,
+        scopes,
+        dependencies,
+        kinds,
+        library,
+        report,
+        types: Types::new(),
+        exprs: vec![None; hir.exprs.len()],
+        vars: vec![None; hir.vars.len()],
+        funcs: FxHashMap::default(),
+        func_blocks: FxHashMap::default(),
+        levels: vec![None; hir.blocks.len()],
+        instances: FxHashMap::default(),
+        goals: Goals::default(),
+        open: Vec::new(),
+        level: 1,
+        owner: Owner::Program,
+        unused: false,
+        field_types: FxHashMap::default(),
+    };
+    checker.program();
+    let Checker { names, types, exprs, vars, .. } = checker;
+    hir.names = names;
+    Typed { types, exprs, vars }
+}
+
+struct Checker<'a> {
+    hir: &'a Hir,
+    names: Names,
+    scopes: &'a Scopes,
+    dependencies: &'a Dependencies,
+    kinds: &'a Registry,
+    library: &'static Library,
+    report: &'a mut Report,
+    types: Types,
+    exprs: Vec<Option<Ty>>,
+    vars: Vec<Option<Ty>>,
+    /// Functions of the program that have been looked at.
+    funcs: FxHashMap<FuncId, Scheme>,
+    func_blocks: FxHashMap<FuncId, BlockId>,
+    levels: Vec<Option<u32>>,
+    /// What imports and includes have copies of.
+    instances: FxHashMap<StmtId, Instance>,
+    goals: Goals,
+    /// Types that must be known in the end, and what they belong to.
+    open: Vec<Open>,
+    /// How many generic definitions are around what is being looked at.
+    level: u32,
+    /// The innermost of them.
+    owner: Owner,
+    /// What is being looked at is not used.
+    unused: bool,
+    field_types: FxHashMap<*const mgmt_resource::FieldSpec, Ty>,
+}
+
+/// The type of a generic function.
+#[derive(Clone, Copy, Debug)]
+struct Scheme {
+    ty: Ty,
+    /// Variables of deeper levels are its own.
+    level: u32,
+}
+
+/// A copy of what a class or a module defines.
+#[derive(Debug)]
+struct Instance {
+    /// Variables of deeper levels are copied.
+    threshold: u32,
+    /// The level of the copies.
+    level: u32,
+    copies: FxHashMap<Ty, Ty>,
+    /// How the class was reached: what is around it is a copy too.
+    via: SmallVec<[StmtId; 1]>,
+    /// The class.
+    class: Option<ClassId>,
+}
+
+/// A type that must be known in the end.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    ty: Ty,
+    span: Span,
+    what: What,
+    owner: Owner,
+    unused: bool,
+}
+
+/// What a type that must be known belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    EmptyList,
+    EmptyMap,
+    Parameter(VarId),
+    Result,
+    Lookup,
+}
+
+impl Checker<'_> {
+    fn program(&mut self) {
+        let hir = self.hir;
+        for stmt in &hir.stmts {
+            if let StmtKind::Func(func) = stmt.kind {
+                self.func_blocks.insert(func, stmt.block);
+            }
+        }
+        let dependencies = self.dependencies;
+        for unused in [false, true] {
+            self.unused = unused;
+            for &node in dependencies.sorted() {
+                if dependencies.is_used(node) != unused && !dependencies.is_circular(node) {
+                    self.node(node);
+                }
+            }
+            self.finish();
+        }
+    }
+
+    fn node(&mut self, node: Node) {
+        let hir = self.hir;
+        match node {
+            Node::Main => {
+                if let Some(module) = hir.modules.first() {
+                    self.enter(module.block, Owner::Program);
+                    self.block(module.block);
+                }
+            }
+            Node::Module(_) => {}
+            Node::Var(var) => {
+                if let VarOrigin::Bind(stmt, value) = hir[var].origin {
+                    self.enter_block(hir[stmt].block);
+                    self.bind(var, value);
+                }
+            }
+            Node::Func(func) => {
+                let Some(&block) = self.func_blocks.get(&func) else { return };
+                self.enter_block(block);
+                let (level, owner) = (self.level, self.owner);
+                self.level += 1;
+                self.owner = Owner::Func(func);
+                let ty = self.func(func);
+                self.settle();
+                self.level = level;
+                self.generalize(Owner::Func(func), owner, level, &[ty]);
+                self.owner = owner;
+                self.funcs.insert(func, Scheme { ty, level });
+            }
+            Node::Class(class) => {
+                let outer = hir[hir[class].stmt].block;
+                self.enter_block(outer);
+                let (level, owner) = (self.level, self.owner);
+                self.enter(hir[class].body, Owner::Class(class));
+                self.block(hir[class].body);
+                self.settle();
+                let params: Vec<Ty> = hir[class].params.iter().map(|&var| self.var(var)).collect();
+                self.generalize(Owner::Class(class), owner, level, &params);
+            }
+            Node::Include(stmt) => {
+                self.enter_block(hir[stmt].block);
+                self.include(stmt);
+            }
+            Node::Loop(stmt) => {
+                self.enter_block(hir[stmt].block);
+                self.repeat(stmt);
+            }
+        }
+        self.settle();
+    }
+
+    fn enter(&mut self, block: BlockId, owner: Owner) {
+        self.level = self.block_level(block);
+        self.owner = owner;
+    }
+
+    /// Looks at something in a block.
+    fn enter_block(&mut self, block: BlockId) {
+        let owner = self.class_around(block).map_or(Owner::Program, Owner::Class);
+        self.enter(block, owner);
+    }
+
+    fn class_around(&self, mut block: BlockId) -> Option<ClassId> {
+        loop {
+            match self.hir[block].parent {
+                Parent::Module(_) => return None,
+                Parent::Class(class, _) => return Some(class),
+                Parent::Block(outer) | Parent::Loop(_, outer) => block = outer,
+            }
+        }
+    }
+
+    /// How many generic definitions are around the statements of a block.
+    fn block_level(&mut self, block: BlockId) -> u32 {
+        let mut at = block;
+        let mut way: SmallVec<[(BlockId, u32); 8]> = SmallVec::new();
+        let mut level = loop {
+            if let Some(level) = self.levels[at.index()] {
+                break level;
+            }
+            let (step, outer) = match self.hir[at].parent {
+                Parent::Module(_) => {
+                    self.levels[at.index()] = Some(1);
+                    break 1;
+                }
+                Parent::Class(_, outer) => (1, outer),
+                Parent::Block(outer) | Parent::Loop(_, outer) => (0, outer),
+            };
+            way.push((at, step));
+            at = outer;
+        };
+        for (block, step) in way.into_iter().rev() {
+            level += step;
+            self.levels[block.index()] = Some(level);
+        }
+        level
+    }
+
+    fn report(&mut self, mut diagnostic: Diagnostic) {
+        if self.unused {
+            if diagnostic.level == Level::Error {
+                diagnostic.hints.push("nothing uses this, so the program runs all the same".to_owned());
+            }
+            diagnostic.level = Level::Warning;
+        }
+        self.report.add(diagnostic);
+    }
+
+    fn fresh(&mut self) -> Ty {
+        self.types.fresh(self.level)
+    }
+
+    fn text(&self, ty: Ty) -> String {
+        self.types.text(&self.names, ty)
+    }
+
+    fn must_be_known(&mut self, ty: Ty, span: Span, what: What) {
+        self.open.push(Open { ty, span, what, owner: self.owner, unused: self.unused });
+    }
+
+    /// A type that stands in the text.
+    fn declared(&mut self, declared: &Declared) -> Ty {
+        let level = self.level;
+        self.types.of(&mut self.names, &declared.ty, &mut |types, _| types.fresh(level))
+    }
+
+    /// The type of a variable, as it is inside of its definition.
+    fn var(&mut self, var: VarId) -> Ty {
+        if let Some(ty) = self.vars[var.index()] {
+            return ty;
+        }
+        let hir = self.hir;
+        let ty = match (hir[var].origin, &hir[var].declared) {
+            (VarOrigin::ClassParam(_) | VarOrigin::Param(_), Some(declared)) => self.declared(declared),
+            (VarOrigin::ClassParam(class), None) => {
+                let level = self.block_level(hir[class].body);
+                self.types.fresh(level)
+            }
+            (VarOrigin::Param(_), None) => self.fresh(),
+            // It is part of a circle, or what it comes from is missing.
+            (VarOrigin::Bind(..) | VarOrigin::LoopKey(_) | VarOrigin::LoopValue(_), _) => Types::ERROR,
+        };
+        self.vars[var.index()] = Some(ty);
+        ty
+    }
+
+    fn bind(&mut self, var: VarId, value: ExprId) {
+        let hir = self.hir;
+        let ty = match &hir[var].declared {
+            // Anything goes.
+            Some(declared) if declared.ty == mgmt_value::Type::Variant => self.expr(value),
+            Some(declared) => {
+                let ty = self.declared(declared);
+                if self.literal_was_refused(value, declared) {
+                    self.expr(value);
+                } else {
+                    self.check(value, ty, Why::Declared(declared.span));
+                }
+                ty
+            }
+            None => self.expr(value),
+        };
+        self.vars[var.index()] = Some(ty);
+    }
+
+    /// A literal of another type than the declared one has been reported.
+    fn literal_was_refused(&self, value: ExprId, declared: &Declared) -> bool {
+        use mgmt_value::Type;
+        match &self.hir[value].kind {
+            ExprKind::Bool(_) => declared.ty != Type::Bool,
+            ExprKind::Int(_) => declared.ty != Type::Int,
+            ExprKind::Float(_) => declared.ty != Type::Float,
+            ExprKind::Str(_) | ExprKind::Interpolation(_) => declared.ty != Type::Str,
+            ExprKind::Map(_) => !matches!(declared.ty, Type::Map(_)),
+            _ => false,
+        }
+    }
+
+    /// A function with its own parameters: not yet generic.
+    fn func(&mut self, func: FuncId) -> Ty {
+        let hir = self.hir;
+        let mut params = Vec::with_capacity(hir[func].params.len());
+        for &param in &hir[func].params {
+            let ty = self.var(param);
+            if hir[param].declared.is_none() {
+                self.must_be_known(ty, hir[param].span, What::Parameter(param));
+            }
+            params.push(ty);
+        }
+        let body = hir[func].body;
+        let result = match &hir[func].result {
+            Some(declared) => {
+                let ty = self.declared(declared);
+                self.check(body, ty, Why::Result(declared.span));
+                ty
+            }
+            None => self.expr(body),
+        };
+        self.types.add(crate::types::Shape::Func(params.into(), result))
+    }
+
+    /// Splits what waits and what must be known between a generic definition and what is around it.
+    fn generalize(&mut self, own: Owner, outer: Owner, level: u32, interface: &[Ty]) {
+        self.goals.generalize(&mut self.types, own, outer, level);
+        if self.open.iter().all(|open| open.owner != own) {
+            return;
+        }
+        let mut reachable: Vec<Ty> = Vec::new();
+        for &ty in interface {
+            reachable.extend(self.types.unknowns(ty));
+        }
+        let mut lost = Vec::new();
+        let types = &self.types;
+        self.open.retain_mut(|open| {
+            if open.owner != own {
+                return true;
+            }
+            let unknowns = types.unknowns(open.ty);
+            if unknowns.is_empty() {
+                return false;
+            }
+            // Whoever uses the definition decides, and is asked about it.
+            if unknowns.iter().all(|var| types.level(*var) > level && reachable.contains(var)) {
+                return false;
+            }
+            if unknowns.iter().any(|var| types.level(*var) <= level) {
+                open.owner = outer;
+                return true;
+            }
+            match own {
+                // What a class defines can be seen behind an alias, and become known there.
+                Owner::Class(_) => true,
+                _ => {
+                    lost.push(*open);
+                    false
+                }
+            }
+        });
+        for open in lost {
+            self.ambiguous(open);
+        }
+    }
+
+    fn block(&mut self, block: BlockId) {
+        let hir = self.hir;
+        for &stmt in &hir[block].stmts {
+            self.stmt(stmt);
+        }
+    }
+
+    fn stmt(&mut self, stmt: StmtId) {
+        let hir = self.hir;
+        match &hir[stmt].kind {
+            // Definitions are looked at by themselves.
+            StmtKind::Bind(..) | StmtKind::Func(_) | StmtKind::Class(_) | StmtKind::Import { .. } => {}
+            StmtKind::Include { alias: Some(_), .. } => {}
+            StmtKind::Include { alias: None, .. } => self.include(stmt),
+            StmtKind::If { condition, then, otherwise } => {
+                self.check(*condition, Types::BOOL, Why::Condition);
+                self.block(*then);
+                if let Some(otherwise) = otherwise {
+                    self.block(*otherwise);
+                }
+            }
+            StmtKind::Loop { body, .. } => self.block(*body),
+            StmtKind::Panic(args) => self.panic(stmt, args),
+            StmtKind::Edge(halves) => self.edge(stmt, halves),
+            StmtKind::Resource(resource) => self.resource(stmt, resource),
+        }
+    }
+
+    fn repeat(&mut self, stmt: StmtId) {
+        let StmtKind::Loop { over_map, key, value, over, .. } = self.hir[stmt].kind else { return };
+        if over_map {
+            let (first, second) = (self.fresh(), self.fresh());
+            let ty = self.types.add(crate::types::Shape::Map(first, second));
+            self.check(over, ty, Why::OverMap);
+            (self.vars[key.index()], self.vars[value.index()]) = (Some(first), Some(second));
+        } else {
+            let element = self.fresh();
+            let ty = self.types.list(element);
+            self.check(over, ty, Why::OverList);
+            (self.vars[key.index()], self.vars[value.index()]) = (Some(Types::INT), Some(element));
+        }
+    }
+
+    fn panic(&mut self, stmt: StmtId, args: &[ExprId]) {
+        match args {
+            [one] => {
+                let ty = self.expr(*one);
+                self.limit(ty, self.hir[*one].span, goal::Limited::Panic);
+            }
+            [condition, message] => {
+                self.check(*condition, Types::BOOL, Why::PanicCondition);
+                self.check(*message, Types::STR, Why::PanicMessage);
+            }
+            _ => {
+                for &arg in args {
+                    self.expr(arg);
+                }
+                let message = format!("`panic` takes one or two arguments, and is given {}", args.len());
+                self.report(
+                    Diagnostic::new(Code::ArgumentCount, self.hir[stmt].span, message)
+                        .hint("write `panic(\"why\")`, `panic($condition)` or `panic($condition, \"why\")`"),
+                );
+            }
+        }
+    }
+
+    fn include(&mut self, stmt: StmtId) {
+        let hir = self.hir;
+        let StmtKind::Include { args, .. } = &hir[stmt].kind else { return };
+        let reference = self.scopes.of_include(stmt);
+        let class = match reference.map(|reference| reference.target) {
+            Some(crate::scope::Target::Class(class)) if !self.dependencies.is_circular(Node::Class(class)) => class,
+            _ => {
+                for &arg in args {
+                    self.expr(arg);
+                }
+                return;
+            }
+        };
+        let outer = hir[hir[class].stmt].block;
+        let threshold = self.block_level(outer);
+        let via = reference.map(|reference| reference.via.clone()).unwrap_or_default();
+        let instance =
+            Instance { threshold, level: self.level, copies: FxHashMap::default(), via, class: Some(class) };
+        self.instances.insert(stmt, instance);
+        for (&arg, &param) in args.iter().zip(&hir[class].params) {
+            let ty = self.var(param);
+            let ty = self.copy(ty, stmt);
+            self.check(arg, ty, Why::ClassParam(param));
+        }
+        for &arg in args.iter().skip(hir[class].params.len()) {
+            self.expr(arg);
+        }
+        let span = hir[stmt].span;
+        for goal in self.goals.of(Owner::Class(class)) {
+            let goal = goal.copied(self, span, &mut |this, ty| this.copy(ty, stmt));
+            self.pose(goal);
+        }
+    }
+
+    /// The copy that an import or an include has of a type.
+    fn copy(&mut self, ty: Ty, stmt: StmtId) -> Ty {
+        if !self.types.is_open(ty) {
+            return ty;
+        }
+        if !self.instances.contains_key(&stmt) {
+            let level = self.block_level(self.hir[stmt].block);
+            match self.scopes.imports.get(&stmt) {
+                Some(Imported::Module(_)) => {
+                    let via = SmallVec::new();
+                    let instance =
+                        Instance { threshold: 0, level, copies: FxHashMap::default(), via, class: None };
+                    self.instances.insert(stmt, instance);
+                }
+                _ => return Types::ERROR,
+            }
+        }
+        let unknowns = self.types.unknowns(ty);
+        let mut replaced: FxHashMap<Ty, Ty> = FxHashMap::default();
+        for var in unknowns {
+            let Some(instance) = self.instances.get_mut(&stmt) else { break };
+            if self.types.level(var) > instance.threshold {
+                let (types, level) = (&mut self.types, instance.level);
+                let copy = *instance.copies.entry(var).or_insert_with(|| types.fresh(level));
+                replaced.insert(var, copy);
+            } else if !instance.via.is_empty() {
+                let via = instance.via.clone();
+                let copy = self.through(var, &via);
+                replaced.insert(var, copy);
+            }
+        }
+        self.types.replace(ty, &mut |_, var| replaced.get(&var).copied().unwrap_or(var))
+    }
+
+    /// A type as it is seen through imports and includes.
+    fn through(&mut self, ty: Ty, via: &[StmtId]) -> Ty {
+        via.iter().rev().fold(ty, |ty, &stmt| self.copy(ty, stmt))
+    }
+
+    /// Decides what is left to decide, and reports what cannot be known.
+    fn finish(&mut self) {
+        self.owner = Owner::Program;
+        self.default_goals();
+        let open = std::mem::take(&mut self.open);
+        let mut kept = Vec::new();
+        for open in open {
+            match open.owner {
+                Owner::Program => self.ambiguous(open),
+                Owner::Class(class) => kept.push((class, open)),
+                Owner::Func(_) => {}
+            }
+        }
+        if kept.is_empty() {
+            return;
+        }
+        let includes: Vec<(StmtId, ClassId)> =
+            self.instances.iter().filter_map(|(&stmt, instance)| Some((stmt, instance.class?))).collect();
+        for (stmt, class) in includes {
+            let own: Vec<Open> = kept.iter().filter(|(of, _)| *of == class).map(|(_, open)| *open).collect();
+            for open in own {
+                let ty = self.copy(open.ty, stmt);
+                self.ambiguous(Open { ty, ..open });
+            }
+        }
+    }
+
+    fn ambiguous(&mut self, open: Open) {
+        if open.unused || !self.types.is_open(open.ty) {
+            return;
+        }
+        let ty = self.text(open.ty);
+        let (message, hint) = match open.what {
+            What::EmptyList => (
+                "the type of the elements of this list is not known".to_owned(),
+                "declare a type where it is bound, for example `$x []str = []`".to_owned(),
+            ),
+            What::EmptyMap => (
+                "the types of the keys and values of this map are not known".to_owned(),
+                "declare a type where it is bound, for example `$x map{str: int} = {}`".to_owned(),
+            ),
+            What::Parameter(var) => {
+                let name = self.names.text(self.hir[var].name);
+                (
+                    format!("the type of the parameter `${name}` is not known"),
+                    format!("declare it, for example `${name} str`"),
+                )
+            }
+            What::Result => (
+                format!("the type of this is not known: it is `{ty}`"),
+                "bind it to a variable with a declared type, for example `$x int = ...`".to_owned(),
+            ),
+            What::Lookup => (
+                "it is not known whether this looks into a list or into a map".to_owned(),
+                "declare the type of what stands before the brackets".to_owned(),
+            ),
+        };
+        let unused = std::mem::replace(&mut self.unused, open.unused);
+        self.report(Diagnostic::new(Code::Ambiguous, open.span, message).hint(hint));
+        self.unused = unused;
+    }
+}

@@ -1,0 +1,303 @@
+//! Types of resources and edges.
+
+use mgmt_resource::{FieldSpec, Fields as _, Schema, did_you_mean};
+
+use super::Checker;
+use super::goal::{Goal, Question};
+use super::mismatch::Why;
+use crate::codes::Code;
+use crate::diagnostic::Diagnostic;
+use crate::hir::*;
+use crate::source::Span;
+use crate::types::{Shape, Ty, Types};
+
+impl Checker<'_> {
+    pub(super) fn resource(&mut self, stmt: StmtId, resource: &Resource) {
+        let schema = self.kind(resource.kind, resource.kind_span);
+        self.name(resource.name, resource.collect);
+        for field in &resource.fields {
+            self.condition(field.condition);
+            let Some(schema) = schema else {
+                self.expr(field.value);
+                continue;
+            };
+            match schema.field(self.names.text(field.name)) {
+                Some(found) => self.field(schema, found, field.value),
+                None => {
+                    self.expr(field.value);
+                    self.unknown_field(schema, field.name, field.name_span);
+                }
+            }
+        }
+        for edge in &resource.edges {
+            self.condition(edge.condition);
+            self.half(&edge.half);
+            if let Some((name, span)) = edge.half.field {
+                let message = format!("`.{}` has no meaning here", self.names.text(name));
+                self.report(
+                    Diagnostic::new(Code::UnknownEdgeWord, span, message)
+                        .hint("values are sent by an edge of its own: `Kind[\"a\"].out -> Kind[\"b\"].in`"),
+                );
+            }
+        }
+        self.meta(stmt, resource);
+        self.static_name(resource);
+    }
+
+    fn condition(&mut self, condition: Option<ExprId>) {
+        if let Some(condition) = condition {
+            self.check(condition, Types::BOOL, Why::Condition);
+        }
+    }
+
+    fn kind(&mut self, kind: Name, span: Span) -> Option<&'static Schema> {
+        let text = self.names.text(kind).to_owned();
+        if let Some(schema) = self.kinds.get(&text) {
+            return Some(schema);
+        }
+        let hint = match self.kinds.suggest(&text) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`mgmt kinds` lists all kinds".to_owned(),
+        };
+        self.report(
+            Diagnostic::new(Code::UnknownKind, span, format!("there is no kind of resource `{text}`")).hint(hint),
+        );
+        None
+    }
+
+    /// The name of a resource or of the end of an edge.
+    fn name(&mut self, expr: ExprId, collect: bool) {
+        let ty = self.expr(expr);
+        let question = Question::Name { collect };
+        self.pose(Goal { question, ty, span: self.hir[expr].span, used_at: None });
+    }
+
+    fn field_type(&mut self, field: &'static FieldSpec) -> Ty {
+        let key: *const FieldSpec = field;
+        if let Some(&ty) = self.field_types.get(&key) {
+            return ty;
+        }
+        let ty = self.types.of(&mut self.names, &(field.ty)(), &mut |types, _| types.fresh(1));
+        self.field_types.insert(key, ty);
+        ty
+    }
+
+    fn field(&mut self, schema: &'static Schema, field: &'static FieldSpec, value: ExprId) {
+        let wanted = self.field_type(field);
+        if wanted == Types::VARIANT {
+            self.expr(value);
+        } else {
+            self.check(value, wanted, Why::Field(schema, field));
+        }
+    }
+
+    fn unknown_field(&mut self, schema: &'static Schema, name: Name, span: Span) {
+        let text = self.names.text(name).to_owned();
+        let known = || schema.fields.iter().map(|field| field.name);
+        let hint = if let Some(near) = did_you_mean(&text, known()) {
+            format!("did you mean `{near}`?")
+        } else if let Some(meta) = mgmt_resource::Meta::field(&text) {
+            format!("it is a metaparameter: write `Meta:{} => ...`", meta.name)
+        } else {
+            let names: Vec<&str> = known().collect();
+            format!("it has: {}", names.join(", "))
+        };
+        let message = format!("`{}` has no parameter `{text}`", schema.kind);
+        self.report(Diagnostic::new(Code::UnknownField, span, message).hint(hint));
+    }
+
+    fn meta(&mut self, stmt: StmtId, resource: &Resource) {
+        let mut set: Vec<(&'static str, Span, bool)> = Vec::new();
+        for meta in &resource.meta {
+            self.condition(meta.condition);
+            match meta.param {
+                Some((name, span)) => match self.meta_field(name, span) {
+                    Some(field) => {
+                        let wanted = self.field_type(field);
+                        self.check(meta.value, wanted, Why::Meta(field));
+                        self.set_once(stmt, &mut set, field.name, span, false);
+                    }
+                    None => {
+                        self.expr(meta.value);
+                    }
+                },
+                None => self.meta_struct(stmt, &mut set, meta.value),
+            }
+        }
+    }
+
+    fn meta_field(&mut self, name: Name, span: Span) -> Option<&'static FieldSpec> {
+        let text = self.names.text(name).to_owned();
+        let fields = mgmt_resource::Meta::FIELDS;
+        if let Some(field) = fields.iter().find(|field| field.name == text) {
+            return Some(field);
+        }
+        let hint = match did_you_mean(&text, fields.iter().map(|field| field.name)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
+                format!("they are: {}", names.join(", "))
+            }
+        };
+        let message = format!("there is no metaparameter `{text}`");
+        self.report(Diagnostic::new(Code::UnknownMeta, span, message).hint(hint));
+        None
+    }
+
+    /// `Meta => struct{…}`: any of the metaparameters, in any order.
+    fn meta_struct(&mut self, stmt: StmtId, set: &mut Vec<(&'static str, Span, bool)>, value: ExprId) {
+        let span = self.hir[value].span;
+        let ty = self.expr(value);
+        let ty = self.types.resolve(ty);
+        match self.types.shape(ty).clone() {
+            Shape::Struct(fields) => {
+                let places: Vec<Span> = match &self.hir[value].kind {
+                    ExprKind::Struct(written) => written.iter().map(|&(_, span, _)| span).collect(),
+                    _ => Vec::new(),
+                };
+                for (index, &(name, found)) in fields.iter().enumerate() {
+                    let place = places.get(index).copied().unwrap_or(span);
+                    let Some(field) = self.meta_field(name, place) else { continue };
+                    let wanted = self.field_type(field);
+                    self.equate(wanted, found, place, Why::Meta(field), None);
+                    self.set_once(stmt, set, field.name, place, true);
+                }
+            }
+            Shape::Error => {}
+            _ => {
+                let message = format!("expected a struct of metaparameters, found `{}`", self.text(ty));
+                self.report(
+                    Diagnostic::new(Code::MetaType, span, message)
+                        .hint("write `Meta => struct{noop => true}`, or `Meta:noop => true` for one"),
+                );
+            }
+        }
+    }
+
+    fn set_once(
+        &mut self,
+        stmt: StmtId,
+        set: &mut Vec<(&'static str, Span, bool)>,
+        name: &'static str,
+        span: Span,
+        in_struct: bool,
+    ) {
+        match set.iter().find(|(other, _, _)| *other == name) {
+            // Twice by itself has been reported before.
+            Some((_, _, false)) if !in_struct => {}
+            Some((_, first, _)) => {
+                let resource = self.hir[stmt].span;
+                let diagnostic = Diagnostic::new(
+                    Code::DuplicateMetaStruct,
+                    span,
+                    format!("the metaparameter `{name}` is set twice"),
+                )
+                .label(*first, "it is set here first")
+                .label(Span { end: resource.start + 1, ..resource }, "in this resource");
+                self.report(diagnostic);
+            }
+            None => set.push((name, span, in_struct)),
+        }
+    }
+
+    /// A name that stands in the text can be looked at.
+    fn static_name(&mut self, resource: &Resource) {
+        let ExprKind::Str(name) = &self.hir[resource.name].kind else { return };
+        let allowed = resource
+            .meta
+            .iter()
+            .any(|meta| meta.param.is_none_or(|(param, _)| self.names.text(param) == "dollar"));
+        let span = self.hir[resource.name].span;
+        if name.is_empty() {
+            let message = "the name of a resource cannot be empty";
+            self.report(Diagnostic::new(Code::BadName, span, message));
+        } else if name.first() == Some(&b'$') && !allowed {
+            let rest = name.display().to_string();
+            let rest = rest.trim_start_matches('$');
+            self.report(
+                Diagnostic::new(Code::BadName, span, "the name starts with a dollar sign")
+                    .hint(format!("to read a variable in a string, write `\"${{{rest}}}\"`"))
+                    .hint("if the name is meant like this, set `Meta:dollar => true`"),
+            );
+        }
+    }
+
+    fn half(&mut self, half: &EdgeHalf) -> Option<&'static Schema> {
+        let schema = self.kind(half.kind, half.kind_span);
+        self.name(half.name, false);
+        schema
+    }
+
+    pub(super) fn edge(&mut self, stmt: StmtId, halves: &[EdgeHalf]) {
+        let schemas: Vec<Option<&'static Schema>> = halves.iter().map(|half| self.half(half)).collect();
+        if let [_] = halves {
+            self.report(
+                Diagnostic::new(Code::OneHalf, self.hir[stmt].span, "an edge needs two ends")
+                    .hint("write `A[\"x\"] -> B[\"y\"]`"),
+            );
+            return;
+        }
+        let [from, to] = halves else { return };
+        let (Some(sent), Some(received)) = (from.field, to.field) else { return };
+        let (Some(sender), Some(receiver)) = (schemas[0], schemas[1]) else { return };
+        self.send(sender, sent, receiver, received);
+    }
+
+    fn send(
+        &mut self,
+        sender: &'static Schema,
+        (sent, sent_span): (Name, Span),
+        receiver: &'static Schema,
+        (received, received_span): (Name, Span),
+    ) {
+        let (sent, received) = (self.names.text(sent).to_owned(), self.names.text(received).to_owned());
+        let mut known = true;
+        let from = sender.sent(&sent);
+        if sender.sends.is_empty() {
+            known = false;
+            let message = format!("`{}` sends nothing", sender.kind);
+            self.report(
+                Diagnostic::new(Code::CannotSend, sent_span, message)
+                    .hint("kinds that send, such as `exec` and `value`, say so in `mgmt kinds`"),
+            );
+        } else if from.is_none() {
+            known = false;
+            let names: Vec<&str> = sender.sends.iter().map(|field| field.name).collect();
+            let hint = match did_you_mean(&sent, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("it sends: {}", names.join(", ")),
+            };
+            let message = format!("`{}` does not send `{sent}`", sender.kind);
+            self.report(Diagnostic::new(Code::UnknownSent, sent_span, message).hint(hint));
+        }
+        if !receiver.traits.receive {
+            let message = format!("`{}` cannot receive values", receiver.kind);
+            self.report(Diagnostic::new(Code::CannotReceive, received_span, message));
+            return;
+        }
+        let Some(to) = receiver.field(&received) else {
+            let name = self.names.intern(&received);
+            self.unknown_field(receiver, name, received_span);
+            return;
+        };
+        let Some(from) = from.filter(|_| known) else { return };
+        let (found, wanted) = (self.field_type(from), self.field_type(to));
+        if found == Types::VARIANT || wanted == Types::VARIANT || from.optional || to.optional {
+            return;
+        }
+        if self.types.unify(wanted, found, received_span).is_err() {
+            let message = format!(
+                "`{}` sends `{sent}` as `{}`, and `{received}` of `{}` is `{}`",
+                sender.kind,
+                self.text(found),
+                receiver.kind,
+                self.text(wanted)
+            );
+            self.report(
+                Diagnostic::new(Code::SentType, sent_span, message)
+                    .here(format!("this is `{}`", self.text(found)))
+                    .label(received_span, format!("this is `{}`", self.text(wanted))),
+            );
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Reading a program: its files, and those that they import.
+
+use std::path::PathBuf;
+
+use mgmt_funcs::Library;
+use mgmt_resource::did_you_mean;
+use rustc_hash::FxHashMap;
+
+use crate::codes::Code;
+use crate::diagnostic::{Class, Diagnostic, Label, Level, Report};
+use crate::hir::*;
+use crate::lower;
+use crate::module::{Entry, ImportClass, ImportName, Location, ResolveError, Resolver};
+use crate::scope::Imported;
+use crate::source::{FileId, Sources, Span};
+
+/// A program with all its files, before its names mean something.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    pub(crate) hir: Hir,
+    pub(crate) imports: FxHashMap<StmtId, Imported>,
+    /// The names of imports that give none.
+    pub(crate) aliases: FxHashMap<StmtId, Name>,
+    /// How deep constructs are inside each other.
+    pub(crate) depth: u32,
+}
+
+/// Reads a program.
+pub(crate) fn load(
+    entry: &Entry,
+    resolver: &Resolver<'_>,
+    library: &'static Library,
+    sources: &mut Sources,
+    report: &mut Report,
+) -> Result<Loaded, ResolveError> {
+    let (location, content) = resolver.entry(entry)?;
+    let mut loader = Loader {
+        resolver,
+        library,
+        sources,
+        report,
+        loaded: Loaded::default(),
+        locations: Vec::new(),
+        known: FxHashMap::default(),
+    };
+    loader.file(location, content);
+    let mut next = 0;
+    while next < loader.locations.len() {
+        loader.imports(ModuleId(next as u32));
+        next += 1;
+    }
+    loader.circles();
+    Ok(loader.loaded)
+}
+
+struct Loader<'a> {
+    resolver: &'a Resolver<'a>,
+    library: &'static Library,
+    sources: &'a mut Sources,
+    report: &'a mut Report,
+    loaded: Loaded,
+    /// Of each module.
+    locations: Vec<Location>,
+    /// By file, and by where it looks for others.
+    known: FxHashMap<(PathBuf, Vec<PathBuf>), ModuleId>,
+}
+
+impl Loader<'_> {
+    /// Adds a file to the program.
+    fn file(&mut self, location: Location, content: Vec<u8>) -> ModuleId {
+        self.metadata_warnings(&location);
+        let decoded = mgmt_syntax::decode(&content);
+        let text = match &decoded {
+            Ok(text) => (*text).to_owned(),
+            Err(_) => readable(&content),
+        };
+        let file = self.sources.add(location.display.as_str(), text.as_str());
+        let key = (location.identity.clone(), location.search_path());
+        let module = match decoded {
+            Err(error) => {
+                self.report.add(syntax_error(file, &error));
+                self.lower(file, &mgmt_syntax::parse(""))
+            }
+            Ok(text) => {
+                let parse = mgmt_syntax::parse(text);
+                for error in parse.errors() {
+                    self.report.add(syntax_error(file, error));
+                }
+                self.lower(file, &parse)
+            }
+        };
+        self.locations.push(location);
+        self.known.insert(key, module);
+        module
+    }
+
+    fn lower(&mut self, file: FileId, parse: &mgmt_syntax::Parse) -> ModuleId {
+        self.loaded.depth = self.loaded.depth.max(parse.depth());
+        let (hir, report) = (&mut self.loaded.hir, &mut *self.report);
+        let module = ModuleId(hir.modules.len() as u32);
+        let lowered =
+            mgmt_syntax::with_deep_stack(parse.depth(), || lower::lower(hir, report, file, &parse.tree()));
+        match lowered {
+            Ok(module) => module,
+            Err(error) => {
+                let span = Span { file, start: 0, end: 0 };
+                self.report.add(Diagnostic::new(
+                    Code::UnreadableFile,
+                    span,
+                    format!("the file is nested too deep for the memory that there is: {error}"),
+                ));
+                let block =
+                    self.loaded.hir.push_block(Block { stmts: Vec::new(), parent: Parent::Module(module), iterated: false });
+                self.loaded.hir.push_module(Module { file, block })
+            }
+        }
+    }
+
+    fn metadata_warnings(&mut self, location: &Location) {
+        let (Some(metadata), Some((name, text))) = (location.metadata(), location.metadata_source()) else {
+            return;
+        };
+        if metadata.warnings.is_empty() {
+            return;
+        }
+        let file = self.sources.add(name, text.clone());
+        for note in &metadata.warnings {
+            let span = Span { file, start: note.span.start as u32, end: note.span.end as u32 };
+            let mut diagnostic = Diagnostic::new(Code::BadMetadata, span, note.message.clone());
+            diagnostic.level = Level::Warning;
+            self.report.add(diagnostic.maybe_hint(note.hint.clone()));
+        }
+    }
+
+    /// Follows the imports of a module, in all its blocks.
+    fn imports(&mut self, module: ModuleId) {
+        let file = self.loaded.hir[module].file;
+        let is_main = module.0 == 0;
+        if !is_main {
+            self.effects(module);
+        }
+        let imports: Vec<(StmtId, Name, Span)> = self
+            .loaded
+            .hir
+            .stmts
+            .iter()
+            .enumerate()
+            .filter_map(|(index, stmt)| match stmt.kind {
+                StmtKind::Import { path, path_span, .. } if stmt.span.file == file => {
+                    Some((StmtId(index as u32), path, path_span))
+                }
+                _ => None,
+            })
+            .collect();
+        for (stmt, path, span) in imports {
+            let path = self.loaded.hir.text(path).to_owned();
+            let imported = self.import(module, stmt, &path, span);
+            self.loaded.imports.insert(stmt, imported);
+        }
+    }
+
+    fn import(&mut self, module: ModuleId, stmt: StmtId, path: &str, span: Span) -> Imported {
+        let name = match ImportName::parse(path) {
+            Ok(name) => name,
+            Err(bad) => {
+                self.report
+                    .add(Diagnostic::new(Code::BadImportName, span, bad.message).maybe_hint(bad.hint));
+                return Imported::Failed;
+            }
+        };
+        let alias = self.loaded.hir.names.intern(&name.alias);
+        self.loaded.aliases.insert(stmt, alias);
+        let from = self.locations[module.index()].clone();
+        if name.class == ImportClass::System {
+            return self.system(&name, &from, path, span);
+        }
+        match self.resolver.resolve(&name, &from) {
+            Ok((location, content)) => {
+                let key = (location.identity.clone(), location.search_path());
+                match self.known.get(&key) {
+                    Some(&module) => Imported::Module(module),
+                    None => Imported::Module(self.file(location, content)),
+                }
+            }
+            Err(error) => {
+                self.failed(&error, span);
+                Imported::Failed
+            }
+        }
+    }
+
+    fn system(&mut self, name: &ImportName, from: &Location, path: &str, span: Span) -> Imported {
+        if let Some(module) = self.library.module(&name.path).filter(|module| !module.path.is_empty()) {
+            return Imported::Library(module);
+        }
+        let paths = self.library.modules().map(|module| module.path).filter(|path| !path.is_empty());
+        let hint = match self.resolver.local_namesake(name, from) {
+            Some(local) => Some(format!("to import the local one, write `import \"{local}\"`")),
+            None => did_you_mean(path, paths).map(|near| format!("did you mean `{near}`?")),
+        };
+        let hint = hint.unwrap_or_else(|| {
+            "a file is imported by its path, such as \"lib/x.mcl\", and a directory with a slash at its end".to_owned()
+        });
+        self.report
+            .add(Diagnostic::new(Code::UnknownModule, span, format!("there is no module `{path}`")).hint(hint));
+        Imported::Failed
+    }
+
+    fn failed(&mut self, error: &ResolveError, span: Span) {
+        let diagnostic = match error {
+            ResolveError::BadMetadata { display, text, note } => {
+                let file = self.sources.add(display.as_str(), text.clone());
+                let place = Span { file, start: note.span.start as u32, end: note.span.end as u32 };
+                Diagnostic::new(Code::BadMetadata, place, note.message.clone()).label(span, "imported here")
+            }
+            ResolveError::NotFound { .. } | ResolveError::NoMetadata { .. } | ResolveError::System { .. } => {
+                Diagnostic::new(Code::ImportNotFound, span, error.to_string())
+            }
+            ResolveError::NotDownloaded { .. } => {
+                Diagnostic::new(Code::ModuleNotDownloaded, span, error.to_string())
+            }
+            ResolveError::Unreadable { .. } | ResolveError::LeadsOut { .. } => {
+                Diagnostic::new(Code::UnreadableFile, span, error.to_string())
+            }
+            ResolveError::LockMismatch { .. } | ResolveError::BadLock { .. } => {
+                Diagnostic::new(Code::LockMismatch, span, error.to_string())
+            }
+        };
+        let mut diagnostic = diagnostic.maybe_hint(error.hint());
+        for note in error.notes() {
+            diagnostic = diagnostic.hint(note);
+        }
+        self.report.add(diagnostic);
+    }
+
+    /// A module defines things, and does nothing by itself.
+    fn effects(&mut self, module: ModuleId) {
+        let hir = &self.loaded.hir;
+        let found: Vec<(Span, &'static str)> = hir[hir[module].block]
+            .stmts
+            .iter()
+            .filter_map(|&stmt| {
+                let what = match hir[stmt].kind {
+                    StmtKind::Bind(..) | StmtKind::Func(_) | StmtKind::Class(_) | StmtKind::Import { .. } => {
+                        return None;
+                    }
+                    StmtKind::Resource(_) => "a resource",
+                    StmtKind::Edge(_) => "an edge",
+                    StmtKind::If { .. } => "an `if`",
+                    StmtKind::Loop { .. } => "a loop",
+                    StmtKind::Panic(_) => "a `panic`",
+                    StmtKind::Include { .. } => "an `include`",
+                };
+                Some((hir[stmt].span, what))
+            })
+            .collect();
+        let importer = self
+            .loaded
+            .imports
+            .iter()
+            .filter(|(_, imported)| matches!(imported, Imported::Module(other) if *other == module))
+            .map(|(stmt, _)| *stmt)
+            .min()
+            .map(|stmt| hir[stmt].span);
+        for (span, what) in found {
+            let mut diagnostic =
+                Diagnostic::new(Code::EffectInModule, span, format!("{what} stands at the top of an imported file"))
+                    .hint("an imported file defines variables, functions and classes; put this into a class");
+            if let Some(importer) = importer {
+                diagnostic = diagnostic.label(importer, "imported here");
+            }
+            self.report.add(diagnostic);
+        }
+    }
+
+    /// Cuts circles of imports, and reports them.
+    fn circles(&mut self) {
+        let hir = &self.loaded.hir;
+        let count = hir.modules.len();
+        let module_of: FxHashMap<FileId, u32> =
+            hir.modules.iter().enumerate().map(|(index, module)| (module.file, index as u32)).collect();
+        let mut edges: Vec<Vec<(u32, StmtId)>> = vec![Vec::new(); count];
+        for (&stmt, imported) in &self.loaded.imports {
+            if let (Imported::Module(to), Some(&from)) = (imported, module_of.get(&hir[stmt].span.file)) {
+                edges[from as usize].push((to.0, stmt));
+            }
+        }
+        for list in &mut edges {
+            list.sort_by_key(|(_, stmt)| *stmt);
+        }
+        #[derive(Clone, Copy, PartialEq)]
+        enum State {
+            New,
+            Open,
+            Done,
+        }
+        let mut state = vec![State::New; count];
+        let mut stack: Vec<(usize, usize)> = vec![(0, 0)];
+        let mut cut = Vec::new();
+        while let Some(&mut (node, ref mut edge)) = stack.last_mut() {
+            state[node] = State::Open;
+            match edges[node].get(*edge) {
+                None => {
+                    state[node] = State::Done;
+                    stack.pop();
+                }
+                Some(&(to, stmt)) => {
+                    *edge += 1;
+                    match state[to as usize] {
+                        State::New => stack.push((to as usize, 0)),
+                        State::Open => {
+                            let way: Vec<StmtId> = stack
+                                .iter()
+                                .skip_while(|(node, _)| *node != to as usize)
+                                .filter_map(|&(node, edge)| Some(edges[node].get(edge.checked_sub(1)?)?.1))
+                                .collect();
+                            cut.push((stmt, way));
+                        }
+                        State::Done => {}
+                    }
+                }
+            }
+        }
+        for (stmt, way) in cut {
+            self.loaded.imports.insert(stmt, Imported::Failed);
+            let hir = &self.loaded.hir;
+            let StmtKind::Import { path, path_span, .. } = hir[stmt].kind else { continue };
+            let message = format!("importing `{}` goes in a circle", hir.text(path));
+            let mut diagnostic = Diagnostic::new(Code::RecursiveImport, path_span, message);
+            for other in way.into_iter().filter(|&other| other != stmt) {
+                diagnostic = diagnostic.label(hir[other].span, "which is imported here");
+            }
+            self.report.add(diagnostic.hint("move what both files need into a third one"));
+        }
+    }
+}
+
+/// Text in which every byte keeps its place.
+fn readable(content: &[u8]) -> String {
+    let mut text = String::with_capacity(content.len());
+    for chunk in content.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    text
+}
+
+fn syntax_error(file: FileId, error: &mgmt_syntax::SyntaxError) -> Diagnostic {
+    let mut labels = vec![Label { span: file.span(error.range), text: String::new(), primary: true }];
+    if let Some(expected) = error.expected {
+        labels[0].text = format!("expected {expected}");
+    }
+    if let Some(label) = &error.label {
+        labels.push(Label { span: file.span(label.range), text: label.message.to_string(), primary: false });
+    }
+    Diagnostic {
+        level: Level::Error,
+        code: error.code.id(),
+        class: if error.code.is_in_string() { Class::Interpolation } else { Class::Parse },
+        message: error.message.to_string(),
+        labels,
+        hints: error.hint.iter().map(ToString::to_string).collect(),
+    }
+}

@@ -82,6 +82,23 @@ async fn a_file_that_replaced_another_is_looked_at_again() {
     assert!(checks >= 2 + others, "{checks} with {others} of the marker");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_creation_by_somebody_else_is_news() {
+    let world = World::new();
+    let path = world.directory.path().join("file");
+    std::fs::write(world.directory.path().join("other"), EVIL).unwrap();
+    let mut graph = Graph::default();
+    graph.0.add_node(Spec::new(world.path("file"), File { state: "absent".into(), ..File::default() }));
+    let mut running = world.start();
+    running.swap(graph.0).await;
+    running.converged().await;
+    for round in 0..10 {
+        std::fs::hard_link(world.directory.path().join("other"), &path).unwrap();
+        wait(|| !path.exists(), &format!("round {round}")).await;
+    }
+    running.stop();
+}
+
 /// What somebody does to the file as soon as it is there.
 #[derive(Clone, Copy, Debug)]
 enum Meddling {

@@ -396,6 +396,34 @@ fn an_overflow_is_told_to_everybody_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_target_that_becomes_a_directory_later_is_listened_to() {
+    for bench in [Bench::new(), Bench::in_memory(mgmt_watch::FileHubOptions::default())] {
+        bench.mkdir("d");
+        for token in 0..20 {
+            bench.watch(token, &format!("d/{token}"));
+        }
+        bench.expect(&[3], "a directory appears", |b| b.mkdir("d/3"));
+        bench.expect(&[3], "an entry of it", |b| b.write("d/3/entry", "x"));
+        bench.expect_silence(&[3], "no longer anything between them", |b| b.write("d/other", "x"));
+        bench.watch(30, "d/3");
+        bench
+            .expect(&[3, 30], "another entry, told to one who came later, too", |b| b.write("d/3/more", "x"));
+        bench.expect(&[4], "a directory is moved there", |b| {
+            b.mkdir("away");
+            b.rename("away", "d/4");
+        });
+        bench.expect(&[4], "an entry of it", |b| b.write("d/4/entry", "x"));
+        // Another directory takes the place of the one that was asked, with one in it from the beginning.
+        bench.mkdir("e/5");
+        bench.expect(&[5], "the directory above is exchanged", |b| {
+            b.rename("d", "f");
+            b.rename("e", "d");
+        });
+        bench.expect(&[5], "an entry of what is in it", |b| b.write("d/5/entry", "x"));
+    }
+}
+
+#[test]
 fn a_creation_is_told_apart_only_if_nothing_else_happened() {
     let bench = Bench::new();
     bench.watch(1, "f");

@@ -84,7 +84,7 @@ struct Driver {
 }
 
 /// Watches that are begun before runs are handed over: enough to keep every thread busy.
-const WATCHES_AT_ONCE: usize = 64;
+const WATCHES_AT_ONCE: usize = 256;
 
 /// Threads for system calls: more than cores, since a run spends most of its time waiting for the disk.
 fn default_threads() -> usize {

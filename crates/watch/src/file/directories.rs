@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use rustix::fs::inotify::{self, WatchFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::slab::{Numbers, Slab};
@@ -36,12 +37,26 @@ pub(super) struct Directory {
     /// Where it was found. The root has none, nor has a directory that was moved away.
     place: Option<(u32, Name)>,
     entries: FxHashMap<Name, Entry>,
+    /// What is known of the directories in it, as of the last event that was read.
+    below: Below,
     /// Routes that end here: their last names are entries of this directory.
     pub(super) ends: Numbers,
     /// Subscriptions that want to hear of every entry of this directory.
     pub(super) contents: Numbers,
     /// How many routes step through, routes end here, and subscriptions listen.
     uses: u32,
+}
+
+/// Whether a directory holds others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Below {
+    /// Not asked yet.
+    #[default]
+    Unasked,
+    /// When it was watched already there was none, and no event has told of one since.
+    NoDirectories,
+    /// It may.
+    Unknown,
 }
 
 #[derive(Default)]
@@ -161,6 +176,30 @@ impl Directories {
         Ok(child)
     }
 
+    /// Whether nothing in a watched directory is a directory. Asked once, for all its entries together: most of
+    /// what is watched are plain files, many of them side by side, and asking for each would take a call each.
+    pub(super) fn has_only_files(&mut self, directory: u32, path: &[u8]) -> bool {
+        let Some(known) = self.table.get_mut(directory) else { return false };
+        if known.below == Below::Unasked {
+            known.below = if holds_no_directory(path) { Below::NoDirectories } else { Below::Unknown };
+        }
+        known.below == Below::NoDirectories
+    }
+
+    /// The way to a directory changed, so what was asked may have been asked of another.
+    pub(super) fn ask_again(&mut self, directory: u32) {
+        if let Some(known) = self.table.get_mut(directory) {
+            known.below = Below::Unasked;
+        }
+    }
+
+    /// A directory appeared in another, or may have.
+    pub(super) fn may_hold_directories(&mut self, directory: u32) {
+        if let Some(known) = self.table.get_mut(directory) {
+            known.below = Below::Unknown;
+        }
+    }
+
     /// Makes a directory that is watched already be watched for everything. `path` leads to it.
     ///
     /// Gives another one if another one is there by now.
@@ -234,6 +273,7 @@ impl Directories {
         for id in self.table.keys() {
             let Some(directory) = self.table.get_mut(id) else { continue };
             directory.place = None;
+            directory.below = Below::Unknown;
             directory.entries.retain(|_, entry| {
                 entry.child = None;
                 !entry.is_empty()
@@ -395,4 +435,15 @@ impl Directories {
             }
         }
     }
+}
+
+/// Whether a directory has no directory in it: each would have a link to it by the name `..`. Only asked of file systems
+/// that are known to count them.
+fn holds_no_directory(path: &[u8]) -> bool {
+    const COUNTING: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(directory) = rustix::fs::open(path, flags, Mode::empty()) else { return false };
+    let counts = rustix::fs::fstatfs(&directory)
+        .is_ok_and(|system| COUNTING.into_iter().any(|kind| u64::try_from(system.f_type) == Ok(kind)));
+    counts && rustix::fs::fstat(&directory).is_ok_and(|stat| stat.st_nlink == 2)
 }

@@ -281,6 +281,9 @@ impl State {
         // The kernel merges two equal events in a row, but these have the end of the first entry between them.
         let change = if mask == ReadFlags::CREATE { Change::Created } else { Change::Any };
         self.tell_listeners(directory);
+        if mask.contains(ReadFlags::ISDIR) && mask.intersects(APPEARED) {
+            self.directories.may_hold_directories(directory);
+        }
         let Some(known) = self.directories.get(directory) else { return };
         for &route in known.ends.as_slice() {
             let leaf = self.routes.get(route).and_then(|route| route.leaves.get(name));

@@ -40,6 +40,9 @@ impl State {
         let (path, before) = (Arc::clone(&route.path), route.end);
         let (steps, end) = self.resolve(&path);
         self.lead(id, steps, end);
+        if let End::At(directory) = end {
+            self.directories.ask_again(directory);
+        }
         if before == end && (!replaced || end == End::Missing) {
             return;
         }

@@ -21,6 +21,7 @@ impl State {
             End::Missing => Err(Unwatchable::Missing),
             End::Blind => Err(Unwatchable::Denied),
             End::At(directory) if name.is_empty() => Ok(directory),
+            End::At(directory) if self.has_only_files(directory, &path) => Err(Unwatchable::NotDirectory),
             End::At(directory) => self.directories.child(directory, &name, &path, Interest::Everything),
         };
         let complete = match top {
@@ -38,6 +39,13 @@ impl State {
             self.targets.insert(index, now);
         }
         self.set_degraded(index, !complete);
+    }
+
+    /// Whether the directory that holds `path` holds nothing that could be listened to. If one appears, that is an
+    /// event, and the target is looked at then.
+    fn has_only_files(&mut self, directory: u32, path: &[u8]) -> bool {
+        let slash = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        self.directories.has_only_files(directory, &path[..slash.max(1)])
     }
 
     /// Stops listening to anything.

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
-use crate::commands::{check, completions, docs, explain, fmt, graph, help, kinds, man, run};
+use crate::commands::{check, completions, docs, explain, fmt, get, graph, help, kinds, man, run};
 use crate::environment;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -75,6 +75,7 @@ pub(crate) enum Command {
     Run(Box<run::Arguments>),
     Check(check::Arguments),
     Fmt(fmt::Arguments),
+    Get(get::Arguments),
     Graph(graph::Arguments),
     Explain(explain::Arguments),
     Kinds(kinds::Arguments),

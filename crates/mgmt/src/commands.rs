@@ -6,6 +6,7 @@ pub(crate) mod docs;
 pub(crate) mod exit_codes;
 pub(crate) mod explain;
 pub(crate) mod fmt;
+pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod help;
 pub(crate) mod kinds;
@@ -23,6 +24,7 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Run(arguments) => run::run(*arguments, terminal),
         Command::Check(arguments) => check::run(&arguments, terminal),
         Command::Fmt(arguments) => fmt::run(&arguments, terminal),
+        Command::Get(arguments) => get::run(&arguments, terminal),
         Command::Graph(arguments) => graph::run(&arguments, terminal),
         Command::Explain(arguments) => explain::run(&arguments, terminal),
         Command::Kinds(arguments) => kinds::run(&arguments, terminal),

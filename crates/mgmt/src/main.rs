@@ -2,7 +2,7 @@
 //!
 //! Nothing is decided here that a library could decide. Each subcommand is one file under `commands`; it takes its
 //! parsed arguments and the [`terminal::Terminal`] and gives back how the program ends. Only `run` changes
-//! anything on the host, and `fmt` the files that it formats.
+//! anything on the host, `fmt` the files that it formats, and `get` the directory of modules and the lock file.
 //!
 //! Invariants
 //! - Every word to the terminal goes through [`terminal::Terminal`]: data to standard output, the rest to standard error.

@@ -16,7 +16,6 @@ mod goal;
 mod mismatch;
 mod resource;
 
-use mgmt_funcs::Library;
 use mgmt_resource::Registry;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -47,7 +46,6 @@ pub(crate) fn infer(
     scopes: &Scopes,
     dependencies: &Dependencies,
     kinds: &Registry,
-    library: &'static Library,
     report: &mut Report,
 ) -> Typed {
     let names = std::mem::take(&mut hir.names);
@@ -57,7 +55,6 @@ pub(crate) fn infer(
         scopes,
         dependencies,
         kinds,
-        library,
         report,
         types: Types::new(),
         exprs: vec![None; hir.exprs.len()],
@@ -85,7 +82,6 @@ struct Checker<'a> {
     scopes: &'a Scopes,
     dependencies: &'a Dependencies,
     kinds: &'a Registry,
-    library: &'static Library,
     report: &'a mut Report,
     types: Types,
     exprs: Vec<Option<Ty>>,

@@ -93,7 +93,7 @@ pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, Re
     let work = || {
         let (scopes, dependencies, usage) =
             scope::resolve(&hir, environment.library, imports, &aliases, &mut report);
-        infer::infer(&mut hir, &scopes, &dependencies, environment.kinds, environment.library, &mut report);
+        infer::infer(&mut hir, &scopes, &dependencies, environment.kinds, &mut report);
         if environment.lints {
             lint::lint(&hir, &scopes, &usage, &mut report);
         }

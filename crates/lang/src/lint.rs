@@ -229,10 +229,12 @@ impl Lints<'_> {
             self.report.add(
                 Diagnostic::new(
                     Code::ConflictingResource,
-                    mine,
+                    span,
                     format!("the resource `{what}` is declared twice, and not in the same way"),
                 )
-                .label(other, "it is declared otherwise here"),
+                .label(mine, "this differs")
+                .label(other, "from this")
+                .label(at, "it is declared here first"),
             );
         }
     }

@@ -487,6 +487,7 @@ impl Lowering<'_> {
                             format!("the parameter `{}` is set twice", token.text()),
                         )
                         .label(first.name_span, "it is set here first")
+                        .label(resource.kind_span, "in this resource")
                         .hint("keep one of them; a value can depend on a condition: `if $c { a } else { b }`"),
                     );
                 }
@@ -534,7 +535,8 @@ impl Lowering<'_> {
                                 name_span,
                                 format!("the metaparameter `{}` is set twice", self.hir.text(name)),
                             )
-                            .label(first.1, "it is set here first"),
+                            .label(first.1, "it is set here first")
+                            .label(resource.kind_span, "in this resource"),
                         );
                     }
                 }

@@ -540,6 +540,7 @@ impl Resolver<'_> {
         }
         match self.lookup(block, Space::Variable, self.hir.text(name)) {
             Some(reference) => self.refer(expr, span, reference),
+            None if self.leads_nowhere(block, name) => {}
             None => {
                 let diagnostic = self.unknown_variable(block, name, span);
                 self.report(diagnostic);
@@ -550,6 +551,7 @@ impl Resolver<'_> {
     fn function(&mut self, block: BlockId, expr: ExprId, name: Name, span: Span) {
         match self.lookup(block, Space::Function, self.hir.text(name)) {
             Some(reference) => self.refer(expr, span, reference),
+            None if self.leads_nowhere(block, name) => {}
             None => {
                 let diagnostic = self.unknown_function(block, name, span);
                 self.report(diagnostic);
@@ -591,8 +593,10 @@ impl Resolver<'_> {
     fn include(&mut self, block: BlockId, stmt: StmtId, name: Name, span: Span, count: usize) {
         let hir = self.hir;
         let Some(reference) = self.scopes.of_include(stmt).cloned() else {
-            let diagnostic = self.unknown_class(block, name, span);
-            self.report(diagnostic);
+            if !self.leads_nowhere(block, name) {
+                let diagnostic = self.unknown_class(block, name, span);
+                self.report(diagnostic);
+            }
             return;
         };
         self.depend(span, &reference);
@@ -812,6 +816,18 @@ impl Resolver<'_> {
         diagnostic.maybe_hint(hint.or_else(|| self.elsewhere(Space::Class, name)))
     }
 
+    /// The name is behind an import or an include that has been reported.
+    fn leads_nowhere(&self, block: BlockId, name: Name) -> bool {
+        let Some((first, _)) = self.hir.text(name).split_once('.') else { return false };
+        match self.upward(block, Space::Alias, first, &[]) {
+            Some(Ok(Found { definition: Definition::Alias(stmt), .. })) => match self.hir[stmt].kind {
+                StmtKind::Include { .. } => self.scopes.of_include(stmt).is_none(),
+                _ => matches!(self.scopes.imports.get(&stmt), None | Some(Imported::Failed)),
+            },
+            _ => false,
+        }
+    }
+
     /// The name before the dot is not there: perhaps an import is missing.
     fn alias_hint(&self, block: BlockId, text: &str) -> Option<String> {
         let (first, rest) = text.split_once('.')?;
@@ -824,7 +840,6 @@ impl Resolver<'_> {
                         let names = names.chain(module.constants.iter().map(|constant| constant.name));
                         did_you_mean(rest, names).map(|near| format!("did you mean `{first}.{near}`?"))
                     }
-                    Some(Imported::Failed) => Some(format!("the import of `{first}` failed")),
                     _ => None,
                 }
             }

@@ -42,7 +42,7 @@ pub use self::environment::Environment;
 /// What the command writes is sent as `output`, `stdout` and `stderr`, also later, when a condition says that it
 /// need not run again. A stream of more than 16 MiB is not sent.
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
-#[resource(kind = "exec", edges, send, refresh, receive)]
+#[resource(kind = "exec", edges, send, refresh)]
 pub struct Exec {
     /// The command. Unset, it is the name of the resource. Without `shell` it is split at whitespace, and quotes
     /// mean nothing. A program without a slash is looked up in the `PATH` of mgmt itself.

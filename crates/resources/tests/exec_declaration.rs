@@ -27,7 +27,7 @@ fn all_fields_are_there_in_their_spelling() {
 #[test]
 fn traits_are_what_the_engine_needs() {
     let traits = schema_of::<Exec>().traits;
-    assert!(traits.edges && traits.send && traits.refresh && traits.receive);
+    assert!(traits.edges && traits.send && traits.refresh && !traits.receive);
     assert!(!traits.group && !traits.blocking && !traits.reverse);
 }
 

@@ -264,13 +264,16 @@ impl Checker<'_> {
                     ExprKind::Lambda(func) => Some(*func),
                     _ => self.lambda(callee),
                 };
+                let definition = self.definition(callee);
+                let before = self.report.errors();
                 for (index, (&arg, &param)) in args.iter().zip(&*params).enumerate() {
                     let why = lambda
                         .and_then(|func| hir[func].params.get(index))
-                        .map_or(Why::Positional(index), |&var| Why::Param(var));
+                        .map_or(Why::Positional(definition), |&var| Why::Param(var));
                     self.check(arg, param, why);
                 }
-                result
+                // One wrong argument is one mistake: what comes out of it is not held against anything.
+                if self.report.errors() == before { result } else { Types::ERROR }
             }
             Shape::Var(_) => {
                 let params: Box<[Ty]> = args.iter().map(|&arg| self.expr(arg)).collect();
@@ -354,6 +357,7 @@ impl Checker<'_> {
         let span = hir[expr].span;
         let goals: Vec<Goal> = goals.iter().map(|goal| goal.copied(self, span, &mut copy)).collect();
         let Shape::Func(params, result) = self.types.shape(ty).clone() else { return Types::ERROR };
+        let before = self.report.errors();
         if params.len() == args.len() {
             for ((&arg, &param), &var) in args.iter().zip(&*params).zip(&hir[func].params) {
                 self.check(arg, param, Why::Param(var));
@@ -365,6 +369,9 @@ impl Checker<'_> {
             let name = self.names.text(name).to_owned();
             let definition = hir[func].name.map(|(_, span)| span);
             self.argument_count(span, Some(&name), &arguments(params.len()), args.len(), definition);
+        }
+        if self.report.errors() != before {
+            return Types::ERROR;
         }
         for goal in goals {
             self.pose(goal);
@@ -379,7 +386,7 @@ impl Checker<'_> {
         match function.inference {
             Inference::Printf => return self.printf(expr, function, args),
             Inference::Template if matches!(args.len(), 1 | 2) => {
-                self.check(args[0], Types::STR, Why::Library(function, 0));
+                self.check(args[0], Types::STR, Why::Library(function));
                 if let Some(&vars) = args.get(1) {
                     self.expr(vars);
                 }
@@ -430,8 +437,8 @@ impl Checker<'_> {
             params.push(self.types.of(&mut self.names, &parameter.ty, &mut var));
         }
         let result = self.types.of(&mut self.names, &form.result, &mut var);
-        for (index, (&arg, &param)) in args.iter().zip(&params).enumerate() {
-            self.check(arg, param, Why::Library(function, index));
+        for (&arg, &param) in args.iter().zip(&params) {
+            self.check(arg, param, Why::Library(function));
         }
         for limit in &form.limits {
             let Some(&ty) = vars.get(&limit.variable) else { continue };
@@ -457,8 +464,8 @@ impl Checker<'_> {
     /// The type that a static text asks for.
     fn decoded(&mut self, function: &'static Function, args: &[ExprId]) -> Option<Ty> {
         let (text, at) = self.known_text(args[1])?;
-        self.check(args[0], Types::STR, Why::Library(function, 0));
-        self.check(args[1], Types::STR, Why::Library(function, 1));
+        self.check(args[0], Types::STR, Why::Library(function));
+        self.check(args[1], Types::STR, Why::Library(function));
         let parsed = std::str::from_utf8(&text).ok().and_then(Type::parse);
         Some(match parsed {
             Some(ty) => self.closed(&ty),
@@ -480,7 +487,7 @@ impl Checker<'_> {
             self.argument_count(span, Some(function.name), "a format and its values", 0, None);
             return Types::STR;
         };
-        self.check(format, Types::STR, Why::Library(function, 0));
+        self.check(format, Types::STR, Why::Library(function));
         let Some((text, at)) = self.known_text(format) else {
             for &value in values {
                 self.expr(value);

@@ -7,7 +7,7 @@ use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
 use crate::hir::*;
 use crate::source::Span;
-use crate::types::{Clash, Shape, Ty, Types};
+use crate::types::{Clash, Shape, Ty};
 
 /// Why a type is expected somewhere.
 #[derive(Clone, Copy, Debug)]
@@ -40,10 +40,10 @@ pub(super) enum Why {
     Param(VarId),
     /// The parameter of a class.
     ClassParam(VarId),
-    /// The parameter of a function value, by position.
-    Positional(usize),
+    /// The parameter of a function value, which comes from here.
+    Positional(Option<Span>),
     /// The parameter of a function of the library.
-    Library(&'static mgmt_funcs::Function, usize),
+    Library(&'static mgmt_funcs::Function),
     /// A verb of a format.
     Verb(Span),
     /// A hole in a string.
@@ -79,7 +79,12 @@ impl Checker<'_> {
     /// Makes two types one at a place where no expression stands for one of them.
     pub(super) fn equate(&mut self, expected: Ty, found: Ty, span: Span, why: Why, used_at: Option<Span>) {
         if let Err(clash) = self.types.unify(expected, found, span) {
-            let diagnostic = self.clash(span, expected, found, why, clash);
+            let mut diagnostic = self.clash(span, expected, found, why, clash);
+            for ty in [found, expected] {
+                if let Some(place) = self.types.learned_at(ty).filter(|place| *place != span) {
+                    diagnostic = diagnostic.label(place, format!("this made it `{}`", self.text(ty)));
+                }
+            }
             self.report_used(diagnostic, used_at);
         }
         self.settle();
@@ -178,11 +183,8 @@ impl Checker<'_> {
                 let name = self.names.text(self.hir[var].name).to_owned();
                 diagnostic = diagnostic.label(self.hir[var].span, format!("the parameter `${name}`"));
             }
-            Why::Library(function, index) => {
-                let signature = function.signature();
-                let text = format!("`{}` is `{signature}`", function.name);
-                let _ = index;
-                diagnostic = diagnostic.hint(text);
+            Why::Library(function) => {
+                diagnostic = diagnostic.hint(format!("`{}` is `{}`", function.name, function.signature()));
             }
             Why::Verb(at) => diagnostic = diagnostic.label(at, format!("this takes `{want}`")),
             Why::Hole => {
@@ -223,7 +225,10 @@ impl Checker<'_> {
             Why::Name => {
                 diagnostic = diagnostic.hint("the name of a resource is a text, or a list of texts");
             }
-            Why::Positional(_) | Why::Element | Why::Callee => {}
+            Why::Positional(Some(at)) => {
+                diagnostic = diagnostic.label(at, "a function in a variable has one type for all its calls");
+            }
+            Why::Positional(None) | Why::Element | Why::Callee => {}
         }
         if clash == Clash::Fields {
             diagnostic = diagnostic.hint("structs are equal if they have the same fields in the same order");
@@ -288,15 +293,5 @@ pub(super) fn arguments(count: usize) -> String {
         0 => "no arguments".to_owned(),
         1 => "one argument".to_owned(),
         count => format!("{count} arguments"),
-    }
-}
-
-impl Types {
-    /// It is a function with this many parameters.
-    pub(super) fn arity(&self, ty: Ty) -> Option<usize> {
-        match self.shape(ty) {
-            Shape::Func(params, _) => Some(params.len()),
-            _ => None,
-        }
     }
 }

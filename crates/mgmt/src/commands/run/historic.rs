@@ -187,8 +187,6 @@ fn only_one(new_is_given: bool, new: &str, old: &str) -> Result<(), Failure> {
 const ABSENT: &[(&str, &str)] = &[
     ("deploy", "there is no cluster in this version; `mgmt run yaml FILE` follows the file when it changes"),
     ("d", "there is no cluster in this version; `mgmt run yaml FILE` follows the file when it changes"),
-    ("get", "modules belong to the language front-end, which is not part of this version"),
-    ("g", "modules belong to the language front-end, which is not part of this version"),
     ("setup", "install the packages and the service unit with the tools of your distribution"),
     ("firstboot", "a oneshot unit of the service manager does this"),
     ("tools", "it is not part of this version"),
@@ -211,6 +209,10 @@ pub(crate) fn rewrite(mut arguments: Vec<OsString>) -> Result<(Vec<OsString>, Ve
     if command == "r" {
         warnings.push("`mgmt r` is written `mgmt run` now".to_owned());
         arguments[at] = "run".into();
+    }
+    if command == "g" {
+        warnings.push("`mgmt g` is written `mgmt get` now".to_owned());
+        arguments[at] = "get".into();
     }
     if arguments[at] != "run" {
         return Ok((arguments, warnings));
@@ -258,6 +260,7 @@ mod tests {
         assert_eq!(rewritten("mgmt r yaml r"), ("mgmt run yaml r".into(), 1));
         assert_eq!(rewritten("mgmt --log debug r yaml r"), ("mgmt --log debug run yaml r".into(), 1));
         assert_eq!(rewritten("mgmt --log=debug r empty"), ("mgmt --log=debug run empty".into(), 1));
+        assert_eq!(rewritten("mgmt g lang g"), ("mgmt get lang g".into(), 1));
         assert_eq!(rewritten("mgmt run -gf neato -g f"), ("mgmt run --graphviz-filter neato -g f".into(), 1));
         assert_eq!(rewritten("mgmt run -gf=neato"), ("mgmt run --graphviz-filter=neato".into(), 1));
         assert_eq!(rewritten("mgmt run -gfoo"), ("mgmt run -gfoo".into(), 0));

@@ -160,6 +160,23 @@ codes! {
     ConflictingResource "M0613" Resource "a resource is declared twice, and not in the same way"
         "Two declarations of one resource must say the same."
 
+    BadResource "M0614" Resource "a resource cannot be like this"
+        "The kind refuses the parameters."
+    MissingResource "M0615" Resource "an edge leads to a resource that is not there"
+        "Both ends of an edge must be declared."
+    HiddenSender "M0616" Resource "a hidden resource is asked to send"
+        "A hidden resource never runs, so it has nothing to send."
+    DuplicateReceive "M0617" Resource "a parameter is received twice"
+        "A parameter takes its value from one resource."
+    Circle "M0618" Resource "the edges go in a circle"
+        "The order of resources must have a start."
+
+    // Values.
+    Failed "M0701" Value "a function failed"
+        "The function has no value for these arguments."
+    Panicked "M0702" Value "the program panics"
+        "The program itself has asked to stop."
+
     // What is probably not meant.
     UnusedImport "M0801" Lint "an import is not used"
         "Nothing of the module is used."

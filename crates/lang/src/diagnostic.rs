@@ -44,6 +44,8 @@ pub enum Class {
     Type,
     /// A resource that cannot be.
     Resource,
+    /// A value that cannot be computed.
+    Value,
     /// Nothing is wrong; something is probably not meant.
     Lint,
 }

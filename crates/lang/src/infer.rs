@@ -17,7 +17,7 @@ mod mismatch;
 mod resource;
 
 use mgmt_resource::Registry;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::codes::Code;
@@ -36,8 +36,10 @@ pub(crate) struct Typed {
     pub(crate) types: Types,
     /// Of each expression.
     pub(crate) exprs: Vec<Option<Ty>>,
-    /// Of each variable.
-    pub(crate) vars: Vec<Option<Ty>>,
+    /// What calls have in the place of what is generic in a function whose values depend on types.
+    pub(crate) calls: FxHashMap<ExprId, FxHashMap<Ty, Ty>>,
+    /// The same for includes.
+    pub(crate) includes: FxHashMap<StmtId, FxHashMap<Ty, Ty>>,
 }
 
 /// Finds the types of a program.
@@ -64,6 +66,8 @@ pub(crate) fn infer(
         levels: vec![None; hir.blocks.len()],
         instances: FxHashMap::default(),
         goals: Goals::default(),
+        calls: FxHashMap::default(),
+        typed: FxHashSet::default(),
         open: Vec::new(),
         level: 1,
         owner: Owner::Program,
@@ -71,9 +75,10 @@ pub(crate) fn infer(
         field_types: FxHashMap::default(),
     };
     checker.program();
-    let Checker { names, types, exprs, vars, .. } = checker;
+    let Checker { names, types, exprs, calls, instances, .. } = checker;
     hir.names = names;
-    Typed { types, exprs, vars }
+    let includes = instances.into_iter().map(|(stmt, instance)| (stmt, instance.copies)).collect();
+    Typed { types, exprs, calls, includes }
 }
 
 struct Checker<'a> {
@@ -93,6 +98,9 @@ struct Checker<'a> {
     /// What imports and includes have copies of.
     instances: FxHashMap<StmtId, Instance>,
     goals: Goals,
+    calls: FxHashMap<ExprId, FxHashMap<Ty, Ty>>,
+    /// Definitions whose values depend on types that are generic in them.
+    typed: FxHashSet<Owner>,
     /// Types that must be known in the end, and what they belong to.
     open: Vec<Open>,
     /// How many generic definitions are around what is being looked at.

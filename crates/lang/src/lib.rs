@@ -23,13 +23,16 @@
 
 mod codes;
 mod diagnostic;
+mod eval;
 pub mod hir;
+mod host;
 mod infer;
 mod lint;
 mod load;
 mod lower;
 pub mod module;
 mod order;
+mod output;
 pub mod scope;
 mod source;
 mod types;
@@ -38,12 +41,15 @@ use std::path::PathBuf;
 
 pub use codes::CODES;
 pub use diagnostic::{Class, Diagnostic, Label, Level};
+pub use eval::evaluate;
+pub use host::Onlooker;
 pub use source::{FileId, Source, Sources, Span};
 
 use diagnostic::Report;
 use mgmt_funcs::Library;
 use mgmt_resource::Registry;
 use module::{Entry, Files, ResolveError, Resolver};
+use rustc_hash::FxHashMap;
 
 /// What a program is checked against.
 pub struct Environment<'a> {
@@ -70,12 +76,25 @@ pub struct Checked {
     pub hir: hir::Hir,
     /// What its names mean.
     pub scopes: scope::Scopes,
+    /// The directory of the program.
+    pub root: PathBuf,
+    typed: infer::Typed,
+    library: &'static Library,
+    bases: FxHashMap<FileId, String>,
+    func_blocks: FxHashMap<hir::FuncId, hir::BlockId>,
+    /// How much stack a walk over it needs.
+    depth: u32,
 }
 
 impl Checked {
     /// The program can run.
     pub fn is_right(&self) -> bool {
         self.diagnostics.iter().all(|diagnostic| diagnostic.level != Level::Error)
+    }
+
+    /// The directory of a file within the deploy.
+    fn base(&self, file: FileId) -> &str {
+        self.bases.get(&file).map_or("/", String::as_str)
     }
 }
 
@@ -89,16 +108,37 @@ pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, Re
     let mut sources = Sources::default();
     let mut report = Report::default();
     let loaded = load::load(entry, &resolver, environment.library, &mut sources, &mut report)?;
-    let load::Loaded { mut hir, imports, aliases, depth } = loaded;
+    let load::Loaded { mut hir, imports, aliases, depth, bases, root } = loaded;
     let work = || {
         let (scopes, dependencies, usage) =
             scope::resolve(&hir, environment.library, imports, &aliases, &mut report);
-        infer::infer(&mut hir, &scopes, &dependencies, environment.kinds, &mut report);
+        let typed = infer::infer(&mut hir, &scopes, &dependencies, environment.kinds, &mut report);
         if environment.lints {
             lint::lint(&hir, &scopes, &usage, &mut report);
         }
-        scopes
+        (scopes, typed, dependencies.longest_chain())
     };
-    let scopes = mgmt_syntax::with_deep_stack(depth, work).unwrap_or_default();
-    Ok(Checked { sources, diagnostics: report.finish(), hir, scopes })
+    let (scopes, typed, chain) = mgmt_syntax::with_deep_stack(depth, work).map_err(|error| {
+        ResolveError::Unreadable { display: "the program, which is nested too deep".to_owned(), error }
+    })?;
+    let func_blocks = hir
+        .stmts
+        .iter()
+        .filter_map(|stmt| match stmt.kind {
+            hir::StmtKind::Func(func) => Some((func, stmt.block)),
+            _ => None,
+        })
+        .collect();
+    Ok(Checked {
+        sources,
+        diagnostics: report.finish(),
+        hir,
+        scopes,
+        root,
+        typed,
+        library: environment.library,
+        bases,
+        func_blocks,
+        depth: depth.saturating_add(chain),
+    })
 }

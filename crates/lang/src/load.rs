@@ -23,6 +23,10 @@ pub(crate) struct Loaded {
     pub(crate) aliases: FxHashMap<StmtId, Name>,
     /// How deep constructs are inside each other.
     pub(crate) depth: u32,
+    /// The directory of each file within the deploy.
+    pub(crate) bases: FxHashMap<FileId, String>,
+    /// The directory of the program.
+    pub(crate) root: PathBuf,
 }
 
 /// Reads a program.
@@ -69,12 +73,22 @@ impl Loader<'_> {
     /// Adds a file to the program.
     fn file(&mut self, location: Location, content: Vec<u8>) -> ModuleId {
         self.metadata_warnings(&location);
+        if self.locations.is_empty() {
+            self.loaded.root = location.base().to_owned();
+        }
+        let base = match location.base().strip_prefix(&self.loaded.root) {
+            Ok(inside) if inside.as_os_str().is_empty() => "/".to_owned(),
+            Ok(inside) => format!("/{}/", inside.display()),
+            // What is not below the program comes with the deploy all the same, under a name of its own.
+            Err(_) => format!("/modules{}/", location.base().display()),
+        };
         let decoded = mgmt_syntax::decode(&content);
         let text = match &decoded {
             Ok(text) => (*text).to_owned(),
             Err(_) => readable(&content),
         };
         let file = self.sources.add(location.display.as_str(), text.as_str());
+        self.loaded.bases.insert(file, base);
         let key = (location.identity.clone(), location.search_path());
         let module = match decoded {
             Err(error) => {

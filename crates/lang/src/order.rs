@@ -69,6 +69,19 @@ impl Dependencies {
         &self.order
     }
 
+    /// The length of the longest chain of definitions that need each other.
+    pub(crate) fn longest_chain(&self) -> u32 {
+        let mut longest: Vec<u32> = vec![0; self.nodes.len()];
+        let mut most = 0;
+        for node in &self.order {
+            let Some(&number) = self.numbers.get(node) else { continue };
+            let needs = self.needs[number as usize].iter().map(|(to, _)| longest[*to as usize]);
+            longest[number as usize] = needs.max().unwrap_or(0).saturating_add(1);
+            most = most.max(longest[number as usize]);
+        }
+        most
+    }
+
     /// The program itself reaches it.
     pub(crate) fn is_used(&self, node: Node) -> bool {
         self.numbers.get(&node).is_some_and(|&number| self.used.get(number as usize).copied().unwrap_or(false))

@@ -1,9 +1,9 @@
 //! The texts of a program and places in them.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use mgmt_syntax::{LineIndex, TextRange};
+use mgmt_syntax::TextRange;
 
 /// One of the texts of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +33,17 @@ pub struct Source {
     pub name: Arc<str>,
     /// What is in it. Bytes that are not UTF-8 have been replaced by question marks, each byte by one.
     pub text: Arc<str>,
+    line_starts: OnceLock<Vec<u32>>,
+}
+
+impl Source {
+    /// Where its lines start.
+    fn line_starts(&self) -> &[u32] {
+        self.line_starts.get_or_init(|| {
+            let after = self.text.match_indices('\n').map(|(at, _)| at as u32 + 1);
+            std::iter::once(0).chain(after).collect()
+        })
+    }
 }
 
 impl Span {
@@ -64,7 +75,7 @@ impl Sources {
     pub fn add(&mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> FileId {
         // A program of four thousand million files does not fit in memory.
         let id = FileId(u32::try_from(self.files.len()).unwrap_or(u32::MAX));
-        self.files.push(Source { name: name.into(), text: text.into() });
+        self.files.push(Source { name: name.into(), text: text.into(), line_starts: OnceLock::new() });
         id
     }
 
@@ -83,11 +94,18 @@ impl Sources {
         self.get(span.file).and_then(|source| source.text.get(span.range())).unwrap_or_default()
     }
 
+    /// The file, line and column at which a place starts.
+    pub fn position(&self, span: Span) -> (Arc<str>, u32, u32) {
+        let Some(source) = self.get(span.file) else { return ("".into(), 1, 1) };
+        let before = source.text.get(..span.start as usize).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = source.line_starts().partition_point(|&start| start <= span.start);
+        let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+        (source.name.clone(), u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
+    }
+
     /// The line, from one, at which a place starts.
     pub fn line(&self, span: Span) -> u32 {
-        self.get(span.file).map_or(1, |source| {
-            let index = LineIndex::new(&source.text);
-            index.line_column(span.start.into()).line
-        })
+        self.position(span).1
     }
 }

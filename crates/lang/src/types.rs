@@ -412,6 +412,31 @@ impl Types {
         }
     }
 
+    /// A type as plain data. What is not known is asked for.
+    pub(crate) fn to_type(&self, names: &Names, ty: Ty, unknown: &mut dyn FnMut(Ty) -> Type) -> Type {
+        match self.shape(ty) {
+            Shape::Error | Shape::Nil => Type::Nil,
+            Shape::Bool => Type::Bool,
+            Shape::Str => Type::Str,
+            Shape::Int => Type::Int,
+            Shape::Float => Type::Float,
+            Shape::Variant => Type::Variant,
+            Shape::List(element) => Type::list(self.to_type(names, *element, unknown)),
+            Shape::Map(key, value) => {
+                Type::map(self.to_type(names, *key, unknown), self.to_type(names, *value, unknown))
+            }
+            Shape::Struct(fields) => Type::structure(
+                fields.iter().map(|&(name, ty)| (names.shared(name), self.to_type(names, ty, unknown))),
+            ),
+            Shape::Func(params, result) => {
+                let params: Vec<_> =
+                    params.iter().map(|&ty| ("", self.to_type(names, ty, unknown))).collect();
+                Type::func(params, self.to_type(names, *result, unknown))
+            }
+            Shape::Var(_) => unknown(self.find(ty)),
+        }
+    }
+
     /// The kind's name in messages.
     pub(crate) fn kind(&self, ty: Ty) -> &'static str {
         match self.shape(ty) {

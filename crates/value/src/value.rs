@@ -55,7 +55,7 @@ pub struct Struct {
 }
 
 /// A function value. Equality of functions is identity.
-pub trait Function: Send + Sync {
+pub trait Function: std::any::Any + Send + Sync {
     /// Its type.
     fn ty(&self) -> Type;
     /// Calls it.

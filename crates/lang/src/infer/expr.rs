@@ -356,6 +356,10 @@ impl Checker<'_> {
         let goals = self.goals.of(super::goal::Owner::Func(func));
         let span = hir[expr].span;
         let goals: Vec<Goal> = goals.iter().map(|goal| goal.copied(self, span, &mut copy)).collect();
+        if self.typed.contains(&super::goal::Owner::Func(func)) {
+            self.typed.insert(self.owner);
+            self.calls.insert(expr, copies);
+        }
         let Shape::Func(params, result) = self.types.shape(ty).clone() else { return Types::ERROR };
         let before = self.report.errors();
         if params.len() == args.len() {
@@ -393,11 +397,15 @@ impl Checker<'_> {
                 return Types::STR;
             }
             Inference::DecodeJson if args.len() == 2 => {
+                self.typed.insert(self.owner);
                 if let Some(ty) = self.decoded(function, args) {
                     return ty;
                 }
             }
             _ => {}
+        }
+        if let mgmt_funcs::Body::Typed(_) = function.body {
+            self.typed.insert(self.owner);
         }
         let span = self.hir[expr].span;
         let fits = |form: &&Form| match form.variadic {

@@ -337,3 +337,52 @@ fn size_on_disk(top: &Path, enough: u64) -> u64 {
     }
     size
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_too_much_is_stopped() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("deep")).unwrap();
+        std::fs::write(scratch.path().join("deep/file"), vec![0; 4000]).unwrap();
+        let git = Git { program: "/nonexistent".into(), most: 4000 };
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let error = git.wait(&mut child, scratch.path(), "https://me:secret@h/x").unwrap_err();
+        assert!(error.message.starts_with("`https://me@h/x` is too large"), "{}", error.message);
+        assert!(child.try_wait().unwrap().is_some(), "it has ended");
+        let git = Git { most: 1 << 20, ..git };
+        let mut child = Command::new("true").spawn().unwrap();
+        assert!(git.wait(&mut child, scratch.path(), "u").unwrap().success());
+    }
+
+    #[test]
+    fn nothing_of_our_environment_tells_git_what_to_do() {
+        let mut command = Command::new("git");
+        Git { program: "/nonexistent".into(), most: 0 }.restrict(&mut command, false);
+        let names: Vec<_> =
+            command.get_envs().filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect();
+        for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_ALLOW_PROTOCOL", "GIT_TERMINAL_PROMPT"]
+        {
+            assert!(names.contains(&OsStr::new(name)), "{name}");
+        }
+        for name in
+            ["GIT_SSH_COMMAND", "GIT_SSH", "GIT_ASKPASS", "GIT_DIR", "GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF"]
+        {
+            assert!(!names.contains(&OsStr::new(name)), "{name}");
+        }
+        let allowed = command.get_envs().find(|(name, _)| *name == "GIT_ALLOW_PROTOCOL").unwrap().1.unwrap();
+        assert_eq!(allowed, "https:ssh:git:http");
+    }
+
+    #[test]
+    fn what_git_says_becomes_one_line() {
+        let status = Command::new("false").status().unwrap();
+        let error =
+            explain("https://h/x", "Cloning\nfatal: could not read Username for 'https://h'\n", status);
+        assert_eq!(error.message, "cannot download `https://h/x`: could not read Username for 'https://h'");
+        assert!(error.hint.unwrap().contains(".netrc"));
+        assert!(explain("u", "", status).message.contains("exit status: 1"));
+    }
+}

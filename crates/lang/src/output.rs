@@ -1,0 +1,303 @@
+//! From declared resources and edges to a resource graph: what is declared twice, hidden, exported, missing.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use mgmt_resource::{
+    Edge, Fields as _, Id, Meta as MetaParams, Origin, Receive, Registry, ResourceGraph, Schema, Spec,
+    did_you_mean,
+};
+use mgmt_value::{Mismatch, Str, Value};
+use rustc_hash::FxHashMap;
+
+use crate::codes::Code;
+use crate::diagnostic::Diagnostic;
+use crate::source::{Sources, Span};
+
+/// A resource that the program declares.
+pub(crate) struct Declaration {
+    pub(crate) spec: Spec,
+    /// The statement.
+    pub(crate) span: Span,
+}
+
+/// An edge that the program declares.
+pub(crate) struct DeclaredEdge {
+    pub(crate) from: End,
+    pub(crate) to: End,
+    pub(crate) notify: bool,
+    pub(crate) span: Span,
+}
+
+/// An end of an edge.
+#[derive(Clone)]
+pub(crate) struct End {
+    pub(crate) kind: Arc<str>,
+    pub(crate) name: Str,
+    /// What is sent or received.
+    pub(crate) field: Option<Arc<str>>,
+}
+
+/// A resource while its parameters are being set.
+pub(crate) struct Draft {
+    schema: &'static Schema,
+    name: Str,
+    resource: Box<dyn mgmt_resource::Resource>,
+    meta: MetaParams,
+    span: Span,
+}
+
+impl Draft {
+    pub(crate) fn new(schema: &'static Schema, name: Str, span: Span) -> Draft {
+        Draft { schema, name, resource: (schema.make)(), meta: MetaParams::default(), span }
+    }
+
+    /// Starts from a resource that another host has exported.
+    pub(crate) fn collected(schema: &'static Schema, spec: &Spec, span: Span) -> Draft {
+        let mut meta = (*spec.meta).clone();
+        meta.export.clear();
+        Draft { schema, name: spec.id.name.clone(), resource: spec.resource.boxed_clone(), meta, span }
+    }
+
+    pub(crate) fn set(&mut self, field: &str, value: &Value, at: Span) -> Result<(), Diagnostic> {
+        match self.resource.set(field, value) {
+            Some(Ok(())) | None => Ok(()),
+            Some(Err(mismatch)) => Err(self.refused(field, &mismatch, at)),
+        }
+    }
+
+    pub(crate) fn set_meta(&mut self, field: &str, value: &Value, at: Span) -> Result<(), Diagnostic> {
+        let Some(spec) = MetaParams::field(field) else { return Ok(()) };
+        let meta: &mut dyn Any = &mut self.meta;
+        (spec.set)(meta, value).map_err(|mismatch| self.refused(field, &mismatch, at))
+    }
+
+    fn refused(&self, field: &str, mismatch: &Mismatch, at: Span) -> Diagnostic {
+        let message = format!("`{field}` of {}: {mismatch}", Id::new(self.schema.kind, self.name.clone()));
+        Diagnostic::new(Code::OutOfRange, at, message)
+    }
+
+    /// The finished resource, if it can be.
+    pub(crate) fn finish(self, sources: &Sources) -> Result<Declaration, Diagnostic> {
+        let id = Id::new(self.schema.kind, self.name.clone());
+        let invalid = |message: String| Diagnostic::new(Code::BadResource, self.span, format!("{id}: {message}"));
+        if self.name.is_empty() {
+            return Err(Diagnostic::new(Code::BadName, self.span, "the name of a resource cannot be empty"));
+        }
+        if self.name.first() == Some(&b'$') && !self.meta.dollar {
+            let message = format!("the name `{}` starts with a dollar sign", self.name.display());
+            return Err(Diagnostic::new(Code::BadName, self.span, message)
+                .hint("if the name is meant like this, set `Meta:dollar => true`"));
+        }
+        self.meta.validate().map_err(|found| invalid(found.message).maybe_hint(found.hint))?;
+        if !self.meta.hidden {
+            self.resource
+                .validate(&self.name)
+                .map_err(|found| invalid(found.message).maybe_hint(found.hint))?;
+        }
+        let (file, line, column) = sources.position(self.span);
+        let origin = Some(Origin { file, line, column });
+        let spec = Spec { meta: self.meta.into(), origin, ..Spec::of(self.name, Arc::from(self.resource)) };
+        Ok(Declaration { spec, span: self.span })
+    }
+}
+
+/// Puts resources and edges together.
+pub(crate) fn assemble(
+    declarations: Vec<Declaration>,
+    edges: &[DeclaredEdge],
+    kinds: &Registry,
+) -> Result<ResourceGraph, Vec<Diagnostic>> {
+    let mut assembly = Assembly::default();
+    for declaration in declarations {
+        assembly.add(declaration);
+    }
+    assembly.connect(edges, kinds);
+    match assembly.wrong.is_empty() {
+        true => assembly.graph(edges),
+        false => Err(assembly.wrong),
+    }
+}
+
+#[derive(Default)]
+struct Assembly {
+    kept: Vec<Declaration>,
+    /// By name; hidden ones may be several.
+    visible: FxHashMap<Id, usize>,
+    hidden: FxHashMap<Id, Vec<usize>>,
+    exported: FxHashMap<(Id, Str), usize>,
+    edges: Vec<(usize, usize, bool)>,
+    wrong: Vec<Diagnostic>,
+}
+
+impl Assembly {
+    fn add(&mut self, declaration: Declaration) {
+        let id = declaration.spec.id.clone();
+        for host in &declaration.spec.meta.export {
+            let key = (id.clone(), host.clone());
+            match self.exported.get(&key).and_then(|&first| self.kept.get(first)) {
+                Some(first) if !same(&first.spec, &declaration.spec) => {
+                    let message = format!("{id} is exported to `{}` twice, and not in the same way", host.display());
+                    self.wrong.push(
+                        Diagnostic::new(Code::ConflictingResource, declaration.span, message)
+                            .label(first.span, "it is exported here first"),
+                    );
+                    return;
+                }
+                Some(_) => {}
+                None => {
+                    self.exported.insert(key, self.kept.len());
+                }
+            }
+        }
+        if declaration.spec.meta.hidden {
+            let list = self.hidden.entry(id).or_default();
+            let repeated = list.last().and_then(|&last| self.kept.get(last));
+            if repeated.is_some_and(|last| same(&last.spec, &declaration.spec)) {
+                return;
+            }
+            list.push(self.kept.len());
+            self.kept.push(declaration);
+            return;
+        }
+        let Some(&first) = self.visible.get(&id) else {
+            self.visible.insert(id, self.kept.len());
+            self.kept.push(declaration);
+            return;
+        };
+        let first = &mut self.kept[first];
+        if same(&first.spec, &declaration.spec) {
+            return;
+        }
+        if let Some(merged) = merged(&first.spec, &declaration.spec) {
+            first.spec = merged;
+            return;
+        }
+        let message = format!("{id} is declared twice, and not in the same way");
+        let differences = differences(&first.spec, &declaration.spec);
+        let mut diagnostic = Diagnostic::new(Code::ConflictingResource, declaration.span, message)
+            .label(first.span, "it is declared here first");
+        if !differences.is_empty() {
+            diagnostic = diagnostic.hint(format!("they differ in: {}", differences.join(", ")));
+        }
+        self.wrong.push(diagnostic);
+    }
+
+    /// The resources of a name, hidden ones too.
+    fn find(&self, end: &End, kinds: &Registry) -> Vec<usize> {
+        let Some(schema) = kinds.get(&end.kind) else { return Vec::new() };
+        let id = Id::new(schema.kind, end.name.clone());
+        let hidden = self.hidden.get(&id).into_iter().flatten().copied();
+        self.visible.get(&id).copied().into_iter().chain(hidden).collect()
+    }
+
+    fn connect(&mut self, edges: &[DeclaredEdge], kinds: &Registry) {
+        for edge in edges {
+            let (from, to) = (self.find(&edge.from, kinds), self.find(&edge.to, kinds));
+            for (end, found) in [(&edge.from, &from), (&edge.to, &to)] {
+                if found.is_empty() {
+                    let name = end.name.display().to_string();
+                    let message = format!("there is no resource {}[{name}]", end.kind);
+                    let of_kind = self.visible.keys().filter(|id| id.kind == &*end.kind);
+                    let names: Vec<String> = of_kind.map(|id| id.name.display().to_string()).collect();
+                    let near = did_you_mean(&name, names.iter().map(String::as_str));
+                    let hint = near.map(|near| format!("did you mean {}[{near}]?", end.kind));
+                    self.wrong
+                        .push(Diagnostic::new(Code::MissingResource, edge.span, message).maybe_hint(hint));
+                }
+            }
+            for &from in &from {
+                for &to in &to {
+                    self.edges.push((from, to, edge.notify));
+                    if let (Some(sent), Some(received)) = (&edge.from.field, &edge.to.field) {
+                        self.send(edge.span, from, sent, to, received);
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, span: Span, from: usize, sent: &str, to: usize, received: &str) {
+        let sender = &self.kept[from].spec;
+        let id = sender.id.clone();
+        if sender.meta.hidden {
+            let message = format!("{id} is hidden and never runs, so it sends nothing");
+            self.wrong.push(Diagnostic::new(Code::HiddenSender, span, message));
+            return;
+        }
+        let Some(key) = sender.resource.schema().sent(sent) else { return };
+        let receiver = &mut self.kept[to].spec;
+        let Some(field) = receiver.resource.schema().field(received) else { return };
+        let receive = Receive { field: field.name, from: id.clone(), key: key.name };
+        match receiver.receives.iter().find(|other| other.field == receive.field) {
+            Some(other) if *other == receive => {}
+            Some(other) => {
+                let message = format!(
+                    "`{}` of {} is received from {} and from {id}",
+                    receive.field, receiver.id, other.from
+                );
+                self.wrong.push(
+                    Diagnostic::new(Code::DuplicateReceive, span, message)
+                        .hint("a parameter takes its value from one resource"),
+                );
+            }
+            None => receiver.receives.push(receive),
+        }
+    }
+
+    fn graph(self, edges: &[DeclaredEdge]) -> Result<ResourceGraph, Vec<Diagnostic>> {
+        let mut graph = ResourceGraph::new();
+        let nodes: Vec<_> = self.kept.into_iter().map(|declaration| graph.add_node(declaration.spec)).collect();
+        for (from, to, notify) in self.edges {
+            graph.merge_edge(nodes[from], nodes[to], Edge { notify }, |edge, other| edge.merge(other));
+        }
+        match graph.check_acyclic() {
+            Ok(_) => Ok(graph),
+            Err(cycle) => {
+                let name = |id| graph.node(id).map(|spec: &Spec| spec.id.to_string()).unwrap_or_default();
+                let message = format!("the edges go in a circle: {}", cycle.describe(name));
+                let span = edges
+                    .iter()
+                    .find(|edge| {
+                        cycle.nodes.iter().any(|&node| {
+                            graph.node(node).is_some_and(|spec| {
+                                spec.id.kind == &*edge.from.kind && spec.id.name == edge.from.name
+                            })
+                        })
+                    })
+                    .map(|edge| edge.span);
+                let mut diagnostic = match span {
+                    Some(span) => Diagnostic::new(Code::Circle, span, message),
+                    None => return Err(Vec::new()),
+                };
+                diagnostic.hints.push("one of the edges must go".to_owned());
+                Err(vec![diagnostic])
+            }
+        }
+    }
+}
+
+fn same(a: &Spec, b: &Spec) -> bool {
+    a.resource.same_as(&a.id.name, &*b.resource) && a.meta.same_as(&b.meta)
+}
+
+/// Two declarations that can be one.
+fn merged(a: &Spec, b: &Spec) -> Option<Spec> {
+    let _ = (a, b);
+    None
+}
+
+/// The parameters that are not the same.
+fn differences(a: &Spec, b: &Spec) -> Vec<String> {
+    let fields = a.resource.schema().fields.iter().filter(|field| {
+        a.resource.get(field.name) != b.resource.get(field.name)
+    });
+    let mut names: Vec<String> = fields.map(|field| field.name.to_owned()).collect();
+    for field in MetaParams::FIELDS {
+        let (x, y): (&dyn Any, &dyn Any) = (&*a.meta, &*b.meta);
+        if (field.get)(x) != (field.get)(y) {
+            names.push(format!("Meta:{}", field.name));
+        }
+    }
+    names
+}

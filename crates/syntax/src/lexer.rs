@@ -22,27 +22,37 @@ pub(crate) struct Lexed<'t> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: SyntaxKind,
-    /// There is a newline between the token before and this one. False for the first token of a file.
-    pub(crate) after_newline: bool,
-    /// Nothing at all is between the token before and this one.
-    pub(crate) glued: bool,
-    /// There is text that means nothing between the token before and this one.
-    pub(crate) after_unknown: bool,
-    /// It is reported already.
-    pub(crate) misspelled: bool,
+    /// Bits that say what stands before it; small, because a text has many tokens.
+    flags: u8,
     /// Its place among all tokens.
     pub(crate) raw: u32,
 }
 
 impl Token {
-    const NOTHING_BEFORE: Token = Token {
-        kind: SyntaxKind::EndOfFile,
-        after_newline: false,
-        glued: false,
-        after_unknown: false,
-        misspelled: false,
-        raw: 0,
-    };
+    const AFTER_NEWLINE: u8 = 1;
+    const GLUED: u8 = 2;
+    const AFTER_UNKNOWN: u8 = 4;
+    const MISSPELLED: u8 = 8;
+
+    /// There is a newline between the token before and this one. False for the first token of a file.
+    pub(crate) fn after_newline(self) -> bool {
+        self.flags & Self::AFTER_NEWLINE != 0
+    }
+
+    /// Nothing at all is between the token before and this one.
+    pub(crate) fn is_glued(self) -> bool {
+        self.flags & Self::GLUED != 0
+    }
+
+    /// There is text that means nothing between the token before and this one.
+    pub(crate) fn after_unknown(self) -> bool {
+        self.flags & Self::AFTER_UNKNOWN != 0
+    }
+
+    /// It is reported already.
+    pub(crate) fn is_misspelled(self) -> bool {
+        self.flags & Self::MISSPELLED != 0
+    }
 }
 
 impl<'t> Lexed<'t> {
@@ -62,32 +72,33 @@ impl<'t> Lexed<'t> {
         let mut lexer = SyntaxKind::lexer(&text[offset..]);
         let mut carriage_returns = false;
         // What is known about the next significant token from what stands before it.
-        let mut next = Token::NOTHING_BEFORE;
+        let mut flags = 0;
         while let Some(result) = lexer.next() {
             let place = range(lexer.span().start + offset, lexer.slice().len());
             let (kind, misspelled) = classify(result, lexer.slice(), place, errors);
             match kind {
                 SyntaxKind::Newline => {
-                    next.after_newline = true;
+                    flags |= Token::AFTER_NEWLINE;
                     if lexer.slice().len() > 1 && !std::mem::replace(&mut carriage_returns, true) {
                         leniencies.add(place, LeniencyKind::CarriageReturn);
                     }
                 }
-                SyntaxKind::Unknown => next.after_unknown = true,
+                SyntaxKind::Unknown => flags |= Token::AFTER_UNKNOWN,
                 _ => {}
             }
             if kind.is_trivia() {
-                next.glued = false;
+                flags &= !Token::GLUED;
             } else {
+                flags |= if misspelled { Token::MISSPELLED } else { 0 };
                 let raw = lexed.len();
-                lexed.significant.push(Token { kind, misspelled, raw, ..next });
-                next = Token { glued: true, ..Token::NOTHING_BEFORE };
+                lexed.significant.push(Token { kind, flags, raw });
+                flags = Token::GLUED;
             }
             lexed.push(kind, place.start().into());
         }
         lexed.starts.push(text.len() as u32);
         let raw = lexed.len();
-        lexed.significant.push(Token { raw, ..next });
+        lexed.significant.push(Token { kind: SyntaxKind::EndOfFile, flags, raw });
         lexed
     }
 

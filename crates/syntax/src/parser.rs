@@ -166,7 +166,7 @@ impl Parser<'_> {
     /// The kind of the next token; [`Newline`] if a newline stands before it and ends something here.
     fn current(&self) -> SyntaxKind {
         let token = &self.tokens[self.position];
-        if token.after_newline && self.newline_ends && self.passed_newline != self.position {
+        if token.after_newline() && self.newline_ends && self.passed_newline != self.position {
             return Newline;
         }
         token.kind
@@ -183,12 +183,12 @@ impl Parser<'_> {
 
     /// A newline stands before the next token, whether it ends something or not.
     fn after_newline(&self) -> bool {
-        self.tokens[self.position].after_newline
+        self.tokens[self.position].after_newline()
     }
 
     /// The nth token from here directly follows the one before it.
     fn nth_glued(&self, n: usize) -> bool {
-        self.tokens.get(self.position + n).is_some_and(|token| token.glued)
+        self.tokens.get(self.position + n).is_some_and(|token| token.is_glued())
     }
 
     fn text_of_nth(&self, n: usize) -> &str {
@@ -247,7 +247,7 @@ impl Parser<'_> {
         if token.kind == EndOfFile {
             return;
         }
-        if token.after_newline && !self.newline_ends && self.passed_newline != self.position {
+        if token.after_newline() && !self.newline_ends && self.passed_newline != self.position {
             self.leniencies.add(self.end_of_previous(self.position), LeniencyKind::NewlineInBrackets);
         }
         match token.kind {
@@ -374,7 +374,7 @@ impl Parser<'_> {
         self.error_position = self.position;
         // Text that means nothing is reported already, and what it stood for is missing here.
         let token = self.tokens[self.position];
-        let reported = token.after_unknown || (token.misspelled && self.current() == token.kind);
+        let reported = token.after_unknown() || (token.is_misspelled() && self.current() == token.kind);
         if !reported && self.errors.list.len() < Diagnostics::LIMIT {
             let error = self.suspect_string(error(self));
             self.errors.list.push(error);
@@ -388,7 +388,7 @@ impl Parser<'_> {
             return error;
         }
         let before = (self.position.saturating_sub(NEAR)..self.position).rev();
-        let same_line = before.take_while(|&position| !self.tokens[position + 1].after_newline);
+        let same_line = before.take_while(|&position| !self.tokens[position + 1].after_newline());
         let strings = same_line.filter(|&position| self.tokens[position].kind == Quoted);
         let mut ranges = strings.map(|position| self.lexed.range(self.tokens[position].raw));
         match ranges.find(|range| self.lexed.text[*range].contains('\n')) {

@@ -164,7 +164,7 @@ impl<'s> Printer<'s> {
 
     /// The author broke the line before a token.
     fn broken_before(&self, token: u32) -> bool {
-        self.lexed.significant[token as usize].after_newline
+        self.lexed.significant[token as usize].after_newline()
     }
 
     /// A comment in the middle of what is one line otherwise: it ends the line, and the rest stands further in.

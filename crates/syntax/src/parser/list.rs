@@ -137,7 +137,7 @@ impl Parser<'_> {
                 self.leniencies.add(place, LeniencyKind::MissingTrailingComma);
             }
         } else if let Some(position) = layout.misplaced {
-            let place = match self.tokens[position].after_newline {
+            let place = match self.tokens[position].after_newline() {
                 true => self.end_of_previous(position),
                 false => self.range_of(position),
             };

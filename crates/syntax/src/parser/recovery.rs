@@ -67,7 +67,7 @@ impl Parser<'_> {
             let Some(token) = self.tokens.get(self.position + ahead) else { break false };
             match token.kind {
                 EndOfFile | RightBrace => break false,
-                _ if ahead > 0 && token.after_newline => break false,
+                _ if ahead > 0 && token.after_newline() => break false,
                 LeftBrace => break true,
                 _ => ahead += 1,
             }
@@ -178,7 +178,7 @@ impl Parser<'_> {
         let mut depth = 0_u32;
         for token in self.tokens[self.position..].iter().skip(1).take(NEAR) {
             match token.kind {
-                _ if token.after_newline => return false,
+                _ if token.after_newline() => return false,
                 LeftBrace => return true,
                 EndOfFile | Rocket => return false,
                 Comma if depth == 0 => return false,

@@ -288,13 +288,17 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> std::thread::JoinHandl
 /// What git meant.
 fn explain(url: &str, stderr: &str, status: ExitStatus) -> GitError {
     // The last words of git are the least interesting: what to look at if nothing else helps.
-    let words =
-        |line: &&str| line.starts_with("fatal: ") || line.starts_with("error: ") || line.starts_with("ssh: ");
-    let line = stderr.lines().find(words).or_else(|| stderr.lines().rfind(|line| !line.trim().is_empty()));
-    let said = match line {
-        Some(line) => line.trim_start_matches("fatal: ").trim_start_matches("error: ").to_owned(),
+    let is_reason =
+        |line: &&str| ["fatal: ", "error: ", "ssh: "].iter().any(|prefix| line.starts_with(prefix));
+    let mut lines = stderr.lines().skip_while(|line| !is_reason(line));
+    let said = match lines.next().or_else(|| stderr.lines().rfind(|line| !line.trim().is_empty())) {
+        // A list of hosts that were tried, one in each line.
+        Some(line) if line.ends_with(':') => format!("{line} {}", lines.next().unwrap_or_default()),
+        Some(line) => line.to_owned(),
         None => status.to_string(),
     };
+    let shown = super::without_password(url);
+    let said = said.trim_start_matches("fatal: ").trim_start_matches("error: ").replace(url, &shown);
     let hint = match () {
         () if stderr.contains("could not read Username") || stderr.contains("Authentication failed") => {
             Some("no password is ever asked for; use an ssh key, or a `.netrc` in your home directory")
@@ -310,7 +314,7 @@ fn explain(url: &str, stderr: &str, status: ExitStatus) -> GitError {
         }
         () => None,
     };
-    let error = GitError::new(format!("cannot download `{}`: {said}", super::without_password(url)));
+    let error = GitError::new(format!("cannot download `{shown}`: {said}"));
     match hint {
         Some(hint) => error.hint(hint),
         None => error,
@@ -383,6 +387,11 @@ mod tests {
             explain("https://h/x", "Cloning\nfatal: could not read Username for 'https://h'\n", status);
         assert_eq!(error.message, "cannot download `https://h/x`: could not read Username for 'https://h'");
         assert!(error.hint.unwrap().contains(".netrc"));
+        let error = explain("git://h/x", "fatal: unable to connect to h:\nh[0: ::1]: errno=x\n\n", status);
+        assert_eq!(error.message, "cannot download `git://h/x`: unable to connect to h: h[0: ::1]: errno=x");
+        let error =
+            explain("https://me:secret@h/x", "fatal: unable to access 'https://me:secret@h/x/'", status);
+        assert!(!error.message.contains("secret"), "{}", error.message);
         assert!(explain("u", "", status).message.contains("exit status: 1"));
     }
 }

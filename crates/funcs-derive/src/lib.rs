@@ -99,7 +99,7 @@ enum Parameter {
     Memory,
     Result,
     All,
-    One { name: Ident, ty: Type },
+    One { name: Ident, ty: Box<Type> },
 }
 
 impl Parameter {
@@ -121,7 +121,7 @@ impl Parameter {
     }
 
     fn one(name: &syn::PatIdent, ty: &Type) -> Parameter {
-        Parameter::One { name: name.ident.clone(), ty: ty.clone() }
+        Parameter::One { name: name.ident.clone(), ty: Box::new(ty.clone()) }
     }
 }
 
@@ -144,8 +144,8 @@ fn signature(options: &Options, item: &ItemFn, parameters: &[Parameter]) -> syn:
             Parameter::One { name, ty } => {
                 let name = name.to_string();
                 let name = name.trim_start_matches("r#").trim_start_matches('_');
-                let ty = match ty {
-                    Type::Reference(_) => quote!(<#ty as crate::declare::Borrowed<'_>>::ty()),
+                let ty = match &**ty {
+                    ty @ Type::Reference(_) => quote!(<#ty as crate::declare::Borrowed<'_>>::ty()),
                     ty => quote!(<#ty as crate::declare::Native>::ty()),
                 };
                 described.push(quote!((#name, #ty)));
@@ -249,8 +249,8 @@ fn bind(parameters: &[Parameter]) -> Tokens {
     let slots: Vec<_> = (0..count).map(|i| format_ident!("__argument_{i}")).collect();
     let lets = ones.iter().zip(&slots).map(|((name, ty), slot)| {
         let position = quote!(crate::declare::at(stringify!(#name)));
-        match ty {
-            Type::Reference(_) => {
+        match &**ty {
+            ty @ Type::Reference(_) => {
                 quote!(let #name = <#ty as crate::declare::Borrowed<'_>>::borrow(#slot).map_err(#position)?;)
             }
             ty => quote!(let #name = <#ty as crate::declare::Native>::from_value(#slot).map_err(#position)?;),

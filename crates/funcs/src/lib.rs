@@ -27,6 +27,7 @@ mod declare;
 mod failure;
 mod function;
 mod host;
+mod layout;
 mod library;
 mod modules;
 mod numbers;
@@ -38,6 +39,7 @@ mod random;
 mod signature;
 mod text;
 mod watch;
+mod zero;
 
 pub use failure::Failure;
 pub use function::{Body, Effect, Function, GraphFunction, Inference, Signature};

@@ -3,19 +3,41 @@
 use crate::Module;
 
 mod convert;
+mod datetime;
+mod deploy;
+mod encoding;
+mod example;
 mod fmt;
+mod fwupd;
 mod golang;
+mod http;
 mod iter;
 mod list;
+mod local;
 mod map;
 mod math;
+mod net;
+mod os;
+mod provisioner;
+mod regexp;
 mod strings;
+mod sys;
+mod test;
 mod top;
+mod util;
+mod value;
+mod world;
 
 /// The top level first, then by path.
 pub(crate) static ALL: &[&Module] = &[
     &top::DECLARED,
     &convert::DECLARED,
+    &datetime::DECLARED,
+    &deploy::DECLARED,
+    &provisioner::DECLARED,
+    &encoding::DECLARED,
+    &example::DECLARED,
+    &example::nested::DECLARED,
     &fmt::DECLARED,
     &golang::html::DECLARED,
     &golang::math::DECLARED,
@@ -29,9 +51,21 @@ pub(crate) static ALL: &[&Module] = &[
     &golang::strings::DECLARED,
     &iter::DECLARED,
     &list::DECLARED,
+    &local::DECLARED,
     &map::DECLARED,
     &math::DECLARED,
+    &net::DECLARED,
+    &http::DECLARED,
+    &os::DECLARED,
+    &regexp::DECLARED,
     &strings::DECLARED,
+    &sys::DECLARED,
+    &fwupd::DECLARED,
+    &test::DECLARED,
+    &util::DECLARED,
+    &value::DECLARED,
+    &world::DECLARED,
+    &world::collect::DECLARED,
 ];
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl Verb {
         match (self, value) {
             (Verb::TypeOf, value) => out.extend(value.ty().to_string().into_bytes()),
             (Verb::Quoted, Value::Str(text)) => {
-                out.extend(quote::quote(text, quote::Keep::Printable).into_bytes())
+                out.extend(quote::quote(text, quote::Keep::Printable).into_bytes());
             }
             (_, Value::Str(text)) => out.extend_from_slice(text),
             (_, Value::Func(_)) => {
@@ -213,7 +213,7 @@ mod tests {
     fn values_take_the_places_of_verbs() {
         check("%t|%s|%d|%%", &[Value::Bool(true), Value::str("x"), Value::Int(-3)], "true|x|-3|%");
         check("%q", &[Value::str("a\n\"é")], r#""a\n\"é""#);
-        check("%f %f", &[Value::Float(42.0), Value::Float(3.14)], "42 3.14");
+        check("%f %f", &[Value::Float(42.0), Value::Float(3.25)], "42 3.25");
         check("%v %v", &[Value::str("raw"), Value::list(Type::Str, vec![Value::str("q")])], "raw [\"q\"]");
         check("%T", &[Value::structure([("a", Value::Int(1))])], "struct{a int}");
         check("naïve %s", &[Value::str("é")], "naïve é");

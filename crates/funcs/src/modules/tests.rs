@@ -2,14 +2,58 @@
 
 use std::collections::HashSet;
 
-use mgmt_value::{Type, Value};
+use std::collections::BTreeMap;
 
-use crate::{Body, Effect, Failure, Host, Memory, library};
+use mgmt_value::{Str, Type, Value};
+use mgmt_world::Local;
+
+use crate::{Body, Effect, Export, Failure, Host, Memory, library};
 
 /// A program that has nothing.
 pub(crate) struct Nothing;
 
 impl Host for Nothing {}
+
+/// A program with a store of its own.
+pub(crate) struct Stored {
+    pub(crate) local: Local,
+    _directory: tempfile::TempDir,
+}
+
+impl Stored {
+    pub(crate) fn new() -> Stored {
+        let directory = tempfile::tempdir().unwrap();
+        let local = Local::open(directory.path().join("state")).unwrap();
+        Stored { local, _directory: directory }
+    }
+}
+
+impl Host for Stored {
+    fn local(&self) -> Result<&Local, Failure> {
+        Ok(&self.local)
+    }
+}
+
+/// A program in a cluster that never changes.
+pub(crate) struct Cluster;
+
+impl Host for Cluster {
+    fn world_string(&self, key: &Str) -> Result<Option<Str>, Failure> {
+        Ok((*key == "here").then(|| Str::from("text")))
+    }
+    fn world_strings(&self, namespace: &Str) -> Result<BTreeMap<Str, Str>, Failure> {
+        let other = if *namespace == "bad" { "a/b" } else { "h2" };
+        Ok(BTreeMap::from([("h1".into(), namespace.clone()), (other.into(), "x".into())]))
+    }
+    fn world_schedule(&self, _: &Str) -> Result<Vec<Str>, Failure> {
+        Ok(vec!["h1".into()])
+    }
+    fn world_exports(&self, _: &Str) -> Result<Vec<Export>, Failure> {
+        let export =
+            |name: &str, host: &str| Export { name: name.into(), host: host.into(), data: "{}".into() };
+        Ok(vec![export("b", "h1"), export("a", "h2"), export("a", "h1")])
+    }
+}
 
 /// Calls a function by its full name.
 pub(crate) fn call(name: &str, arguments: &[Value]) -> Result<Value, Failure> {
@@ -122,4 +166,55 @@ fn too_many_arguments_are_an_error_and_never_a_panic() {
             assert!(watches(&arguments).is_err(), "{function:?}");
         }
     }
+}
+
+#[test]
+fn every_module_is_complete() {
+    let counts = [
+        ("", 14, 2),
+        ("convert", 7, 0),
+        ("datetime", 7, 3),
+        ("deploy", 7, 0),
+        ("embedded/provisioner", 25, 0),
+        ("encoding", 4, 0),
+        ("example", 7, 2),
+        ("example/nested", 1, 0),
+        ("fmt", 1, 0),
+        ("golang/html", 2, 0),
+        ("golang/math", 58, 0),
+        ("golang/math/rand", 8, 0),
+        ("golang/os", 19, 0),
+        ("golang/os/exec", 1, 0),
+        ("golang/path", 7, 0),
+        ("golang/path/filepath", 16, 0),
+        ("golang/runtime", 10, 0),
+        ("golang/strconv", 18, 0),
+        ("golang/strings", 27, 0),
+        ("iter", 6, 0),
+        ("list", 2, 0),
+        ("local", 2, 0),
+        ("map", 3, 0),
+        ("math", 5, 0),
+        ("net", 15, 3),
+        ("net/http", 1, 1),
+        ("os", 16, 5),
+        ("regexp", 1, 0),
+        ("strings", 12, 0),
+        ("sys", 7, 4),
+        ("sys/fwupd", 1, 1),
+        ("test", 13, 5),
+        ("util", 1, 0),
+        ("value", 5, 5),
+        ("world", 3, 3),
+        ("world/collect", 1, 1),
+    ];
+    let found: Vec<_> = library()
+        .modules()
+        .map(|module| {
+            let live = module.functions.iter().filter(|function| function.effect == Effect::Live).count();
+            (module.path, module.functions.len(), live)
+        })
+        .collect();
+    assert_eq!(found, counts);
+    assert_eq!(library().operators().count(), 13);
 }

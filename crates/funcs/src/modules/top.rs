@@ -1,18 +1,22 @@
 //! The top level: what needs no import.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
 use mgmt_funcs_derive::function;
 use mgmt_value::{List, Map, Str, Struct, Value};
 
 use crate::declare::{arity, module};
+use crate::modules::world::collect;
 use crate::modules::{list, map};
-use crate::{Failure, Memory, operators};
+use crate::{Failure, Host, Memory, Watch, operators};
 
 module! {
     path: "",
     doc: "Functions and constants that need no import.",
     functions: [
-        concat, contains, len, list_lookup, map_lookup, panic, panic_debug, random1, _operator, _lookup, _struct_lookup,
-        _struct_lookup_optional,
+        concat, contains, history, len, list_lookup, map_lookup, panic, panic_debug, random1, _operator, _lookup,
+        _struct_lookup, _struct_lookup_optional, _collect,
     ],
     constants: [
         "const.res.file.state.exists" = Str::from("exists"), "The path is there.";
@@ -72,6 +76,49 @@ fn len(value: &Value) -> Result<i64, Failure> {
         Value::Map(map) => map.entries().len(),
         other => return Err(Failure::fatal(format!("expected str, list or map, found {}", other.ty()))),
     } as i64)
+}
+
+/// What one call site remembers: each value with the time at which it appeared.
+#[derive(Default)]
+struct Past {
+    index: i64,
+    samples: VecDeque<(Duration, Value)>,
+}
+
+fn sampling(index: i64) -> Result<Duration, Failure> {
+    match u64::try_from(index) {
+        Ok(0..10) => Ok(Duration::from_millis(100)),
+        Ok(age) => Ok(Duration::from_millis(age / 10)),
+        Err(_) => Err(Failure::fatal(format!("can't look {index} milliseconds back, expected at least 0"))),
+    }
+}
+
+/// A value as it was so many milliseconds ago.
+///
+/// The past is looked at ten times within that time, so the result follows by itself, that much late. As long as nothing is
+/// old enough, it is the oldest value that is known. What is remembered is lost when the program ends. A negative time is
+/// a fatal error.
+///
+/// ```mcl,no_run
+/// history(datetime.now(), 3000) == datetime.now() - 3
+/// ```
+#[function(live = vec![Watch::Interval(sampling(index)?)], signature = "func(value ?1, index int) ?1")]
+fn history(memory: &mut Memory, host: &dyn Host, value: &Value, index: i64) -> Result<Value, Failure> {
+    sampling(index)?;
+    let now = host.uptime();
+    let age = Duration::from_millis(index.unsigned_abs());
+    let past = memory.get::<Past>();
+    if past.index != index {
+        *past = Past { index, ..Past::default() };
+    }
+    if past.samples.back().is_none_or(|(_, last)| last != value) {
+        past.samples.push_back((now, value.clone()));
+    }
+    // The newest that is old enough stays in front; what is older will not be asked for any more.
+    while past.samples.get(1).is_some_and(|(then, _)| now.saturating_sub(*then) >= age) {
+        past.samples.pop_front();
+    }
+    Ok(past.samples.front().map_or_else(|| value.clone(), |(_, sample)| sample.clone()))
 }
 
 /// The item of a list at an index, counted from zero. An index outside of the list is a catchable error.
@@ -215,6 +262,21 @@ fn _struct_lookup_optional(structure: &Struct, field: &Str, optional: &Value) ->
     find(structure, field).unwrap_or_else(|| optional.clone())
 }
 
+/// Resources that other hosts export, by kind and by names, or by names and hosts: this is what `collect` becomes.
+///
+/// An empty name or host stands for any. They are ordered by name and host.
+///
+/// ```mcl,no_run
+/// collect file ["/etc/motd",] {}
+/// ```
+#[function(
+    live = vec![Watch::Exports(kind.clone())],
+    signature = "func(kind str, names str) []struct{name str; host str; data str} | func(kind str, names []str) []struct{name str; host str; data str} | func(kind str, names []struct{name str; host str}) []struct{name str; host str; data str}"
+)]
+fn _collect(host: &dyn Host, kind: &Str, names: &Value) -> Result<Value, Failure> {
+    collect::collect(host, kind, names)
+}
+
 fn find(structure: &Struct, field: &Str) -> Option<Value> {
     let found = structure.fields.iter().find(|(name, _)| name.as_bytes() == field.as_bytes());
     found.map(|(_, value)| value.clone())
@@ -269,6 +331,38 @@ mod tests {
         assert!(matches!(draw(65536), Err(Failure::Fatal(_))));
         assert!(draw(65535).is_ok());
         assert_ne!(call("random1", &[Value::Int(32)]).unwrap(), second);
+    }
+
+    struct Clock(u64);
+
+    impl Host for Clock {
+        fn uptime(&self) -> Duration {
+            Duration::from_millis(self.0)
+        }
+    }
+
+    #[test]
+    fn the_past_follows_the_present() {
+        let mut memory = Memory::default();
+        let mut at = |time, value, index| {
+            call_on(&mut memory, &Clock(time), "history", &[Value::Int(value), Value::Int(index)]).unwrap()
+        };
+        let found = [
+            at(0, 1, 1000),
+            at(100, 2, 1000),
+            at(999, 2, 1000),
+            at(1000, 3, 1000),
+            at(1099, 3, 1000),
+            at(1100, 3, 1000),
+            at(90_000, 4, 1000),
+            at(91_000, 5, 1000),
+            at(91_001, 5, 0),
+            at(91_002, 6, 0),
+        ];
+        assert_eq!(found, [1, 1, 1, 1, 1, 2, 3, 4, 5, 6].map(Value::Int));
+        assert!(shown("history", &[Value::Int(1), Value::Int(-1)]).starts_with("F: can't look -1"));
+        assert_eq!(sampling(5), Ok(Duration::from_millis(100)));
+        assert_eq!(sampling(3000), Ok(Duration::from_millis(300)));
     }
 
     #[test]

@@ -1,0 +1,325 @@
+//! `os`
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use mgmt_funcs_derive::function;
+use mgmt_value::{Str, Value};
+
+use crate::declare::module;
+use crate::{Failure, Host, Watch};
+
+mod accounts;
+mod identity;
+
+module! {
+    path: "os",
+    doc: "The operating system: its files, accounts and commands.",
+    functions: [
+        args, expand_home, family, is_family_redhat, is_family_debian, is_family_archlinux, file_exists, home, is_virtual,
+        modinfo_loaded, parse_distro_uid, readfile, release, system, uid, user_exists,
+    ],
+    constants: [
+        "family_redhat" = Str::from("redhat"), "The family of Red Hat, Fedora and CentOS.";
+        "family_debian" = Str::from("debian"), "The family of Debian and Ubuntu.";
+        "family_archlinux" = Str::from("archlinux"), "The family of Arch Linux.";
+    ],
+}
+
+/// The arguments of the program, its own name first.
+///
+/// ```mcl,no_run
+/// os.args() == ["mgmt", "run", "lang", "main.mcl",]
+/// ```
+#[function(reads)]
+fn args() -> Vec<Str> {
+    std::env::args_os().map(|argument| Str::new(argument.as_encoded_bytes())).collect()
+}
+
+/// Puts the home directory of the user in the place of `~/` at the beginning of a path, or that of another user in the
+/// place of `~name/`.
+///
+/// The result is cleaned and keeps a slash at its end. Other text stays as it is. A user that does not exist is a fatal
+/// error.
+///
+/// ```mcl
+/// os.expand_home("/a/~/b") == "/a/~/b"
+/// ```
+#[function(reads, signature = "func(str) str")]
+fn expand_home(path: &Str) -> Result<Str, Failure> {
+    accounts::expand_home(path)
+}
+
+fn marker(path: &str) -> Result<bool, Failure> {
+    Path::new(path).try_exists().map_err(|error| Failure::fatal(format!("can't look at {path}: {error}")))
+}
+
+/// The family of the distribution: `redhat`, `debian`, `archlinux`, or the empty text.
+///
+/// ```mcl
+/// os.family() == os.family()
+/// ```
+#[function(reads)]
+fn family() -> Result<String, Failure> {
+    for (is_family, name) in [
+        (is_family_redhat()?, "redhat"),
+        (is_family_debian()?, "debian"),
+        (is_family_archlinux()?, "archlinux"),
+    ] {
+        if is_family {
+            return Ok(name.to_owned());
+        }
+    }
+    Ok(String::new())
+}
+
+/// Whether this is Red Hat, Fedora, CentOS or a relative: `/etc/redhat-release` exists.
+///
+/// ```mcl
+/// os.is_family_redhat() == os.is_family_redhat()
+/// ```
+#[function(reads)]
+fn is_family_redhat() -> Result<bool, Failure> {
+    marker("/etc/redhat-release")
+}
+
+/// Whether this is Debian, Ubuntu or a relative: `/etc/debian_version` exists.
+///
+/// ```mcl
+/// os.is_family_debian() == os.is_family_debian()
+/// ```
+#[function(reads)]
+fn is_family_debian() -> Result<bool, Failure> {
+    marker("/etc/debian_version")
+}
+
+/// Whether this is Arch Linux or a relative: `/etc/arch-release` exists.
+///
+/// ```mcl
+/// os.is_family_archlinux() == os.is_family_archlinux()
+/// ```
+#[function(reads)]
+fn is_family_archlinux() -> Result<bool, Failure> {
+    marker("/etc/arch-release")
+}
+
+fn path_watch(path: &Str) -> Result<Vec<Watch>, Failure> {
+    // An empty or a relative path has no place to wait at.
+    match path.starts_with(b"/") && !path.contains(&0) {
+        true => Ok(vec![Watch::Path(path.as_path().to_owned())]),
+        false => Err(Failure::fatal(format!("the path {path:?} must begin with a slash"))),
+    }
+}
+
+/// Whether a path exists, following symbolic links. It is watched.
+///
+/// A path that cannot be looked at is a fatal error.
+///
+/// ```mcl
+/// os.file_exists("/") == true
+/// os.file_exists("/no/such/file") == false
+/// ```
+#[function(live = path_watch(filename)?)]
+fn file_exists(filename: &Str) -> Result<bool, Failure> {
+    path_watch(filename)?;
+    match std::fs::metadata(filename.as_path()) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Failure::fatal(format!("can't look at {filename:?}: {error}"))),
+    }
+}
+
+/// The home directory of a user, with a slash at its end. A user that does not exist is a fatal error.
+///
+/// ```mcl
+/// os.home("root") == "/root/"
+/// ```
+#[function(reads, signature = "func(str) str")]
+fn home(user: &Str) -> Result<Str, Failure> {
+    accounts::home(user)
+}
+
+/// Whether this is a virtual machine, as far as its processor and firmware tell.
+///
+/// ```mcl
+/// os.is_virtual() == os.is_virtual()
+/// ```
+#[function(reads)]
+fn is_virtual() -> Result<bool, Failure> {
+    identity::is_virtual(Path::new("/"))
+}
+
+/// Whether a module of the kernel is loaded. The kernel tells when that changes.
+///
+/// ```mcl
+/// os.modinfo_loaded("no_such_module") == false
+/// ```
+#[function(live = vec![Watch::Kernel("module")])]
+fn modinfo_loaded(module: &Str) -> Result<bool, Failure> {
+    let modules = match std::fs::read("/proc/modules") {
+        Ok(modules) => modules,
+        // A kernel that can't load modules has none.
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(Failure::fatal(format!("can't read /proc/modules: {error}"))),
+    };
+    let mut names =
+        modules.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').next());
+    Ok(!module.is_empty() && names.any(|name| name == module.as_bytes()))
+}
+
+/// The parts of a name such as `fedora39-x86_64`. All are empty when one is missing.
+///
+/// ```mcl
+/// os.parse_distro_uid("fedora39-x86_64") == struct{distro => "fedora", version => "39", arch => "x86_64",}
+/// os.parse_distro_uid("fedora") == struct{distro => "", version => "", arch => "",}
+/// ```
+#[function(signature = "func(str) struct{distro str; version str; arch str}")]
+fn parse_distro_uid(uid: &[u8]) -> Value {
+    let (distro, version, arch) = identity::distro_uid(uid).unwrap_or_default();
+    Value::structure([
+        ("distro", Value::str(distro)),
+        ("version", Value::str(version)),
+        ("arch", Value::str(arch)),
+    ])
+}
+
+/// The content of a file, which may be any bytes. It is watched, also while it does not exist.
+///
+/// A file that does not exist is a catchable error; any other failure is fatal.
+///
+/// ```mcl
+/// os.readfile("/no/such/file") <|> "none" == "none"
+/// ```
+#[function(live = path_watch(filename)?)]
+fn readfile(filename: &Str) -> Result<Str, Failure> {
+    path_watch(filename)?;
+    let content = std::fs::read(filename.as_path());
+    content.map(Str::from).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            Failure::catchable(format!("the file {filename:?} does not exist"))
+        }
+        _ => Failure::fatal(format!("can't read {filename:?}: {error}")),
+    })
+}
+
+/// What `/etc/os-release` says, or `/usr/lib/os-release`. Quotes and escapes are removed.
+///
+/// ```mcl
+/// os.release() == os.release()
+/// ```
+#[function(reads, signature = "func() struct{id str; variant_id str; version_id str}")]
+fn release() -> Result<Value, Failure> {
+    let files = ["/etc/os-release", "/usr/lib/os-release"];
+    let content =
+        files.iter().filter_map(|path| std::fs::read(path).ok()).find(|content| !content.is_empty());
+    let content = content
+        .ok_or_else(|| Failure::fatal("neither /etc/os-release nor /usr/lib/os-release can be read"))?;
+    let field = |name: &str| Value::str(identity::field(&content, name).unwrap_or_default());
+    Ok(Value::structure([
+        ("id", field("ID")),
+        ("variant_id", field("VARIANT_ID")),
+        ("version_id", field("VERSION_ID")),
+    ]))
+}
+
+/// The last line that a shell command has printed. Each line is a new value.
+///
+/// There is no value, and nobody waits for one, before the first line. The command is not started again when it ends; its
+/// last line stays. A changed command takes the place of the old one.
+///
+/// ```mcl,no_run
+/// os.system("echo hello") == "hello"
+/// ```
+#[function(live = vec![Watch::Command(cmd.clone())], signature = "func(cmd str) str")]
+fn system(host: &dyn Host, cmd: &Str) -> Result<Value, Failure> {
+    Ok(host.command_line(cmd)?.map_or(Value::Nil, Value::Str))
+}
+
+/// The number of a user, as text. A user that does not exist is a fatal error.
+///
+/// ```mcl
+/// os.uid("root") == "0"
+/// ```
+#[function(reads, signature = "func(str) str")]
+fn uid(user: &Str) -> Result<String, Failure> {
+    accounts::uid(user)
+}
+
+/// Whether a user exists. `/etc/passwd` is watched; the user may also come from elsewhere.
+///
+/// ```mcl
+/// os.user_exists("root") == true
+/// os.user_exists("") == false
+/// ```
+#[function(live = vec![Watch::Path(PathBuf::from("/etc/passwd"))])]
+fn user_exists(user: &Str) -> Result<bool, Failure> {
+    Ok(accounts::find(user)?.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modules::tests::{call_on, shown};
+    use crate::{Body, Memory, library};
+
+    struct Printed(Option<&'static str>);
+
+    impl Host for Printed {
+        fn command_line(&self, _: &Str) -> Result<Option<Str>, Failure> {
+            Ok(self.0.map(Str::from))
+        }
+    }
+
+    #[test]
+    fn files_are_there_or_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| Value::str(directory.path().join(name).as_os_str().as_encoded_bytes());
+        std::fs::write(directory.path().join("a"), b"\xff\n").unwrap();
+        std::os::unix::fs::symlink("gone", directory.path().join("dangling")).unwrap();
+        for (name, exists, content) in [
+            ("a", "true", r#""\xff\n""#),
+            ("b", "false", "C: the file"),
+            ("dangling", "false", "C: the file"),
+            ("a/b", "false", "C: the file"),
+            ("", "true", "F: can't read"),
+        ] {
+            assert_eq!(shown("os.file_exists", &[path(name)]), exists, "{name}");
+            assert!(shown("os.readfile", &[path(name)]).starts_with(content), "{name}");
+        }
+        for relative in ["", "a", "/a\0"] {
+            assert!(shown("os.readfile", &[Value::str(relative)]).starts_with("F: the path"));
+            assert!(shown("os.file_exists", &[Value::str(relative)]).starts_with("F: the path"));
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_watched() {
+        let watches = |name, argument: &str| match library().function("os", name).unwrap().body {
+            Body::Live { watches, .. } => watches(&[Value::str(argument)]),
+            _ => panic!("{name} is not live"),
+        };
+        assert_eq!(watches("readfile", "/a/b"), Ok(vec![Watch::Path("/a/b".into())]));
+        assert_eq!(watches("readfile", "/a/b"), watches("file_exists", "/a/b"));
+        assert!(watches("readfile", "a").is_err());
+        assert_eq!(watches("user_exists", "x"), Ok(vec![Watch::Path("/etc/passwd".into())]));
+        assert_eq!(watches("system", "ls"), Ok(vec![Watch::Command("ls".into())]));
+    }
+
+    #[test]
+    fn a_command_has_no_value_before_its_first_line() {
+        let line = |line| call_on(&mut Memory::default(), &Printed(line), "os.system", &[Value::str("x")]);
+        assert_eq!(line(None), Ok(Value::Nil));
+        assert_eq!(line(Some("a")), Ok(Value::str("a")));
+    }
+
+    #[test]
+    fn the_system_is_known() {
+        assert!(!args().is_empty());
+        assert!(["redhat", "debian", "archlinux", ""].contains(&family().unwrap().as_str()));
+        assert!(shown("os.release", &[]).starts_with("struct{id: "));
+        assert_eq!(shown("os.modinfo_loaded", &[Value::str("")]), "false");
+        let os = library().module("os").unwrap();
+        assert_eq!((os.constant("family_debian").unwrap().value)(), Value::str("debian"));
+        assert_eq!(os.constants.len(), 3);
+    }
+}

@@ -13,6 +13,7 @@
 
 mod download;
 mod entry;
+mod error;
 mod files;
 mod git;
 mod import_name;
@@ -33,10 +34,11 @@ pub use files::{Disk, FileEntry, FileKind, Files, MAX_SOURCE, Memory};
 pub use import_name::{BadImport, ImportClass, ImportName};
 pub use lock::{BadLock, LOCK_FILE, Lock, LockedModule};
 pub use metadata::{Metadata, MetadataNote};
-pub use resolve::{Location, ResolveError, Resolver};
+pub use error::ResolveError;
+pub use resolve::{Location, Resolver};
 pub use tree::tree_hash;
 
-use resolve::without_password;
+use error::without_password;
 
 /// The shortest form of an absolute path, by its text alone.
 fn normal(path: &Path) -> PathBuf {

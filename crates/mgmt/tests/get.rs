@@ -325,14 +325,25 @@ fn hostile_repositories_reach_nothing() {
     place.commit("through", &[]);
     attempt("through", "points out of it", &[]);
 
-    place.commit("ext", &good);
-    let modules = format!("[submodule \"s\"]\n\tpath = s\n\turl = ext::sh -c {touch}\n\tupdate = !{touch}\n");
-    place.write("git/ext/.gitmodules", &modules);
-    let commit = place.git("ext", &["rev-parse", "HEAD"]);
-    place.git("ext", &["update-index", "--add", "--cacheinfo", &format!("160000,{},s", commit.trim())]);
-    place.git("ext", &["add", ".gitmodules"]);
-    place.git("ext", &["commit", "-q", "-m", "x"]);
-    attempt("ext", "ext", &[]);
+    // The one is stopped at the transport, the other before it is even unpacked.
+    let ext = format!("url = ext::sh -c {touch}");
+    for (name, settings, part) in [
+        ("transport", ext.clone(), "transport 'ext' not allowed"),
+        ("update", format!("url = ../x\n\tupdate = !{touch}"), "cannot download"),
+        ("option", format!("url = -u{touch}"), "cannot download"),
+        ("around", "url = git://-oProxyCommand=x/y".into(), "cannot download"),
+    ] {
+        place.commit(name, &good);
+        place.write(
+            &format!("git/{name}/.gitmodules"),
+            &format!("[submodule \"s\"]\n\tpath = s\n\t{settings}\n"),
+        );
+        let commit = place.git(name, &["rev-parse", "HEAD"]);
+        place.git(name, &["update-index", "--add", "--cacheinfo", &format!("160000,{},s", commit.trim())]);
+        place.git(name, &["add", ".gitmodules"]);
+        place.git(name, &["commit", "-q", "-m", "x"]);
+        attempt(name, part, &[]);
+    }
 
     place.commit("huge", &good);
     fs::File::create(place.at("git/huge/huge")).unwrap().set_len(5 << 20).unwrap();

@@ -14,12 +14,13 @@ use mgmt_sys::path::ManagedPath;
 use mgmt_sys::replace::{Durability, Expect, InPlace, Replacement};
 
 use super::entry::Entry;
+use super::error::{ResolveError, without_password};
 use super::files::{Disk, Files as _};
 use super::git::{Git, GitError};
 use super::import_name::{ImportClass, ImportName};
 use super::install::{Record, Workshop, record, strip};
 use super::lock::{Lock, LockedModule, lock_key};
-use super::resolve::{Location, ResolveError, Resolver, without_password};
+use super::resolve::{Location, Resolver};
 use super::tree::tree_hash;
 
 /// How to download.

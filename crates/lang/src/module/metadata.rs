@@ -383,4 +383,27 @@ mod tests {
             let _ = Metadata::parse(text);
         }
     }
+
+    #[test]
+    fn places_lie_within_any_text() {
+        let words = [
+            "main", "files", "path", ":", ": ", "\n", "\n  ", "- ", "[", "]", "{", "}", "'", "\"", "&a ",
+            "*a", "|", ">", "#", " ", "ä", "\t", "!!x ", "? ", "---\n", "/", "x/", "\u{feff}", "~",
+        ];
+        let mut state = 1_u64;
+        for _ in 0..50_000 {
+            let mut text = String::new();
+            for _ in 0..10 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(words[(state >> 33) as usize % words.len()]);
+            }
+            let notes = match Metadata::parse(&text) {
+                Ok(metadata) => metadata.warnings,
+                Err(note) => vec![*note],
+            };
+            for note in notes {
+                assert!(text.get(note.span.clone()).is_some(), "{text:?}: {note:?}");
+            }
+        }
+    }
 }

@@ -328,7 +328,7 @@ fn hostile_repositories_reach_nothing() {
     // The one is stopped at the transport, the other before it is even unpacked.
     let ext = format!("url = ext::sh -c {touch}");
     for (name, settings, part) in [
-        ("transport", ext.clone(), "transport 'ext' not allowed"),
+        ("transport", ext, "transport 'ext' not allowed"),
         ("update", format!("url = ../x\n\tupdate = !{touch}"), "cannot download"),
         ("option", format!("url = -u{touch}"), "cannot download"),
         ("around", "url = git://-oProxyCommand=x/y".into(), "cannot download"),

@@ -30,11 +30,11 @@ pub use download::{
     Downloaded, DownloadedModule, download,
 };
 pub use entry::Entry;
+pub use error::ResolveError;
 pub use files::{Disk, FileEntry, FileKind, Files, MAX_SOURCE, Memory};
 pub use import_name::{BadImport, ImportClass, ImportName};
 pub use lock::{BadLock, LOCK_FILE, Lock, LockedModule};
 pub use metadata::{Metadata, MetadataNote};
-pub use error::ResolveError;
 pub use resolve::{Location, Resolver};
 pub use tree::tree_hash;
 

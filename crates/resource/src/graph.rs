@@ -115,6 +115,17 @@ impl Spec {
             && self.children.len() == other.children.len()
             && self.children.iter().zip(&other.children).all(|(a, b)| a.same_as(b))
     }
+
+    /// What is to be kept of two declarations of one name: this one if they are the same, one that fulfils both if the
+    /// kind can tell, and nothing if they contradict each other. All but the parameters has to be the same.
+    pub fn merged(&self, other: &Spec) -> Option<Spec> {
+        if self.same_as(other) {
+            return Some(self.clone());
+        }
+        let merged = self.resource.merged(&self.id.name, &*other.resource)?;
+        let merged = Spec { resource: Arc::from(merged), ..self.clone() };
+        merged.same_as(&Spec { resource: Arc::clone(&merged.resource), ..other.clone() }).then_some(merged)
+    }
 }
 
 /// An arrow: `from` happens before `to`.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
 use mgmt_sys::process::Helper;
-use mgmt_world::Local;
+use mgmt_world::{Local, Strings};
 
 use crate::{Id, Resource};
 
@@ -37,6 +37,11 @@ pub trait GraphView: Send + Sync {
 }
 
 impl Host {
+    /// The strings that this host shares with others.
+    pub fn strings(&self) -> Arc<dyn Strings> {
+        self.local.strings()
+    }
+
     /// Asks the program to end.
     pub fn request_exit(&self, code: u8) {
         self.exit.send_if_modified(|exit| {

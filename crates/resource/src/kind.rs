@@ -78,6 +78,14 @@ pub trait Kind: Declared + Clone + PartialEq + fmt::Debug + Send + Sync + 'stati
         let _ = name;
         self == other
     }
+
+    /// One declaration that fulfils both, where the same resource may be declared twice in different ways: a package
+    /// that is to be installed and to be the newest is to be the newest. `None`: both cannot be had, which is an error
+    /// unless they are [equivalent](Kind::equivalent). The order of the two does not matter.
+    fn merged(&self, name: &Str, other: &Self) -> Option<Self> {
+        let _ = (name, other);
+        None
+    }
 }
 
 /// What a run found.
@@ -225,6 +233,8 @@ pub trait Resource: fmt::Debug + Send + Sync + 'static {
     fn boxed_clone(&self) -> Box<dyn Resource>;
     /// Whether both declare the same.
     fn same_as(&self, name: &Str, other: &dyn Resource) -> bool;
+    /// See [`Kind::merged`]. `None` too if the other is of another kind.
+    fn merged(&self, name: &Str, other: &dyn Resource) -> Option<Box<dyn Resource>>;
     /// The struct itself.
     fn as_any(&self) -> &dyn Any;
     /// See [`Kind::validate`].
@@ -270,6 +280,11 @@ impl<K: Kind> Resource for K {
 
     fn same_as(&self, name: &Str, other: &dyn Resource) -> bool {
         other.as_any().downcast_ref::<K>().is_some_and(|other| self.equivalent(name, other))
+    }
+
+    fn merged(&self, name: &Str, other: &dyn Resource) -> Option<Box<dyn Resource>> {
+        let merged = Kind::merged(self, name, other.as_any().downcast_ref::<K>()?)?;
+        Some(Box::new(merged))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -7,6 +7,8 @@ mod account;
 pub mod exec;
 pub mod exit;
 pub mod file;
+pub mod kv;
+pub mod line;
 pub mod msg;
 pub mod noop;
 pub mod panic;
@@ -24,6 +26,8 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<exec::Exec>,
     schema_of::<exit::Exit>,
     schema_of::<file::File>,
+    schema_of::<kv::Kv>,
+    schema_of::<line::Line>,
     schema_of::<msg::Msg>,
     schema_of::<noop::Noop>,
     schema_of::<panic::Panic>,

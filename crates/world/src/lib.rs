@@ -1,10 +1,13 @@
 //! State that is shared: today the local store, later the cluster's.
 //!
 //! The central type is [`Local`]: values, numbers and directories of one host that outlive a run. It is one of the few
-//! things that the resources and the functions of a program share.
+//! things that the resources and the functions of a program share. [`Strings`] is what hosts share; with one host alone,
+//! the local store keeps them too.
 //!
 //! ```text
 //!   ROOT/value/HASH.json         one value, by key         {"format": 1, "key": …, "type": …, "value": …}
+//!   ROOT/string/HASH.json        one shared string, by key, like a value
+//!   ROOT/hoststring/HASH.json    the strings of all hosts under one key, as a map from host to string
 //!   ROOT/pool/HASH/HASH.json     one number, by name       {"format": 1, "namespace": …, "uid": …, "number": …}
 //!   ROOT/vardir/…                directories for others
 //! ```
@@ -24,7 +27,9 @@ mod error;
 mod local;
 mod pool;
 mod record;
+mod strings;
 mod value;
 
 pub use error::LocalError;
 pub use local::Local;
+pub use strings::{Changes, Pending, Scope, Strings, StringsError};

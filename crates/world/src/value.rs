@@ -13,9 +13,9 @@ use crate::error::Result;
 use crate::local::Folders;
 use crate::record::{self, FORMAT, MAX_SIZE, Record};
 
-/// What is known of the stored values, and who wants to know.
-#[derive(Default)]
+/// What is known of the values stored in one folder, and who wants to know.
 pub(crate) struct Values {
+    folder: &'static str,
     /// Held by whoever reads or writes files, so that memory changes in the order in which the disk does. Taken
     /// before `memory`, and kept apart from it so that a look at a known value never waits for the disk.
     disk: Mutex<()>,
@@ -33,6 +33,10 @@ struct Memory {
 }
 
 impl Values {
+    pub(crate) fn new(folder: &'static str) -> Values {
+        Values { folder, disk: Mutex::default(), memory: Mutex::default() }
+    }
+
     pub(crate) fn get(&self, folders: &Folders, key: &Str) -> Result<Option<Value>> {
         if let Some(known) = self.memory().known.get(key) {
             return Ok(known.clone());
@@ -46,16 +50,27 @@ impl Values {
     }
 
     pub(crate) fn set(&self, folders: &Folders, key: &Str, value: Option<&Value>) -> Result<bool> {
-        let value = value.filter(is_some_value);
+        self.update(folders, key, |_| value.filter(is_some_value).cloned())
+    }
+
+    /// Stores what `change` makes of the present value, and tells whether that was a change. Nobody comes in between.
+    pub(crate) fn update(
+        &self,
+        folders: &Folders,
+        key: &Str,
+        change: impl FnOnce(Option<&Value>) -> Option<Value>,
+    ) -> Result<bool> {
         let _disk = lock(&self.disk);
         let present = self.load(folders, key)?;
+        let changed = change(present.as_ref());
+        let value = changed.as_ref();
         if same(present.as_ref(), value) {
             return Ok(false);
         }
         let text = value.map(|value| stored_text(key, value)).transpose()?;
         // Until the disk has answered, nothing is known: a failure can leave the old value or the new one behind.
         self.memory().known.remove(key);
-        let folder = folders.open(&["value"])?;
+        let folder = folders.open(&[self.folder])?;
         let name = record::file_name(key);
         match text {
             Some(text) => record::write(&folder, &name, &text, folders.durability)?,
@@ -76,7 +91,7 @@ impl Values {
         if let Some(known) = self.memory().known.get(key) {
             return Ok(known.clone());
         }
-        let record = Record::read(&folders.open(&["value"])?, &record::file_name(key))?;
+        let record = Record::read(&folders.open(&[self.folder])?, &record::file_name(key))?;
         let value = record.map(|record| value_of(&record, key)).transpose()?;
         self.memory().known.insert(key.clone(), value.clone());
         Ok(value)

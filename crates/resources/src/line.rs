@@ -1,0 +1,291 @@
+//! `line`: lines of a file that somebody else may have written.
+//!
+//! [`Line`] is the declaration. `edit` finds, adds and removes a block of lines in some bytes and knows nothing of files;
+//! `home` reads a path that begins with a tilde. The file itself is read and replaced here.
+//!
+//! Invariants
+//! - The file is replaced in one step, and only if it still is what was read; otherwise it is read again.
+//! - Nothing but the declared lines changes: not the ends of other lines, not what follows the last newline.
+//! - Two resources of this process never edit one file at the same time, so no number of them can starve each other.
+//!
+//! Deliberately absent: a place in the file for new lines, which go to its end; patterns.
+
+mod edit;
+mod home;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mgmt_resource::{
+    Checked, Context, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
+};
+use mgmt_sys::ManagedPath;
+use mgmt_sys::dir::Parent;
+use mgmt_sys::error::Cause;
+use mgmt_sys::handle::Attributes;
+use mgmt_sys::replace::{Expect, InPlace, Replacement};
+use mgmt_sys::stat;
+use mgmt_value::Str;
+
+use self::edit::Block;
+use self::home::Located;
+
+/// The longest file that is edited.
+const LONGEST: u64 = 64 << 20;
+/// How often a file that changes under our hands is looked at again.
+const ATTEMPTS: usize = 5;
+/// The mode of a file that we make. Its content is not ours to show around.
+const NEW_MODE: u32 = 0o600;
+
+/// Keeps lines in a file, or keeps them out of it, and leaves the rest of the file alone.
+///
+/// A line is there if it is in the file exactly as it is written, white space included; how lines end, with or without
+/// a carriage return, does not matter. Several lines have to stand one after the other. Missing lines are added at the
+/// end of the file, which gets a newline before them if it needs one; a file that does not exist is made, readable by
+/// its owner alone. Unwanted lines are removed wherever they are.
+///
+/// The file is replaced in one step and keeps its owner, mode and attributes. A symbolic link is not followed.
+#[derive(Clone, Debug, Default, PartialEq, Resource)]
+#[resource(kind = "line", edges, receive, blocking)]
+pub struct Line {
+    /// The file: an absolute path, or one that begins with `~/` or `~user/` and is found in that home directory. A new
+    /// file in the home of a named user belongs to that user.
+    pub file: Str,
+    /// `exists`: the lines are to be in the file. `absent`: they are to be nowhere in it.
+    pub state: Str,
+    /// The line, or several lines with newlines between them. A newline at the end makes no difference. If it is empty,
+    /// nothing is done.
+    pub content: Str,
+    /// Leave out white space at the beginning and at the end of `content`.
+    pub trim: bool,
+}
+
+/// What a valid `state` means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Exists,
+    Absent,
+}
+
+impl Kind for Line {
+    type State = ();
+    type Sends = Nothing;
+
+    fn validate(&self, _: &Str) -> Result<(), Invalid> {
+        let file = |message: String| Err(Invalid::field("file", message));
+        if self.file.is_empty() {
+            return file("is missing; expected the path of the file that the lines are in".into());
+        }
+        if !self.file.starts_with(b"~") {
+            let path = ManagedPath::new(&self.file);
+            path.map_err(|error| Invalid::field("file", error.to_string()))?;
+        } else if self.file.contains(&0) || !self.file.contains(&b'/') {
+            return file(format!("expected `~/` or `~user/` and a path, found {:?}", self.file));
+        }
+        if self.file.ends_with(b"/") {
+            return file(format!("{:?} ends in a slash, which means a directory", self.file));
+        }
+        self.wanted_state().map(|_| ())
+    }
+
+    fn watches(&self, _: &Str) -> Vec<Watch> {
+        match home::locate(&self.file) {
+            Ok(located) => {
+                vec![Watch::Path { path: located.path.as_bytes().into(), recursive: false }]
+            }
+            // The engine tries again, as the metaparameters say: the account may come later.
+            Err(_) => {
+                let file = self.file.clone();
+                let start = move |_: &mgmt_resource::Host| match home::locate(&file) {
+                    Ok(_) => {
+                        Err(Error::new(format_args!("the home directory in {file:?} has just appeared")))
+                    }
+                    Err(error) => Err(error),
+                };
+                vec![Watch::Stream { key: self.file.clone(), start: Arc::new(start) }]
+            }
+        }
+    }
+
+    async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
+        let state = self.wanted_state().map_err(Error::new)?;
+        let Some(block) = Block::new(&self.content, self.trim) else { return Ok(Checked::Right) };
+        let located = home::locate(&self.file)?;
+        let _alone = alone(&located.path);
+        for _ in 1..ATTEMPTS {
+            match self.once(state, &block, &located, cx) {
+                Err(error) if error.is_raced() || error.is_exists() => cx.checkpoint()?,
+                done => return done.map_err(|error| explain(&error)),
+            }
+        }
+        self.once(state, &block, &located, cx).map_err(|error| explain(&error))
+    }
+
+    fn wants(&self, _: &Str) -> Vec<Want> {
+        let Ok(path) = ManagedPath::new(&self.file) else { return Vec::new() };
+        let path = Str::from(path.as_bytes());
+        let before = vec![Identity::Path(path.clone()), Identity::PackageFile(path.clone())];
+        vec![Want::Each(Order::Before, before), Want::ParentOf(path)]
+    }
+}
+
+impl Line {
+    fn wanted_state(&self) -> Result<State, Invalid> {
+        match self.state.as_bytes() {
+            b"exists" => Ok(State::Exists),
+            b"absent" => Ok(State::Absent),
+            b"" => Err(Invalid::field("state", "is missing; expected `exists` or `absent`")),
+            _ => {
+                Err(Invalid::field("state", format!("expected `exists` or `absent`, found {:?}", self.state)))
+            }
+        }
+    }
+
+    fn once(
+        &self,
+        state: State,
+        block: &Block<'_>,
+        located: &Located,
+        cx: &Context<'_>,
+    ) -> mgmt_sys::Result<Checked> {
+        let parent = match Parent::open(&located.path) {
+            Ok(parent) => parent,
+            Err(error) => {
+                return match error.cause() {
+                    Cause::Missing(_) | Cause::NotADirectory(..) if state == State::Absent => {
+                        Ok(Checked::Right)
+                    }
+                    // Another resource may be about to make it, and only a run that changes things can tell.
+                    Cause::Missing(_) if !cx.apply => Ok(Checked::Changed),
+                    _ => Err(error),
+                };
+            }
+        };
+        // The root is a directory, and refused before.
+        let name = located.path.file_name().unwrap_or_default();
+        let (old, seen) = match parent.open_regular(name) {
+            Ok(file) => (file.read(LONGEST)?, Some(*file.stat())),
+            Err(error) if error.is_not_found() => (Vec::new(), None),
+            Err(error) => return Err(error),
+        };
+        let new = match state {
+            State::Exists if block.is_in(&old) => return Ok(Checked::Right),
+            State::Exists => block.added_to(&old),
+            State::Absent => match block.removed_from(&old) {
+                None => return Ok(Checked::Right),
+                Some(new) => new,
+            },
+        };
+        if cx.apply {
+            replace(&parent, name, &new, seen, located, cx)?;
+            cx.info(match state {
+                State::Exists => "added",
+                State::Absent => "removed",
+            });
+        }
+        Ok(Checked::Changed)
+    }
+}
+
+fn replace(
+    parent: &Parent,
+    name: &[u8],
+    content: &[u8],
+    seen: Option<stat::Stat>,
+    located: &Located,
+    cx: &Context<'_>,
+) -> mgmt_sys::Result<()> {
+    let (mut new, attributes, expect) = match seen {
+        // Owner, mode and all else are those of the file that is replaced.
+        Some(stat) => {
+            let new = Replacement::begin(parent, name, InPlace::Refuse)?;
+            (new, Attributes::default(), Expect::Same(stat))
+        }
+        None => {
+            let attributes = Attributes {
+                owner: located.owner.map(|(user, _)| user),
+                group: located.owner.map(|(_, group)| group),
+                mode: Some(NEW_MODE),
+                label: None,
+            };
+            let new = Replacement::begin_new(parent, name, InPlace::Refuse, NEW_MODE)?;
+            (new, attributes, Expect::Absent)
+        }
+    };
+    new.write_all(content)?;
+    new.commit(&attributes, expect, cx.host.durability)?;
+    Ok(())
+}
+
+/// Waits until no other resource of this process edits the file.
+fn alone(path: &ManagedPath) -> MutexGuard<'static, ()> {
+    // One lock for several paths now and then costs a moment; a table of all paths would grow for ever.
+    static EDITED: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    let slot = (hasher.finish() % EDITED.len() as u64) as usize;
+    // It guards nothing but time.
+    EDITED[slot].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn explain(error: &mgmt_sys::Error) -> Error {
+    let told = Error::new(error);
+    match error.cause() {
+        Cause::Missing(directory) => {
+            told.with_hint(format_args!("declare file[{}/]", mgmt_sys::error::Escaped(directory)))
+        }
+        Cause::NotARegularFile(stat::Kind::Symlink) => {
+            told.with_hint("name the file that the link points to")
+        }
+        Cause::NotARegularFile(_) => told.with_hint("only regular files have lines"),
+        Cause::TooLarge(_) => told.with_hint("lines are for files that people could edit"),
+        Cause::CannotRenameOver => {
+            told.with_hint("manage the file that is mounted there; here it cannot be replaced in one step")
+        }
+        Cause::Raced => {
+            told.with_hint("find out who else writes there; two resources or programs may be at odds")
+        }
+        _ => told,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(file: &str, state: &str) -> Line {
+        Line { file: file.into(), state: state.into(), content: "a".into(), trim: false }
+    }
+
+    fn refused(line: &Line) -> String {
+        Kind::validate(line, &"name".into()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_a_file_is_refused_with_a_reason() {
+        assert!(refused(&line("", "exists")).contains("is missing"));
+        assert!(refused(&line("etc/motd", "exists")).contains("must start with a slash"));
+        assert!(refused(&line("/etc/", "exists")).contains("ends in a slash"));
+        assert!(refused(&line("~/x/", "exists")).contains("ends in a slash"));
+        assert!(refused(&line("~joe", "exists")).contains("`~user/`"));
+        assert!(refused(&line("/a\0b", "exists")).contains("NUL"));
+        assert!(refused(&line("~/a\0b", "exists")).contains("`~user/`"));
+        for fine in ["/etc/motd", "~/.profile", "~joe/.profile", "~no-such-user/x"] {
+            assert!(Kind::validate(&line(fine, "absent"), &"name".into()).is_ok(), "{fine}");
+        }
+    }
+
+    #[test]
+    fn the_state_is_one_of_two_words() {
+        assert!(refused(&line("/a", "")).contains("is missing"));
+        assert!(refused(&line("/a", "present")).contains("found \"present\""));
+    }
+
+    #[test]
+    fn the_file_its_package_and_its_directory_come_first() {
+        let wants = Kind::wants(&line("/etc//x/../motd", "exists"), &"name".into());
+        let path = Str::from("/etc/motd");
+        let before = vec![Identity::Path(path.clone()), Identity::PackageFile(path.clone())];
+        assert_eq!(wants, [Want::Each(Order::Before, before), Want::ParentOf(path)]);
+    }
+}

@@ -13,7 +13,7 @@ use mgmt_resource::ResourceGraph;
 use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
 
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Tally, Terminal};
 
 /// A way to write a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,22 +139,31 @@ pub(crate) fn load(input: &Input, terminal: &Terminal) -> Result<Loaded, Failure
 
 /// Makes a graph of what was read, and shows what is wrong with it.
 pub(crate) fn parse(input: &Input, content: Vec<u8>, terminal: &Terminal) -> Result<Loaded, Failure> {
+    let (loaded, _) = parse_and_show(input, content, terminal);
+    loaded.ok_or_else(|| Failure::shown(crate::commands::exit_codes::USAGE))
+}
+
+/// The same, and how much was shown.
+pub(crate) fn parse_and_show(
+    input: &Input,
+    content: Vec<u8>,
+    terminal: &Terminal,
+) -> (Option<Loaded>, Tally) {
     let options = mgmt_yaml::ParseOptions { strict: input.strict, ..mgmt_yaml::ParseOptions::default() };
     let name = input.name();
     let parsed = mgmt_yaml::parse_with(&content, &name, &mgmt_resources::KINDS, &options);
-    if !parsed.diagnostics.is_empty() {
+    let tally = if parsed.diagnostics.is_empty() {
+        Tally::default()
+    } else {
         let text = same_length_text(&content);
-        for diagnostic in &parsed.diagnostics {
-            terminal.diagnostic(&shown(diagnostic, Source { name: &name, text: &text }));
-        }
-    }
-    match parsed.graph {
-        Some(found) => {
-            let name = found.name.display().to_string();
-            Ok(Loaded { graph: found.graph, name, content })
-        }
-        None => Err(Failure::shown(crate::commands::exit_codes::USAGE)),
-    }
+        let source = Source { name: &name, text: &text };
+        terminal.diagnostics(parsed.diagnostics.iter().map(|diagnostic| shown(diagnostic, source)))
+    };
+    let loaded = parsed.graph.map(|found| {
+        let name = found.name.display().to_string();
+        Loaded { graph: found.graph, name, content }
+    });
+    (loaded, tally)
 }
 
 fn shown<'a>(found: &'a mgmt_yaml::Diagnostic, source: Source<'a>) -> Diagnostic<'a> {
@@ -175,6 +184,7 @@ fn shown<'a>(found: &'a mgmt_yaml::Diagnostic, source: Source<'a>) -> Diagnostic
                 primary: label.primary,
             })
             .collect(),
+        elsewhere: Vec::new(),
         hints: found.hints.iter().map(|hint| hint.as_str().into()).collect(),
     }
 }

@@ -33,7 +33,7 @@ macro_rules! variables {
 variables! {
     LOG, "MGMT_LOG", "Which log lines are shown, as for `--log`.";
     PREFIX, "MGMT_PREFIX", "The working directory, as for `run --prefix`.";
-    MODULE_PATH, "MGMT_MODULE_PATH", "Where downloaded modules are kept, as for `get --module-path`.";
+    MODULE_PATH, "MGMT_MODULE_PATH", "Where downloaded modules are kept, as for `--module-path`.";
     CONVERGER_TIMEOUT, "MGMT_CONVERGER_TIMEOUT",
         "Seconds without work that count as converged, as for `run --converger-timeout`.";
     MAX_RUNTIME, "MGMT_MAX_RUNTIME", "Seconds after which the program ends, as for `run --max-runtime`.";

@@ -16,6 +16,7 @@ mod configuration;
 mod diff;
 mod environment;
 mod failure;
+mod program;
 mod reference;
 mod terminal;
 

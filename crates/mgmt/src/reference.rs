@@ -232,7 +232,7 @@ fn environment_page() -> String {
 fn diagnostics() -> String {
     let mut page = format!("{GENERATED}# Error codes\n\n`mgmt explain CODE` prints the same.\n");
     for (code, title, explanation) in explain::catalogue() {
-        let _ = write!(page, "\n## {code}: {title}\n\n{}\n", help::wrap(explanation, 100));
+        let _ = write!(page, "\n## {code}: {title}\n\n{}\n", help::paragraphs(explanation, 100));
     }
     page
 }

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use mgmt_telemetry::{
-    ColorChoice, Diagnostic, Filter, Format, Output, Severity, TerminalHints, colored, terminal_width,
+    ColorChoice, Diagnostic, Filter, Format, Lines, Output, Severity, TerminalHints, colored, terminal_width,
 };
 
 use crate::failure::Failure;
@@ -17,6 +17,13 @@ pub(crate) struct Terminal {
     color: bool,
     /// Standard output takes colour.
     data_color: bool,
+}
+
+/// How many diagnostics were shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) errors: usize,
+    pub(crate) warnings: usize,
 }
 
 impl Terminal {
@@ -84,12 +91,31 @@ impl Terminal {
         });
     }
 
-    /// Shows a diagnostic.
+    /// Shows diagnostics, and counts them.
+    pub(crate) fn diagnostics<'a>(&self, diagnostics: impl IntoIterator<Item = Diagnostic<'a>>) -> Tally {
+        let mut lines = Lines::default();
+        let mut tally = Tally::default();
+        for diagnostic in diagnostics {
+            match diagnostic.severity {
+                Severity::Error => tally.errors += 1,
+                Severity::Warning => tally.warnings += 1,
+                Severity::Note => {}
+            }
+            self.show(&diagnostic, &mut lines);
+        }
+        tally
+    }
+
+    /// Shows a diagnostic. Of several about one file, show all at once.
     pub(crate) fn diagnostic(&self, diagnostic: &Diagnostic<'_>) {
+        self.show(diagnostic, &mut Lines::default());
+    }
+
+    fn show<'a>(&self, diagnostic: &Diagnostic<'a>, lines: &mut Lines<'a>) {
         self.output.notice(&match self.format {
-            Format::Json => diagnostic.json(),
+            Format::Json => diagnostic.json(lines),
             Format::Human => {
-                let mut text = diagnostic.human(self.color, terminal_width());
+                let mut text = diagnostic.human(lines, self.color, terminal_width());
                 // What takes several lines is set apart from what follows.
                 if diagnostic.source.is_some() {
                     text.push('\n');

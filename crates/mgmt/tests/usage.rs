@@ -19,7 +19,9 @@ fn without_a_command_the_help_is_printed() {
 
 #[test]
 fn every_command_has_help_of_its_own() {
-    for command in ["run", "check", "graph", "explain", "kinds", "docs", "completions", "man", "help"] {
+    for command in
+        ["run", "check", "fmt", "get", "graph", "explain", "kinds", "docs", "completions", "man", "help"]
+    {
         let by_flag = said(&[command, "--help"]);
         let by_help = said(&["help", command]);
         assert_eq!((by_flag.code, by_help.code), (0, 0), "{command}");
@@ -228,8 +230,13 @@ fn check_for_programs_gives_one_object_per_line() {
     assert_eq!(code, 1);
     let values: Vec<serde_json::Value> =
         stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(values.len() >= 2, "{stderr}");
-    for value in &values {
+    let (summary, diagnostics) = values.split_last().unwrap();
+    assert_eq!(
+        (&summary["type"], summary["errors"].as_u64()),
+        (&"summary".into(), Some(diagnostics.len() as u64))
+    );
+    assert!(diagnostics.len() >= 2, "{stderr}");
+    for value in diagnostics {
         assert!(
             value["code"].as_str().unwrap().starts_with('Y') && value["spans"][0]["line_start"].is_u64(),
             "{value}"
@@ -262,6 +269,24 @@ fn codes_are_explained_in_any_case() {
     let one = said(&["explain", &first.to_lowercase()]);
     assert_eq!(one.code, 0);
     assert!(one.stdout.starts_with(first), "{}", one.stdout);
+    // Of every front-end.
+    for (code, word) in [("M0001", "UTF-8"), ("m0301", "variable"), ("M0802", "not used"), ("y0001", "large")]
+    {
+        let found = said(&["explain", code]);
+        assert_eq!(found.code, 0, "{code}: {}", found.stderr);
+        assert!(found.stdout.contains(word), "{}", found.stdout);
+        let listed = all.stdout.lines().filter(|line| line.starts_with(&code.to_uppercase())).count();
+        assert_eq!(listed, 1, "{code}");
+    }
+    assert!(
+        said(&["explain", "M0003"]).stdout.contains("\n    $rest = $a % 3\n"),
+        "examples keep their form"
+    );
+    let mut codes: Vec<_> = all.stdout.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    let count = codes.len();
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), count, "no code is used twice");
 }
 
 #[test]
@@ -290,6 +315,7 @@ fn the_reference_is_written_as_pages() {
         "exit-codes.md",
         "environment.md",
         "metaparameters.md",
+        "diagnostics.md",
         "kinds/file.md",
     ] {
         let text = std::fs::read_to_string(directory.join(page)).unwrap();
@@ -307,11 +333,17 @@ fn topics_and_scripts_are_printed() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let Said { code, stdout, .. } = said(&["completions", shell]);
         assert_eq!(code, 0);
-        assert!(stdout.contains("converger-timeout"), "{shell}");
+        for flag in ["converger-timeout", "deny-warnings", "no-lints", "module-path"] {
+            assert!(stdout.contains(flag), "{shell}: {flag}");
+        }
     }
     let page = said(&["man"]).stdout;
     assert!(page.contains(".TH") && page.contains("EXIT STATUS") && page.contains("ENVIRONMENT"));
     assert!(said(&["man", "run"]).stdout.contains("converger"));
+    let check = said(&["man", "check"]).stdout;
+    assert!(check.contains("deny\\-warnings") && check.contains("lang"), "{check}");
+    let help = said(&["help", "check"]).stdout;
+    assert!(help.contains("--no-lints") && help.contains("[lang|yaml|empty] PATH..."), "{help}");
 }
 
 #[test]

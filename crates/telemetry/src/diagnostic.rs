@@ -1,13 +1,15 @@
 //! Mistakes in a file, shown where they are.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use annotate_snippets::renderer::DEFAULT_TERM_WIDTH;
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{Group, Level, Renderer};
 use serde_json::json;
 
-use crate::escape::acts;
+use crate::lines::{Indexed, Lines};
+use crate::snippet::{elements, floor_boundary};
 use crate::{escape, json_line};
 
 /// Something that is wrong, as plain data.
@@ -23,6 +25,8 @@ pub struct Diagnostic<'a> {
     pub source: Option<Source<'a>>,
     /// The places in the file. Places that are not in the file are moved to its end.
     pub labels: Vec<Label<'a>>,
+    /// Places in other files, which explain it.
+    pub elsewhere: Vec<(Source<'a>, Label<'a>)>,
     /// What to do about it.
     pub hints: Vec<Cow<'a, str>>,
 }
@@ -69,9 +73,11 @@ impl Severity {
     }
 }
 
-impl Diagnostic<'_> {
+impl<'a> Diagnostic<'a> {
     /// For people: several lines, ending in a line break. `width` is the terminal's, if it is known.
-    pub fn human(&self, color: bool, width: Option<usize>) -> String {
+    ///
+    /// Whoever shows several diagnostics about one file uses the same `lines` for all of them.
+    pub fn human(&self, lines: &mut Lines<'a>, color: bool, width: Option<usize>) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
@@ -82,15 +88,8 @@ impl Diagnostic<'_> {
             title = title.id(escape(code));
         }
         let mut group = Group::with_title(title);
-        if let Some(source) = &self.source {
-            let text = tame(source.text);
-            let annotations: Vec<_> = self.labels.iter().map(|label| annotation(label, &text)).collect();
-            if annotations.is_empty() {
-                group = group.element(annotate_snippets::Origin::path(escape(source.name)));
-            } else {
-                group =
-                    group.element(Snippet::source(text).path(escape(source.name)).annotations(annotations));
-            }
+        for (source, labels) in self.files() {
+            group = group.elements(elements(&source, lines.of(&source), &labels));
         }
         let renderer = if color { Renderer::styled() } else { Renderer::plain() };
         let width = width.unwrap_or(DEFAULT_TERM_WIDTH).max(40);
@@ -107,11 +106,11 @@ impl Diagnostic<'_> {
     }
 
     /// For programs: one JSON object on a line of its own.
-    pub fn json(&self) -> String {
-        let spans: Vec<_> = match &self.source {
-            None => Vec::new(),
-            Some(source) => self.labels.iter().map(|label| span_json(label, source)).collect(),
-        };
+    pub fn json(&self, lines: &mut Lines<'a>) -> String {
+        let here = self.source.iter().flat_map(|source| self.labels.iter().map(move |label| (source, label)));
+        let elsewhere = self.elsewhere.iter().map(|(source, label)| (source, label));
+        let spans: Vec<_> =
+            here.chain(elsewhere).map(|(source, label)| span_json(label, source, lines.of(source))).collect();
         json_line(&json!({
             "type": "diagnostic",
             "level": self.severity.word(),
@@ -122,18 +121,31 @@ impl Diagnostic<'_> {
             "hints": self.hints,
         }))
     }
+
+    /// The places file by file, the main one first.
+    fn files(&self) -> Vec<(Source<'a>, Vec<&Label<'a>>)> {
+        let mut files: Vec<(Source<'a>, Vec<&Label<'a>>)> = Vec::new();
+        let mut known = HashMap::new();
+        if let Some(source) = self.source {
+            known.insert(source.name, 0);
+            files.push((source, self.labels.iter().collect()));
+        }
+        for (source, label) in &self.elsewhere {
+            let at = *known.entry(source.name).or_insert(files.len());
+            match files.get_mut(at) {
+                // Two texts of one name are two files all the same.
+                Some((first, labels)) if std::ptr::eq(first.text, source.text) => labels.push(label),
+                _ => files.push((*source, vec![label])),
+            }
+        }
+        files
+    }
 }
 
-fn annotation<'a>(label: &'a Label<'_>, text: &str) -> annotate_snippets::Annotation<'a> {
-    let kind = if label.primary { AnnotationKind::Primary } else { AnnotationKind::Context };
-    let annotation = kind.span(within(&label.span, text));
-    if label.message.is_empty() { annotation } else { annotation.label(escape(&label.message)) }
-}
-
-fn span_json(label: &Label<'_>, source: &Source<'_>) -> serde_json::Value {
-    let span = within(&label.span, source.text);
-    let (line_start, column_start) = position(source.text, span.start);
-    let (line_end, column_end) = position(source.text, span.end);
+fn span_json(label: &Label<'_>, source: &Source<'_>, lines: &Indexed<'_>) -> serde_json::Value {
+    let span = within(&label.span, lines.text);
+    let (line_start, column_start) = lines.position(span.start);
+    let (line_end, column_end) = lines.position(span.end);
     json!({
         "file": source.name,
         "line_start": line_start,
@@ -147,49 +159,26 @@ fn span_json(label: &Label<'_>, source: &Source<'_>) -> serde_json::Value {
     })
 }
 
-/// Line and column of a place, both from 1, the column in characters.
-fn position(text: &str, at: usize) -> (usize, usize) {
-    let before = &text[..at];
-    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
-}
-
 /// The span, moved to boundaries of characters that exist.
-fn within(span: &Range<usize>, text: &str) -> Range<usize> {
+pub(crate) fn within(span: &Range<usize>, text: &str) -> Range<usize> {
     let start = floor_boundary(text, span.start);
     start..floor_boundary(text, span.end).max(start)
-}
-
-fn floor_boundary(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
-}
-
-/// The text with dangerous characters replaced by harmless ones that take as many bytes, so that spans still fit.
-/// The renderer shows the first 32 controls as pictures; those stay.
-fn tame(text: &str) -> Cow<'_, str> {
-    let dangerous = |character: char| character as u32 >= 0x7f && acts(character);
-    if !text.chars().any(dangerous) {
-        return Cow::Borrowed(text);
-    }
-    let tamed = text.chars().map(|character| match character.len_utf8() {
-        _ if !dangerous(character) => character,
-        1 => '?',
-        2 => '\u{a4}',
-        3 => char::REPLACEMENT_CHARACTER,
-        _ => '\u{1fbc5}',
-    });
-    Cow::Owned(tamed.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::escape::acts;
 
     const TEXT: &str = "graph: demo\nresources:\n  fiel:\n  - name: ä b\n";
+
+    fn people(diagnostic: &Diagnostic<'_>) -> String {
+        diagnostic.human(&mut Lines::default(), false, None)
+    }
+
+    fn programs(diagnostic: &Diagnostic<'_>) -> String {
+        diagnostic.json(&mut Lines::default())
+    }
 
     fn example() -> Diagnostic<'static> {
         let at = TEXT.find("fiel").unwrap();
@@ -209,7 +198,7 @@ mod tests {
 
     #[test]
     fn people_see_the_place_underlined() {
-        let text = example().human(false, None);
+        let text = people(&example());
         let expected = "\
 error[yaml-unknown-kind]: there is no kind `fiel`
  --> demo.yaml:3:3
@@ -226,7 +215,7 @@ hint: did you mean `file`?
 
     #[test]
     fn programs_get_lines_and_columns() {
-        let line = example().json();
+        let line = programs(&example());
         let value: serde_json::Value = serde_json::from_str(line.strip_suffix('\n').unwrap()).unwrap();
         assert_eq!(value["level"], "error");
         assert_eq!(value["code"], "yaml-unknown-kind");
@@ -249,21 +238,21 @@ hint: did you mean `file`?
         ] {
             let label = Label { span, ..Label::default() };
             let diagnostic = Diagnostic { labels: vec![label], ..example() };
-            assert!(diagnostic.human(true, Some(1)).contains("there is no kind"));
-            assert!(diagnostic.json().ends_with("}\n"));
+            assert!(diagnostic.human(&mut Lines::default(), true, Some(1)).contains("there is no kind"));
+            assert!(programs(&diagnostic).ends_with("}\n"));
         }
         let empty = Diagnostic {
             source: Some(Source { name: "empty", text: "" }),
             labels: vec![Label { span: 0..1, ..Label::default() }],
             ..Diagnostic::default()
         };
-        assert!(empty.human(false, None).contains("empty"));
+        assert!(people(&empty).contains("empty"));
     }
 
     #[test]
     fn without_places_the_file_is_still_named() {
         let diagnostic = Diagnostic { labels: Vec::new(), ..example() };
-        assert!(diagnostic.human(false, None).contains("--> demo.yaml"));
+        assert!(people(&diagnostic).contains("--> demo.yaml"));
     }
 
     #[test]
@@ -274,12 +263,156 @@ hint: did you mean `file`?
             message: nasty.into(),
             source: Some(Source { name: nasty, text: nasty }),
             labels: vec![Label { span: 3..9, message: nasty.into(), primary: true }],
+            elsewhere: vec![(Source { name: nasty, text: nasty }, Label { span: 3..9, ..Label::default() })],
             hints: vec![nasty.into()],
             severity: Severity::Warning,
         };
-        for text in [diagnostic.human(false, None), diagnostic.json()] {
+        for text in [people(&diagnostic), programs(&diagnostic)] {
             let bad = text.chars().find(|character| *character != '\n' && acts(*character));
             assert_eq!(bad, None, "{text:?}");
         }
+    }
+
+    const IMPORTED: &str = "class c($x) {\n\tprint \"a\" {}\n}\n";
+
+    #[test]
+    fn a_place_in_another_file_is_shown_and_named_there() {
+        let other = Source { name: "lib/c.mcl", text: IMPORTED };
+        let at = |part: &str| IMPORTED.find(part).unwrap()..IMPORTED.find(part).unwrap() + part.len();
+        let diagnostic = Diagnostic {
+            elsewhere: vec![
+                (other, Label { span: at("print"), message: "and here".into(), primary: false }),
+                (other, Label { span: at("$x"), message: "defined here".into(), primary: false }),
+            ],
+            hints: Vec::new(),
+            ..example()
+        };
+        let expected = "\
+error[yaml-unknown-kind]: there is no kind `fiel`
+ --> demo.yaml:3:3
+  |
+3 |   fiel:
+  |   ^^^^ not a kind
+4 |   - name: ä b
+  |             - used here
+  |
+ ::: lib/c.mcl:1:9
+  |
+1 | class c($x) {
+  |         -- defined here
+2 |     print \"a\" {}
+  |     ----- and here
+";
+        assert_eq!(people(&diagnostic), expected);
+        let value: serde_json::Value = serde_json::from_str(&programs(&diagnostic)).unwrap();
+        let files: Vec<_> = value["spans"].as_array().unwrap().iter().map(|span| &span["file"]).collect();
+        assert_eq!(files, ["demo.yaml", "demo.yaml", "lib/c.mcl", "lib/c.mcl"]);
+        assert_eq!(
+            (&value["spans"][2]["line_start"], &value["spans"][2]["column_start"]),
+            (&json!(2), &json!(2))
+        );
+    }
+
+    /// A file of numbered lines, and where a line starts in it.
+    fn long() -> (String, impl Fn(usize) -> usize) {
+        let text: String = (1..=100_000).map(|line| format!("line {line:6}\n")).collect();
+        (text, |line| (line - 1) * 12)
+    }
+
+    #[test]
+    fn places_far_apart_are_shown_in_pieces_with_their_own_line_numbers() {
+        let (text, start) = long();
+        let label = |line, message: &'static str, primary| {
+            let at = start(line);
+            Label { span: at + 5..at + 11, message: message.into(), primary }
+        };
+        let diagnostic = Diagnostic {
+            message: "both".into(),
+            source: Some(Source { name: "long", text: &text }),
+            labels: vec![
+                label(99_999, "the second", true),
+                label(7, "the first", false),
+                label(9, "near", false),
+            ],
+            ..Diagnostic::default()
+        };
+        let expected = "\
+error: both
+     --> long:99999:6
+      |
+99999 | line  99999
+      |      ^^^^^^ the second
+      |
+     ::: long:7:6
+      |
+    7 | line      7
+      |      ------ the first
+    8 | line      8
+    9 | line      9
+      |      ------ near
+";
+        assert_eq!(people(&diagnostic), expected);
+    }
+
+    #[test]
+    fn a_place_as_long_as_the_file_is_shown_by_its_first_line() {
+        let (text, start) = long();
+        let diagnostic = Diagnostic {
+            message: "all".into(),
+            source: Some(Source { name: "long", text: &text }),
+            labels: vec![Label { span: start(2)..text.len(), message: "this".into(), primary: true }],
+            ..Diagnostic::default()
+        };
+        assert_eq!(
+            people(&diagnostic),
+            "error: all\n --> long:2:1\n  |\n2 | line      2\n  | ^^^^^^^^^^^ this\n"
+        );
+        let value: serde_json::Value = serde_json::from_str(&programs(&diagnostic)).unwrap();
+        assert_eq!(value["spans"][0]["line_end"], 100_001);
+    }
+
+    #[test]
+    fn a_line_without_end_is_named_and_not_shown() {
+        let text = "x".repeat(1 << 20);
+        let diagnostic = Diagnostic {
+            message: "here".into(),
+            source: Some(Source { name: "wide", text: &text }),
+            labels: vec![Label { span: 500_000..500_001, message: "this one".into(), primary: true }],
+            ..Diagnostic::default()
+        };
+        let shown = people(&diagnostic);
+        assert!(shown.contains("wide:1:500001") && shown.contains("this one"), "{shown}");
+        let near = Label { span: 3..text.len(), ..Label::default() };
+        let shown = people(&Diagnostic { labels: vec![near], ..diagnostic });
+        assert!(shown.contains("wide:1:4") && shown.len() < 10_000, "{shown}");
+    }
+
+    #[test]
+    fn what_is_shown_does_not_depend_on_how_much_is_around_it() {
+        let (text, start) = long();
+        for (first, lines) in [(1, 1), (1, 3), (40, 30), (99_990, 11)] {
+            let (from, to) = (start(first), start(first + lines));
+            let label = Label { span: to - 12 + 3..to - 1, message: "x".into(), primary: true };
+            let other = Label { span: from..from + 2, message: "y".into(), primary: false };
+            let whole = Diagnostic {
+                source: Some(Source { name: "long", text: &text }),
+                labels: vec![label, other],
+                ..Diagnostic::default()
+            };
+            let cut = &text[..to];
+            let part = Diagnostic { source: Some(Source { name: "long", text: cut }), ..whole.clone() };
+            assert_eq!(people(&whole), people(&part));
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_text_is_shown_behind_its_last_line() {
+        let end = TEXT.len();
+        let diagnostic = Diagnostic {
+            labels: vec![Label { span: end..end, primary: true, ..Label::default() }],
+            ..example()
+        };
+        let shown = people(&diagnostic);
+        assert!(shown.contains("4 |   - name: ä b\n  |              ^\n"), "{shown}");
     }
 }

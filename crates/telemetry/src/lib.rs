@@ -5,7 +5,7 @@
 //!
 //! - **data**, what a command was asked to print, on standard output;
 //! - **log lines**, events of [`tracing`], on standard error, once [`start`] was called;
-//! - **diagnostics**, mistakes in a file with the place underlined ([`Diagnostic`]), on standard error.
+//! - **diagnostics**, mistakes in files with the places underlined ([`Diagnostic`]), on standard error.
 //!
 //! The last two are written for people or, one JSON object per line, for programs; see [`Format`].
 //!
@@ -24,6 +24,8 @@
 //!   failure on standard output is kept for [`Output::failure`].
 //! - A line is handed over in one write, so lines of several threads never mix.
 //! - Meaning is never carried by colour alone.
+//! - A diagnostic costs what it shows: of a file, its line breaks are looked for once ([`Lines`]), however many
+//!   diagnostics it has, and only the lines around the places are rendered.
 //!
 //! # Deliberately absent
 //!
@@ -36,13 +38,16 @@ mod color;
 mod diagnostic;
 mod escape;
 mod filter;
+mod lines;
 mod log;
 mod output;
+mod snippet;
 
 pub use color::{ColorChoice, TerminalHints, colored, terminal_width};
 pub use diagnostic::{Diagnostic, Label, Severity, Source};
 pub use escape::{Escaped, escape, json_line};
 pub use filter::{BadFilter, Filter};
+pub use lines::Lines;
 pub use log::{Settings, start};
 pub use output::Output;
 

@@ -1,71 +1,284 @@
-//! `mgmt check`: is a graph right?
+//! `mgmt check`: are programs and graphs right?
 
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use mgmt_lang::FileId;
+use mgmt_telemetry::{Format, json_line};
+use serde_json::json;
 
 use crate::commands::exit_codes;
-use crate::configuration::{self, FrontEnd, FrontEndParser, Input};
+use crate::configuration::{self, Input};
 use crate::failure::{Exit, Failure};
-use crate::terminal::Terminal;
+use crate::program;
+use crate::terminal::{Tally, Terminal};
 
-/// Check files without running anything
+/// Check programs and graphs without running anything
 ///
-/// Reads each file, checks every resource in it, and goes through the same preparation as `run`. Exit code 0: all are
-/// right. 1: at least one is not. 2: at least one could not be read.
+/// Reads each program with all that it imports and checks its syntax, names, types and resources; reads each graph and
+/// goes through the same preparation as `run`. Nothing is run, downloaded or written. All mistakes are shown at once.
+///
+/// Exit code 0: all are right, perhaps with warnings. 1: at least one is not. 2: at least one could not be read.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "mgmt check [OPTIONS] [lang|yaml|empty] PATH...")]
 pub(crate) struct Arguments {
-    /// How the files are written
-    #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
-    front_end: FrontEnd,
+    /// Files, directories with a module, `-` for standard input, or a program itself in quotes
+    ///
+    /// What ends in `.yaml` or `.yml` is a graph, except for the `metadata.yaml` of a module; all else is a program in
+    /// mcl. The word `lang` or `yaml` before the first one says how all of them are written. The graph `empty` is always
+    /// right.
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    inputs: Vec<OsString>,
 
-    /// The files; `-` is standard input
-    #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
+    /// Do not look for what is allowed and probably not meant
+    #[arg(long)]
+    no_lints: bool,
 
-    /// Keys that nobody reads are errors, not warnings
+    /// Warnings make the exit code 1
+    #[arg(long)]
+    deny_warnings: bool,
+
+    /// Where downloaded modules are [env: MGMT_MODULE_PATH] [default: what the metadata says, or `modules/` beside the
+    /// program]
+    #[arg(long, value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
+    module_path: Option<PathBuf>,
+
+    /// In a graph, keys that nobody reads are errors and not warnings
     #[arg(long)]
     strict: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    match (arguments.front_end, arguments.files.is_empty()) {
-        (FrontEnd::Empty, true) => return Ok(Exit::OK),
-        (FrontEnd::Empty, false) => return Err(Failure::usage("the front-end `empty` takes no file")),
-        (FrontEnd::Yaml, true) => {
-            return Err(Failure::usage("there is nothing to check")
-                .hint("write `mgmt check yaml FILE...`; `-` is standard input"));
-        }
-        (FrontEnd::Yaml, false) => {}
-    }
-    let mut code = exit_codes::OK;
-    for file in &arguments.files {
-        let input = Input::new(file, arguments.strict);
-        let content = match input.read() {
-            Ok(content) => content,
-            Err(failure) => {
-                terminal.failure(&failure);
-                code = code.max(exit_codes::USAGE);
-                continue;
-            }
-        };
-        if !is_right(&input, content, terminal) {
-            code = code.max(exit_codes::FAILED);
-        }
-    }
-    Ok(Exit(code))
+/// How something is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
+    Mcl,
+    Yaml,
 }
 
-fn is_right(input: &Input, content: Vec<u8>, terminal: &Terminal) -> bool {
-    let Ok(loaded) = configuration::parse(input, content, terminal) else { return false };
-    match mgmt_engine::prepare(loaded.graph, Vec::new(), &mgmt_engine::Preparation::default()) {
-        Ok(prepared) => {
-            for warning in &prepared.warnings {
-                terminal.warning(&format!("{}: {warning}", input.name()));
-            }
-            true
+pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let (language, inputs) = match front_end(&arguments.inputs)? {
+        Some((FrontEnd::Empty, [])) => return Ok(Exit::OK),
+        Some((FrontEnd::Empty, _)) => return Err(Failure::usage("the front-end `empty` takes no file")),
+        Some((FrontEnd::Written(language), rest)) => (Some(language), rest),
+        None => (None, arguments.inputs.as_slice()),
+    };
+    if inputs.is_empty() {
+        return Err(Failure::usage("there is nothing to check").hint(
+            "write `mgmt check PATH...`; `.` is the module in this directory, and `-` is standard input",
+        ));
+    }
+    let mut checking = Checking {
+        terminal,
+        arguments,
+        options: program::Options {
+            module_path: program::module_path(arguments.module_path.as_deref()),
+            lints: !arguments.no_lints,
+        },
+        shown: HashSet::new(),
+        counts: Counts::default(),
+        code: exit_codes::OK,
+    };
+    // It can be read once, and is right or wrong once.
+    let mut standard_input = false;
+    for input in inputs {
+        if input == "-" && std::mem::replace(&mut standard_input, true) {
+            continue;
         }
-        Err(error) => {
-            terminal.failure(&Failure::failed(format!("{}: {error}", input.name())));
-            false
+        match language.unwrap_or_else(|| by_name(input)) {
+            Language::Mcl => checking.program(input),
+            Language::Yaml => checking.graph(Path::new(input)),
+        }
+    }
+    checking.summary();
+    Ok(Exit(checking.code))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrontEnd {
+    Written(Language),
+    Empty,
+}
+
+/// The word before the first path, and what is behind it.
+fn front_end(inputs: &[OsString]) -> Result<Option<(FrontEnd, &[OsString])>, Failure> {
+    let Some((word, rest)) = inputs.split_first() else { return Ok(None) };
+    let found = match word.to_str() {
+        Some("lang") => FrontEnd::Written(Language::Mcl),
+        Some("yaml") => FrontEnd::Written(Language::Yaml),
+        Some("empty") => FrontEnd::Empty,
+        Some(word @ ("puppet" | "langpuppet")) if !Path::new(word).exists() => {
+            return Err(Failure::usage(format!("the front-end `{word}` is not part of this version"))
+                .hint("`mgmt check` takes programs in mcl and graphs in YAML"));
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some((found, rest)))
+}
+
+/// How something is written, as far as its name says.
+fn by_name(input: &OsStr) -> Language {
+    let path = Path::new(input);
+    let is_graph = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+    if is_graph && path.file_name() != Some(OsStr::new("metadata.yaml")) {
+        Language::Yaml
+    } else {
+        Language::Mcl
+    }
+}
+
+/// A check under way.
+struct Checking<'a> {
+    terminal: &'a Terminal,
+    arguments: &'a Arguments,
+    options: program::Options,
+    /// What has been shown. Several programs may import the same file, and its mistakes are shown once.
+    shown: HashSet<Mistake>,
+    counts: Counts,
+    code: u8,
+}
+
+/// What makes a mistake in a program the same as another: its file, its place, its code and its message.
+type Mistake = (String, u32, u32, &'static str, String);
+
+#[derive(Debug, Default)]
+struct Counts {
+    checked: usize,
+    unreadable: usize,
+    tally: Tally,
+}
+
+impl Checking<'_> {
+    fn program(&mut self, argument: &OsStr) {
+        let entry = match program::entry(argument) {
+            Ok(entry) => entry,
+            Err(failure) => return self.unreadable(&failure),
+        };
+        let checked = match program::check(&entry, &self.options) {
+            Ok(checked) => checked,
+            Err(error) => {
+                program::show_missing(&error, self.terminal);
+                if program::is_wrong(&error) {
+                    self.checked(Tally { errors: 1, warnings: 0 }, false);
+                } else {
+                    self.counts.unreadable += 1;
+                    self.code = self.code.max(exit_codes::USAGE);
+                }
+                return;
+            }
+        };
+        let name = |file: FileId| checked.sources.get(file).map(|source| source.name.to_string());
+        let has_warnings = checked.diagnostics.iter().any(|found| found.level == mgmt_lang::Level::Warning);
+        let shown = &mut self.shown;
+        let new = checked.diagnostics.iter().filter(|found| match found.span() {
+            Some(span) => shown.insert((
+                name(span.file).unwrap_or_default(),
+                span.start,
+                span.end,
+                found.code,
+                found.message.clone(),
+            )),
+            None => true,
+        });
+        let tally = program::show(new, &checked.sources, self.terminal);
+        self.checked(tally, checked.is_right() && !(has_warnings && self.arguments.deny_warnings));
+    }
+
+    fn graph(&mut self, path: &Path) {
+        let input = Input::new(path, self.arguments.strict);
+        let content = match input.read() {
+            Ok(content) => content,
+            Err(failure) => return self.unreadable(&failure),
+        };
+        let (loaded, mut tally) = configuration::parse_and_show(&input, content, self.terminal);
+        let is_right = match loaded {
+            None => false,
+            Some(loaded) => {
+                match mgmt_engine::prepare(loaded.graph, Vec::new(), &mgmt_engine::Preparation::default()) {
+                    Ok(prepared) => {
+                        tally.warnings += prepared.warnings.len();
+                        for warning in &prepared.warnings {
+                            self.terminal.warning(&format!("{}: {warning}", input.name()));
+                        }
+                        true
+                    }
+                    Err(error) => {
+                        tally.errors += 1;
+                        self.terminal.failure(&Failure::failed(format!("{}: {error}", input.name())));
+                        false
+                    }
+                }
+            }
+        };
+        self.checked(tally, is_right && !(tally.warnings > 0 && self.arguments.deny_warnings));
+    }
+
+    fn checked(&mut self, tally: Tally, is_right: bool) {
+        self.counts.checked += 1;
+        self.counts.tally.errors += tally.errors;
+        self.counts.tally.warnings += tally.warnings;
+        if !is_right {
+            self.code = self.code.max(exit_codes::FAILED);
+        }
+    }
+
+    fn unreadable(&mut self, failure: &Failure) {
+        self.terminal.failure(failure);
+        self.counts.unreadable += 1;
+        self.code = self.code.max(exit_codes::USAGE);
+    }
+
+    /// The last line. People get none if there is nothing to say.
+    fn summary(&self) {
+        let Counts { checked, unreadable, tally: Tally { errors, warnings } } = self.counts;
+        self.terminal.output().notice(&match self.terminal.format() {
+            Format::Human if errors + warnings + unreadable == 0 => return,
+            Format::Human => {
+                let denied = if self.arguments.deny_warnings { " (denied)" } else { "" };
+                let parts: Vec<String> = [
+                    (errors > 0).then(|| count(errors, "error")),
+                    (warnings > 0).then(|| format!("{}{denied}", count(warnings, "warning"))),
+                    (unreadable > 0).then(|| format!("{unreadable} not read")),
+                ]
+                .into_iter()
+                .flatten()
+                .collect();
+                format!("checked {}: {}\n", count(checked, "program"), parts.join(", "))
+            }
+            Format::Json => json_line(&json!({
+                "type": "summary",
+                "format_version": 1,
+                "programs": checked,
+                "errors": errors,
+                "warnings": warnings,
+                "unreadable": unreadable,
+            })),
+        });
+    }
+}
+
+fn count(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_says_how_it_is_written() {
+        for (input, language) in [
+            ("x.mcl", Language::Mcl),
+            ("dir/", Language::Mcl),
+            ("-", Language::Mcl),
+            ("$x = 1", Language::Mcl),
+            ("metadata.yaml", Language::Mcl),
+            ("a/metadata.yaml", Language::Mcl),
+            ("a/graph.yaml", Language::Yaml),
+            ("graph.yml", Language::Yaml),
+        ] {
+            assert_eq!(by_name(OsStr::new(input)), language, "{input}");
         }
     }
 }

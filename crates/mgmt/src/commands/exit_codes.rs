@@ -33,8 +33,8 @@ pub(crate) const TABLE: &[Row] = &[
     Row {
         code: "1",
         when: "The run failed: `--max-runtime` is over, `--converged-exit` was given and a resource has failed for \
-               good, another instance uses the same prefix, the prefix cannot be used. `check`: a file is not right. \
-               `fmt`: a file has syntax errors or, with `--check` or `--diff`, would change.",
+               good, another instance uses the same prefix, the prefix cannot be used. `check`: a program or a graph is not right, or has warnings with \
+               `--deny-warnings`. `fmt`: a file has syntax errors or, with `--check` or `--diff`, would change.",
     },
     Row {
         code: "2",

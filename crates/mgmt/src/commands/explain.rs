@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
 
 /// Every code with its title and its explanation.
 pub(crate) fn catalogue() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    mgmt_yaml::CODES.iter().copied()
+    [mgmt_syntax::CODES, mgmt_lang::CODES, mgmt_yaml::CODES].into_iter().flatten().copied()
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     };
     match catalogue().find(|(code, _, _)| code.eq_ignore_ascii_case(wanted)) {
         Some((code, title, explanation)) => {
-            terminal.data(&format!("{code}: {title}\n\n{}\n", super::help::wrap(explanation, 80)));
+            terminal.data(&format!("{code}: {title}\n\n{}\n", super::help::paragraphs(explanation, 80)));
             Ok(Exit::OK)
         }
         None => {

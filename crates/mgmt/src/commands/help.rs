@@ -58,9 +58,28 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
+/// Breaks each paragraph of a text into lines. Lines that are indented are examples and stay as they are.
+pub(crate) fn paragraphs(text: &str, width: usize) -> String {
+    let broken = text.trim().split("\n\n").map(|paragraph| {
+        let is_example = paragraph.lines().all(|line| line.starts_with("    ") || line.trim().is_empty());
+        if is_example { paragraph.trim_end().to_owned() } else { wrap(paragraph, width) }
+    });
+    broken.collect::<Vec<_>>().join("\n\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn examples_between_paragraphs_stay_as_they_are() {
+        let text = "one two\nthree\n\nWrong:\n\n    $x   = 1\n    $y = 2\n\nRight:\n\n    $x = 1";
+        assert_eq!(
+            paragraphs(text, 9),
+            "one two\nthree\n\nWrong:\n\n    $x   = 1\n    $y = 2\n\nRight:\n\n    $x = 1"
+        );
+        assert_eq!(paragraphs("a b\n\nc  d", 80), "a b\n\nc d");
+    }
 
     #[test]
     fn a_paragraph_is_broken_between_words() {

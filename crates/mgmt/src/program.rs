@@ -1,0 +1,137 @@
+//! Programs in the language: where they are, and what is wrong with them.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use mgmt_lang::module::{Disk, Entry, ResolveError};
+use mgmt_lang::{Checked, Environment, Level, Sources};
+use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
+
+use crate::environment;
+use crate::failure::Failure;
+use crate::terminal::{Tally, Terminal};
+
+/// The code of wrong metadata, which the program itself may have.
+const BAD_METADATA: &str = "M0407";
+
+/// How programs are checked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// Where downloaded modules are.
+    pub(crate) module_path: Option<PathBuf>,
+    /// Whether to look for what is probably not meant.
+    pub(crate) lints: bool,
+}
+
+/// What an argument means: a path, `-`, or the program itself.
+pub(crate) fn entry(argument: &OsStr) -> Result<Entry, Failure> {
+    match argument.to_str() {
+        Some(text) => Entry::parse_among(text, &Disk).map_err(|error| Failure {
+            hints: error.hint.into_iter().collect(),
+            ..Failure::usage(error.message)
+        }),
+        // No text of a program, so a path.
+        None if Path::new(argument).is_dir() => Ok(Entry::Directory(argument.into())),
+        None => Ok(Entry::File(argument.into())),
+    }
+}
+
+/// Where downloaded modules are, if anybody says so.
+pub(crate) fn module_path(flag: Option<&Path>) -> Option<PathBuf> {
+    flag.map(Path::to_owned).or_else(|| environment::MODULE_PATH.get().map(PathBuf::from))
+}
+
+/// Reads a program with all that it imports, and checks it.
+pub(crate) fn check(entry: &Entry, options: &Options) -> Result<Checked, ResolveError> {
+    mgmt_lang::check(
+        entry,
+        &Environment {
+            kinds: &mgmt_resources::KINDS,
+            library: mgmt_funcs::library(),
+            files: &Disk,
+            module_path: options.module_path.clone(),
+            lints: options.lints,
+        },
+    )
+}
+
+/// Shows what is wrong with a program.
+pub(crate) fn show<'a>(
+    found: impl IntoIterator<Item = &'a mgmt_lang::Diagnostic>,
+    sources: &'a Sources,
+    terminal: &Terminal,
+) -> Tally {
+    terminal.diagnostics(found.into_iter().map(|diagnostic| shown(diagnostic, sources)))
+}
+
+/// Shows why there is no program.
+pub(crate) fn show_missing(error: &ResolveError, terminal: &Terminal) {
+    let hints = error.hint().into_iter().chain(error.notes());
+    let ResolveError::BadMetadata { display, text, note } = error else {
+        terminal.failure(&Failure { hints: hints.collect(), ..Failure::usage(error) });
+        return;
+    };
+    terminal.diagnostic(&Diagnostic {
+        code: Some(BAD_METADATA.into()),
+        message: note.message.as_str().into(),
+        source: Some(Source { name: display, text }),
+        labels: vec![Label { span: note.span.clone(), message: "".into(), primary: true }],
+        hints: hints.map(Into::into).collect(),
+        ..Diagnostic::default()
+    });
+}
+
+/// Whether the program is there and is wrong, and not just out of reach.
+pub(crate) fn is_wrong(error: &ResolveError) -> bool {
+    match error {
+        ResolveError::BadMetadata { .. }
+        | ResolveError::BadLock { .. }
+        | ResolveError::LockMismatch { .. } => true,
+        ResolveError::NotFound { .. }
+        | ResolveError::NoMetadata { .. }
+        | ResolveError::NotDownloaded { .. }
+        | ResolveError::Unreadable { .. }
+        | ResolveError::LeadsOut { .. }
+        | ResolveError::System { .. } => false,
+    }
+}
+
+fn shown<'a>(found: &'a mgmt_lang::Diagnostic, sources: &'a Sources) -> Diagnostic<'a> {
+    let source = |label: &mgmt_lang::Label| {
+        sources.get(label.span.file).map(|source| Source { name: &source.name, text: &source.text })
+    };
+    let main = found.labels.iter().find(|label| label.primary).or(found.labels.first());
+    let main_file = main.map(|label| label.span.file);
+    let (mut labels, mut elsewhere) = (Vec::new(), Vec::new());
+    for label in &found.labels {
+        let made =
+            Label { span: label.span.range(), message: label.text.as_str().into(), primary: label.primary };
+        match source(label) {
+            Some(source) if Some(label.span.file) != main_file => elsewhere.push((source, made)),
+            _ => labels.push(made),
+        }
+    }
+    Diagnostic {
+        severity: match found.level {
+            Level::Error => Severity::Error,
+            Level::Warning => Severity::Warning,
+        },
+        code: Some(found.code.into()),
+        message: found.message.as_str().into(),
+        source: main.and_then(source),
+        labels,
+        elsewhere,
+        hints: found.hints.iter().map(|hint| hint.as_str().into()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_of_wrong_metadata_is_about_metadata() {
+        let (_, title, _) = mgmt_lang::CODES.iter().find(|(code, _, _)| *code == BAD_METADATA).unwrap();
+        assert!(title.contains("metadata"));
+    }
+}

@@ -14,25 +14,27 @@ use mgmt_value::Str;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::report::{Report, median};
-use crate::world::World;
+use crate::world::{World, disk, scratch};
 
-/// The policy where there is no disk.
-const IN_MEMORY: &str = "in memory";
 /// How often what is judged is measured.
 const RUNS: usize = 5;
 /// Files in one directory.
 const PER_DIRECTORY: usize = 100;
 
+/// Where there is no disk: what is left is the work itself.
+pub(crate) fn memory(report: &mut Report) {
+    report.section("files in memory, 200 bytes each");
+    one_size(report, 10_000, Durability::None, "in memory", || scratch(Path::new("/dev/shm")));
+}
+
 pub(crate) fn run(report: &mut Report) {
     report.section("files, 200 bytes each");
     let mut per_file = Vec::new();
     for count in [1_000, 10_000, 100_000] {
-        let warm = one_size(report, count, Durability::None, "no fsync", crate::world::disk);
+        let warm = one_size(report, count, Durability::None, "no fsync", disk);
         per_file.push((count, warm));
     }
-    one_size(report, 10_000, Durability::Full, "fsync of file and directory", crate::world::disk);
-    // No disk at all: what is left is the work itself.
-    one_size(report, 10_000, Durability::None, IN_MEMORY, || crate::world::scratch(Path::new("/dev/shm")));
+    one_size(report, 10_000, Durability::Full, "fsync of file and directory", disk);
     if let (Some((small, first)), Some((large, last))) = (per_file.first(), per_file.last()) {
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let growth = (last.as_secs_f64() / *large as f64) / (first.as_secs_f64() / *small as f64);
@@ -56,41 +58,50 @@ fn one_size(
     let content = vec![b'x'; 200];
     let arguments = |what| [what, &*count.to_string(), policy_word(durability)].map(str::to_owned);
 
-    let (mut renamed, mut linked, mut warm) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut renamed, mut linked, mut warm, mut work) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut after, mut woken) = (0, 0);
+    // Nothing is removed before all is measured: ext4 looks through recently freed inodes whenever it makes a file, so
+    // that a run would be slower for what the one before it left behind.
+    let mut kept = Vec::new();
     for run in 0..runs {
         let directory = place();
         let ours = || {
             // Each side begins with a disk that has nothing left to do.
             rustix::fs::sync();
             let our_paths = paths(&directory.path().join("ours"), count);
-            let (cold, _) = in_child(&arguments("cold"), directory.path());
+            let (cold, rest) = in_child(&arguments("cold"), directory.path());
             for path in &our_paths {
                 assert!(raw_check(path, &content), "{} is not right", path.display());
             }
-            cold
+            (cold, Duration::from_nanos(rest[0]))
         };
         let raw = |way: Way| {
             let raw_paths = paths(&directory.path().join(format!("{way:?}")), count);
             rustix::fs::sync();
+            let before = processor_time();
             let cold =
                 timed(|| raw_paths.iter().for_each(|path| raw_create(path, &content, durability, way)));
-            (cold, timed(|| raw_paths.iter().for_each(|path| assert!(raw_check(path, &content)))))
+            let worked = processor_time() - before;
+            let warm = timed(|| raw_paths.iter().for_each(|path| assert!(raw_check(path, &content))));
+            (cold, worked, warm)
         };
         // Whoever comes first meets an empty directory, so they take turns.
         let first = (run % 2 == 1).then(&ours);
-        let (raw_renamed, _) = raw(Way::Rename);
-        let (raw_linked, raw_warm) = raw(Way::Link);
-        let cold = first.unwrap_or_else(&ours);
+        let (raw_renamed, raw_work, _) = raw(Way::Rename);
+        let (raw_linked, _, raw_warm) = raw(Way::Link);
+        let (cold, our_work) = first.unwrap_or_else(&ours);
+        work.push((our_work, raw_work));
         renamed.push((cold, raw_renamed));
         linked.push((cold, raw_linked));
         let (our_warm, rest) = in_child(&arguments("warm"), directory.path());
         warm.push((our_warm, raw_warm));
-        (after, woken) = (rest[0], woken.max(rest[1]));
+        (after, woken) = (rest[1], woken.max(rest[2]));
+        kept.push(directory);
     }
 
     report.ratio_spread(&format!("cold create, {count} files, {policy}"), count, &renamed, cold_target);
     report.ratio_spread("  against files without a name, linked", count, &linked, cold_target);
+    report.ratio_spread("  processor time of all threads, events included", count, &work, None);
     report.ratio_spread(&format!("warm check, {count} files, {policy}"), count, &warm, warm_target);
     let text = format!("{:.1} MiB, {} bytes per file", after as f64 / 1048576.0, after / count as u64);
     let target = (count == 100_000).then(|| (after >> 20 <= 200, "≤ 200 MiB".into()));
@@ -119,8 +130,8 @@ fn in_child(arguments: &[String], directory: &Path) -> (Duration, Vec<u64>) {
     (Duration::from_nanos(numbers.next().unwrap()), numbers.collect())
 }
 
-/// The part that runs in a process of its own: lets the engine manage the files, and prints nanoseconds, resident
-/// bytes and wake-ups.
+/// The part that runs in a process of its own: lets the engine manage the files, and prints nanoseconds, nanoseconds of
+/// processor time, resident bytes and wake-ups.
 pub(crate) fn child(arguments: &[String]) {
     let [what, count, durability, directory] = arguments else { panic!("wrong arguments: {arguments:?}") };
     let directory = Path::new(directory);
@@ -135,7 +146,11 @@ pub(crate) fn child(arguments: &[String]) {
     let graph = graph(&paths, &[b'x'; 200]);
     drop(paths);
     let mut world = World::start(&prefix, durability);
+    let before = processor_time();
     let time = world.converge(graph);
+    // What is still to be read of the events that we caused belongs to the work.
+    std::thread::sleep(Duration::from_millis(200));
+    let worked = processor_time() - before;
     let (mut memory, mut woken) = (0, 0);
     if what == "warm" {
         std::thread::sleep(Duration::from_millis(1500));
@@ -145,7 +160,12 @@ pub(crate) fn child(arguments: &[String]) {
         // One is this thread, which wakes to count.
         woken = switches().saturating_sub(before + 1);
     }
-    println!("{} {memory} {woken}", time.as_nanos());
+    println!("{} {} {memory} {woken}", time.as_nanos(), worked.as_nanos());
+}
+
+/// What all threads of this process have had of the processors.
+fn processor_time() -> Duration {
+    rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).try_into().unwrap()
 }
 
 fn switches() -> u64 {

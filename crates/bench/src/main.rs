@@ -21,7 +21,7 @@ use report::Report;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const GROUPS: [&str; 4] = ["graphs", "files", "latency", "start"];
+const GROUPS: [&str; 5] = ["graphs", "memory", "latency", "start", "files"];
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -48,6 +48,9 @@ fn main() {
     if want("graphs") {
         graphs::run(&mut report);
     }
+    if want("memory") {
+        files::memory(&mut report);
+    }
     // Before the many files, which keep the disk busy for a while after they were written.
     if want("latency") {
         latency::run(&mut report);
@@ -62,6 +65,6 @@ fn main() {
 }
 
 fn help() {
-    println!("usage: mgmt-bench [graphs] [files] [latency] [start] [--mgmt PROGRAM]");
+    println!("usage: mgmt-bench [graphs] [memory] [latency] [start] [files] [--mgmt PROGRAM]");
     println!("Runs the named groups, or all. PROGRAM is the built mgmt, by default the one beside this.");
 }

@@ -68,7 +68,7 @@ pub(crate) fn infer(
         goals: Goals::default(),
         calls: FxHashMap::default(),
         typed: FxHashSet::default(),
-        open: Vec::new(),
+        open: FxHashMap::default(),
         level: 1,
         owner: Owner::Program,
         unused: false,
@@ -102,7 +102,7 @@ struct Checker<'a> {
     /// Definitions whose values depend on types that are generic in them.
     typed: FxHashSet<Owner>,
     /// Types that must be known in the end, and what they belong to.
-    open: Vec<Open>,
+    open: FxHashMap<Owner, Vec<Open>>,
     /// How many generic definitions are around what is being looked at.
     level: u32,
     /// The innermost of them.
@@ -140,7 +140,6 @@ struct Open {
     ty: Ty,
     span: Span,
     what: What,
-    owner: Owner,
     unused: bool,
 }
 
@@ -291,7 +290,7 @@ impl Checker<'_> {
     }
 
     fn must_be_known(&mut self, ty: Ty, span: Span, what: What) {
-        self.open.push(Open { ty, span, what, owner: self.owner, unused: self.unused });
+        self.open.entry(self.owner).or_default().push(Open { ty, span, what, unused: self.unused });
     }
 
     /// A type that stands in the text.
@@ -378,40 +377,34 @@ impl Checker<'_> {
     /// Splits what waits and what must be known between a generic definition and what is around it.
     fn generalize(&mut self, own: Owner, outer: Owner, level: u32, interface: &[Ty]) {
         self.goals.generalize(&mut self.types, own, outer, level);
-        if self.open.iter().all(|open| open.owner != own) {
-            return;
-        }
-        let mut reachable: Vec<Ty> = Vec::new();
+        let Some(open) = self.open.remove(&own) else { return };
+        let mut reachable: FxHashSet<Ty> = FxHashSet::default();
         for &ty in interface {
             reachable.extend(self.types.unknowns(ty));
         }
-        let mut lost = Vec::new();
-        let types = &self.types;
-        self.open.retain_mut(|open| {
-            if open.owner != own {
-                return true;
-            }
+        let (mut lost, mut kept, mut around) = (Vec::new(), Vec::new(), Vec::new());
+        for open in open {
+            let types = &self.types;
             let unknowns = types.unknowns(open.ty);
-            if unknowns.is_empty() {
-                return false;
-            }
             // Whoever uses the definition decides, and is asked about it.
             if unknowns.iter().all(|var| types.level(*var) > level && reachable.contains(var)) {
-                return false;
+                continue;
             }
             if unknowns.iter().any(|var| types.level(*var) <= level) {
-                open.owner = outer;
-                return true;
-            }
-            match own {
+                around.push(open);
+            } else if let Owner::Class(_) = own {
                 // What a class defines can be seen behind an alias, and become known there.
-                Owner::Class(_) => true,
-                _ => {
-                    lost.push(*open);
-                    false
-                }
+                kept.push(open);
+            } else {
+                lost.push(open);
             }
-        });
+        }
+        if !kept.is_empty() {
+            self.open.insert(own, kept);
+        }
+        if !around.is_empty() {
+            self.open.entry(outer).or_default().extend(around);
+        }
         for open in lost {
             self.ambiguous(open);
         }
@@ -561,11 +554,13 @@ impl Checker<'_> {
         self.owner = Owner::Program;
         self.default_goals();
         let open = std::mem::take(&mut self.open);
-        let mut kept = Vec::new();
-        for open in open {
-            match open.owner {
-                Owner::Program => self.ambiguous(open),
-                Owner::Class(class) => kept.push((class, open)),
+        let mut kept: FxHashMap<ClassId, Vec<Open>> = FxHashMap::default();
+        for (owner, open) in open {
+            match owner {
+                Owner::Program => open.into_iter().for_each(|open| self.ambiguous(open)),
+                Owner::Class(class) => {
+                    kept.insert(class, open);
+                }
                 Owner::Func(_) => {}
             }
         }
@@ -575,8 +570,7 @@ impl Checker<'_> {
         let includes: Vec<(StmtId, ClassId)> =
             self.instances.iter().filter_map(|(&stmt, instance)| Some((stmt, instance.class?))).collect();
         for (stmt, class) in includes {
-            let own: Vec<Open> = kept.iter().filter(|(of, _)| *of == class).map(|(_, open)| *open).collect();
-            for open in own {
+            for open in kept.get(&class).cloned().unwrap_or_default() {
                 let ty = self.copy(open.ty, stmt);
                 self.ambiguous(Open { ty, ..open });
             }

@@ -2,7 +2,7 @@
 
 use mgmt_syntax::ast::Operator;
 use mgmt_value::Str;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes::Code;
 use crate::diagnostic::{Diagnostic, Report};
@@ -12,7 +12,14 @@ use crate::source::Span;
 
 /// Looks for what is probably not meant. Files of downloaded modules are somebody else's: `own` says which are ours.
 pub(crate) fn lint(hir: &Hir, scopes: &Scopes, usage: &Usage, report: &mut Report) {
-    let mut lints = Lints { hir, scopes, usage, report };
+    let aliased = hir.stmts.iter().enumerate().filter_map(|(index, stmt)| match stmt.kind {
+        StmtKind::Include { alias: Some(_), .. } => match scopes.of_include(StmtId(index as u32))?.target {
+            Target::Class(class) => Some(class),
+            _ => None,
+        },
+        _ => None,
+    });
+    let mut lints = Lints { hir, scopes, usage, behind_alias: aliased.collect(), report };
     lints.unused();
     lints.expressions();
     lints.resources();
@@ -22,6 +29,8 @@ struct Lints<'a> {
     hir: &'a Hir,
     scopes: &'a Scopes,
     usage: &'a Usage,
+    /// Classes that somebody includes under an alias.
+    behind_alias: FxHashSet<ClassId>,
     report: &'a mut Report,
 }
 
@@ -75,13 +84,7 @@ impl Lints<'_> {
     /// The block is in a class that somebody includes under an alias.
     fn behind_alias(&self, block: BlockId) -> bool {
         match self.hir[block].parent {
-            Parent::Class(class, _) => self.hir.stmts.iter().enumerate().any(|(index, stmt)| {
-                matches!(stmt.kind, StmtKind::Include { alias: Some(_), .. })
-                    && self
-                        .scopes
-                        .of_include(StmtId(index as u32))
-                        .is_some_and(|found| matches!(found.target, Target::Class(other) if other == class))
-            }),
+            Parent::Class(class, _) => self.behind_alias.contains(&class),
             _ => false,
         }
     }

@@ -37,6 +37,7 @@ mod printf;
 mod quote;
 mod random;
 mod signature;
+mod template;
 mod text;
 mod watch;
 mod zero;

@@ -9,7 +9,7 @@ mod encoding;
 mod example;
 mod fmt;
 mod fwupd;
-mod golang;
+pub(crate) mod golang;
 mod http;
 mod iter;
 mod list;
@@ -39,6 +39,7 @@ pub(crate) static ALL: &[&Module] = &[
     &example::DECLARED,
     &example::nested::DECLARED,
     &fmt::DECLARED,
+    &golang::DECLARED,
     &golang::html::DECLARED,
     &golang::math::DECLARED,
     &golang::rand::DECLARED,
@@ -69,4 +70,4 @@ pub(crate) static ALL: &[&Module] = &[
 ];
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

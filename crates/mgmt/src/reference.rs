@@ -230,7 +230,10 @@ fn environment_page() -> String {
 }
 
 fn diagnostics() -> String {
-    let mut page = format!("{GENERATED}# Error codes\n\n`mgmt explain CODE` prints the same.\n");
+    let mut page = format!(
+        "{GENERATED}# Error codes\n\n`mgmt explain CODE` prints the same. Codes with an M are \
+         about programs in mcl, those with a Y about graphs in YAML.\n"
+    );
     for (code, title, explanation) in explain::catalogue() {
         let _ = write!(page, "\n## {code}: {title}\n\n{}\n", help::paragraphs(explanation, 100));
     }

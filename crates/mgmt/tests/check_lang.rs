@@ -352,7 +352,7 @@ fn a_thousand_mistakes_in_a_long_file_are_all_shown() {
     let said = said_with_input(&["check", "--no-lints", "-"], &text);
     assert_eq!(said.code, 1);
     assert_eq!(said.stderr.matches("error[").count(), 1_000);
-    assert!(said.stderr.contains("standard input:99901:10"), "the last one");
+    assert!(said.stderr.contains("standard input:99901:11"), "the last one");
 }
 
 #[test]

@@ -13,7 +13,7 @@ module! {
 }
 
 /// The most items that one range may have. A longer list would not fit into memory.
-const LONGEST: u64 = 1 << 27;
+const LONGEST: u64 = 1 << 24;
 
 /// Applies a function to each item, in order.
 ///
@@ -77,7 +77,7 @@ fn flatten(inputs: &List) -> Result<Value, Failure> {
 ///
 /// The arguments are the stop, or the start and the stop, or the start, the stop and the step. A negative step counts
 /// down. Numbers never pass the end of what an int can hold; a step of zero is a fatal error, and so is a list of more
-/// than 134217728 numbers.
+/// than 16777216 numbers.
 ///
 /// ```mcl
 /// iter.range(3) == [0, 1, 2,]

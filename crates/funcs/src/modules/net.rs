@@ -200,7 +200,7 @@ fn macs() -> Result<Vec<String>, Failure> {
 
 /// The first IPv4 address of an interface that others can reach, with its prefix length.
 ///
-/// When there is no such interface or address it is a fatal error.
+/// When there is no such interface or address it is a catchable error, so that a cable can be pulled.
 ///
 /// ```mcl,no_run
 /// net.interface_cidr("eth0") == "192.0.2.13/24"
@@ -212,7 +212,7 @@ fn interface_cidr(interface: &Str) -> Result<String, Failure> {
 
 /// The first interface with a hardware address that is not wireless. One that is up is preferred.
 ///
-/// When there is none it is a fatal error.
+/// When there is none it is a catchable error.
 ///
 /// ```mcl,no_run
 /// net.wired_interface() == "eth0"
@@ -383,10 +383,10 @@ mod tests {
         let macs = shown("net.macs", &[]);
         assert!(macs.starts_with('['), "{macs}");
         assert!(
-            shown("net.interface_cidr", &[Value::str("no-such")]).starts_with("F: there is no interface")
+            shown("net.interface_cidr", &[Value::str("no-such")]).starts_with("C: there is no interface")
         );
-        assert!(shown("net.interface_cidr", &[Value::str("lo")]).starts_with("F: "));
+        assert!(shown("net.interface_cidr", &[Value::str("lo")]).starts_with("C: "));
         let wired = shown("net.wired_interface", &[]);
-        assert!(wired.starts_with('"') || wired.starts_with("F: "), "{wired}");
+        assert!(wired.starts_with('"') || wired.starts_with("C: "), "{wired}");
     }
 }

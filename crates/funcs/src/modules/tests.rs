@@ -1,5 +1,7 @@
 //! What holds for every function.
 
+mod arbitrary;
+
 use std::collections::HashSet;
 
 use std::collections::BTreeMap;
@@ -218,4 +220,27 @@ fn every_module_is_complete() {
         .collect();
     assert_eq!(found, counts);
     assert_eq!(library().operators().count(), 13);
+}
+
+#[test]
+fn templates_can_call_what_has_one_type_and_no_events() {
+    let callable = |name: &str| library().template_function(name).map(|function| function.full_name());
+    assert_eq!(callable("golang_strings_join").as_deref(), Some("golang/strings.join"));
+    assert_eq!(callable("_concat").as_deref(), Some("concat"));
+    assert_eq!(callable("golang_math_rand_int").as_deref(), Some("golang/math/rand.int"));
+    for name in
+        ["_len", "datetime_now", "iter_map", "fmt_printf", "__lookup", "list_concat", "golang_template"]
+    {
+        assert_eq!(callable(name), None, "{name}");
+    }
+}
+
+#[test]
+fn examples_import_their_module() {
+    let function = library().function("strings", "split").unwrap();
+    let examples = function.examples();
+    assert!(examples[0].starts_with("import \"strings\"\nstrings.split("), "{}", examples[0]);
+    assert!(!library().function("", "len").unwrap().examples()[0].contains("import"));
+    assert_eq!(function.signature(), "func(a str, b str) []str");
+    assert_eq!(format!("{function:?}"), "strings.split func(a str, b str) []str");
 }

@@ -19,6 +19,7 @@ module! {
         _struct_lookup, _struct_lookup_optional, _collect,
     ],
     constants: [
+        "purpleidea" = Str::from("hello world!"), "A greeting.";
         "const.res.file.state.exists" = Str::from("exists"), "The path is there.";
         "const.res.file.state.absent" = Str::from("absent"), "The path is not there.";
         "const.res.file.state.undefined" = Str::EMPTY, "Follows from the other parameters.";
@@ -379,9 +380,9 @@ mod tests {
     }
 
     #[test]
-    fn there_are_eighteen_constants() {
+    fn there_are_nineteen_constants() {
         let top = crate::library().module("").unwrap();
-        assert_eq!(top.constants.len(), 18);
+        assert_eq!(top.constants.len(), 19);
         let value = |name| (top.constant(name).unwrap().value)();
         assert_eq!(value("const.res.file.state.exists"), Value::str("exists"));
         assert_eq!(value("const.res.gzip.level.huffman_only"), Value::Int(-2));

@@ -34,7 +34,7 @@ pub(super) fn cidr(interface: &Str) -> Result<String, Failure> {
     let mut found =
         entries.iter().filter(|entry| entry.interface_name.as_bytes() == interface.as_bytes()).peekable();
     if found.peek().is_none() {
-        return Err(Failure::fatal(format!("there is no interface {interface:?}")));
+        return Err(Failure::catchable(format!("there is no interface {interface:?}")));
     }
     let address = |entry: &InterfaceAddress| {
         let address = entry.address.as_ref()?.as_sockaddr_in()?.ip();
@@ -42,7 +42,7 @@ pub(super) fn cidr(interface: &Str) -> Result<String, Failure> {
         is_reachable(address).then(|| format!("{address}/{}", mask.to_bits().count_ones()))
     };
     found.find_map(address).ok_or_else(|| {
-        Failure::fatal(format!("the interface {interface:?} has no IPv4 address that others can reach"))
+        Failure::catchable(format!("the interface {interface:?} has no IPv4 address that others can reach"))
     })
 }
 
@@ -65,7 +65,7 @@ pub(super) fn wired() -> Result<String, Failure> {
     let up = wired.iter().find(|entry| entry.flags.contains(InterfaceFlags::IFF_UP));
     match up.or(wired.first()) {
         Some(entry) => Ok(entry.interface_name.clone()),
-        None => Err(Failure::fatal("there is no wired network interface")),
+        None => Err(Failure::catchable("there is no wired network interface")),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod line;
 pub mod msg;
 pub mod noop;
 pub mod panic;
+pub mod pkg;
 pub mod print;
 pub mod test;
 pub mod timer;
@@ -31,6 +32,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<msg::Msg>,
     schema_of::<noop::Noop>,
     schema_of::<panic::Panic>,
+    schema_of::<pkg::Pkg>,
     schema_of::<print::Print>,
     schema_of::<test::Test>,
     schema_of::<timer::Timer>,

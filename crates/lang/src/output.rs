@@ -80,7 +80,8 @@ impl Draft {
     /// The finished resource, if it can be.
     pub(crate) fn finish(self, sources: &Sources) -> Result<Declaration, Diagnostic> {
         let id = Id::new(self.schema.kind, self.name.clone());
-        let invalid = |message: String| Diagnostic::new(Code::BadResource, self.span, format!("{id}: {message}"));
+        let invalid =
+            |message: String| Diagnostic::new(Code::BadResource, self.span, format!("{id}: {message}"));
         if self.name.is_empty() {
             return Err(Diagnostic::new(Code::BadName, self.span, "the name of a resource cannot be empty"));
         }
@@ -137,7 +138,8 @@ impl Assembly {
             let key = (id.clone(), host.clone());
             match self.exported.get(&key).and_then(|&first| self.kept.get(first)) {
                 Some(first) if !same(&first.spec, &declaration.spec) => {
-                    let message = format!("{id} is exported to `{}` twice, and not in the same way", host.display());
+                    let message =
+                        format!("{id} is exported to `{}` twice, and not in the same way", host.display());
                     self.wrong.push(
                         Diagnostic::new(Code::ConflictingResource, declaration.span, message)
                             .label(first.span, "it is exported here first"),
@@ -247,7 +249,8 @@ impl Assembly {
 
     fn graph(self, edges: &[DeclaredEdge]) -> Result<ResourceGraph, Vec<Diagnostic>> {
         let mut graph = ResourceGraph::new();
-        let nodes: Vec<_> = self.kept.into_iter().map(|declaration| graph.add_node(declaration.spec)).collect();
+        let nodes: Vec<_> =
+            self.kept.into_iter().map(|declaration| graph.add_node(declaration.spec)).collect();
         for (from, to, notify) in self.edges {
             graph.merge_edge(nodes[from], nodes[to], Edge { notify }, |edge, other| edge.merge(other));
         }
@@ -283,15 +286,18 @@ fn same(a: &Spec, b: &Spec) -> bool {
 
 /// Two declarations that can be one.
 fn merged(a: &Spec, b: &Spec) -> Option<Spec> {
-    let _ = (a, b);
-    None
+    let resource = a.resource.merged(&a.id.name, &*b.resource)?;
+    a.meta.same_as(&b.meta).then(|| Spec { resource: resource.into(), ..a.clone() })
 }
 
 /// The parameters that are not the same.
 fn differences(a: &Spec, b: &Spec) -> Vec<String> {
-    let fields = a.resource.schema().fields.iter().filter(|field| {
-        a.resource.get(field.name) != b.resource.get(field.name)
-    });
+    let fields = a
+        .resource
+        .schema()
+        .fields
+        .iter()
+        .filter(|field| a.resource.get(field.name) != b.resource.get(field.name));
     let mut names: Vec<String> = fields.map(|field| field.name.to_owned()).collect();
     for field in MetaParams::FIELDS {
         let (x, y): (&dyn Any, &dyn Any) = (&*a.meta, &*b.meta);

@@ -1,30 +1,35 @@
 //! `mgmt graph`: what a graph looks like once edges and groups have been found.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use mgmt_graph::DotEdge;
+use mgmt_lang::module::Disk;
 use mgmt_resource::{ResourceGraph, Spec};
 use mgmt_telemetry::escape;
 use serde_json::json;
 
-use crate::configuration::{self, FrontEnd, FrontEndParser, Input};
+use crate::commands::exit_codes;
+use crate::configuration::{self, Input};
 use crate::failure::{Exit, Failure};
+use crate::program;
 use crate::terminal::Terminal;
 
-/// Print the graph of a file
+/// Print the graph of a program or of a graph file
 ///
-/// Shows the graph as the engine would run it, with the automatic edges and groups. Nothing is run.
+/// Shows the resources and the order between them, with automatic edges. Nothing is run: a program is computed once,
+/// with the first value of each function, as if it were alone in the world.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How the file is written
-    #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
+    /// How it is written
+    #[arg(value_name = "FRONT-END")]
     front_end: FrontEnd,
 
-    /// The file; `-` is standard input
-    #[arg(value_name = "FILE")]
-    file: Option<PathBuf>,
+    /// A file, a directory with a module, `-` for standard input, or a program itself in quotes
+    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    input: Option<OsString>,
 
     /// How to print it
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -34,13 +39,35 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_autoedges: bool,
 
-    /// Group no resources automatically
+    /// Group resources automatically, as `run` does
     #[arg(long)]
+    autogroup: bool,
+
+    /// Group nothing, which is what happens anyway
+    #[arg(long, hide = true, conflicts_with = "autogroup")]
     no_autogroup: bool,
 
-    /// Keys that nobody reads are errors, not warnings
+    /// The name that the program takes this host to have
+    #[arg(long, value_name = "NAME", default_value = "")]
+    hostname: String,
+
+    /// Where downloaded modules are [env: MGMT_MODULE_PATH]
+    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    module_path: Option<PathBuf>,
+
+    /// In a graph file, keys that nobody reads are errors, not warnings
     #[arg(long)]
     strict: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FrontEnd {
+    /// A program in mcl
+    Lang,
+    /// A graph in a YAML file
+    Yaml,
+    /// No graph
+    Empty,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -54,10 +81,14 @@ enum GraphFormat {
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let (name, graph) = match (arguments.front_end, &arguments.file) {
+    let (name, graph) = match (arguments.front_end, &arguments.input) {
+        (FrontEnd::Lang, Some(input)) => compute(input, arguments, terminal)?,
         (FrontEnd::Yaml, Some(file)) => {
-            let loaded = configuration::load(&Input::new(file, arguments.strict), terminal)?;
+            let loaded = configuration::load(&Input::new(Path::new(file), arguments.strict), terminal)?;
             (loaded.name, loaded.graph)
+        }
+        (FrontEnd::Lang, None) => {
+            return Err(Failure::usage("there is no program").hint("write `mgmt graph lang PATH`"));
         }
         (FrontEnd::Yaml, None) => {
             return Err(
@@ -69,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     };
     let how = mgmt_engine::Preparation {
         autoedges: !arguments.no_autoedges,
-        autogroup: !arguments.no_autogroup,
+        autogroup: arguments.autogroup,
         ..mgmt_engine::Preparation::default()
     };
     let prepared = mgmt_engine::prepare(graph, Vec::new(), &how)
@@ -78,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         terminal.warning(warning);
     }
     terminal.data(&match arguments.format {
-        GraphFormat::Text => text(&name, &prepared.graph),
+        GraphFormat::Text => text(&prepared.graph),
         GraphFormat::Dot => dot(&name, &prepared.graph),
         GraphFormat::Json => document(&name, &prepared.graph),
     });
@@ -89,22 +120,60 @@ fn label(spec: &Spec) -> String {
     escape(&spec.id.to_string()).into_owned()
 }
 
-fn text(name: &str, graph: &ResourceGraph) -> String {
-    let mut text = format!("graph {}\n", escape(name));
+/// Computes the graph of a program.
+fn compute(
+    input: &OsString,
+    arguments: &Arguments,
+    terminal: &Terminal,
+) -> Result<(String, ResourceGraph), Failure> {
+    let options = program::Options {
+        module_path: program::module_path(arguments.module_path.as_deref()),
+        lints: false,
+    };
+    let checked = program::check(&program::entry(input)?, &options).map_err(|error| {
+        program::show_missing(&error, terminal);
+        Failure::shown(exit_codes::USAGE)
+    })?;
+    program::show(&checked.diagnostics, &checked.sources, terminal);
+    if !checked.is_right() {
+        return Err(Failure::shown(exit_codes::FAILED));
+    }
+    let host = mgmt_lang::Onlooker::new(&Disk, &checked.root, arguments.hostname.as_str().into());
+    let name = checked.sources.iter().next().map(|(_, source)| source.name.to_string());
+    match mgmt_lang::evaluate(&checked, &mgmt_resources::KINDS, &host) {
+        Ok(graph) => Ok((name.unwrap_or_default(), graph)),
+        Err(wrong) => {
+            program::show(&wrong, &checked.sources, terminal);
+            Err(Failure::shown(exit_codes::FAILED))
+        }
+    }
+}
+
+/// Lines for people and simple tools. Names are printed as they are, unless the lines go to a terminal.
+fn text(graph: &ResourceGraph) -> String {
+    let mut text = String::new();
     for (_, spec) in graph.nodes() {
         // Writing to a string cannot fail, here and below.
-        let _ = writeln!(text, "  {}", label(spec));
+        let _ = writeln!(text, "Vertex: {}", plain(spec));
         for child in &spec.children {
-            let _ = writeln!(text, "    {}", label(child));
+            let _ = writeln!(text, "Group: {}: Vertex: {}", plain(spec), plain(child));
         }
     }
     for (from, to, edge) in graph.edges() {
         if let (Some(from), Some(to)) = (graph.node(from), graph.node(to)) {
-            let notify = if edge.notify { " (notify)" } else { "" };
-            let _ = writeln!(text, "  {} -> {}{notify}", label(from), label(to));
+            let notify = if edge.notify { " # notify" } else { "" };
+            let _ = writeln!(text, "Edge: {} -> {}{notify}", plain(from), plain(to));
         }
     }
     text
+}
+
+fn plain(spec: &Spec) -> String {
+    use std::io::IsTerminal as _;
+    match std::io::stdout().is_terminal() {
+        true => label(spec),
+        false => format!("{}[{}]", spec.id.kind, spec.id.name.to_text()),
+    }
 }
 
 fn dot(name: &str, graph: &ResourceGraph) -> String {

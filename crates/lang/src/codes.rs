@@ -61,8 +61,6 @@ codes! {
         "The parameters of a function or a class have different names."
     DuplicateClass "M0213" Interpolation "a class is defined twice"
         "A block can define a class of one name once."
-    EmptyClassPrefix "M0214" Structure "a class inside of nothing"
-        "A class that is written with colons is moved into the class that is named before the colon."
 
     // Names.
     UnknownVariable "M0301" Scope "there is no such variable here"
@@ -198,6 +196,8 @@ codes! {
         "The condition always has the same value."
     SameLoopVariables "M0810" Lint "both variables of a loop have the same name"
         "The second hides the first."
+    OrphanClass "M0811" Lint "a class inside of nothing"
+        "A class that is written with colons is moved into the class that is named before the colon."
 }
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
 //! What there is to tell about a program.
 
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
 use crate::codes::Code;
-use crate::source::Span;
+use crate::source::{FileId, Span};
 
 /// Something that is wrong with a program, or probably not as meant.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,33 +118,80 @@ impl Diagnostic {
 /// Collects what there is to tell, no more than anybody reads.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    list: Vec<Diagnostic>,
-    errors: usize,
+    errors: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
+    /// What is probably not meant, until somebody wants to know.
+    lints: Vec<Diagnostic>,
+    /// The lines on which the text is wrong: what they seem to mean says nothing.
+    broken: FxHashMap<FileId, Vec<Range<u32>>>,
+    count: usize,
+    /// There are errors before types are looked at.
+    unsure: bool,
     /// How many were not kept.
     pub(crate) dropped: usize,
 }
 
 impl Report {
+    /// Of errors, of warnings and of lints, so that there is always an error if there was one.
     const LIMIT: usize = 1000;
 
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
-        self.errors += usize::from(diagnostic.level == Level::Error);
-        if self.list.len() < Self::LIMIT {
-            self.list.push(diagnostic);
+        self.count += 1;
+        if !matches!(diagnostic.class, Class::Parse | Class::Interpolation) && self.is_broken(&diagnostic) {
+            return;
+        }
+        self.unsure |= diagnostic.level == Level::Error && diagnostic.class < Class::Type;
+        let list = match (diagnostic.class, diagnostic.level) {
+            (Class::Lint, _) => &mut self.lints,
+            (_, Level::Error) => &mut self.errors,
+            (_, Level::Warning) => &mut self.warnings,
+        };
+        if list.len() < Self::LIMIT {
+            list.push(diagnostic);
         } else {
             self.dropped += 1;
         }
     }
 
-    /// How many errors there are so far.
-    pub(crate) fn errors(&self) -> usize {
-        self.errors
+    /// Adds what is wrong with a text itself. From then on its lines are not held against the program.
+    pub(crate) fn add_syntax(&mut self, text: &str, diagnostic: Diagnostic) {
+        for label in &diagnostic.labels {
+            let (start, end) = (label.span.start as usize, label.span.end as usize);
+            let before = text.get(..start).unwrap_or_default();
+            let after = text.get(end..).unwrap_or_default();
+            let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+            let end = end + after.find('\n').unwrap_or(after.len());
+            self.broken.entry(label.span.file).or_default().push(start as u32..end as u32);
+        }
+        self.add(diagnostic);
+    }
+
+    fn is_broken(&self, diagnostic: &Diagnostic) -> bool {
+        let Some(span) = diagnostic.span() else { return false };
+        let lines = self.broken.get(&span.file).map(Vec::as_slice).unwrap_or_default();
+        lines.iter().any(|line| span.start <= line.end && line.start <= span.end)
+    }
+
+    /// How much has been said so far, to find out whether something is said.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Names and their uses cannot be trusted: there are errors before types are looked at.
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.unsure
+    }
+
+    /// Tells what is probably not meant too.
+    pub(crate) fn tell_lints(&mut self) {
+        self.warnings.append(&mut self.lints);
     }
 
     /// In the order of the texts, without repetitions.
     pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
-        self.list.sort_by(|a, b| (a.span(), a.level, a.code).cmp(&(b.span(), b.level, b.code)));
-        self.list.dedup();
-        self.list
+        self.errors.append(&mut self.warnings);
+        self.errors.sort_by(|a, b| (a.span(), a.level, a.code).cmp(&(b.span(), b.level, b.code)));
+        self.errors.dedup();
+        self.errors
     }
 }

@@ -164,6 +164,10 @@ impl Checker<'_> {
         let dependencies = self.dependencies;
         for unused in [false, true] {
             self.unused = unused;
+            if unused {
+                // What nobody uses decides nothing about what is used.
+                self.types.freeze();
+            }
             for &node in dependencies.sorted() {
                 if dependencies.is_used(node) != unused && !dependencies.is_circular(node) {
                     self.node(node);
@@ -274,7 +278,7 @@ impl Checker<'_> {
     fn report(&mut self, mut diagnostic: Diagnostic) {
         if self.unused {
             if diagnostic.level == Level::Error {
-                diagnostic.hints.push("nothing uses this, so the program runs all the same".to_owned());
+                diagnostic.hints.push(crate::scope::UNUSED.to_owned());
             }
             diagnostic.level = Level::Warning;
         }
@@ -448,8 +452,9 @@ impl Checker<'_> {
         } else {
             let element = self.fresh();
             let ty = self.types.list(element);
-            self.check(over, ty, Why::OverList);
-            (self.vars[key.index()], self.vars[value.index()]) = (Some(Types::INT), Some(element));
+            // Who meant another loop meant another first variable too.
+            let key_ty = if self.check(over, ty, Why::OverList) { Types::INT } else { Types::ERROR };
+            (self.vars[key.index()], self.vars[value.index()]) = (Some(key_ty), Some(element));
         }
     }
 
@@ -460,8 +465,23 @@ impl Checker<'_> {
                 self.limit(ty, self.hir[*one].span, goal::Limited::Panic);
             }
             [condition, message] => {
-                self.check(*condition, Types::BOOL, Why::PanicCondition);
-                self.check(*message, Types::STR, Why::PanicMessage);
+                let (first, second) = (self.expr(*condition), self.expr(*message));
+                let swapped = self.types.find(first) == Types::STR && self.types.find(second) == Types::BOOL;
+                if swapped {
+                    let span = self.hir[*condition].span.to(self.hir[*message].span);
+                    self.report(
+                        Diagnostic::new(
+                            Code::Mismatch,
+                            span,
+                            "`panic` takes the condition first, and then the text",
+                        )
+                        .here("this is `str` and `bool`")
+                        .hint("write `panic($condition, \"why\")`"),
+                    );
+                } else {
+                    self.hold(*condition, first, Types::BOOL, Why::PanicCondition);
+                    self.hold(*message, second, Types::STR, Why::PanicMessage);
+                }
             }
             _ => {
                 for &arg in args {
@@ -481,7 +501,11 @@ impl Checker<'_> {
         let StmtKind::Include { args, .. } = &hir[stmt].kind else { return };
         let reference = self.scopes.of_include(stmt);
         let class = match reference.map(|reference| reference.target) {
-            Some(crate::scope::Target::Class(class)) if !self.dependencies.is_circular(Node::Class(class)) => class,
+            Some(target @ crate::scope::Target::Class(class))
+                if !self.dependencies.is_circular(Node::Class(class)) && !self.scopes.is_doubtful(target) =>
+            {
+                class
+            }
             _ => {
                 for &arg in args {
                     self.expr(arg);
@@ -599,7 +623,10 @@ impl Checker<'_> {
                 )
             }
             What::Result => (
-                format!("the type of this is not known: it is `{ty}`"),
+                match ty.as_str() {
+                    "_" => "the type of this is not known".to_owned(),
+                    ty => format!("the type of this is only known in part: it is `{ty}`"),
+                },
                 "bind it to a variable with a declared type, for example `$x int = ...`".to_owned(),
             ),
             What::Lookup => (
@@ -610,5 +637,7 @@ impl Checker<'_> {
         let unused = std::mem::replace(&mut self.unused, open.unused);
         self.report(Diagnostic::new(Code::Ambiguous, open.span, message).hint(hint));
         self.unused = unused;
+        // What depends on it is not known for the same reason.
+        self.types.give_up(open.ty, open.span);
     }
 }

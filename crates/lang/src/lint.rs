@@ -20,9 +20,13 @@ pub(crate) fn lint(hir: &Hir, scopes: &Scopes, usage: &Usage, report: &mut Repor
         _ => None,
     });
     let mut lints = Lints { hir, scopes, usage, behind_alias: aliased.collect(), report };
-    lints.unused();
+    // Whoever has misspelled a name does not want to hear that the right one is not used.
+    if !lints.report.is_unsure() {
+        lints.unused();
+    }
     lints.expressions();
     lints.resources();
+    report.tell_lints();
 }
 
 struct Lints<'a> {
@@ -47,13 +51,18 @@ impl Lints<'_> {
             match &stmt.kind {
                 StmtKind::Bind(var, _) if !visible && !self.usage.vars.contains(var) => {
                     let name = hir.text(hir[*var].name);
-                    self.say(Code::UnusedBind, hir[*var].span, format!("the variable `${name}` is never read"));
+                    self.say(
+                        Code::UnusedBind,
+                        hir[*var].span,
+                        format!("the variable `${name}` is never read"),
+                    );
                 }
                 StmtKind::Func(func) if !visible && !self.usage.funcs.contains(func) => {
                     let Some((name, span)) = hir[*func].name else { continue };
                     let name = hir.text(name);
                     self.say(Code::UnusedFunction, span, format!("the function `{name}` is never called"));
                 }
+                StmtKind::Class(class) if hir.text(hir[*class].name).contains(':') => self.orphan(*class),
                 StmtKind::Class(class) => {
                     if !visible && !self.usage.classes.contains(class) {
                         let name = hir.text(hir[*class].name);
@@ -89,12 +98,30 @@ impl Lints<'_> {
         }
     }
 
+    /// A class that is written with a colon, and is part of no other.
+    fn orphan(&mut self, class: ClassId) {
+        let class = &self.hir[class];
+        let Some((outer, _)) = self.hir.text(class.name).rsplit_once(':') else { return };
+        self.report.add(
+            Diagnostic::new(
+                Code::OrphanClass,
+                class.name_span,
+                format!("there is no class `{outer}` in this block, so nothing can include this one"),
+            )
+            .hint(format!("`class {}` goes into the body of `class {outer}`", self.hir.text(class.name))),
+        );
+    }
+
     fn params(&mut self, params: &[VarId]) {
         let hir = self.hir;
         for &param in params {
             if !self.usage.vars.contains(&param) {
                 let name = hir.text(hir[param].name);
-                self.say(Code::UnusedParameter, hir[param].span, format!("the parameter `${name}` is never read"));
+                self.say(
+                    Code::UnusedParameter,
+                    hir[param].span,
+                    format!("the parameter `${name}` is never read"),
+                );
             }
         }
     }
@@ -224,9 +251,13 @@ impl Lints<'_> {
         let _ = stmt;
         if self.equal(second, first) {
             self.report.add(
-                Diagnostic::new(Code::DuplicateResource, span, format!("the resource `{what}` is declared twice"))
-                    .label(at, "it is declared here first")
-                    .hint("the second declaration says the same and changes nothing; remove it"),
+                Diagnostic::new(
+                    Code::DuplicateResource,
+                    span,
+                    format!("the resource `{what}` is declared twice"),
+                )
+                .label(at, "it is declared here first")
+                .hint("the second declaration says the same and changes nothing; remove it"),
             );
         } else if let Some((mine, other)) = self.conflict(second, first) {
             self.report.add(

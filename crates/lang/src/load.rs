@@ -45,6 +45,7 @@ pub(crate) fn load(
         report,
         loaded: Loaded::default(),
         locations: Vec::new(),
+        starts: Vec::new(),
         known: FxHashMap::default(),
     };
     loader.file(location, content);
@@ -65,6 +66,8 @@ struct Loader<'a> {
     loaded: Loaded,
     /// Of each module.
     locations: Vec<Location>,
+    /// The first statement of each module.
+    starts: Vec<usize>,
     /// By file, and by where it looks for others.
     known: FxHashMap<(PathBuf, Vec<PathBuf>), ModuleId>,
 }
@@ -90,6 +93,7 @@ impl Loader<'_> {
         let file = self.sources.add(location.display.as_str(), text.as_str());
         self.loaded.bases.insert(file, base);
         let key = (location.identity.clone(), location.search_path());
+        self.starts.push(self.loaded.hir.stmts.len());
         let module = match decoded {
             Err(error) => {
                 self.report.add(syntax_error(file, &error));
@@ -98,7 +102,10 @@ impl Loader<'_> {
             Ok(text) => {
                 let parse = mgmt_syntax::parse(text);
                 for error in parse.errors() {
-                    self.report.add(syntax_error(file, error));
+                    match error.code.is_in_string() {
+                        true => self.report.add(syntax_error(file, error)),
+                        false => self.report.add_syntax(text, syntax_error(file, error)),
+                    }
                 }
                 self.lower(file, &parse)
             }
@@ -123,8 +130,11 @@ impl Loader<'_> {
                     span,
                     format!("the file is nested too deep for the memory that there is: {error}"),
                 ));
-                let block =
-                    self.loaded.hir.push_block(Block { stmts: Vec::new(), parent: Parent::Module(module), iterated: false });
+                let block = self.loaded.hir.push_block(Block {
+                    stmts: Vec::new(),
+                    parent: Parent::Module(module),
+                    iterated: false,
+                });
                 self.loaded.hir.push_module(Module { file, block })
             }
         }
@@ -148,21 +158,16 @@ impl Loader<'_> {
 
     /// Follows the imports of a module, in all its blocks.
     fn imports(&mut self, module: ModuleId) {
-        let file = self.loaded.hir[module].file;
         let is_main = module.0 == 0;
         if !is_main {
             self.effects(module);
         }
-        let imports: Vec<(StmtId, Name, Span)> = self
-            .loaded
-            .hir
-            .stmts
-            .iter()
-            .enumerate()
-            .filter_map(|(index, stmt)| match stmt.kind {
-                StmtKind::Import { path, path_span, .. } if stmt.span.file == file => {
-                    Some((StmtId(index as u32), path, path_span))
-                }
+        let stmts = &self.loaded.hir.stmts;
+        let start = self.starts[module.index()];
+        let end = self.starts.get(module.index() + 1).copied().unwrap_or(stmts.len());
+        let imports: Vec<(StmtId, Name, Span)> = (start..end)
+            .filter_map(|index| match stmts[index].kind {
+                StmtKind::Import { path, path_span, .. } => Some((StmtId(index as u32), path, path_span)),
                 _ => None,
             })
             .collect();
@@ -177,8 +182,7 @@ impl Loader<'_> {
         let name = match ImportName::parse(path) {
             Ok(name) => name,
             Err(bad) => {
-                self.report
-                    .add(Diagnostic::new(Code::BadImportName, span, bad.message).maybe_hint(bad.hint));
+                self.report.add(Diagnostic::new(Code::BadImportName, span, bad.message).maybe_hint(bad.hint));
                 return Imported::Failed;
             }
         };
@@ -215,8 +219,9 @@ impl Loader<'_> {
         let hint = hint.unwrap_or_else(|| {
             "a file is imported by its path, such as \"lib/x.mcl\", and a directory with a slash at its end".to_owned()
         });
-        self.report
-            .add(Diagnostic::new(Code::UnknownModule, span, format!("there is no module `{path}`")).hint(hint));
+        self.report.add(
+            Diagnostic::new(Code::UnknownModule, span, format!("there is no module `{path}`")).hint(hint),
+        );
         Imported::Failed
     }
 
@@ -268,6 +273,8 @@ impl Loader<'_> {
                 Some((hir[stmt].span, what))
             })
             .collect();
+        let mut found = found.into_iter();
+        let Some((span, what)) = found.next() else { return };
         let importer = self
             .loaded
             .imports
@@ -276,15 +283,25 @@ impl Loader<'_> {
             .map(|(stmt, _)| *stmt)
             .min()
             .map(|stmt| hir[stmt].span);
-        for (span, what) in found {
-            let mut diagnostic =
-                Diagnostic::new(Code::EffectInModule, span, format!("{what} stands at the top of an imported file"))
-                    .hint("an imported file defines variables, functions and classes; put this into a class");
-            if let Some(importer) = importer {
-                diagnostic = diagnostic.label(importer, "imported here");
-            }
-            self.report.add(diagnostic);
+        let mut diagnostic = Diagnostic::new(
+            Code::EffectInModule,
+            span,
+            format!("{what} stands at the top of an imported file"),
+        );
+        let more = found.len();
+        for (span, what) in found.take(3) {
+            diagnostic = diagnostic.label(span, format!("so does {what}"));
         }
+        if more > 3 {
+            diagnostic = diagnostic.hint(format!("there are {} more", more - 3));
+        }
+        if let Some(importer) = importer {
+            diagnostic = diagnostic.label(importer, "imported here");
+        }
+        self.report.add(
+            diagnostic
+                .hint("an imported file defines variables, functions and classes; put this into a class"),
+        );
     }
 
     /// Cuts circles of imports, and reports them.
@@ -339,10 +356,20 @@ impl Loader<'_> {
             self.loaded.imports.insert(stmt, Imported::Failed);
             let hir = &self.loaded.hir;
             let StmtKind::Import { path, path_span, .. } = hir[stmt].kind else { continue };
+            let way: Vec<StmtId> = way.into_iter().filter(|&other| other != stmt).collect();
+            if way.is_empty() {
+                self.report.add(
+                    Diagnostic::new(Code::RecursiveImport, path_span, "the file imports itself")
+                        .hint("a file sees what it defines without an import"),
+                );
+                continue;
+            }
             let message = format!("importing `{}` goes in a circle", hir.text(path));
             let mut diagnostic = Diagnostic::new(Code::RecursiveImport, path_span, message);
-            for other in way.into_iter().filter(|&other| other != stmt) {
-                diagnostic = diagnostic.label(hir[other].span, "which is imported here");
+            for other in way.into_iter().take(20) {
+                if let StmtKind::Import { path_span, .. } = hir[other].kind {
+                    diagnostic = diagnostic.label(path_span, "which is imported here");
+                }
             }
             self.report.add(diagnostic.hint("move what both files need into a third one"));
         }

@@ -107,7 +107,8 @@ impl Lowering<'_> {
             )?,
             ast::Statement::Function(function) => {
                 let name = function.name_token().map(|token| self.name(&token))?;
-                let func = self.func(Some(name), span, function.params(), function.returned(), function.body());
+                let func =
+                    self.func(Some(name), span, function.params(), function.returned(), function.body());
                 self.push(block, span, StmtKind::Func(func))
             }
             ast::Statement::Class(class) => return self.class(block, span, class, nested),
@@ -161,7 +162,11 @@ impl Lowering<'_> {
                     expr.span,
                     format!("expected `{}`, found a map", declared.ty),
                 );
-                self.report.add(found.here("this is a map").label(declared.span, "declared here"));
+                self.report.add(
+                    found
+                        .here("this is a map")
+                        .label(declared.span, format!("declared as `{}` here", declared.ty)),
+                );
                 return;
             }
             ExprKind::Map(_) => {
@@ -184,6 +189,12 @@ impl Lowering<'_> {
             (Type::Float, ExprKind::Int(number)) => Some(format!("write `{number}.0`")),
             (Type::Str, ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_)) => {
                 Some("put it between quotes".to_owned())
+            }
+            (Type::Bool, ExprKind::Str(text)) if matches!(&text[..], b"true" | b"false") => {
+                Some("without quotes it is a bool".to_owned())
+            }
+            (Type::Int, ExprKind::Str(text)) if !text.is_empty() && text.iter().all(u8::is_ascii_digit) => {
+                Some("without quotes it is an int".to_owned())
             }
             _ => None,
         };
@@ -383,7 +394,11 @@ impl Lowering<'_> {
         self.hir[stmt].kind = StmtKind::Class(id);
         if path.len() > 1 {
             path.pop();
-            nested.push(NestedClass { stmt, class: id, path: path.into_iter().map(|(name, _)| name).collect() });
+            nested.push(NestedClass {
+                stmt,
+                class: id,
+                path: path.into_iter().map(|(name, _)| name).collect(),
+            });
             return None;
         }
         Some(stmt)
@@ -403,14 +418,9 @@ impl Lowering<'_> {
         for class in &nested {
             let mut path = class.path.clone();
             path.push(self.hir[class.class].name);
-            if let Some(&first) = known.get(&path) {
-                self.duplicate_class(class.class, first);
-            } else {
-                known.insert(path, class.class);
-            }
+            known.entry(path).or_insert(class.class);
         }
         for class in nested {
-            let span = self.hir[class.class].name_span;
             match known.get(&class.path) {
                 Some(&outer) => {
                     let body = self.hir[outer].body;
@@ -420,12 +430,15 @@ impl Lowering<'_> {
                     self.hir[body].stmts.push(class.stmt);
                 }
                 None => {
-                    let prefix: Vec<&str> = class.path.iter().map(|&part| self.hir.text(part)).collect();
-                    let message = format!("there is no class `{}` in this block", prefix.join(":"));
-                    self.report.add(
-                        Diagnostic::new(Code::EmptyClassPrefix, span, message)
-                            .hint("a class that is written with a colon belongs into the class before the colon"),
-                    );
+                    // It stays where it is, under a name that nothing can include.
+                    let mut text = String::new();
+                    for &part in &class.path {
+                        text.push_str(self.hir.text(part));
+                        text.push(':');
+                    }
+                    text.push_str(self.hir.text(self.hir[class.class].name));
+                    self.hir[class.class].name = self.hir.names.intern(&text);
+                    self.hir[block].stmts.push(class.stmt);
                 }
             }
         }
@@ -436,18 +449,6 @@ impl Lowering<'_> {
             StmtKind::Class(class) => Some(class),
             _ => None,
         })
-    }
-
-    fn duplicate_class(&mut self, second: ClassId, first: ClassId) {
-        let name = self.hir.text(self.hir[second].name).to_owned();
-        self.report.add(
-            Diagnostic::new(
-                Code::DuplicateClass,
-                self.hir[second].name_span,
-                format!("the class `{name}` is defined twice"),
-            )
-            .label(self.hir[first].name_span, "the first definition is here"),
-        );
     }
 
     fn resource(&mut self, block: BlockId, resource: &ast::Resource, collect: bool) -> Option<StmtId> {
@@ -465,13 +466,14 @@ impl Lowering<'_> {
             edges: Vec::new(),
             meta: Vec::new(),
         };
+        let mut seen = Firsts::default();
         for item in resource.items() {
-            self.item(&mut lowered, &item);
+            self.item(&mut lowered, &item, &mut seen);
         }
         Some(self.push(block, span, StmtKind::Resource(Box::new(lowered))))
     }
 
-    fn item(&mut self, resource: &mut Resource, item: &ast::ResourceItem) {
+    fn item(&mut self, resource: &mut Resource, item: &ast::ResourceItem, seen: &mut Firsts) {
         let span = self.span(item.range());
         match item {
             ast::ResourceItem::ResourceField(field) => {
@@ -479,7 +481,7 @@ impl Lowering<'_> {
                 let (name, name_span) = self.name(&token);
                 let condition = field.condition().map(|condition| self.expression(condition.value(), span));
                 let value = self.expression(field.value(), span);
-                if let Some(first) = resource.fields.iter().find(|field| field.name == name) {
+                if let Some(first) = seen.first(name, &resource.fields, |field| field.name) {
                     self.report.add(
                         Diagnostic::new(
                             Code::DuplicateField,
@@ -488,7 +490,9 @@ impl Lowering<'_> {
                         )
                         .label(first.name_span, "it is set here first")
                         .label(resource.kind_span, "in this resource")
-                        .hint("keep one of them; a value can depend on a condition: `if $c { a } else { b }`"),
+                        .hint(
+                            "keep one of them; a value can depend on a condition: `if $c { a } else { b }`",
+                        ),
                     );
                 }
                 resource.fields.push(Field { name, name_span, condition, value });
@@ -503,8 +507,10 @@ impl Lowering<'_> {
                     "depend" => EdgeWord::Depend,
                     "listen" => EdgeWord::Listen,
                     _ => {
-                        let near =
-                            mgmt_resource::did_you_mean(token.text(), ["Before", "Depend", "Notify", "Listen"].into_iter());
+                        let near = mgmt_resource::did_you_mean(
+                            token.text(),
+                            ["Before", "Depend", "Notify", "Listen"].into_iter(),
+                        );
                         let hint = match near {
                             Some(word) => format!("did you mean `{word}`?"),
                             None => "the words are `Before`, `Depend`, `Notify` and `Listen`".to_owned(),
@@ -569,9 +575,9 @@ impl Lowering<'_> {
         let kind = match &expression {
             ast::Expression::Paren(paren) => return self.expression(paren.inner(), span),
             ast::Expression::Literal(literal) => return self.literal(literal, span),
-            ast::Expression::List(list) => ExprKind::List(
-                list.elements().map(|element| self.expression(Some(element), span)).collect(),
-            ),
+            ast::Expression::List(list) => {
+                ExprKind::List(list.elements().map(|element| self.expression(Some(element), span)).collect())
+            }
             ast::Expression::Map(map) => {
                 let entries: Box<[(ExprId, ExprId)]> = map
                     .entries()
@@ -633,7 +639,9 @@ impl Lowering<'_> {
         let then = self.expression(inner.then_body().and_then(|body| body.value()), span);
         let otherwise = match inner.else_branch() {
             Some(ast::ElseExpression::Body(body)) => self.expression(body.value(), span),
-            Some(ast::ElseExpression::If(next)) => self.expression(Some(ast::Expression::IfExpression(next)), span),
+            Some(ast::ElseExpression::If(next)) => {
+                self.expression(Some(ast::Expression::IfExpression(next)), span)
+            }
             None => self.missing(span),
         };
         ExprKind::If { condition, then, otherwise }
@@ -658,11 +666,12 @@ impl Lowering<'_> {
 
     fn structure(&mut self, fields: &ast::Struct, span: Span) -> ExprKind {
         let mut lowered: Vec<(Name, Span, ExprId)> = Vec::new();
+        let mut seen = Firsts::default();
         for entry in fields.entries() {
             let Some(token) = entry.name_token() else { continue };
             let (name, name_span) = self.name(&token);
             let value = self.expression(entry.value(), span);
-            if let Some(first) = lowered.iter().find(|field| field.0 == name) {
+            if let Some(first) = seen.first(name, &lowered, |field| field.0) {
                 self.report.add(
                     Diagnostic::new(
                         Code::DuplicateStructField,
@@ -773,9 +782,13 @@ impl Lowering<'_> {
             let Some(text) = self.literal_text(key, entry.key().as_ref()) else { continue };
             if let Some(&first) = seen.get(&text) {
                 self.report.add(
-                    Diagnostic::new(Code::DuplicateMapKey, span, format!("the key {text} stands twice in this map"))
-                        .label(first, "it is here first")
-                        .hint("keep one of them"),
+                    Diagnostic::new(
+                        Code::DuplicateMapKey,
+                        span,
+                        format!("the key {text} stands twice in this map"),
+                    )
+                    .label(first, "it is here first")
+                    .hint("keep one of them"),
                 );
             }
             seen.entry(text).or_insert(span);
@@ -862,6 +875,29 @@ impl Lowering<'_> {
                 Type::func(args, self.ty(&func.returned()?)?)
             }
         })
+    }
+}
+
+/// Where names stand first in a list that grows. Short lists are simply looked through.
+#[derive(Default)]
+struct Firsts {
+    known: FxHashMap<Name, usize>,
+    /// How much of the list is known.
+    upto: usize,
+}
+
+impl Firsts {
+    const FEW: usize = 16;
+
+    fn first<'l, T>(&mut self, name: Name, list: &'l [T], of: impl Fn(&T) -> Name) -> Option<&'l T> {
+        if list.len() < Self::FEW {
+            return list.iter().find(|item| of(item) == name);
+        }
+        for (index, item) in list.iter().enumerate().skip(self.upto) {
+            self.known.entry(of(item)).or_insert(index);
+        }
+        self.upto = list.len();
+        list.get(*self.known.get(&name)?)
     }
 }
 

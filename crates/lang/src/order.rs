@@ -84,7 +84,9 @@ impl Dependencies {
 
     /// The program itself reaches it.
     pub(crate) fn is_used(&self, node: Node) -> bool {
-        self.numbers.get(&node).is_some_and(|&number| self.used.get(number as usize).copied().unwrap_or(false))
+        self.numbers
+            .get(&node)
+            .is_some_and(|&number| self.used.get(number as usize).copied().unwrap_or(false))
     }
 
     /// It is part of a circle, so nothing can be said about it.
@@ -93,10 +95,12 @@ impl Dependencies {
     }
 
     /// Finds order, circles, and what is used.
-    pub(crate) fn order(&mut self, hir: &Hir, report: &mut Report) {
+    ///
+    /// `hidden` says where the variables are that others hide.
+    pub(crate) fn order(&mut self, hir: &Hir, hidden: &FxHashMap<VarId, Span>, report: &mut Report) {
         self.number(Node::Main);
         for circle in self.components() {
-            self.circle(hir, report, &circle);
+            self.circle(hir, hidden, report, &circle);
         }
         self.used = vec![false; self.nodes.len()];
         let mut queue = vec![self.number(Node::Main)];
@@ -165,7 +169,7 @@ impl Dependencies {
     }
 
     /// Reports one way around a circle.
-    fn circle(&mut self, hir: &Hir, report: &mut Report, members: &[u32]) {
+    fn circle(&mut self, hir: &Hir, hidden: &FxHashMap<VarId, Span>, report: &mut Report, members: &[u32]) {
         let inside: FxHashSet<u32> = members.iter().copied().collect();
         self.circular.extend(members.iter().map(|&member| self.nodes[member as usize]));
         let Some(&start) = members.iter().min_by_key(|&&member| self.nodes[member as usize]) else { return };
@@ -199,7 +203,15 @@ impl Dependencies {
         for &(from, to, span) in &steps {
             let Some(span) = span else { continue };
             let (from, to) = (self.nodes[from as usize], self.nodes[to as usize]);
-            let text = format!("{} needs {}", describe(hir, from), describe(hir, to));
+            let text = match from == to {
+                true => match from {
+                    Node::Var(_) => format!("this means {} itself", describe(hir, from)),
+                    Node::Func(_) => "it is called here".to_owned(),
+                    Node::Class(_) => "it is included here".to_owned(),
+                    _ => format!("{} needs itself", describe(hir, from)),
+                },
+                false => format!("{} needs {}", describe(hir, from), describe(hir, to)),
+            };
             if places.iter().all(|(place, _)| *place != span) {
                 places.push((span, text));
             }
@@ -208,17 +220,27 @@ impl Dependencies {
         let Some((span, text)) = places.first().cloned() else { return };
         let name = describe(hir, self.nodes[start as usize]);
         let itself = members.len() == 1 || places.len() == 1;
-        let message = if itself { format!("{name} needs itself") } else { format!("{name} needs itself, in a circle") };
+        let message =
+            if itself { format!("{name} needs itself") } else { format!("{name} needs itself, in a circle") };
         let mut diagnostic = Diagnostic::new(Code::Recursion, span, message).here(text);
         for (span, text) in places.into_iter().skip(1).take(20) {
             diagnostic = diagnostic.label(span, text);
         }
-        let inner_variable = matches!(self.nodes[start as usize], Node::Var(_));
-        report.add(diagnostic.hint(if inner_variable && itself {
-            "inside a block, a name that the block defines never means the outer one: give one of them another name"
-        } else {
-            "there is no recursion in this language; break the circle"
-        }));
+        let hint = match self.nodes[start as usize] {
+            Node::Var(var) => match hidden.get(&var) {
+                Some(&outer) => {
+                    let name = hir.text(hir[var].name);
+                    diagnostic = diagnostic.label(outer, format!("this `${name}` cannot be seen there"));
+                    "a name that a block defines never means the one outside: give one of them another name"
+                }
+                None if itself => {
+                    "a variable has one value, which cannot be made of itself: give one of them another name"
+                }
+                None => "no variable can be made of itself; break the circle",
+            },
+            _ => "there is no recursion in this language; break the circle",
+        };
+        report.add(diagnostic.hint(hint));
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Scopes {
     by_stmt: FxHashMap<StmtId, u32>,
     /// What each import leads to.
     pub(crate) imports: FxHashMap<StmtId, Imported>,
+    /// What is defined twice: it is not known which one is meant.
+    doubtful: FxHashSet<Definition>,
 }
 
 /// What a block defines.
@@ -49,7 +51,7 @@ pub(crate) enum Space {
 }
 
 /// What a name was defined as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Definition {
     Variable(VarId),
     Function(FuncId),
@@ -114,6 +116,17 @@ impl Scopes {
         self.references.get(*self.by_expr.get(expr.index())? as usize)
     }
 
+    /// It is not known what is meant: there are two definitions of it.
+    pub(crate) fn is_doubtful(&self, target: Target) -> bool {
+        let definition = match target {
+            Target::Var(var) => Definition::Variable(var),
+            Target::Func(func) => Definition::Function(func),
+            Target::Class(class) => Definition::Class(class),
+            Target::Library(_) | Target::Constant(_) | Target::Hostname => return false,
+        };
+        self.doubtful.contains(&definition)
+    }
+
     /// Which class an include means.
     pub fn of_include(&self, stmt: StmtId) -> Option<&Reference> {
         self.references.get(*self.by_stmt.get(&stmt)? as usize)
@@ -135,6 +148,8 @@ pub(crate) fn resolve(
     aliases: &FxHashMap<StmtId, Name>,
     report: &mut Report,
 ) -> (Scopes, Dependencies, Usage) {
+    let failed = imports.iter().filter(|(_, imported)| matches!(imported, Imported::Failed));
+    let failed = failed.filter_map(|(stmt, _)| Some(hir.names.shared(*aliases.get(stmt)?))).collect();
     let scopes = Scopes { by_expr: vec![u32::MAX; hir.exprs.len()], imports, ..Scopes::default() };
     let mut resolver = Resolver {
         hir,
@@ -146,6 +161,8 @@ pub(crate) fn resolve(
         node: Node::Main,
         class: None,
         found: Vec::new(),
+        failed,
+        hidden: FxHashMap::default(),
     };
     resolver.define(aliases);
     resolver.includes();
@@ -154,17 +171,29 @@ pub(crate) fn resolve(
         resolver.node = if index == 0 { Node::Main } else { Node::Module(ModuleId(index as u32)) };
         resolver.block(module.block);
     }
-    let Resolver { scopes, mut dependencies, usage, found, .. } = resolver;
-    dependencies.order(hir, report);
+    let Resolver { scopes, mut dependencies, usage, found, hidden, .. } = resolver;
+    dependencies.order(hir, &hidden, report);
     for (class, mut diagnostic) in found {
         // Nobody minds the names in a class that is not included; here they are worth a word.
-        if class.is_some_and(|class| !dependencies.is_used(Node::Class(class))) {
+        if diagnostic.level == Level::Error
+            && class.is_some_and(|class| !dependencies.is_used(Node::Class(class)))
+        {
             diagnostic.level = Level::Warning;
+            diagnostic.hints.push(UNUSED.to_owned());
         }
         report.add(diagnostic);
     }
+    for (var, place) in hidden {
+        // A variable that is made of itself was meant to be made of the one that it hides: that has been said.
+        if !dependencies.is_circular(Node::Var(var)) {
+            report.add(shadowing("$", hir.text(hir[var].name), hir[var].span, place));
+        }
+    }
     (scopes, dependencies, usage)
 }
+
+/// What is said about a mistake that does no harm.
+pub(crate) const UNUSED: &str = "nothing uses this, so the program runs all the same";
 
 /// What is used by somebody, in the text and not only in what runs.
 #[derive(Debug, Default)]
@@ -189,6 +218,10 @@ struct Resolver<'a> {
     class: Option<ClassId>,
     /// What is wrong, and in which class.
     found: Vec<(Option<ClassId>, Diagnostic)>,
+    /// The aliases of imports that lead nowhere.
+    failed: Vec<std::sync::Arc<str>>,
+    /// Variables that hide others, and where those are.
+    hidden: FxHashMap<VarId, Span>,
 }
 
 impl Resolver<'_> {
@@ -239,7 +272,9 @@ impl Resolver<'_> {
                     }
                     std::collections::hash_map::Entry::Occupied(first) => {
                         let first = *first.get();
-                        self.duplicate(space, name, span, first);
+                        if self.duplicate(space, name, span, first) {
+                            self.scopes.doubtful.insert(first);
+                        }
                     }
                 }
             }
@@ -267,7 +302,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn duplicate(&mut self, space: Space, name: Name, span: Span, first: Definition) {
+    fn duplicate(&mut self, space: Space, name: Name, span: Span, first: Definition) -> bool {
         let text = self.hir.text(name);
         let (code, message) = match space {
             Space::Variable => {
@@ -276,10 +311,10 @@ impl Resolver<'_> {
             Space::Function => {
                 (Code::DuplicateDefinition, format!("the function `{text}` is defined twice in this block"))
             }
-            Space::Class => (Code::DuplicateClass, format!("the class `{text}` is defined twice in this block")),
-            Space::Alias => {
-                (Code::DuplicateAlias, format!("the alias `{text}` is used twice in this block"))
+            Space::Class => {
+                (Code::DuplicateClass, format!("the class `{text}` is defined twice in this block"))
             }
+            Space::Alias => (Code::DuplicateAlias, format!("the alias `{text}` is used twice in this block")),
         };
         let hint = match space {
             Space::Variable => "a variable has one value; give the second one another name",
@@ -295,7 +330,7 @@ impl Resolver<'_> {
                             if path == first && path_span == span)
                 });
                 if again {
-                    return;
+                    return false;
                 }
             }
         }
@@ -303,6 +338,7 @@ impl Resolver<'_> {
         let diagnostic =
             Diagnostic::new(code, span, message).label(place, "the first definition is here").hint(hint);
         self.report(diagnostic);
+        true
     }
 
     fn place(&self, definition: Definition) -> Span {
@@ -338,7 +374,9 @@ impl Resolver<'_> {
         let hir = self.hir;
         match &hir[stmt].kind {
             StmtKind::Bind(var, value) => {
-                self.shadows(block, Space::Variable, hir[*var].name, hir[*var].span);
+                if let Some(place) = self.hides(block, Space::Variable, hir[*var].name) {
+                    self.hidden.insert(*var, place);
+                }
                 self.within(Node::Var(*var), |this| this.expr(block, *value));
             }
             StmtKind::Func(func) => {
@@ -542,7 +580,7 @@ impl Resolver<'_> {
             Some(reference) => self.refer(expr, span, reference),
             None if self.leads_nowhere(block, name) => {}
             None => {
-                let diagnostic = self.unknown_variable(block, name, span);
+                let diagnostic = self.unknown(block, Space::Variable, name, span);
                 self.report(diagnostic);
             }
         }
@@ -553,7 +591,7 @@ impl Resolver<'_> {
             Some(reference) => self.refer(expr, span, reference),
             None if self.leads_nowhere(block, name) => {}
             None => {
-                let diagnostic = self.unknown_function(block, name, span);
+                let diagnostic = self.unknown(block, Space::Function, name, span);
                 self.report(diagnostic);
             }
         }
@@ -594,7 +632,7 @@ impl Resolver<'_> {
         let hir = self.hir;
         let Some(reference) = self.scopes.of_include(stmt).cloned() else {
             if !self.leads_nowhere(block, name) {
-                let diagnostic = self.unknown_class(block, name, span);
+                let diagnostic = self.unknown(block, Space::Class, name, span);
                 self.report(diagnostic);
             }
             return;
@@ -602,9 +640,9 @@ impl Resolver<'_> {
         self.depend(span, &reference);
         if let Target::Class(class) = reference.target {
             let wanted = hir[class].params.len();
-            if wanted != count {
-                let plural = if wanted == 1 { "" } else { "s" };
-                let message = format!("the class `{}` takes {wanted} argument{plural}, and is given {count}", hir.text(name));
+            if wanted != count && !self.scopes.is_doubtful(reference.target) {
+                let wanted = arguments(wanted);
+                let message = format!("the class `{}` takes {wanted}, and is given {count}", hir.text(name));
                 let diagnostic = Diagnostic::new(Code::ClassArguments, hir[stmt].span, message)
                     .label(hir[class].name_span, "defined here");
                 self.report(diagnostic);
@@ -632,7 +670,9 @@ impl Resolver<'_> {
     fn global(&self, space: Space, text: &str) -> Option<Reference> {
         let target = match space {
             Space::Variable if text == "hostname" => Target::Hostname,
-            Space::Variable => Target::Constant(self.library.module("")?.constants.iter().find(|constant| constant.name == text)?),
+            Space::Variable => Target::Constant(
+                self.library.module("")?.constants.iter().find(|constant| constant.name == text)?,
+            ),
             Space::Function if !text.contains('.') && text != "panic" => {
                 Target::Library(self.library.function("", text)?)
             }
@@ -746,6 +786,21 @@ impl Resolver<'_> {
     }
 }
 
+fn shadowing(dollar: &str, text: &str, span: Span, place: Span) -> Diagnostic {
+    Diagnostic::new(Code::Shadowing, span, format!("`{dollar}{text}` hides another `{dollar}{text}`"))
+        .label(place, "this one cannot be seen there")
+        .hint("give one of them another name")
+}
+
+/// `no arguments`, `one argument`, `2 arguments`
+pub(crate) fn arguments(count: usize) -> String {
+    match count {
+        0 => "no arguments".to_owned(),
+        1 => "one argument".to_owned(),
+        count => format!("{count} arguments"),
+    }
+}
+
 /// A definition of the program, or something of the library.
 type Outcome = Result<Found, Reference>;
 
@@ -762,111 +817,163 @@ fn reference(found: Found) -> Reference {
 
 /// What to say when a name means nothing.
 impl Resolver<'_> {
-    fn unknown_variable(&self, block: BlockId, name: Name, span: Span) -> Diagnostic {
+    /// How many hints anybody reads. Finding one is more work than finding out that there is a mistake.
+    const HINTS: usize = 200;
+
+    fn unknown(&self, block: BlockId, space: Space, name: Name, span: Span) -> Diagnostic {
         let text = self.hir.text(name);
-        let diagnostic = Diagnostic::new(
-            Code::UnknownVariable,
-            span,
-            format!("there is no variable `${text}` here"),
-        )
-        .here("not found in this scope");
-        if !text.contains('.') && self.lookup(block, Space::Function, text).is_some() {
-            return diagnostic.hint(format!(
-                "there is a function `{text}`; call it as `{text}(...)`, or pass it on as `func($x) {{ {text}($x) }}`"
-            ));
+        let (code, what, dollar) = match space {
+            Space::Variable => (Code::UnknownVariable, "variable", "$"),
+            Space::Function => (Code::UnknownFunction, "function", ""),
+            Space::Class | Space::Alias => (Code::UnknownClass, "class", ""),
+        };
+        let message = format!("there is no {what} `{dollar}{text}` here");
+        let diagnostic = Diagnostic::new(code, span, message).here("not found in this scope");
+        if self.found.len() > Self::HINTS {
+            return diagnostic;
         }
-        let hint = self.alias_hint(block, text).or_else(|| {
-            let near = self.similar(block, Space::Variable, text)?;
-            Some(format!("did you mean `${near}`?"))
-        });
-        let hint = hint.or_else(|| self.elsewhere(Space::Variable, name));
+        if let Some((owner, hint)) = self.member(block, space, text) {
+            let member = text.rsplit('.').next().unwrap_or(text);
+            return Diagnostic::new(code, span, format!("{owner} has no {what} `{dollar}{member}`"))
+                .here("not found there")
+                .maybe_hint(hint);
+        }
+        let hint = self
+            .other_space(block, space, name)
+            .or_else(|| self.module_hint(block, text))
+            .or_else(|| {
+                self.similar(block, space, text).map(|near| format!("did you mean `{dollar}{near}`?"))
+            })
+            .or_else(|| if space == Space::Function { self.in_library(block, text) } else { None })
+            .or_else(|| self.elsewhere(space, name))
+            .or_else(|| {
+                let (first, _) = text.split_once('.')?;
+                Some(format!("nothing is imported or included as `{first}`"))
+            });
         diagnostic.maybe_hint(hint)
     }
 
-    fn unknown_function(&self, block: BlockId, name: Name, span: Span) -> Diagnostic {
+    /// The name is there, but as something else.
+    fn other_space(&self, block: BlockId, space: Space, name: Name) -> Option<String> {
         let text = self.hir.text(name);
-        let diagnostic = Diagnostic::new(
-            Code::UnknownFunction,
-            span,
-            format!("there is no function `{text}` here"),
-        )
-        .here("not found in this scope");
-        if self.lookup(block, Space::Variable, text).is_some()
-            || self.params.iter().any(|(param, _)| *param == name)
-        {
-            return diagnostic.hint(format!("`${text}` is a variable; to call what is in it, write `${text}(...)`"));
+        match space {
+            Space::Variable if !text.contains('.') && self.lookup(block, Space::Function, text).is_some() => {
+                Some(format!(
+                    "there is a function `{text}`; call it as `{text}(...)`, or pass it on as \
+                     `func($x) {{ {text}($x) }}`"
+                ))
+            }
+            Space::Function
+                if self.lookup(block, Space::Variable, text).is_some()
+                    || self.params.iter().any(|(param, _)| *param == name) =>
+            {
+                Some(format!("`${text}` is a variable; to call what is in it, write `${text}(...)`"))
+            }
+            Space::Class if self.lookup(block, Space::Function, text).is_some() => {
+                Some(format!("`{text}` is a function, and only classes are included"))
+            }
+            _ => None,
         }
-        let hint = self.alias_hint(block, text).or_else(|| {
-            let near = self.similar(block, Space::Function, text)?;
-            Some(format!("did you mean `{near}`?"))
-        });
-        let hint = hint.or_else(|| self.in_library(text)).or_else(|| self.elsewhere(Space::Function, name));
-        diagnostic.maybe_hint(hint)
     }
 
-    fn unknown_class(&self, block: BlockId, name: Name, span: Span) -> Diagnostic {
-        let text = self.hir.text(name);
-        let diagnostic =
-            Diagnostic::new(Code::UnknownClass, span, format!("there is no class `{text}` here"))
-                .here("not found in this scope");
-        let hint = self.alias_hint(block, text).or_else(|| {
-            let near = self.similar(block, Space::Class, text)?;
-            Some(format!("did you mean `{near}`?"))
-        });
-        diagnostic.maybe_hint(hint.or_else(|| self.elsewhere(Space::Class, name)))
+    /// What stands before the last dot is there, and does not have what stands behind it.
+    fn member(&self, block: BlockId, space: Space, text: &str) -> Option<(String, Option<String>)> {
+        let hir = self.hir;
+        let (alias, member) = text.rsplit_once('.')?;
+        let mut parts = alias.split('.');
+        let mut found = self.upward(block, Space::Alias, parts.next()?, &[])?.ok()?;
+        for part in parts {
+            let Definition::Alias(stmt) = found.definition else { return None };
+            let via: SmallVec<[StmtId; 2]> = found.via.iter().copied().chain([stmt]).collect();
+            found = self.upward(self.start_behind(stmt)?, Space::Alias, part, &via)?.ok()?;
+        }
+        let Definition::Alias(stmt) = found.definition else { return None };
+        let dollar = if space == Space::Variable { "$" } else { "" };
+        let (owner, mut names) = match (&hir[stmt].kind, self.scopes.imports.get(&stmt)) {
+            (StmtKind::Import { path, .. }, Some(Imported::Library(module))) => {
+                let names: Vec<&str> = match space {
+                    Space::Variable => module.constants.iter().map(|constant| constant.name).collect(),
+                    Space::Function => module.functions.iter().map(|function| function.name).collect(),
+                    _ => Vec::new(),
+                };
+                (format!("the module `{}`", hir.text(*path)), names)
+            }
+            (StmtKind::Import { path, .. }, Some(Imported::Module(module))) => {
+                (format!("the module `{}`", hir.text(*path)), self.names_in(hir[*module].block, space))
+            }
+            (StmtKind::Include { class, .. }, _) => {
+                let Target::Class(body) = self.scopes.of_include(stmt)?.target else { return None };
+                let mut names = self.names_in(hir[body].body, space);
+                if space == Space::Variable {
+                    names.extend(hir[body].params.iter().map(|&var| hir.text(hir[var].name)));
+                }
+                (format!("the class `{}`", hir.text(*class)), names)
+            }
+            _ => return None,
+        };
+        names.sort_unstable();
+        let hint = match did_you_mean(member, names.iter().copied()) {
+            Some(near) => Some(format!("did you mean `{dollar}{alias}.{near}`?")),
+            None if names.is_empty() || names.len() > 20 => None,
+            None => Some(format!("it has: {}", names.join(", "))),
+        };
+        Some((owner, hint))
+    }
+
+    /// The block that is seen behind an alias.
+    fn start_behind(&self, stmt: StmtId) -> Option<BlockId> {
+        match (&self.hir[stmt].kind, self.scopes.imports.get(&stmt)) {
+            (StmtKind::Import { .. }, Some(Imported::Module(module))) => Some(self.hir[*module].block),
+            (StmtKind::Include { .. }, _) => match self.scopes.of_include(stmt)?.target {
+                Target::Class(class) => Some(self.hir[class].body),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn names_in(&self, block: BlockId, space: Space) -> Vec<&str> {
+        let scope = self.scopes.blocks.get(block.index());
+        let names = scope.into_iter().flat_map(|scope| scope.names.keys());
+        names.filter(|key| key.0 == space).map(|key| self.hir.text(key.1)).collect()
     }
 
     /// The name is behind an import or an include that has been reported.
     fn leads_nowhere(&self, block: BlockId, name: Name) -> bool {
         let Some((first, _)) = self.hir.text(name).split_once('.') else { return false };
         match self.upward(block, Space::Alias, first, &[]) {
+            Some(Ok(Found { definition, .. })) if self.scopes.doubtful.contains(&definition) => true,
             Some(Ok(Found { definition: Definition::Alias(stmt), .. })) => match self.hir[stmt].kind {
                 StmtKind::Include { .. } => self.scopes.of_include(stmt).is_none(),
                 _ => matches!(self.scopes.imports.get(&stmt), None | Some(Imported::Failed)),
             },
-            _ => false,
+            // The import is misspelled, and that has been reported.
+            _ => self.failed.iter().any(|alias| did_you_mean(first, [alias.as_ref()].into_iter()).is_some()),
         }
     }
 
     /// The name before the dot is not there: perhaps an import is missing.
-    fn alias_hint(&self, block: BlockId, text: &str) -> Option<String> {
+    fn module_hint(&self, block: BlockId, text: &str) -> Option<String> {
         let (first, rest) = text.split_once('.')?;
-        match self.upward(block, Space::Alias, first, &[]) {
-            Some(Ok(found)) => {
-                let Definition::Alias(stmt) = found.definition else { return None };
-                match self.scopes.imports.get(&stmt) {
-                    Some(Imported::Library(module)) => {
-                        let names = module.functions.iter().map(|function| function.name);
-                        let names = names.chain(module.constants.iter().map(|constant| constant.name));
-                        did_you_mean(rest, names).map(|near| format!("did you mean `{first}.{near}`?"))
-                    }
-                    _ => None,
-                }
-            }
-            _ => {
-                let last = |path: &'static str| path.rsplit('/').next().unwrap_or(path);
-                let mut paths: Vec<&str> = self
-                    .library
-                    .modules()
-                    .filter(|module| !module.path.is_empty() && last(module.path) == first)
-                    .map(|module| module.path)
-                    .collect();
-                paths.sort_by_key(|path| {
-                    (self.library.function(path, rest).is_none(), path.len())
-                });
-                match paths.first() {
-                    Some(path) => Some(format!("add `import \"{path}\"` to the top of the file")),
-                    None => {
-                        let near = self.similar(block, Space::Alias, first)?;
-                        Some(format!("did you mean `{near}.{rest}`?"))
-                    }
-                }
+        let last = |path: &'static str| path.rsplit('/').next().unwrap_or(path);
+        let mut paths: Vec<&str> = self
+            .library
+            .modules()
+            .filter(|module| !module.path.is_empty() && last(module.path) == first)
+            .map(|module| module.path)
+            .collect();
+        paths.sort_by_key(|path| (self.library.function(path, rest).is_none(), path.len()));
+        match paths.first() {
+            Some(path) => Some(format!("add `import \"{path}\"` to the top of the file")),
+            None => {
+                let near = self.similar(block, Space::Alias, first)?;
+                Some(format!("did you mean `{near}.{rest}`?"))
             }
         }
     }
 
     /// A function of this name is in some module.
-    fn in_library(&self, text: &str) -> Option<String> {
+    fn in_library(&self, block: BlockId, text: &str) -> Option<String> {
         if text.contains('.') {
             return None;
         }
@@ -875,28 +982,79 @@ impl Resolver<'_> {
             .modules()
             .filter(|module| !module.path.is_empty() && !module.path.starts_with("golang/"))
             .find(|module| self.library.function(module.path, text).is_some())?;
+        if let Some(alias) = self.alias_of(block, module.path) {
+            return Some(format!("it is in the module `{}`: write `{alias}.{text}(...)`", module.path));
+        }
         let alias = module.path.rsplit('/').next().unwrap_or(module.path);
         Some(format!("it is in the module `{0}`: `import \"{0}\"`, then `{alias}.{text}(...)`", module.path))
+    }
+
+    /// Under which name a module of the library has been imported.
+    fn alias_of(&self, block: BlockId, path: &str) -> Option<&str> {
+        let mut at = block;
+        loop {
+            let names = &self.scopes.blocks.get(at.index())?.names;
+            let found = names.iter().find(|(_, definition)| match definition {
+                Definition::Alias(stmt) => {
+                    matches!(self.scopes.imports.get(stmt), Some(Imported::Library(found)) if found.path == path)
+                }
+                _ => false,
+            });
+            if let Some((&(_, name), _)) = found {
+                return Some(self.hir.text(name));
+            }
+            at = match self.hir[at].parent {
+                Parent::Module(_) => return None,
+                Parent::Block(outer) | Parent::Class(_, outer) | Parent::Loop(_, outer) => outer,
+            };
+        }
     }
 
     /// The name is defined somewhere that cannot be seen from here.
     fn elsewhere(&self, space: Space, name: Name) -> Option<String> {
         let hir = self.hir;
-        let (index, _) =
-            self.scopes.blocks.iter().enumerate().find(|(_, scope)| scope.names.contains_key(&(space, name)))?;
         let text = hir.text(name);
-        Some(match hir.blocks.get(index)?.parent {
-            Parent::Class(class, _) => {
+        let found =
+            self.scopes.blocks.iter().enumerate().find(|(_, scope)| scope.names.contains_key(&(space, name)));
+        if let Some((index, _)) = found {
+            return Some(match hir.blocks.get(index)?.parent {
+                Parent::Class(class, _) => {
+                    let class = hir.text(hir[class].name);
+                    let dollar = if space == Space::Variable { "$" } else { "" };
+                    format!(
+                        "it is defined inside the class `{class}`; `include {class} as a` makes it visible as \
+                         `{dollar}a.{text}`"
+                    )
+                }
+                Parent::Module(_) => {
+                    "it is defined in another file; what a file defines is seen through its import".to_owned()
+                }
+                Parent::Block(_) | Parent::Loop(..) => {
+                    "it is defined in another block; what a block defines is not visible outside of it"
+                        .to_owned()
+                }
+            });
+        }
+        if space != Space::Variable {
+            return None;
+        }
+        let var = hir.vars.iter().find(|var| var.name == name)?;
+        Some(match var.origin {
+            VarOrigin::LoopKey(_) | VarOrigin::LoopValue(_) => {
+                format!("`${text}` is a variable of a loop, and exists inside of the loop alone")
+            }
+            VarOrigin::Param(func) => match hir[func].name {
+                Some((func, _)) => format!(
+                    "`${text}` is a parameter of the function `{}`, and exists inside of it alone",
+                    hir.text(func)
+                ),
+                None => format!("`${text}` is a parameter of a function, and exists inside of it alone"),
+            },
+            VarOrigin::ClassParam(class) => {
                 let class = hir.text(hir[class].name);
-                let dollar = if space == Space::Variable { "$" } else { "" };
-                format!(
-                    "it is defined inside the class `{class}`; `include {class} as a` makes it visible as `{dollar}a.{text}`"
-                )
+                format!("`${text}` is a parameter of the class `{class}`, and exists inside of it alone")
             }
-            Parent::Module(_) => "it is defined in another file; what a file defines is seen through its import".to_owned(),
-            Parent::Block(_) | Parent::Loop(..) => {
-                "it is defined in another block; what a block defines is not visible outside of it".to_owned()
-            }
+            VarOrigin::Bind(..) => return None,
         })
     }
 
@@ -947,43 +1105,35 @@ impl Resolver<'_> {
 
     /// A definition hides one of an outer block.
     fn shadows(&mut self, block: BlockId, space: Space, name: Name, span: Span) {
-        let outer = match self.hir[block].parent {
-            Parent::Module(_) => return,
-            Parent::Block(outer) => outer,
+        if let Some(place) = self.hides(block, space, name) {
+            let dollar = if space == Space::Variable { "$" } else { "" };
+            self.report(shadowing(dollar, self.hir.text(name), span, place));
+        }
+    }
+
+    /// Which definition is hidden by one of a block.
+    fn hides(&self, block: BlockId, space: Space, name: Name) -> Option<Span> {
+        match self.hir[block].parent {
+            Parent::Module(_) => None,
+            Parent::Block(outer) => self.seen_from(outer, space, name),
             // Its parameters are around the body of a class as well, and so are the variables of a loop.
             Parent::Class(..) | Parent::Loop(..) => {
-                self.shadows_from(block, space, name, span, true);
-                return;
+                let found = self.around(block, space, name, self.hir.text(name))?.ok()?;
+                found.via.is_empty().then(|| self.place(found.definition))
             }
-        };
-        self.shadows_from(outer, space, name, span, false);
+        }
     }
 
     fn shadows_around(&mut self, block: BlockId, name: Name, span: Span) {
-        self.shadows_from(block, Space::Variable, name, span, false);
+        if let Some(place) = self.seen_from(block, Space::Variable, name) {
+            self.report(shadowing("$", self.hir.text(name), span, place));
+        }
     }
 
-    fn shadows_from(&mut self, block: BlockId, space: Space, name: Name, span: Span, skip_own: bool) {
-        let text = self.hir.text(name);
-        let found = match skip_own {
-            false => self.upward(block, space, text, &[]),
-            true => self.around(block, space, name, text),
-        };
-        let Some(Ok(found)) = found else { return };
-        // What comes in with a star gives way.
-        if !found.via.is_empty() {
-            return;
-        }
-        let place = self.place(found.definition);
-        let dollar = if space == Space::Variable { "$" } else { "" };
-        let diagnostic = Diagnostic::new(
-            Code::Shadowing,
-            span,
-            format!("`{dollar}{text}` hides another `{dollar}{text}`"),
-        )
-        .label(place, "this one cannot be seen there")
-        .hint("give one of them another name");
-        self.report(diagnostic);
+    /// The definition that a name has in a block. What comes in with a star gives way, and does not count.
+    fn seen_from(&self, block: BlockId, space: Space, name: Name) -> Option<Span> {
+        let found = self.upward(block, space, self.hir.text(name), &[])?.ok()?;
+        found.via.is_empty().then(|| self.place(found.definition))
     }
 
     /// Looks around a block, but not in it.

@@ -68,6 +68,8 @@ pub(crate) struct Types {
     variables: Vec<Variable>,
     /// Variables that were bound since this was last emptied.
     pub(crate) learned: Vec<Ty>,
+    /// Variables with smaller numbers stay as they are.
+    frozen: u32,
 }
 
 impl Types {
@@ -86,6 +88,7 @@ impl Types {
             known: FxHashMap::default(),
             variables: Vec::new(),
             learned: Vec::new(),
+            frozen: 0,
         };
         for shape in
             [Shape::Error, Shape::Bool, Shape::Str, Shape::Int, Shape::Float, Shape::Variant, Shape::Nil]
@@ -108,7 +111,9 @@ impl Types {
             Shape::List(element) => self.is_ground(*element),
             Shape::Map(key, value) => self.is_ground(*key) && self.is_ground(*value),
             Shape::Struct(fields) => fields.iter().all(|(_, ty)| self.is_ground(*ty)),
-            Shape::Func(params, result) => params.iter().all(|ty| self.is_ground(*ty)) && self.is_ground(*result),
+            Shape::Func(params, result) => {
+                params.iter().all(|ty| self.is_ground(*ty)) && self.is_ground(*result)
+            }
             Shape::Var(_) => false,
             _ => true,
         };
@@ -132,6 +137,15 @@ impl Types {
         let number = u32::try_from(self.variables.len()).unwrap_or(u32::MAX);
         self.variables.push(Variable { bound: None, level, at: None });
         self.push(Shape::Var(number), false)
+    }
+
+    /// From now on nothing becomes known of the variables that there are.
+    pub(crate) fn freeze(&mut self) {
+        self.frozen = u32::try_from(self.variables.len()).unwrap_or(u32::MAX);
+    }
+
+    fn is_frozen(&self, var: Ty) -> bool {
+        matches!(self.shapes[var.0 as usize], Shape::Var(number) if number < self.frozen)
     }
 
     /// It has no variables in it, not even known ones.
@@ -204,7 +218,11 @@ impl Types {
 
     fn unify_in(&mut self, a: Ty, b: Ty, at: Span, seen: &mut Seen<(Ty, Ty)>) -> Result<(), Clash> {
         let (a, b) = (self.resolve(a), self.resolve(b));
-        if a == b || a == Self::ERROR || b == Self::ERROR || seen.again((a, b)) {
+        if a == b || seen.again((a, b)) {
+            return Ok(());
+        }
+        if a == Self::ERROR || b == Self::ERROR {
+            self.give_up(if a == Self::ERROR { b } else { a }, at);
             return Ok(());
         }
         if self.is_ground(a) && self.is_ground(b) && !self.has_error(a) && !self.has_error(b) {
@@ -234,6 +252,20 @@ impl Types {
                 pairs.into_iter().try_for_each(|(x, y)| self.unify_in(x, y, at, seen))
             }
             _ => Err(Clash::Kind),
+        }
+    }
+
+    /// Something was wrong and has been reported: what is not known in a type will not become known, and nobody is
+    /// asked about it.
+    pub(crate) fn give_up(&mut self, ty: Ty, at: Span) {
+        for var in self.unknowns(ty) {
+            if self.is_frozen(var) {
+                continue;
+            }
+            if let Some(variable) = self.variable_mut(var) {
+                (variable.bound, variable.at) = (Some(Self::ERROR), Some(at));
+            }
+            self.learned.push(var);
         }
     }
 
@@ -283,6 +315,12 @@ impl Types {
     }
 
     fn bind(&mut self, var: Ty, ty: Ty, at: Span) -> Result<(), Clash> {
+        if self.is_frozen(var) {
+            return match self.variable(ty) {
+                Some(_) if !self.is_frozen(ty) => self.bind(ty, var, at),
+                _ => Ok(()),
+            };
+        }
         let level = self.level(var);
         // What it becomes part of must not be more private than it is, and must not be a part of itself.
         if !self.is_ground(ty) {
@@ -379,7 +417,12 @@ impl Types {
     }
 
     /// A type that was written down. Its variables are replaced.
-    pub(crate) fn of(&mut self, names: &mut Names, ty: &Type, var: &mut dyn FnMut(&mut Types, u32) -> Ty) -> Ty {
+    pub(crate) fn of(
+        &mut self,
+        names: &mut Names,
+        ty: &Type,
+        var: &mut dyn FnMut(&mut Types, u32) -> Ty,
+    ) -> Ty {
         match ty {
             Type::Bool => Self::BOOL,
             Type::Str => Self::STR,
@@ -398,10 +441,8 @@ impl Types {
                 self.add(Shape::Map(key, value))
             }
             Type::Struct(fields) => {
-                let fields = fields
-                    .iter()
-                    .map(|(name, ty)| (names.intern(name), self.of(names, ty, var)))
-                    .collect();
+                let fields =
+                    fields.iter().map(|(name, ty)| (names.intern(name), self.of(names, ty, var))).collect();
                 self.add(Shape::Struct(fields))
             }
             Type::Func(func) => {

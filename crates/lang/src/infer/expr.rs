@@ -6,13 +6,13 @@ use mgmt_value::{Str, Type};
 use rustc_hash::FxHashMap;
 
 use super::goal::{Goal, Limited, Question};
-use super::mismatch::{Why, arguments};
+use super::mismatch::{Value, Why};
 use super::{Checker, What};
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
 use crate::hir::*;
 use crate::order::Node;
-use crate::scope::Target;
+use crate::scope::{Target, arguments};
 use crate::source::Span;
 use crate::types::{Shape, Ty, Types};
 
@@ -51,13 +51,17 @@ impl Checker<'_> {
             ExprKind::If { condition, then, otherwise } => {
                 self.check(*condition, Types::BOOL, Why::Condition);
                 let ty = self.expr(*then);
-                self.check(*otherwise, ty, Why::Then(hir[*then].span));
-                self.known(ty, *otherwise)
+                match self.check(*otherwise, ty, Why::Then(hir[*then].span)) {
+                    true => self.known(ty, *otherwise),
+                    false => Types::ERROR,
+                }
             }
             ExprKind::Except(value, otherwise) => {
                 let ty = self.expr(*value);
-                self.check(*otherwise, ty, Why::Left(hir[*value].span));
-                self.known(ty, *otherwise)
+                match self.check(*otherwise, ty, Why::Left(hir[*value].span)) {
+                    true => self.known(ty, *otherwise),
+                    false => Types::ERROR,
+                }
             }
             ExprKind::Operator(operator, at, left, right) => self.operator(*operator, *at, *left, *right),
             ExprKind::Not(inner) => {
@@ -69,21 +73,22 @@ impl Checker<'_> {
                 let key_ty = self.expr(*key);
                 let result = self.fresh();
                 let question = Question::Lookup { key: key_ty, key_span: hir[*key].span, result };
-                self.pose(Goal { question, ty, span: hir[*base].span, used_at: None });
+                self.pose(Goal { question, ty, span: hir[*base].span, expr: Some(*base), used_at: None });
                 result
             }
             ExprKind::Field(base, field, field_span) => {
                 let ty = self.expr(*base);
                 let result = self.fresh();
                 let question = Question::Field { field: *field, field_span: *field_span, result };
-                self.pose(Goal { question, ty, span: hir[*base].span, used_at: None });
+                self.pose(Goal { question, ty, span: hir[*base].span, expr: Some(*base), used_at: None });
                 result
             }
             ExprKind::FieldOr(base, field, field_span, default) => {
                 let ty = self.expr(*base);
                 let result = self.expr(*default);
-                let question = Question::FieldOr { field: *field, field_span: *field_span, result };
-                self.pose(Goal { question, ty, span: hir[*base].span, used_at: None });
+                let (field, field_span, default) = (*field, *field_span, hir[*default].span);
+                let question = Question::FieldOr { field, field_span, default, result };
+                self.pose(Goal { question, ty, span: hir[*base].span, expr: Some(*base), used_at: None });
                 result
             }
         }
@@ -106,13 +111,14 @@ impl Checker<'_> {
         };
         let mut element = self.expr(first);
         let mut at = self.hir[first].span;
+        let mut fits = true;
         for &other in rest {
-            self.check(other, element, Why::First(at));
+            fits &= self.check(other, element, Why::First(at));
             if self.types.resolve(element) == Types::ERROR {
                 (element, at) = (self.known(element, other), self.hir[other].span);
             }
         }
-        self.types.list(element)
+        self.types.list(if fits { element } else { Types::ERROR })
     }
 
     fn map(&mut self, span: Span, entries: &[(ExprId, ExprId)]) -> Ty {
@@ -124,6 +130,7 @@ impl Checker<'_> {
         };
         let key = self.expr(first_key);
         let value = self.expr(first_value);
+        let mut fits = true;
         for &(other_key, other_value) in rest {
             // Different literal keys have been reported with the map itself.
             let found = self.expr(other_key);
@@ -144,11 +151,14 @@ impl Checker<'_> {
                 let why = Why::First(self.hir[first_key].span);
                 self.equate(key, found, self.hir[other_key].span, why, None);
             }
-            self.check(other_value, value, Why::First(self.hir[first_value].span));
+            fits &= self.check(other_value, value, Why::First(self.hir[first_value].span));
         }
+        let value = if fits { value } else { Types::ERROR };
         let ty = self.types.resolve(key);
         if !matches!(self.types.shape(ty), Shape::List(_) | Shape::Map(..)) || !self.is_literal(first_key) {
-            self.pose(Goal { question: Question::Hashable, ty: key, span: self.hir[first_key].span, used_at: None });
+            let span = self.hir[first_key].span;
+            let question = Question::Hashable;
+            self.pose(Goal { question, ty: key, span, expr: Some(first_key), used_at: None });
         }
         self.types.add(Shape::Map(key, value))
     }
@@ -168,6 +178,9 @@ impl Checker<'_> {
     fn variable(&mut self, expr: ExprId) -> Ty {
         let scopes = self.scopes;
         let Some(reference) = scopes.of_expr(expr) else { return Types::ERROR };
+        if self.scopes.is_doubtful(reference.target) {
+            return Types::ERROR;
+        }
         match reference.target {
             Target::Var(var) => {
                 let ty = self.var(var);
@@ -196,15 +209,16 @@ impl Checker<'_> {
                 self.check(right, haystack, Why::Haystack(self.hir[left].span));
                 Types::BOOL
             }
-            Add | Subtract | Multiply | Divide | Equal | NotEqual | Less | Greater | LessEqual | GreaterEqual => {
+            Add | Subtract | Multiply | Divide | Equal | NotEqual | Less | Greater | LessEqual
+            | GreaterEqual => {
                 let ty = self.expr(left);
-                let before = self.report.errors();
-                self.check(right, ty, Why::Operand(operator, self.hir[left].span));
-                if self.report.errors() == before {
+                let fits = self.check(right, ty, Why::Operand(operator, self.hir[left].span));
+                if fits {
                     let span = self.hir[left].span.to(self.hir[right].span);
                     self.limit(ty, span, Limited::Operator(operator));
                 }
                 match operator {
+                    Add | Subtract | Multiply if !fits => Types::ERROR,
                     Add | Subtract | Multiply => self.known(ty, right),
                     Divide => Types::FLOAT,
                     _ => Types::BOOL,
@@ -217,7 +231,7 @@ impl Checker<'_> {
         match callee {
             Callee::Function(name, _) => {
                 let scopes = self.scopes;
-                let reference = scopes.of_expr(expr);
+                let reference = scopes.of_expr(expr).filter(|found| !scopes.is_doubtful(found.target));
                 match reference.map(|reference| (reference.target, &reference.via)) {
                     Some((Target::Func(func), via)) => self.call_func(expr, name, func, via, args),
                     Some((Target::Library(function), _)) => self.call_library(expr, function, args),
@@ -237,6 +251,7 @@ impl Checker<'_> {
     fn call_value(&mut self, expr: ExprId, callee: ExprId, args: &[ExprId]) -> Ty {
         let hir = self.hir;
         let ty = self.expr(callee);
+        let learned = self.types.learned_at(ty);
         let ty = self.types.resolve(ty);
         match self.types.shape(ty).clone() {
             Shape::Error => {
@@ -264,16 +279,20 @@ impl Checker<'_> {
                     ExprKind::Lambda(func) => Some(*func),
                     _ => self.lambda(callee),
                 };
-                let definition = self.definition(callee);
-                let before = self.report.errors();
+                let definition = Value { definition: self.definition(callee), learned };
+                let before = self.report.count();
                 for (index, (&arg, &param)) in args.iter().zip(&*params).enumerate() {
-                    let why = lambda
-                        .and_then(|func| hir[func].params.get(index))
-                        .map_or(Why::Positional(definition), |&var| Why::Param(var));
+                    let why = lambda.and_then(|func| hir[func].params.get(index)).map_or(
+                        Why::Positional(definition),
+                        |&var| match hir[callee].kind {
+                            ExprKind::Lambda(_) => Why::Param(var),
+                            _ => Why::LambdaParam(var),
+                        },
+                    );
                     self.check(arg, param, why);
                 }
                 // One wrong argument is one mistake: what comes out of it is not held against anything.
-                if self.report.errors() == before { result } else { Types::ERROR }
+                if self.report.count() == before { result } else { Types::ERROR }
             }
             Shape::Var(_) => {
                 let params: Box<[Ty]> = args.iter().map(|&arg| self.expr(arg)).collect();
@@ -290,7 +309,7 @@ impl Checker<'_> {
                 let mut diagnostic = Diagnostic::new(Code::NotCallable, hir[callee].span, message)
                     .here("only functions can be called");
                 if let Some(definition) = self.definition(callee) {
-                    diagnostic = diagnostic.label(definition, "defined here");
+                    diagnostic = diagnostic.label(definition, "this is what is called");
                 }
                 self.report(diagnostic);
                 Types::ERROR
@@ -361,7 +380,7 @@ impl Checker<'_> {
             self.calls.insert(expr, copies);
         }
         let Shape::Func(params, result) = self.types.shape(ty).clone() else { return Types::ERROR };
-        let before = self.report.errors();
+        let before = self.report.count();
         if params.len() == args.len() {
             for ((&arg, &param), &var) in args.iter().zip(&*params).zip(&hir[func].params) {
                 self.check(arg, param, Why::Param(var));
@@ -374,7 +393,7 @@ impl Checker<'_> {
             let definition = hir[func].name.map(|(_, span)| span);
             self.argument_count(span, Some(&name), &arguments(params.len()), args.len(), definition);
         }
-        if self.report.errors() != before {
+        if self.report.count() != before {
             return Types::ERROR;
         }
         for goal in goals {
@@ -427,10 +446,11 @@ impl Checker<'_> {
                 [] => arguments(0),
             };
             let message = format!("`{}` takes {wanted}, and is given {}", function.name, args.len());
-            self.report(
-                Diagnostic::new(Code::ArgumentCount, span, message)
-                    .hint(format!("`{}` is `{}`", function.name, function.signature())),
-            );
+            self.report(Diagnostic::new(Code::ArgumentCount, span, message).hint(format!(
+                "`{}` is `{}`",
+                function.name,
+                function.signature()
+            )));
             return match function.forms().first() {
                 Some(form) if form.is_closed() => self.closed(&form.result),
                 _ => Types::ERROR,
@@ -438,15 +458,20 @@ impl Checker<'_> {
         };
         let level = self.level;
         let mut vars: FxHashMap<u32, Ty> = FxHashMap::default();
-        let mut var = |types: &mut Types, number: u32| *vars.entry(number).or_insert_with(|| types.fresh(level));
+        let mut var =
+            |types: &mut Types, number: u32| *vars.entry(number).or_insert_with(|| types.fresh(level));
         let mut params: Vec<Ty> = Vec::with_capacity(args.len());
         for index in 0..args.len() {
             let Some(parameter) = form.parameters.get(index).or(form.parameters.last()) else { break };
             params.push(self.types.of(&mut self.names, &parameter.ty, &mut var));
         }
         let result = self.types.of(&mut self.names, &form.result, &mut var);
+        let before = self.report.count();
         for (&arg, &param) in args.iter().zip(&params) {
             self.check(arg, param, Why::Library(function));
+        }
+        if self.report.count() != before && !form.is_closed() {
+            return Types::ERROR;
         }
         for limit in &form.limits {
             let Some(&ty) = vars.get(&limit.variable) else { continue };
@@ -503,13 +528,12 @@ impl Checker<'_> {
             return Types::STR;
         };
         // Inside a literal without escapes a verb has an exact place.
-        let exact = hir[format].span == at && u32::try_from(text.len()).is_ok_and(|length| length + 2 == at.end - at.start);
+        let exact = hir[format].span == at
+            && u32::try_from(text.len()).is_ok_and(|length| length + 2 == at.end - at.start);
         let place = |range: &std::ops::Range<usize>| match exact {
-            true => Span {
-                start: at.start + 1 + range.start as u32,
-                end: at.start + 1 + range.end as u32,
-                ..at
-            },
+            true => {
+                Span { start: at.start + 1 + range.start as u32, end: at.start + 1 + range.end as u32, ..at }
+            }
             false => at,
         };
         let verbs = match mgmt_funcs::printf_verbs(&text) {
@@ -518,13 +542,19 @@ impl Checker<'_> {
                 for &value in values {
                     self.expr(value);
                 }
-                let message = bad.to_string();
+                let message = match bad.found {
+                    Some(found) => format!("there is no verb `%{found}`"),
+                    None => "the format ends with a percent sign".to_owned(),
+                };
+                let hint = match bad.found {
+                    Some('0'..='9' | '.' | '+' | '-' | '#' | ' ') => {
+                        "a verb has no width, precision or flags"
+                    }
+                    _ => "the verbs are %t, %s, %q, %d, %f, %v and %T; a percent sign is %%",
+                };
                 let at = place(&bad.range);
-                self.report(
-                    Diagnostic::new(Code::BadFormat, at, message)
-                        .label(span, "")
-                        .hint("the verbs are %t, %s, %q, %d, %f, %v and %T; a percent sign is %%"),
-                );
+                let found = Diagnostic::new(Code::BadFormat, at, message).hint(hint);
+                self.report(if exact { found } else { found.label(span, "used here") });
                 return Types::STR;
             }
         };
@@ -533,9 +563,12 @@ impl Checker<'_> {
                 self.expr(value);
             }
             let message = format!(
-                "the format has {} verb{}, and {} given",
-                verbs.len(),
-                if verbs.len() == 1 { "" } else { "s" },
+                "the format has {}, and {} given",
+                match verbs.len() {
+                    0 => "no verbs".to_owned(),
+                    1 => "one verb".to_owned(),
+                    count => format!("{count} verbs"),
+                },
                 match values.len() {
                     0 => "no value is".to_owned(),
                     1 => "one value is".to_owned(),

@@ -7,7 +7,7 @@ use super::mismatch::Why;
 use super::{Checker, What};
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
-use crate::hir::{ClassId, FuncId, Name};
+use crate::hir::{ClassId, ExprId, FuncId, Name};
 use crate::source::Span;
 use crate::types::{Shape, Ty, Types};
 
@@ -27,6 +27,8 @@ pub(super) struct Goal {
     pub(super) ty: Ty,
     /// Where it was asked.
     pub(super) span: Span,
+    /// What it was asked about.
+    pub(super) expr: Option<ExprId>,
     /// The call or the include that a generic definition asks it for.
     pub(super) used_at: Option<Span>,
 }
@@ -38,13 +40,15 @@ pub(super) enum Question {
     /// `ty->field` is `result`.
     Field { field: Name, field_span: Span, result: Ty },
     /// `ty->field <|> result`.
-    FieldOr { field: Name, field_span: Span, result: Ty },
+    FieldOr { field: Name, field_span: Span, default: Span, result: Ty },
     /// The type is one of a few.
     Limit(Limited),
     /// It names one resource, or a list of them; or what to collect.
     Name { collect: bool },
     /// It is the type of keys.
     Hashable,
+    /// It is a struct of metaparameters.
+    Meta,
 }
 
 /// Why a type is one of a few.
@@ -112,12 +116,18 @@ impl Goal {
             Question::Field { field, field_span, result } => {
                 Question::Field { field, field_span, result: copy(checker, result) }
             }
-            Question::FieldOr { field, field_span, result } => {
-                Question::FieldOr { field, field_span, result: copy(checker, result) }
+            Question::FieldOr { field, field_span, default, result } => {
+                Question::FieldOr { field, field_span, default, result: copy(checker, result) }
             }
             other => other,
         };
-        Goal { question, ty, span: self.span, used_at: Some(self.used_at.unwrap_or(used_at)) }
+        Goal {
+            question,
+            ty,
+            span: self.span,
+            expr: self.expr,
+            used_at: Some(self.used_at.unwrap_or(used_at)),
+        }
     }
 }
 
@@ -133,7 +143,7 @@ impl Checker<'_> {
     }
 
     pub(super) fn limit(&mut self, ty: Ty, span: Span, limited: Limited) {
-        self.pose(Goal { question: Question::Limit(limited), ty, span, used_at: None });
+        self.pose(Goal { question: Question::Limit(limited), ty, span, expr: None, used_at: None });
     }
 
     /// Answers what can be answered since types were learned.
@@ -146,7 +156,8 @@ impl Checker<'_> {
                 continue;
             }
             for number in waiting {
-                let Some(goal) = self.goals.list.get_mut(number as usize).and_then(|(goal, _)| goal.take()) else {
+                let Some(goal) = self.goals.list.get_mut(number as usize).and_then(|(goal, _)| goal.take())
+                else {
                     continue;
                 };
                 self.answer(&goal);
@@ -163,11 +174,11 @@ impl Checker<'_> {
         match &goal.question {
             Question::Lookup { key, key_span, result } => match shape {
                 Shape::List(element) => {
-                    self.equate(Types::INT, *key, *key_span, Why::Index, goal.used_at);
+                    self.equate(Types::INT, *key, *key_span, Why::Index(goal.span), goal.used_at);
                     self.equate(element, *result, goal.span, Why::Element, goal.used_at);
                 }
                 Shape::Map(of_key, value) => {
-                    self.equate(of_key, *key, *key_span, Why::Key, goal.used_at);
+                    self.equate(of_key, *key, *key_span, Why::Key(goal.span), goal.used_at);
                     self.equate(value, *result, goal.span, Why::Element, goal.used_at);
                 }
                 _ => {
@@ -178,17 +189,17 @@ impl Checker<'_> {
                         _ => "only lists and maps are looked into with brackets",
                     };
                     let found = Diagnostic::new(Code::NotAContainer, goal.span, message).hint(hint);
-                    self.report_used(found, goal.used_at);
+                    self.refuse(goal, ty, found);
                 }
             },
             Question::Field { field, field_span, result } => {
                 let Some(found) = self.field_of(goal, &shape, ty, *field, *field_span) else { return };
                 self.equate(found, *result, goal.span, Why::Element, goal.used_at);
             }
-            Question::FieldOr { field, field_span, result } => match &shape {
+            Question::FieldOr { field, field_span, default, result } => match &shape {
                 Shape::Struct(fields) => {
                     if let Some((_, found)) = fields.iter().find(|(name, _)| name == field) {
-                        self.equate(*found, *result, *field_span, Why::Otherwise, goal.used_at);
+                        self.equate(*found, *result, *default, Why::Otherwise(*field_span), goal.used_at);
                     }
                 }
                 _ => self.not_a_struct(goal, ty),
@@ -196,6 +207,7 @@ impl Checker<'_> {
             Question::Limit(limited) => self.limited(goal, limited, ty, &shape),
             Question::Name { collect } => self.name_type(goal, *collect, ty, &shape),
             Question::Hashable => self.hashable(goal, ty),
+            Question::Meta => self.meta_type(goal, ty, &shape),
         }
     }
 
@@ -218,7 +230,7 @@ impl Checker<'_> {
         let found = Diagnostic::new(Code::UnknownStructField, field_span, message)
             .here(format!("not in `{}`", self.text(ty)))
             .hint(hint);
-        self.report_used(found, goal.used_at);
+        self.refuse(goal, ty, found);
         None
     }
 
@@ -230,7 +242,20 @@ impl Checker<'_> {
             _ => "only structs are looked into with an arrow",
         };
         let found = Diagnostic::new(Code::NotAStruct, goal.span, message).hint(hint);
-        self.report_used(found, goal.used_at);
+        self.refuse(goal, ty, found);
+    }
+
+    /// Reports that the answer is no, with what the type was found by. Nobody is asked about the answer any more.
+    pub(super) fn refuse(&mut self, goal: &Goal, ty: Ty, mut diagnostic: Diagnostic) {
+        if let Some((place, text)) = goal.expr.and_then(|expr| self.story(expr)) {
+            diagnostic = diagnostic.label(place, text);
+        } else if let Some(place) = self.types.learned_at(goal.ty).filter(|place| *place != goal.span) {
+            diagnostic = diagnostic.label(place, format!("this made it `{}`", self.text(ty)));
+        }
+        self.report_used(diagnostic, goal.used_at);
+        if let Question::Lookup { result, .. } | Question::Field { result, .. } = goal.question {
+            self.types.give_up(result, goal.span);
+        }
     }
 
     fn limited(&mut self, goal: &Goal, limited: &Limited, ty: Ty, shape: &Shape) {
@@ -285,7 +310,7 @@ impl Checker<'_> {
                 .hint(format!("it works on {}", wanted.join(", ")))
             }
         };
-        self.report_used(found, goal.used_at);
+        self.refuse(goal, ty, found);
     }
 
     fn name_type(&mut self, goal: &Goal, collect: bool, ty: Ty, shape: &Shape) {
@@ -306,8 +331,9 @@ impl Checker<'_> {
             }
             _ => {}
         }
-        if let Shape::List(element) = shape {
-            self.equate(Types::STR, *element, goal.span, Why::Name, goal.used_at);
+        if let Shape::List(_) = shape {
+            let wanted = self.types.list(Types::STR);
+            self.equate(wanted, ty, goal.span, Why::Name, goal.used_at);
             return;
         }
         let message = format!("expected `str` or `[]str`, found `{}`", self.text(ty));
@@ -320,7 +346,7 @@ impl Checker<'_> {
         let found = Diagnostic::new(Code::Mismatch, goal.span, message)
             .here(format!("this is `{}`", self.text(ty)))
             .hint(hint);
-        self.report_used(found, goal.used_at);
+        self.refuse(goal, ty, found);
     }
 
     /// What a collection goes by: `[]struct{name str; host str}`.
@@ -342,7 +368,7 @@ impl Checker<'_> {
                     let message = format!("`{}` cannot be the key of a map", self.text(ty));
                     let found = Diagnostic::new(Code::UnhashableType, goal.span, message)
                         .hint("a key is a bool, a str, an int, a float, or a struct of these");
-                    self.report_used(found, goal.used_at);
+                    self.refuse(goal, ty, found);
                     return;
                 }
             }
@@ -395,7 +421,11 @@ impl Checker<'_> {
             let goal = goal.clone();
             if let Question::Lookup { .. } = goal.question {
                 self.must_be_known(goal.ty, goal.span, What::Lookup);
-            } else if let Question::Limit(_) | Question::Field { .. } | Question::FieldOr { .. } = goal.question {
+            } else if let Question::Limit(_)
+            | Question::Field { .. }
+            | Question::FieldOr { .. }
+            | Question::Meta = goal.question
+            {
                 self.must_be_known(goal.ty, goal.span, What::Result);
             }
         }

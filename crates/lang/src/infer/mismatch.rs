@@ -38,10 +38,12 @@ pub(super) enum Why {
     Haystack(Span),
     /// The parameter of a function of the program.
     Param(VarId),
+    /// The parameter of a lambda.
+    LambdaParam(VarId),
     /// The parameter of a class.
     ClassParam(VarId),
-    /// The parameter of a function value, which comes from here.
-    Positional(Option<Span>),
+    /// The parameter of a function value.
+    Positional(Value),
     /// The parameter of a function of the library.
     Library(&'static mgmt_funcs::Function),
     /// A verb of a format.
@@ -54,26 +56,51 @@ pub(super) enum Why {
     Meta(&'static mgmt_resource::FieldSpec),
     /// What comes out of a list, a map or a struct.
     Element,
-    /// The field of a struct and its substitute.
-    Otherwise,
+    /// The substitute of a field of a struct.
+    Otherwise(Span),
     /// Lists are indexed by integers.
-    Index,
+    Index(Span),
     /// Maps are looked into by their keys.
-    Key,
+    Key(Span),
     /// The name of a resource.
     Name,
     /// What is called.
     Callee,
 }
 
+/// Where a function value comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Value {
+    pub(super) definition: Option<Span>,
+    /// Where its type became known.
+    pub(super) learned: Option<Span>,
+}
+
+const ONE_TYPE: &str =
+    "a function in a variable has one type for all its calls; `func name(...)` works on any type";
+
 impl Checker<'_> {
-    /// Finds the type of an expression, and holds it against the one that is expected.
-    pub(super) fn check(&mut self, expr: ExprId, expected: Ty, why: Why) {
+    /// Finds the type of an expression, and holds it against the one that is expected. Says whether it fits.
+    pub(super) fn check(&mut self, expr: ExprId, expected: Ty, why: Why) -> bool {
         let found = self.expr(expr);
-        if let Err(clash) = self.types.unify(expected, found, self.hir[expr].span) {
+        self.hold(expr, found, expected, why)
+    }
+
+    /// Holds the type of an expression against the one that is expected. Says whether it fits.
+    pub(super) fn hold(&mut self, expr: ExprId, found: Ty, expected: Ty, why: Why) -> bool {
+        let unified = self.types.unify(expected, found, self.hir[expr].span);
+        if let Err(clash) = unified {
             self.mismatch(expr, expected, found, why, clash);
+            self.give_up(expected, found, self.hir[expr].span);
         }
         self.settle();
+        unified.is_ok()
+    }
+
+    /// One mistake is told once: what depends on it is not held against anything.
+    fn give_up(&mut self, expected: Ty, found: Ty, span: Span) {
+        self.types.give_up(expected, span);
+        self.types.give_up(found, span);
     }
 
     /// Makes two types one at a place where no expression stands for one of them.
@@ -86,6 +113,7 @@ impl Checker<'_> {
                 }
             }
             self.report_used(diagnostic, used_at);
+            self.give_up(expected, found, span);
         }
         self.settle();
     }
@@ -101,29 +129,49 @@ impl Checker<'_> {
     fn mismatch(&mut self, expr: ExprId, expected: Ty, found: Ty, why: Why, clash: Clash) {
         let span = self.hir[expr].span;
         let mut diagnostic = self.clash(span, expected, found, why, clash);
-        if let Some((place, text)) = self.story(expr, found) {
+        if let Some((place, text)) = self.story(expr) {
             diagnostic = diagnostic.label(place, text);
         }
-        if let Some(place) = self.types.learned_at(expected).filter(|place| *place != span) {
+        // A place that is part of another one says nothing new.
+        let touches = |place: Span, label: Span| {
+            place.file == label.file && place.start < label.end && label.start < place.end
+        };
+        let learned = self.types.learned_at(expected);
+        let learned =
+            learned.filter(|&place| diagnostic.labels.iter().all(|label| !touches(place, label.span)));
+        if let Some(place) = learned {
             let text = format!("this made it `{}`", self.text(expected));
             diagnostic = diagnostic.label(place, text);
         }
-        let hint = self.conversion(expr, expected, found);
+        if let (Why::LambdaParam(var), Some(_)) = (why, learned) {
+            if self.hir[var].declared.is_none() {
+                diagnostic = diagnostic.hint(ONE_TYPE);
+            }
+        }
+        let hint = match why {
+            Why::Hole | Why::Haystack(_) | Why::OverList | Why::OverMap => None,
+            Why::Operand(operator, _) => {
+                self.mixture(operator, expected, found).or_else(|| self.conversion(expr, expected, found))
+            }
+            _ => self.conversion(expr, expected, found),
+        };
         self.report(diagnostic.maybe_hint(hint));
     }
 
     /// Where a variable got its type.
-    fn story(&self, expr: ExprId, found: Ty) -> Option<(Span, String)> {
+    pub(super) fn story(&self, expr: ExprId) -> Option<(Span, String)> {
         let ExprKind::Variable(_) = self.hir[expr].kind else {
             return match self.hir[expr].kind {
-                ExprKind::Call { callee: Callee::Function(..), .. } => match self.scopes.of_expr(expr)?.target {
-                    crate::scope::Target::Func(func) => {
-                        let (_, span) = self.hir[func].name?;
-                        Some((span, "the function is defined here".to_owned()))
+                ExprKind::Call { callee: Callee::Function(..), .. } => {
+                    match self.scopes.of_expr(expr)?.target {
+                        crate::scope::Target::Func(func) => {
+                            let (_, span) = self.hir[func].name?;
+                            Some((span, "the function is defined here".to_owned()))
+                        }
+                        _ => None,
                     }
-                    _ => None,
-                },
-                ExprKind::Call { callee: Callee::Variable(inner), .. } => self.story(inner, found),
+                }
+                ExprKind::Call { callee: Callee::Variable(inner), .. } => self.story(inner),
                 _ => None,
             };
         };
@@ -160,6 +208,11 @@ impl Checker<'_> {
             Why::Field(_, field) => format!("the parameter `{}` takes `{want}`, not `{have}`", field.name),
             Why::Meta(field) => format!("the metaparameter `{}` takes `{want}`, not `{have}`", field.name),
             Why::Hole => format!("only strings can stand in a string, and this is `{have}`"),
+            Why::OverList => format!("`for` goes over a list, not over `{have}`"),
+            Why::OverMap => format!("`forkv` goes over a map, not over `{have}`"),
+            Why::Haystack(_) if !matches!(self.types.shape(found), Shape::List(_)) => {
+                format!("`in` looks into a list, and this is `{have}`")
+            }
             Why::Callee if clash == Clash::Kind => format!("`{have}` is not a function"),
             _ => format!("expected `{want}`, found `{have}`"),
         };
@@ -178,8 +231,8 @@ impl Checker<'_> {
             Why::Logical(operator, at) => {
                 diagnostic = diagnostic.label(at, format!("`{}` works on bools", operator.text()));
             }
-            Why::Haystack(at) => diagnostic = diagnostic.label(at, "looked for in a list"),
-            Why::Param(var) | Why::ClassParam(var) => {
+            Why::Haystack(at) => diagnostic = self.haystack(diagnostic, at, expected, found),
+            Why::Param(var) | Why::LambdaParam(var) | Why::ClassParam(var) => {
                 let name = self.names.text(self.hir[var].name).to_owned();
                 diagnostic = diagnostic.label(self.hir[var].span, format!("the parameter `${name}`"));
             }
@@ -188,7 +241,8 @@ impl Checker<'_> {
             }
             Why::Verb(at) => diagnostic = diagnostic.label(at, format!("this takes `{want}`")),
             Why::Hole => {
-                diagnostic = diagnostic.hint("`fmt.printf` makes text of other values: `fmt.printf(\"%v\", $x)`");
+                diagnostic =
+                    diagnostic.hint("`fmt.printf` makes text of other values: `fmt.printf(\"%v\", $x)`");
             }
             Why::Field(schema, field) => {
                 let doc = field.doc.lines().next().unwrap_or_default().trim();
@@ -203,37 +257,68 @@ impl Checker<'_> {
                 diagnostic = diagnostic.hint("write `panic($condition, \"why\")`");
             }
             Why::OverList => {
-                let hint = match self.types.shape(found) {
-                    Shape::Map(..) => "`for` goes over a list; use `forkv` for a map",
-                    _ => "`for` goes over a list",
-                };
-                diagnostic = diagnostic.hint(hint);
+                if let Shape::Map(..) = self.types.shape(found) {
+                    diagnostic = diagnostic.hint("use `forkv` for a map");
+                }
             }
             Why::OverMap => {
-                let hint = match self.types.shape(found) {
-                    Shape::List(_) => "`forkv` goes over a map; use `for` for a list",
-                    _ => "`forkv` goes over a map",
-                };
-                diagnostic = diagnostic.hint(hint);
+                if let Shape::List(_) = self.types.shape(found) {
+                    diagnostic = diagnostic.hint("use `for` for a list");
+                }
             }
-            Why::Index => diagnostic = diagnostic.hint("lists are looked into by position, from 0"),
-            Why::Key => diagnostic = diagnostic.hint("maps are looked into by their keys"),
-            Why::Otherwise => {
-                diagnostic = diagnostic
-                    .hint("the struct has this field, so the value after `<|>` must be of the same type");
+            Why::Index(at) => diagnostic = diagnostic.label(at, "a list is looked into by position, from 0"),
+            Why::Key(at) => diagnostic = diagnostic.label(at, format!("the keys of this map are `{want}`")),
+            Why::Otherwise(at) => {
+                diagnostic = diagnostic.label(at, format!("the struct has this field, and it is `{want}`"));
             }
             Why::Name => {
                 diagnostic = diagnostic.hint("the name of a resource is a text, or a list of texts");
             }
-            Why::Positional(Some(at)) => {
-                diagnostic = diagnostic.label(at, "a function in a variable has one type for all its calls");
+            Why::Positional(Value { definition, learned }) => {
+                if let Some(at) = learned {
+                    diagnostic = diagnostic.label(at, format!("this call made it `{want}`"));
+                }
+                if let Some(at) = definition {
+                    diagnostic = diagnostic.label(at, "this is what is called");
+                }
+                diagnostic = diagnostic.hint(ONE_TYPE);
             }
-            Why::Positional(None) | Why::Element | Why::Callee => {}
+            Why::Element | Why::Callee => {}
         }
         if clash == Clash::Fields {
             diagnostic = diagnostic.hint("structs are equal if they have the same fields in the same order");
         }
         diagnostic
+    }
+
+    /// What is looked for, and where that could be found.
+    fn haystack(&self, diagnostic: Diagnostic, needle: Span, expected: Ty, found: Ty) -> Diagnostic {
+        let Shape::List(element) = self.types.shape(expected) else { return diagnostic };
+        let element = self.text(*element);
+        let diagnostic = diagnostic.label(needle, format!("this is looked for, and is `{element}`"));
+        match self.types.shape(found) {
+            Shape::Map(..) => diagnostic.hint("`map.keys` makes a list of the keys of a map"),
+            Shape::Str => diagnostic.hint("`strings.contains` looks for a text in a text"),
+            Shape::List(_) => diagnostic.hint("only values of one type can be equal"),
+            _ => diagnostic,
+        }
+    }
+
+    /// What to do about operands that do not mix: either of them could be the wrong one.
+    fn mixture(&self, operator: Operator, a: Ty, b: Ty) -> Option<String> {
+        let text = |what: &str| Some(what.to_owned());
+        match (self.types.shape(a), self.types.shape(b)) {
+            (Shape::Int, Shape::Float) | (Shape::Float, Shape::Int) => {
+                text("integers and floats do not mix; `convert.to_float` makes a float of an integer")
+            }
+            (Shape::Str, Shape::Int | Shape::Float | Shape::Bool)
+            | (Shape::Int | Shape::Float | Shape::Bool, Shape::Str)
+                if operator == Operator::Add =>
+            {
+                text("`fmt.printf` puts other values into a text: `fmt.printf(\"%v files\", $x)`")
+            }
+            _ => None,
+        }
     }
 
     /// What would make the value fit.
@@ -245,11 +330,25 @@ impl Checker<'_> {
             (Shape::Int, Shape::Float, ExprKind::Operator(Operator::Divide, ..)) => {
                 text("`/` always gives a float; `convert.to_int` makes an integer of it")
             }
-            (Shape::Int, Shape::Float, _) => text("`convert.to_int` makes an integer of a float"),
-            (Shape::Int, Shape::Str, _) => text("`convert.str_to_int` makes an integer of a text"),
-            (Shape::Str, Shape::Int | Shape::Float | Shape::Bool, ExprKind::Int(_) | ExprKind::Float(_)) => {
-                text("put it between quotes")
+            // Nobody converts a literal.
+            (Shape::Int, Shape::Float, ExprKind::Float(number)) if number.fract() == 0.0 => {
+                Some(format!("write `{number}`"))
             }
+            (Shape::Int, Shape::Float, ExprKind::Float(_)) => None,
+            (Shape::Int, Shape::Float, _) => text("`convert.to_int` makes an integer of a float"),
+            (Shape::Int, Shape::Str, ExprKind::Str(value)) => {
+                let digits = value.strip_prefix(b"-").unwrap_or(value);
+                let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+                is_number.then(|| "without quotes it is an int".to_owned())
+            }
+            (Shape::Int, Shape::Str, ExprKind::Variable(_) | ExprKind::Call { .. } | ExprKind::Index(..)) => {
+                text("`convert.str_to_int` makes an integer of a text")
+            }
+            (
+                Shape::Str,
+                Shape::Int | Shape::Float | Shape::Bool,
+                ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_),
+            ) => text("put it between quotes"),
             (Shape::Str, Shape::Int | Shape::Float | Shape::Bool, _) => {
                 text("`fmt.printf(\"%v\", ...)` makes text of other values")
             }
@@ -284,14 +383,5 @@ impl Checker<'_> {
             diagnostic = diagnostic.label(definition, "defined here");
         }
         self.report(diagnostic);
-    }
-}
-
-/// `one argument`, `2 arguments`
-pub(super) fn arguments(count: usize) -> String {
-    match count {
-        0 => "no arguments".to_owned(),
-        1 => "one argument".to_owned(),
-        count => format!("{count} arguments"),
     }
 }

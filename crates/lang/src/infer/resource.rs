@@ -60,7 +60,8 @@ impl Checker<'_> {
             None => "`mgmt kinds` lists all kinds".to_owned(),
         };
         self.report(
-            Diagnostic::new(Code::UnknownKind, span, format!("there is no kind of resource `{text}`")).hint(hint),
+            Diagnostic::new(Code::UnknownKind, span, format!("there is no kind of resource `{text}`"))
+                .hint(hint),
         );
         None
     }
@@ -69,7 +70,7 @@ impl Checker<'_> {
     fn name(&mut self, expr: ExprId, collect: bool) {
         let ty = self.expr(expr);
         let question = Question::Name { collect };
-        self.pose(Goal { question, ty, span: self.hir[expr].span, used_at: None });
+        self.pose(Goal { question, ty, span: self.hir[expr].span, expr: Some(expr), used_at: None });
     }
 
     fn field_type(&mut self, field: &'static FieldSpec) -> Ty {
@@ -146,31 +147,40 @@ impl Checker<'_> {
 
     /// `Meta => struct{…}`: any of the metaparameters, in any order.
     fn meta_struct(&mut self, stmt: StmtId, set: &mut Vec<(&'static str, Span, bool)>, value: ExprId) {
-        let span = self.hir[value].span;
         let ty = self.expr(value);
-        let ty = self.types.resolve(ty);
-        match self.types.shape(ty).clone() {
-            Shape::Struct(fields) => {
-                let places: Vec<Span> = match &self.hir[value].kind {
-                    ExprKind::Struct(written) => written.iter().map(|&(_, span, _)| span).collect(),
-                    _ => Vec::new(),
-                };
-                for (index, &(name, found)) in fields.iter().enumerate() {
-                    let place = places.get(index).copied().unwrap_or(span);
-                    let Some(field) = self.meta_field(name, place) else { continue };
-                    let wanted = self.field_type(field);
-                    self.equate(wanted, found, place, Why::Meta(field), None);
-                    self.set_once(stmt, set, field.name, place, true);
-                }
+        if let ExprKind::Struct(written) = &self.hir[value].kind {
+            for &(name, place, value) in written {
+                let Some(field) = self.meta_field(name, place) else { continue };
+                let (wanted, found) =
+                    (self.field_type(field), self.exprs[value.index()].unwrap_or(Types::ERROR));
+                self.equate(wanted, found, self.hir[value].span, Why::Meta(field), None);
+                self.set_once(stmt, set, field.name, place, true);
             }
-            Shape::Error => {}
-            _ => {
-                let message = format!("expected a struct of metaparameters, found `{}`", self.text(ty));
-                self.report(
-                    Diagnostic::new(Code::MetaType, span, message)
-                        .hint("write `Meta => struct{noop => true}`, or `Meta:noop => true` for one"),
-                );
+            return;
+        }
+        let span = self.hir[value].span;
+        if let Shape::Struct(fields) = self.types.shape(ty).clone() {
+            for (name, _) in fields {
+                let name = mgmt_resource::Meta::field(self.names.text(name)).map(|field| field.name);
+                name.into_iter().for_each(|name| self.set_once(stmt, set, name, span, true));
             }
+        }
+        self.pose(Goal { question: Question::Meta, ty, span, expr: Some(value), used_at: None });
+    }
+
+    /// The type of a struct of metaparameters that does not stand there itself.
+    pub(super) fn meta_type(&mut self, goal: &Goal, ty: Ty, shape: &Shape) {
+        let Shape::Struct(fields) = shape else {
+            let message = format!("expected a struct of metaparameters, found `{}`", self.text(ty));
+            let found = Diagnostic::new(Code::MetaType, goal.span, message)
+                .hint("write `Meta => struct{noop => true}`, or `Meta:noop => true` for one");
+            self.refuse(goal, ty, found);
+            return;
+        };
+        for &(name, found) in fields {
+            let Some(field) = self.meta_field(name, goal.span) else { continue };
+            let wanted = self.field_type(field);
+            self.equate(wanted, found, goal.span, Why::Meta(field), goal.used_at);
         }
     }
 
@@ -186,14 +196,17 @@ impl Checker<'_> {
             // Twice by itself has been reported before.
             Some((_, _, false)) if !in_struct => {}
             Some((_, first, _)) => {
-                let resource = self.hir[stmt].span;
+                let resource = match &self.hir[stmt].kind {
+                    StmtKind::Resource(resource) => resource.kind_span,
+                    _ => self.hir[stmt].span,
+                };
                 let diagnostic = Diagnostic::new(
                     Code::DuplicateMetaStruct,
                     span,
                     format!("the metaparameter `{name}` is set twice"),
                 )
                 .label(*first, "it is set here first")
-                .label(Span { end: resource.start + 1, ..resource }, "in this resource");
+                .label(resource, "in this resource");
                 self.report(diagnostic);
             }
             None => set.push((name, span, in_struct)),

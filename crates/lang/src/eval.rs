@@ -209,7 +209,8 @@ impl Evaluation<'_> {
 
     /// Only a mistake of ours leads here.
     fn lost(&self, span: Span) -> Fault {
-        let message = "the value has no place here; this is a mistake of mgmt itself, please report it".to_owned();
+        let message =
+            "the value has no place here; this is a mistake of mgmt itself, please report it".to_owned();
         Fault { message, span, catchable: false, code: Code::Failed }
     }
 
@@ -414,7 +415,8 @@ impl Evaluation<'_> {
 
     fn call(&self, frame: &Arc<Frame>, expr: ExprId, callee: Callee, args: &[ExprId]) -> Outcome {
         let span = self.hir()[expr].span;
-        let values = |this: &Self| -> Outcome<Vec<Value>> { args.iter().map(|&arg| this.expr(frame, arg)).collect() };
+        let values =
+            |this: &Self| -> Outcome<Vec<Value>> { args.iter().map(|&arg| this.expr(frame, arg)).collect() };
         match callee {
             Callee::Variable(inner) | Callee::Lambda(inner) => {
                 let function = self.expr(frame, inner)?;
@@ -542,7 +544,9 @@ impl Evaluation<'_> {
 
 fn field_of(value: &Value, field: &str) -> Option<Value> {
     match value {
-        Value::Struct(value) => value.fields.iter().find(|(name, _)| **name == *field).map(|(_, value)| value.clone()),
+        Value::Struct(value) => {
+            value.fields.iter().find(|(name, _)| **name == *field).map(|(_, value)| value.clone())
+        }
         _ => None,
     }
 }
@@ -566,9 +570,7 @@ impl Evaluation<'_> {
             },
             StmtKind::Loop { key, value, over, body, .. } => {
                 let turns: Vec<(Value, Value)> = match self.expr(frame, *over)? {
-                    Value::List(list) => {
-                        (0..).map(Value::Int).zip(list.items.iter().cloned()).collect()
-                    }
+                    Value::List(list) => (0..).map(Value::Int).zip(list.items.iter().cloned()).collect(),
                     Value::Map(map) => map.entries().to_vec(),
                     _ => return Err(self.lost(hir[*over].span)),
                 };
@@ -583,7 +585,9 @@ impl Evaluation<'_> {
             StmtKind::Panic(args) => self.panic(frame, stmt, args),
             StmtKind::Include { args, .. } => {
                 let made = self.included(frame, stmt)?;
-                let Some(Target::Class(class)) = self.checked.scopes.of_include(stmt).map(|found| found.target) else {
+                let Some(Target::Class(class)) =
+                    self.checked.scopes.of_include(stmt).map(|found| found.target)
+                else {
                     return Err(self.lost(hir[stmt].span));
                 };
                 // Arguments are values, whether or not the class reads them.
@@ -743,7 +747,8 @@ impl Evaluation<'_> {
         span: Span,
     ) -> Outcome<Vec<Draft>> {
         let wanted = self.expr(frame, resource.name)?;
-        let exports = self.host.world_exports(&Str::from(schema.kind)).map_err(|failure| self.failed(span, failure))?;
+        let exports =
+            self.host.world_exports(&Str::from(schema.kind)).map_err(|failure| self.failed(span, failure))?;
         let matches = |name: &Str, host: &Str| match &wanted {
             Value::Str(wanted) => wanted == name,
             Value::List(list) => list.items.iter().any(|item| match item {
@@ -757,9 +762,10 @@ impl Evaluation<'_> {
         };
         let mut drafts = Vec::new();
         for export in exports.iter().filter(|export| matches(&export.name, &export.host)) {
-            let read = serde_json::from_slice(&export.data)
-                .map_err(|error| error.to_string())
-                .and_then(|json| mgmt_resource::from_stored(&json, self.kinds).map_err(|error| error.to_string()));
+            let read =
+                serde_json::from_slice(&export.data).map_err(|error| error.to_string()).and_then(|json| {
+                    mgmt_resource::from_stored(&json, self.kinds).map_err(|error| error.to_string())
+                });
             match read {
                 Ok(spec) => drafts.push(Draft::collected(schema, &spec, span)),
                 Err(error) => {

@@ -288,16 +288,16 @@ impl Resolver<'_> {
             if other == this {
                 return;
             }
-            if let StmtKind::Import { path: first, path_span, .. } = &self.hir[other].kind {
-                if *first == path {
-                    let text = self.hir.text(path);
-                    let diagnostic =
-                        Diagnostic::new(Code::DuplicateImport, span, format!("`{text}` is imported twice"))
-                            .label(*path_span, "it is imported here first")
-                            .hint("keep one of the imports");
-                    self.report(diagnostic);
-                    return;
-                }
+            if let StmtKind::Import { path: first, path_span, .. } = &self.hir[other].kind
+                && *first == path
+            {
+                let text = self.hir.text(path);
+                let diagnostic =
+                    Diagnostic::new(Code::DuplicateImport, span, format!("`{text}` is imported twice"))
+                        .label(*path_span, "it is imported here first")
+                        .hint("keep one of the imports");
+                self.report(diagnostic);
+                return;
             }
         }
     }
@@ -322,16 +322,16 @@ impl Resolver<'_> {
             _ => "give one of them another name",
         };
         // The same module twice has been said already.
-        if let (Space::Alias, Definition::Alias(other)) = (space, first) {
-            if let StmtKind::Import { path: first, .. } = self.hir[other].kind {
-                let again = self.hir[self.hir[other].block].stmts.iter().any(|&stmt| {
-                    stmt != other
-                        && matches!(self.hir[stmt].kind, StmtKind::Import { path, path_span, .. }
+        if let (Space::Alias, Definition::Alias(other)) = (space, first)
+            && let StmtKind::Import { path: first, .. } = self.hir[other].kind
+        {
+            let again = self.hir[self.hir[other].block].stmts.iter().any(|&stmt| {
+                stmt != other
+                    && matches!(self.hir[stmt].kind, StmtKind::Import { path, path_span, .. }
                             if path == first && path_span == span)
-                });
-                if again {
-                    return false;
-                }
+            });
+            if again {
+                return false;
             }
         }
         let place = self.place(first);
@@ -696,24 +696,24 @@ impl Resolver<'_> {
                 Parent::Module(_) => return None,
                 Parent::Block(outer) => at = outer,
                 Parent::Class(class, outer) => {
-                    if space == Space::Variable {
-                        if let Some(&var) = hir[class].params.iter().find(|&&var| variable(var)) {
-                            return Some(Ok(Found { via, definition: Definition::Variable(var) }));
-                        }
+                    if space == Space::Variable
+                        && let Some(&var) = hir[class].params.iter().find(|&&var| variable(var))
+                    {
+                        return Some(Ok(Found { via, definition: Definition::Variable(var) }));
                     }
                     // What is around the class is reached as the class was.
-                    if let Some(include) = via.pop() {
-                        if let Some(reference) = self.scopes.of_include(include) {
-                            via.extend(reference.via.iter().copied());
-                        }
+                    if let Some(include) = via.pop()
+                        && let Some(reference) = self.scopes.of_include(include)
+                    {
+                        via.extend(reference.via.iter().copied());
                     }
                     at = outer;
                 }
                 Parent::Loop(stmt, outer) => {
-                    if let (Space::Variable, StmtKind::Loop { key, value, .. }) = (space, &hir[stmt].kind) {
-                        if let Some(&var) = [value, key].into_iter().find(|&&var| variable(var)) {
-                            return Some(Ok(Found { via, definition: Definition::Variable(var) }));
-                        }
+                    if let (Space::Variable, StmtKind::Loop { key, value, .. }) = (space, &hir[stmt].kind)
+                        && let Some(&var) = [value, key].into_iter().find(|&&var| variable(var))
+                    {
+                        return Some(Ok(Found { via, definition: Definition::Variable(var) }));
                     }
                     at = outer;
                 }
@@ -1147,10 +1147,10 @@ impl Resolver<'_> {
             },
             _ => &[],
         };
-        if space == Space::Variable {
-            if let Some(&var) = own.iter().find(|&&var| hir[var].name == name) {
-                return Some(Ok(Found { via: SmallVec::new(), definition: Definition::Variable(var) }));
-            }
+        if space == Space::Variable
+            && let Some(&var) = own.iter().find(|&&var| hir[var].name == name)
+        {
+            return Some(Ok(Found { via: SmallVec::new(), definition: Definition::Variable(var) }));
         }
         match hir[block].parent {
             Parent::Module(_) => None,

@@ -101,7 +101,11 @@ impl Sources {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = source.line_starts().partition_point(|&start| start <= span.start);
         let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
-        (source.name.clone(), u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
+        (
+            source.name.clone(),
+            u32::try_from(line).unwrap_or(u32::MAX),
+            u32::try_from(column).unwrap_or(u32::MAX),
+        )
     }
 
     /// The line, from one, at which a place starts.

@@ -143,10 +143,10 @@ impl Checker<'_> {
             let text = format!("this made it `{}`", self.text(expected));
             diagnostic = diagnostic.label(place, text);
         }
-        if let (Why::LambdaParam(var), Some(_)) = (why, learned) {
-            if self.hir[var].declared.is_none() {
-                diagnostic = diagnostic.hint(ONE_TYPE);
-            }
+        if let (Why::LambdaParam(var), Some(_)) = (why, learned)
+            && self.hir[var].declared.is_none()
+        {
+            diagnostic = diagnostic.hint(ONE_TYPE);
         }
         let hint = match why {
             Why::Hole | Why::Haystack(_) | Why::OverList | Why::OverMap => None,

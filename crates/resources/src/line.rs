@@ -7,6 +7,8 @@
 //! - The file is replaced in one step, and only if it still is what was read; otherwise it is read again.
 //! - Nothing but the declared lines changes: not the ends of other lines, not what follows the last newline.
 //! - Two resources of this process never edit one file at the same time, so no number of them can starve each other.
+//! - A file that was written a moment ago is left to its writer until it is quiet: who truncates a file and then writes it
+//!   would otherwise write into what has just been replaced, and all but our lines would be lost.
 //!
 //! Deliberately absent: a place in the file for new lines, which go to its end; patterns.
 
@@ -15,6 +17,7 @@ mod home;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use mgmt_resource::{
     Checked, Context, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
@@ -24,7 +27,7 @@ use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Cause;
 use mgmt_sys::handle::Attributes;
 use mgmt_sys::replace::{Expect, InPlace, Replacement};
-use mgmt_sys::stat;
+use mgmt_sys::stat::{self, Stat};
 use mgmt_value::Str;
 
 use self::edit::Block;
@@ -34,6 +37,10 @@ use self::home::Located;
 const LONGEST: u64 = 64 << 20;
 /// How often a file that changes under our hands is looked at again.
 const ATTEMPTS: usize = 5;
+/// How long a file must not have been written before it is replaced.
+const QUIET: Duration = Duration::from_millis(100);
+/// How long that is waited for. A file that is written all the time never is quiet.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The mode of a file that we make. Its content is not ours to show around.
 const NEW_MODE: u32 = 0o600;
 
@@ -44,7 +51,8 @@ const NEW_MODE: u32 = 0o600;
 /// end of the file, which gets a newline before them if it needs one; a file that does not exist is made, readable by
 /// its owner alone. Unwanted lines are removed wherever they are.
 ///
-/// The file is replaced in one step and keeps its owner, mode and attributes. A symbolic link is not followed.
+/// The file is replaced in one step and keeps its owner, mode and attributes. A symbolic link is not followed. Somebody
+/// else who has just written to the file is given a tenth of a second to finish.
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "line", edges, receive, blocking)]
 pub struct Line {
@@ -111,14 +119,24 @@ impl Kind for Line {
         let state = self.wanted_state().map_err(Error::new)?;
         let Some(block) = Block::new(&self.content, self.trim) else { return Ok(Checked::Right) };
         let located = home::locate(&self.file)?;
-        let _alone = alone(&located.path);
-        for _ in 1..ATTEMPTS {
-            match self.once(state, &block, &located, cx) {
-                Err(error) if error.is_raced() || error.is_exists() => cx.checkpoint()?,
-                done => return done.map_err(|error| explain(&error)),
+        let mut ours = alone(&located.path);
+        let patient_until = Instant::now() + PATIENCE;
+        let mut attempts = 0;
+        loop {
+            let edit = Edit { state, block: &block, located: &located, ours: *ours, cx };
+            match edit.once(Instant::now() < patient_until) {
+                Ok(Found::Right) => return Ok(Checked::Right),
+                Ok(Found::Wrong) => return Ok(Checked::Changed),
+                Ok(Found::Replaced(stat)) => {
+                    *ours = Some(stat);
+                    return Ok(Checked::Changed);
+                }
+                Ok(Found::Busy) => std::thread::sleep(QUIET / 4),
+                Err(error) if (error.is_raced() || error.is_exists()) && attempts < ATTEMPTS => attempts += 1,
+                Err(error) => return Err(explain(&error)),
             }
+            cx.checkpoint()?;
         }
-        self.once(state, &block, &located, cx).map_err(|error| explain(&error))
     }
 
     fn wants(&self, _: &Str) -> Vec<Want> {
@@ -140,91 +158,123 @@ impl Line {
             }
         }
     }
+}
 
-    fn once(
-        &self,
-        state: State,
-        block: &Block<'_>,
-        located: &Located,
-        cx: &Context<'_>,
-    ) -> mgmt_sys::Result<Checked> {
-        let parent = match Parent::open(&located.path) {
+/// What one attempt found and did.
+enum Found {
+    Right,
+    /// Not right, and only looked at.
+    Wrong,
+    /// Put right; this is the file now.
+    Replaced(Stat),
+    /// Not right, but somebody else may still be writing.
+    Busy,
+}
+
+/// What has to be done to a file.
+struct Edit<'a, 'c> {
+    state: State,
+    block: &'a Block<'a>,
+    located: &'a Located,
+    /// What we made of the file the last time.
+    ours: Option<Stat>,
+    cx: &'a Context<'c>,
+}
+
+impl Edit<'_, '_> {
+    fn once(&self, patient: bool) -> mgmt_sys::Result<Found> {
+        let parent = match Parent::open(&self.located.path) {
             Ok(parent) => parent,
             Err(error) => {
                 return match error.cause() {
-                    Cause::Missing(_) | Cause::NotADirectory(..) if state == State::Absent => {
-                        Ok(Checked::Right)
+                    Cause::Missing(_) | Cause::NotADirectory(..) if self.state == State::Absent => {
+                        Ok(Found::Right)
                     }
                     // Another resource may be about to make it, and only a run that changes things can tell.
-                    Cause::Missing(_) if !cx.apply => Ok(Checked::Changed),
+                    Cause::Missing(_) if !self.cx.apply => Ok(Found::Wrong),
                     _ => Err(error),
                 };
             }
         };
         // The root is a directory, and refused before.
-        let name = located.path.file_name().unwrap_or_default();
+        let name = self.located.path.file_name().unwrap_or_default();
         let (old, seen) = match parent.open_regular(name) {
             Ok(file) => (file.read(LONGEST)?, Some(*file.stat())),
             Err(error) if error.is_not_found() => (Vec::new(), None),
             Err(error) => return Err(error),
         };
-        let new = match state {
-            State::Exists if block.is_in(&old) => return Ok(Checked::Right),
-            State::Exists => block.added_to(&old),
-            State::Absent => match block.removed_from(&old) {
-                None => return Ok(Checked::Right),
+        let new = match self.state {
+            State::Exists if self.block.is_in(&old) => return Ok(Found::Right),
+            State::Exists => self.block.added_to(&old),
+            State::Absent => match self.block.removed_from(&old) {
+                None => return Ok(Found::Right),
                 Some(new) => new,
             },
         };
-        if cx.apply {
-            replace(&parent, name, &new, seen, located, cx)?;
-            cx.info(match state {
-                State::Exists => "added",
-                State::Absent => "removed",
-            });
+        if !self.cx.apply {
+            return Ok(Found::Wrong);
         }
-        Ok(Checked::Changed)
+        if patient && seen.is_some_and(|seen| !self.is_quiet(&seen)) {
+            return Ok(Found::Busy);
+        }
+        let placed = self.replace(&parent, name, &new, seen)?;
+        self.cx.info(match self.state {
+            State::Exists => "added",
+            State::Absent => "removed",
+        });
+        Ok(Found::Replaced(placed))
+    }
+
+    /// Whether nobody else has written the file for a while.
+    fn is_quiet(&self, seen: &Stat) -> bool {
+        if self.ours.is_some_and(|ours| ours.same_version(seen)) {
+            return true;
+        }
+        let written =
+            Duration::new(u64::try_from(seen.modified.seconds).unwrap_or(0), seen.modified.nanoseconds);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // A time in the future says nothing; our patience has an end.
+        now.checked_sub(written).is_some_and(|age| age > QUIET)
+    }
+
+    fn replace(
+        &self,
+        parent: &Parent,
+        name: &[u8],
+        content: &[u8],
+        seen: Option<Stat>,
+    ) -> mgmt_sys::Result<Stat> {
+        let (mut new, attributes, expect) = match seen {
+            // Owner, mode and all else are those of the file that is replaced.
+            Some(stat) => {
+                let new = Replacement::begin(parent, name, InPlace::Refuse)?;
+                (new, Attributes::default(), Expect::Same(stat))
+            }
+            None => {
+                let owner = self.located.owner;
+                let attributes = Attributes {
+                    owner: owner.map(|(user, _)| user),
+                    group: owner.map(|(_, group)| group),
+                    mode: Some(NEW_MODE),
+                    label: None,
+                };
+                let new = Replacement::begin_new(parent, name, InPlace::Refuse, NEW_MODE)?;
+                (new, attributes, Expect::Absent)
+            }
+        };
+        new.write_all(content)?;
+        new.commit(&attributes, expect, self.cx.host.durability)
     }
 }
 
-fn replace(
-    parent: &Parent,
-    name: &[u8],
-    content: &[u8],
-    seen: Option<stat::Stat>,
-    located: &Located,
-    cx: &Context<'_>,
-) -> mgmt_sys::Result<()> {
-    let (mut new, attributes, expect) = match seen {
-        // Owner, mode and all else are those of the file that is replaced.
-        Some(stat) => {
-            let new = Replacement::begin(parent, name, InPlace::Refuse)?;
-            (new, Attributes::default(), Expect::Same(stat))
-        }
-        None => {
-            let attributes = Attributes {
-                owner: located.owner.map(|(user, _)| user),
-                group: located.owner.map(|(_, group)| group),
-                mode: Some(NEW_MODE),
-                label: None,
-            };
-            let new = Replacement::begin_new(parent, name, InPlace::Refuse, NEW_MODE)?;
-            (new, attributes, Expect::Absent)
-        }
-    };
-    new.write_all(content)?;
-    new.commit(&attributes, expect, cx.host.durability)?;
-    Ok(())
-}
-
-/// Waits until no other resource of this process edits the file.
-fn alone(path: &ManagedPath) -> MutexGuard<'static, ()> {
+/// Waits until no other resource of this process edits the file, and gives what the last edit left.
+fn alone(path: &ManagedPath) -> MutexGuard<'static, Option<Stat>> {
     // One lock for several paths now and then costs a moment; a table of all paths would grow for ever.
-    static EDITED: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
+    static EDITED: [Mutex<Option<Stat>>; 64] = [const { Mutex::new(None) }; 64];
     let mut hasher = DefaultHasher::new();
     path.hash(&mut hasher);
     let slot = (hasher.finish() % EDITED.len() as u64) as usize;
-    // It guards nothing but time.
+    // Whatever it holds was once true, and is compared with what is.
     EDITED[slot].lock().unwrap_or_else(PoisonError::into_inner)
 }
 

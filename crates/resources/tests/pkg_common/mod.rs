@@ -1,0 +1,207 @@
+//! A host to install packages on: a view of this machine on which every change is thrown away, with a package source of
+//! the test's own and no other.
+#![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+const MARK: &str = "MGMT_TEST_SANDBOX";
+
+/// Mounts an empty file system of memory, this machine's files below it, and runs a program there. Everything goes away
+/// with the last process.
+const SANDBOX: &str = r#"
+set -e
+place=$1 program=$2
+shift 2
+mount -t tmpfs tmpfs "$place"
+mkdir "$place/upper" "$place/work" "$place/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" "$place/root"
+cd "$place/root"
+mount -t proc proc proc
+mount --rbind /dev dev
+touch mgmt-test-program
+mount --bind "$program" mgmt-test-program
+rm -rf etc/apt/sources.list etc/apt/sources.list.d etc/apt/preferences.d/* var/lib/apt/lists/*
+exec chroot . /mgmt-test-program "$@"
+"#;
+
+/// True in a sandbox. Outside, runs the test `name` again inside one and is false.
+#[track_caller]
+pub(crate) fn in_sandbox(name: &str) -> bool {
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    // One at a time: they share two cores and all their caches, and gain nothing from each other.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = tempfile::tempdir().unwrap();
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--"])
+        .args(["sh", "-c", SANDBOX, "sandbox"])
+        .arg(place.path())
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(MARK, "1")
+        .env("TMPDIR", "/tmp")
+        .current_dir("/")
+        .output()
+        .unwrap_or_else(|error| panic!("this test needs unshare: {error}"));
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}\n{errors}");
+    false
+}
+
+/// A package source in a directory.
+pub(crate) struct Source {
+    directory: PathBuf,
+    index: String,
+    /// Whether it says that it can be trusted; it is signed by nobody.
+    trusted: bool,
+}
+
+/// A package that is to be published. It has a program of its own name.
+#[derive(Clone, Default)]
+pub(crate) struct Package<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) version: &'a str,
+    /// More lines of its control file.
+    pub(crate) control: &'a str,
+    /// Files beyond the program, with their content.
+    pub(crate) files: &'a [(&'a str, &'a str)],
+    /// A script that runs at the end of the installation.
+    pub(crate) postinst: &'a str,
+    /// The part of the distribution that it says to belong to.
+    pub(crate) section: &'a str,
+}
+
+impl<'a> Package<'a> {
+    pub(crate) fn new(name: &'a str, version: &'a str) -> Package<'a> {
+        Package { name, version, section: "misc", ..Package::default() }
+    }
+}
+
+impl Source {
+    /// The only package source of the sandbox. Its lists have not been fetched.
+    pub(crate) fn new() -> Source {
+        assert!(std::env::var_os(MARK).is_some(), "packages are only installed in a sandbox");
+        let directory = PathBuf::from("/mgmt-test-source");
+        fs::create_dir(&directory).unwrap();
+        let source = Source { directory, index: String::new(), trusted: true };
+        source.declare();
+        source
+    }
+
+    pub(crate) fn trusted(&mut self, trusted: bool) {
+        self.trusted = trusted;
+        self.declare();
+    }
+
+    fn declare(&self) {
+        let options = if self.trusted { "[trusted=yes] " } else { "" };
+        let line = format!("deb {options}file:{} ./\n", self.directory.display());
+        fs::write("/etc/apt/sources.list", line).unwrap();
+    }
+
+    /// Adds a package to the source; what was published before stays.
+    pub(crate) fn publish(&mut self, package: &Package<'_>) {
+        let Package { name, version, .. } = package;
+        let tree = tempfile::tempdir().unwrap();
+        fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let put = |path: &str, content: &str, mode: u32| {
+            let path = tree.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let control = format!(
+            "Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: Tests <tests@example.com>\n\
+             Section: {}\nPriority: optional\n{}Description: made for tests\n",
+            package.section, package.control
+        );
+        put("DEBIAN/control", &control, 0o644);
+        if !package.postinst.is_empty() {
+            put("DEBIAN/postinst", &format!("#!/bin/sh\nset -e\n{}\n", package.postinst), 0o755);
+        }
+        put(&format!("usr/bin/{name}"), &format!("#!/bin/sh\necho {name} {version}\n"), 0o755);
+        for (path, content) in package.files {
+            put(path, content, 0o644);
+        }
+        let file = format!("{name}_{}.deb", version.replace(':', "%3a"));
+        let archive = self.directory.join(&file);
+        run("dpkg-deb", &["--root-owner-group", "-Znone", "--build", text(tree.path()), text(&archive)]);
+        let bytes = fs::read(&archive).unwrap();
+        let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let size = bytes.len();
+        writeln!(self.index, "{control}Filename: ./{file}\nSize: {size}\nSHA256: {digest}\n").unwrap();
+        fs::write(self.directory.join("Packages"), &self.index).unwrap();
+    }
+}
+
+/// Runs a program that must succeed, and gives what it says.
+#[track_caller]
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+    let output = output(program, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {errors}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub(crate) fn output(program: &str, arguments: &[&str]) -> Output {
+    let output = Command::new(program).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output();
+    output.unwrap_or_else(|error| panic!("this test needs {program}: {error}"))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// What `dpkg` itself says of a package: how far it is, and in which version.
+pub(crate) fn told(name: &str) -> String {
+    let output = output("dpkg-query", &["--show", "--showformat=${db:Status-Status} ${Version}", name]);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// How many times `apt` has changed packages.
+pub(crate) fn transactions() -> usize {
+    let log = fs::read_to_string("/var/log/apt/history.log").unwrap_or_default();
+    log.lines().filter(|line| line.starts_with("Start-Date:")).count()
+}
+
+/// Everything that package tools could have changed, with inode and time of the last change.
+pub(crate) fn snapshot() -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
+    let mut seen = BTreeMap::new();
+    let mut pending: Vec<PathBuf> =
+        ["/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/log/apt", "/etc/apt", "/usr/bin"]
+            .map(PathBuf::from)
+            .into();
+    while let Some(path) = pending.pop() {
+        let Ok(found) = fs::symlink_metadata(&path) else { continue };
+        if found.is_dir() {
+            pending.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        seen.insert(path, (found.ino(), found.size(), found.ctime(), found.ctime_nsec()));
+    }
+    seen
+}
+
+/// The package tools that run.
+pub(crate) fn tools() -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let tools = processes.filter_map(|process| {
+        let comm = fs::read_to_string(process.path().join("comm")).ok()?;
+        let state = fs::read_to_string(process.path().join("stat")).ok()?;
+        // A zombie is gone, and only waits to be buried.
+        let gone = state.rsplit(')').next()?.trim_start().starts_with('Z');
+        let tool = ["apt", "dpkg", "postinst", "sleep"].iter().any(|tool| comm.contains(tool));
+        (tool && !gone).then(|| comm.trim().to_owned())
+    });
+    tools.collect()
+}

@@ -188,6 +188,14 @@ impl<V: Clone + PartialEq, E: Clone + PartialEq> Graph<V, E> {
         self.alive
     }
 
+    /// The outputs. Costs as much as the graph is large.
+    pub fn outputs(&self) -> impl Iterator<Item = NodeId> {
+        self.slots.iter().enumerate().filter_map(|(slot, place)| {
+            let node = place.node.as_ref()?;
+            node.is_output.then_some(NodeId { slot: slot as u32, generation: place.generation })
+        })
+    }
+
     /// Whether there are outputs without a value yet.
     pub fn undefined_outputs(&self) -> usize {
         self.undefined_outputs

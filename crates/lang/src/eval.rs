@@ -749,36 +749,7 @@ impl Evaluation<'_> {
         let wanted = self.expr(frame, resource.name)?;
         let exports =
             self.host.world_exports(&Str::from(schema.kind)).map_err(|failure| self.failed(span, failure))?;
-        let matches = |name: &Str, host: &Str| match &wanted {
-            Value::Str(wanted) => wanted == name,
-            Value::List(list) => list.items.iter().any(|item| match item {
-                Value::Str(wanted) => wanted == name,
-                item => {
-                    field_of(item, "name") == Some(Value::Str(name.clone()))
-                        && field_of(item, "host") == Some(Value::Str(host.clone()))
-                }
-            }),
-            _ => false,
-        };
-        let mut drafts = Vec::new();
-        for export in exports.iter().filter(|export| matches(&export.name, &export.host)) {
-            let read =
-                serde_json::from_slice(&export.data).map_err(|error| error.to_string()).and_then(|json| {
-                    mgmt_resource::from_stored(&json, self.kinds).map_err(|error| error.to_string())
-                });
-            match read {
-                Ok(spec) => drafts.push(Draft::collected(schema, &spec, span)),
-                Err(error) => {
-                    let message = format!(
-                        "what `{}` exports as {}[{}] cannot be read: {error}",
-                        export.host.display(),
-                        schema.kind,
-                        export.name.display()
-                    );
-                    return Err(Fault { message, span, catchable: false, code: Code::Failed });
-                }
-            }
-        }
-        Ok(drafts)
+        output::collect(&exports, &wanted, schema, self.kinds, span)
+            .map_err(|found| Fault { message: found.message, span, catchable: false, code: Code::Failed })
     }
 }

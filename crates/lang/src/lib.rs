@@ -24,6 +24,7 @@
 mod codes;
 mod diagnostic;
 mod eval;
+mod flow;
 pub mod hir;
 mod host;
 mod infer;
@@ -42,6 +43,7 @@ use std::path::PathBuf;
 pub use codes::CODES;
 pub use diagnostic::{Class, Diagnostic, Label, Level};
 pub use eval::evaluate;
+pub use flow::{Outcome, Running, WatchChange};
 pub use host::Onlooker;
 pub use source::{FileId, Source, Sources, Span};
 

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use mgmt_funcs::Export;
 use mgmt_resource::{
     Edge, Fields as _, Id, Meta as MetaParams, Origin, Receive, Registry, ResourceGraph, Schema, Spec,
     did_you_mean,
@@ -22,6 +23,7 @@ pub(crate) struct Declaration {
 }
 
 /// An edge that the program declares.
+#[derive(Clone)]
 pub(crate) struct DeclaredEdge {
     pub(crate) from: End,
     pub(crate) to: End,
@@ -101,6 +103,50 @@ impl Draft {
         let spec = Spec { meta: self.meta.into(), origin, ..Spec::of(self.name, Arc::from(self.resource)) };
         Ok(Declaration { spec, span: self.span })
     }
+}
+
+/// The resources among what others export that a program asks for by name, or by name and host.
+pub(crate) fn collect(
+    exports: &[Export],
+    wanted: &Value,
+    schema: &'static Schema,
+    kinds: &Registry,
+    span: Span,
+) -> Result<Vec<Draft>, Diagnostic> {
+    let field = |item: &Value, field: &str| match item {
+        Value::Struct(item) => item.fields.iter().find(|(name, _)| **name == *field).map(|(_, value)| value.clone()),
+        _ => None,
+    };
+    let matches = |name: &Str, host: &Str| match wanted {
+        Value::Str(wanted) => wanted == name,
+        Value::List(list) => list.items.iter().any(|item| match item {
+            Value::Str(wanted) => wanted == name,
+            item => {
+                field(item, "name") == Some(Value::Str(name.clone()))
+                    && field(item, "host") == Some(Value::Str(host.clone()))
+            }
+        }),
+        _ => false,
+    };
+    let mut drafts = Vec::new();
+    for export in exports.iter().filter(|export| matches(&export.name, &export.host)) {
+        let read = serde_json::from_slice(&export.data)
+            .map_err(|error| error.to_string())
+            .and_then(|json| mgmt_resource::from_stored(&json, kinds).map_err(|error| error.to_string()));
+        match read {
+            Ok(spec) => drafts.push(Draft::collected(schema, &spec, span)),
+            Err(error) => {
+                let message = format!(
+                    "what `{}` exports as {}[{}] cannot be read: {error}",
+                    export.host.display(),
+                    schema.kind,
+                    export.name.display()
+                );
+                return Err(Diagnostic::new(Code::Failed, span, message));
+            }
+        }
+    }
+    Ok(drafts)
 }
 
 /// Puts resources and edges together.

@@ -1,0 +1,156 @@
+//! Functions that look at the outside world, and what wakes them.
+
+use std::sync::Arc;
+
+use mgmt_dataflow::{Compute, NodeId, State};
+use mgmt_funcs::{Body, Failure, Function, Memory, Watch};
+use mgmt_value::Value;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Datum, Fault, Frame, Program, Settled, lock};
+use crate::codes::Code;
+use crate::diagnostic::Diagnostic;
+use crate::hir::ModuleId;
+use crate::host::Based;
+use crate::source::Span;
+
+/// Something is to be watched from now on, or no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchChange {
+    /// Somebody wants to know.
+    Begin(Watch),
+    /// Nobody wants to know any more.
+    End(Watch),
+}
+
+/// Who waits for what.
+#[derive(Default)]
+pub(crate) struct Watches {
+    watchers: FxHashMap<Watch, FxHashSet<u64>>,
+    nodes: FxHashMap<u64, NodeId>,
+    next: u64,
+    changes: Vec<WatchChange>,
+    /// The frames of files, which are there once.
+    pub(super) modules: FxHashMap<ModuleId, Arc<Frame>>,
+}
+
+impl Watches {
+    /// A number for a node that is about to be made.
+    pub(super) fn ticket(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub(super) fn is(&mut self, ticket: u64, node: NodeId) {
+        self.nodes.insert(ticket, node);
+    }
+
+    /// The nodes that wait for something.
+    pub(super) fn of(&self, watch: &Watch) -> Vec<NodeId> {
+        let waiting = self.watchers.get(watch).into_iter().flatten();
+        waiting.filter_map(|ticket| self.nodes.get(ticket).copied()).collect()
+    }
+
+    pub(super) fn changes(&mut self) -> Vec<WatchChange> {
+        std::mem::take(&mut self.changes)
+    }
+
+    fn begin(&mut self, watch: &Watch, ticket: u64) {
+        let waiting = self.watchers.entry(watch.clone()).or_default();
+        if waiting.is_empty() {
+            self.changes.push(WatchChange::Begin(watch.clone()));
+        }
+        waiting.insert(ticket);
+    }
+
+    fn end(&mut self, watch: &Watch, ticket: u64) {
+        let Some(waiting) = self.watchers.get_mut(watch) else { return };
+        waiting.remove(&ticket);
+        if waiting.is_empty() {
+            self.watchers.remove(watch);
+            self.changes.push(WatchChange::End(watch.clone()));
+        }
+    }
+}
+
+/// One call of a function that looks at the outside world.
+pub(super) struct LiveCall {
+    pub(super) program: Arc<Program>,
+    pub(super) function: &'static Function,
+    pub(super) span: Span,
+    pub(super) memory: Memory,
+    pub(super) ticket: u64,
+    pub(super) watching: Vec<Watch>,
+}
+
+impl LiveCall {
+    fn call(&mut self, values: &[Value]) -> Result<Value, Failure> {
+        let read = match self.function.body {
+            Body::Live { watches, read } => {
+                self.watch(watches(values)?);
+                read
+            }
+            Body::Host(read) => read,
+            _ => return Err(Failure::fatal("this function does not look at the outside world")),
+        };
+        let base = self.program.checked.base(self.span.file);
+        let host = Based { host: &*self.program.host, base };
+        read(&mut self.memory, &host, values)
+    }
+
+    fn watch(&mut self, wanted: Vec<Watch>) {
+        if wanted == self.watching {
+            return;
+        }
+        let mut watches = lock(&self.program.watches);
+        for watch in &wanted {
+            watches.begin(watch, self.ticket);
+        }
+        for watch in self.watching.iter().filter(|watch| !wanted.contains(watch)) {
+            watches.end(watch, self.ticket);
+        }
+        drop(watches);
+        self.watching = wanted;
+    }
+}
+
+impl Compute<Datum, Fault> for LiveCall {
+    fn compute(&mut self, inputs: &[&Datum]) -> Settled {
+        let values = values(inputs);
+        match self.call(&values) {
+            Ok(Value::Nil) => State::Undefined,
+            Ok(value) => State::Value(Datum::Value(value)),
+            Err(failure) => State::Failed(failed(self.span, failure)),
+        }
+    }
+}
+
+impl Drop for LiveCall {
+    fn drop(&mut self) {
+        let mut watches = lock(&self.program.watches);
+        for watch in &self.watching {
+            watches.end(watch, self.ticket);
+        }
+        watches.nodes.remove(&self.ticket);
+    }
+}
+
+/// The values among what nodes hold.
+pub(super) fn values(inputs: &[&Datum]) -> Vec<Value> {
+    inputs
+        .iter()
+        .map(|input| match input {
+            Datum::Value(value) => value.clone(),
+            Datum::Declared(_) => Value::Nil,
+        })
+        .collect()
+}
+
+pub(super) fn failed(span: Span, failure: Failure) -> Fault {
+    let catchable = matches!(failure, Failure::Catchable(_));
+    let mut diagnostic = Diagnostic::new(Code::Failed, span, failure.to_string());
+    if catchable {
+        diagnostic = diagnostic.hint("`<|>` gives another value for when this fails");
+    }
+    Fault { diagnostic: Arc::new(diagnostic), catchable }
+}

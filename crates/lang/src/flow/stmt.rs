@@ -1,0 +1,352 @@
+//! Statements: what they attach, and what they declare.
+
+use std::sync::Arc;
+
+use mgmt_dataflow::{NodeId, ScopeId, State};
+use mgmt_value::{Str, Value};
+
+use super::expr::{Switch, lost, same_length, same_value};
+use super::live::{failed, values};
+use super::{Builder, Datum, Declared, Fault, Frame, Place, lock};
+use crate::codes::Code;
+use crate::diagnostic::Diagnostic;
+use crate::hir::*;
+use crate::output::{DeclaredEdge, Draft, End};
+use crate::scope::Target;
+use crate::source::Span;
+
+fn same_keys(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Map(old), Value::Map(new)) => {
+            old.entries().len() == new.entries().len()
+                && old.entries().iter().zip(new.entries()).all(|(old, new)| old.0 == new.0)
+        }
+        _ => false,
+    }
+}
+
+impl Builder<'_> {
+    pub(super) fn block(&mut self, frame: &Arc<Frame>, block: BlockId) {
+        let checked = self.checked();
+        for &stmt in &checked.hir[block].stmts {
+            self.stmt(frame, stmt);
+        }
+    }
+
+    /// Makes a node that the outside looks at.
+    fn output(
+        &mut self,
+        scope: ScopeId,
+        inputs: &[NodeId],
+        mut body: impl FnMut(&[Value]) -> Result<Declared, Fault> + Send + 'static,
+    ) {
+        let node = self.graph.compute(scope, inputs, move |inputs: &[&Datum]| match body(&values(inputs)) {
+            Ok(found) => State::Value(Datum::Declared(Arc::new(found))),
+            Err(fault) => State::Failed(fault),
+        });
+        self.graph.mark_output(node);
+    }
+
+    /// Attaches statements for a value. What fails in the value itself fails the program.
+    fn attach(
+        &mut self,
+        scope: ScopeId,
+        control: NodeId,
+        same: fn(&Value, &Value) -> bool,
+        mut build: impl FnMut(&mut Builder<'_>, ScopeId, &Value) + Send + 'static,
+    ) {
+        let attach = Switch::new(self.program.clone(), same, move |builder, scope, value| {
+            build(builder, scope, value);
+            None
+        });
+        self.graph.switch(scope, control, attach);
+        let nothing = Arc::new(Declared::default());
+        let node = self
+            .graph
+            .compute(scope, &[control], move |_: &[&Datum]| State::Value(Datum::Declared(nothing.clone())));
+        self.graph.mark_output(node);
+    }
+
+    fn stmt(&mut self, frame: &Arc<Frame>, stmt: StmtId) {
+        let checked = self.checked();
+        let hir = &checked.hir;
+        let (home, span) = (frame.home, hir[stmt].span);
+        match &hir[stmt].kind {
+            StmtKind::Bind(..) | StmtKind::Func(_) | StmtKind::Class(_) | StmtKind::Import { .. } => {}
+            StmtKind::If { condition, then, otherwise } => {
+                let condition = self.expr(frame, home, *condition);
+                let (frame, then, otherwise) = (frame.clone(), *then, *otherwise);
+                self.attach(home, condition, same_value, move |builder, scope, value| {
+                    let branch = if matches!(value, Value::Bool(true)) { Some(then) } else { otherwise };
+                    if let Some(branch) = branch {
+                        let inner = Frame::new(Place::Branch(branch), Some(frame.clone()), scope, None);
+                        builder.block(&inner, branch);
+                    }
+                });
+            }
+            StmtKind::Loop { over_map, key, value, over, body } => {
+                self.repeat(frame, stmt, (*key, *value), *over, *body, *over_map);
+            }
+            StmtKind::Panic(args) => {
+                let inputs = self.exprs(frame, home, args);
+                self.output(home, &inputs, move |values| panic(values, span));
+            }
+            StmtKind::Include { args, .. } => {
+                let found = checked.scopes.of_include(stmt).map(|found| found.target);
+                let (Some(Target::Class(class)), Some(made)) = (found, self.included(frame, stmt)) else {
+                    self.output(home, &[], move |_| Err(lost(span)));
+                    return;
+                };
+                // Arguments are values, whether or not the class reads them.
+                let given = hir[class].params.iter().zip(args);
+                let inputs: Vec<NodeId> =
+                    given.map(|(&param, &arg)| self.var(&made, home, param, hir[arg].span)).collect();
+                if !inputs.is_empty() {
+                    let nothing = Arc::new(Declared::default());
+                    let node = self.graph.compute(home, &inputs, move |_: &[&Datum]| {
+                        State::Value(Datum::Declared(nothing.clone()))
+                    });
+                    self.graph.mark_output(node);
+                }
+                self.block(&made, hir[class].body);
+            }
+            StmtKind::Edge(halves) => {
+                let names: Vec<NodeId> =
+                    halves.iter().map(|half| self.expr(frame, home, half.name)).collect();
+                let ends: Vec<End> = halves.iter().map(|half| end(hir, half)).collect();
+                self.output(home, &names, move |values| {
+                    let ends: Vec<Vec<End>> = ends
+                        .iter()
+                        .zip(values)
+                        .map(|(end, value)| named(end, value, span))
+                        .collect::<Result<_, _>>()?;
+                    let mut found = Declared::default();
+                    for pair in ends.windows(2) {
+                        join(&mut found, &pair[0], &pair[1], false, span);
+                    }
+                    Ok(found)
+                });
+            }
+            StmtKind::Resource(resource) => self.resource(frame, stmt, resource),
+        }
+    }
+
+    fn repeat(
+        &mut self,
+        frame: &Arc<Frame>,
+        stmt: StmtId,
+        (key, value): (VarId, VarId),
+        over: ExprId,
+        body: BlockId,
+        over_map: bool,
+    ) {
+        let (home, outer) = (frame.home, frame.clone());
+        let over = self.expr(frame, home, over);
+        let same = if over_map { same_keys } else { same_length };
+        self.attach(home, over, same, move |builder, scope, current| {
+            let turns: Vec<(NodeId, NodeId)> = match current {
+                Value::List(list) => (0..list.items.len())
+                    .map(|index| {
+                        let number = builder.graph.constant(scope, Datum::Value(Value::Int(index as i64)));
+                        (number, builder.element(scope, over, index))
+                    })
+                    .collect(),
+                Value::Map(map) => map.entries().iter().map(|(key, _)| builder.entry(scope, over, key)).collect(),
+                _ => Vec::new(),
+            };
+            for (first, second) in turns {
+                let turn = Frame::new(Place::Loop(stmt), Some(outer.clone()), scope, None);
+                lock(&turn.nodes).extend([(key, first), (value, second)]);
+                builder.block(&turn, body);
+            }
+        });
+    }
+
+    /// A key of a map and its value.
+    fn entry(&mut self, scope: ScopeId, map: NodeId, key: &Value) -> (NodeId, NodeId) {
+        let name = self.graph.constant(scope, Datum::Value(key.clone()));
+        let key = key.clone();
+        let value = self.graph.compute(scope, &[map], move |inputs: &[&Datum]| match inputs {
+            [Datum::Value(Value::Map(map))] => match map.get(&key) {
+                Some(value) => State::Value(Datum::Value(value.clone())),
+                None => State::Undefined,
+            },
+            _ => State::Undefined,
+        });
+        (name, value)
+    }
+
+    /// A value that counts only while a condition holds; `nil` otherwise.
+    fn conditional(&mut self, frame: &Arc<Frame>, condition: Option<ExprId>, value: ExprId) -> NodeId {
+        let home = frame.home;
+        let Some(condition) = condition else { return self.expr(frame, home, value) };
+        let condition = self.expr(frame, home, condition);
+        let frame = frame.clone();
+        let attach = Switch::new(self.program.clone(), same_value, move |builder, scope, holds| {
+            Some(match holds {
+                Value::Bool(true) => builder.expr(&frame, scope, value),
+                _ => builder.graph.constant(scope, Datum::Value(Value::Nil)),
+            })
+        });
+        self.graph.switch(home, condition, attach)
+    }
+
+    fn resource(&mut self, frame: &Arc<Frame>, stmt: StmtId, resource: &Resource) {
+        let checked = self.checked();
+        let hir = &checked.hir;
+        let (home, span) = (frame.home, hir[stmt].span);
+        let Some(schema) = self.program.kinds.get(hir.text(resource.kind)) else {
+            self.output(home, &[], move |_| Err(lost(span)));
+            return;
+        };
+        let mut inputs = vec![self.expr(frame, home, resource.name)];
+        let mut plan: Vec<Setting> = Vec::new();
+        for field in &resource.fields {
+            inputs.push(self.conditional(frame, field.condition, field.value));
+            plan.push(Setting::Field(hir.names.shared(field.name), field.name_span));
+        }
+        for meta in &resource.meta {
+            inputs.push(self.conditional(frame, meta.condition, meta.value));
+            plan.push(match meta.param {
+                Some((name, at)) => Setting::Meta(hir.names.shared(name), at),
+                None => Setting::AllMeta(meta.span),
+            });
+        }
+        for edge in &resource.edges {
+            inputs.push(self.conditional(frame, edge.condition, edge.half.name));
+            plan.push(Setting::Edge(edge.word, end(hir, &edge.half), edge.half.span));
+        }
+        let (program, collect, kind) =
+            (self.program.clone(), resource.collect, hir.names.shared(resource.kind));
+        self.output(home, &inputs, move |values| {
+            let Some((name, settings)) = values.split_first() else { return Err(lost(span)) };
+            let drafts = match collect {
+                true => collected(&program, name, schema, span)?,
+                false => names(name, span)?.into_iter().map(|name| Draft::new(schema, name, span)).collect(),
+            };
+            let mut found = Declared::default();
+            for draft in drafts {
+                declare(&mut found, draft, &plan, settings, &kind, &program.checked.sources)?;
+            }
+            Ok(found)
+        });
+    }
+}
+
+/// What an input of a resource is for.
+enum Setting {
+    Field(Arc<str>, Span),
+    Meta(Arc<str>, Span),
+    AllMeta(Span),
+    Edge(EdgeWord, End, Span),
+}
+
+fn declare(
+    found: &mut Declared,
+    mut draft: Draft,
+    plan: &[Setting],
+    settings: &[Value],
+    kind: &Arc<str>,
+    sources: &crate::source::Sources,
+) -> Result<(), Fault> {
+    let mut others: Vec<(EdgeWord, Vec<End>, Span)> = Vec::new();
+    for (setting, value) in plan.iter().zip(settings) {
+        if matches!(value, Value::Nil) {
+            continue;
+        }
+        let wrong = match setting {
+            Setting::Field(name, at) => draft.set(name, value, *at),
+            Setting::Meta(name, at) => draft.set_meta(name, value, *at),
+            Setting::AllMeta(at) => match value {
+                Value::Struct(value) => {
+                    value.fields.iter().try_for_each(|(name, value)| draft.set_meta(name, value, *at))
+                }
+                _ => Ok(()),
+            },
+            Setting::Edge(word, end, at) => {
+                others.push((*word, named(end, value, *at)?, *at));
+                Ok(())
+            }
+        };
+        found.wrong.extend(wrong.err());
+    }
+    match draft.finish(sources) {
+        Err(wrong) => found.wrong.push(wrong),
+        Ok(declaration) => {
+            let me = [End { kind: kind.clone(), name: declaration.spec.id.name.clone(), field: None }];
+            for (word, ends, at) in &others {
+                match word {
+                    EdgeWord::Before => join(found, &me, ends, false, *at),
+                    EdgeWord::Notify => join(found, &me, ends, true, *at),
+                    EdgeWord::Depend => join(found, ends, &me, false, *at),
+                    EdgeWord::Listen => join(found, ends, &me, true, *at),
+                }
+            }
+            found.resources.push(declaration);
+        }
+    }
+    Ok(())
+}
+
+fn panic(values: &[Value], span: Span) -> Result<Declared, Fault> {
+    let message = match values {
+        [Value::Bool(true)] => "the program panics".to_owned(),
+        [Value::Str(text)] if !text.is_empty() => format!("the program panics: {}", text.display()),
+        [Value::Bool(true), Value::Str(text)] => format!("the program panics: {}", text.display()),
+        _ => return Ok(Declared::default()),
+    };
+    let diagnostic = Arc::new(Diagnostic::new(Code::Panicked, span, message));
+    Err(Fault { diagnostic, catchable: false })
+}
+
+fn end(hir: &Hir, half: &EdgeHalf) -> End {
+    End {
+        kind: hir.names.shared(half.kind),
+        name: Str::EMPTY,
+        field: half.field.map(|(field, _)| hir.names.shared(field)),
+    }
+}
+
+/// The names of a resource or of an end of an edge: each once.
+fn names(value: &Value, span: Span) -> Result<Vec<Str>, Fault> {
+    match value {
+        Value::Str(name) => Ok(vec![name.clone()]),
+        Value::List(list) => {
+            let mut seen = rustc_hash::FxHashSet::default();
+            let mut names = Vec::with_capacity(list.items.len());
+            for item in &list.items {
+                let Value::Str(name) = item else { return Err(lost(span)) };
+                if seen.insert(name.clone()) {
+                    names.push(name.clone());
+                }
+            }
+            Ok(names)
+        }
+        _ => Err(lost(span)),
+    }
+}
+
+fn named(end: &End, value: &Value, span: Span) -> Result<Vec<End>, Fault> {
+    Ok(names(value, span)?.into_iter().map(|name| End { name, ..end.clone() }).collect())
+}
+
+fn join(found: &mut Declared, from: &[End], to: &[End], notify: bool, span: Span) {
+    for from in from {
+        for to in to {
+            found.edges.push(DeclaredEdge { from: from.clone(), to: to.clone(), notify, span });
+        }
+    }
+}
+
+/// The resources that others export, by the names that are asked for.
+fn collected(
+    program: &super::Program,
+    wanted: &Value,
+    schema: &'static mgmt_resource::Schema,
+    span: Span,
+) -> Result<Vec<Draft>, Fault> {
+    let exports = program.host.world_exports(&Str::from(schema.kind));
+    let exports = exports.map_err(|failure| failed(span, failure))?;
+    crate::output::collect(&exports, wanted, schema, &program.kinds, span)
+        .map_err(|diagnostic| Fault { diagnostic: Arc::new(diagnostic), catchable: false })
+}

@@ -182,6 +182,12 @@ impl Loader<'_> {
         let name = match ImportName::parse(path) {
             Ok(name) => name,
             Err(bad) => {
+                // What stands behind its name has been reported with it.
+                let path = path.trim_end_matches('/');
+                let last = path.rsplit('/').next().unwrap_or(path);
+                let alias = last.strip_suffix(".mcl").unwrap_or(last).replace('-', "_").to_ascii_lowercase();
+                let alias = self.loaded.hir.names.intern(&alias);
+                self.loaded.aliases.insert(stmt, alias);
                 self.report.add(Diagnostic::new(Code::BadImportName, span, bad.message).maybe_hint(bad.hint));
                 return Imported::Failed;
             }

@@ -272,7 +272,14 @@ impl Resolver<'_> {
                     }
                     std::collections::hash_map::Entry::Occupied(first) => {
                         let first = *first.get();
-                        if self.duplicate(space, name, span, first) {
+                        // An import that leads nowhere has been reported, and perhaps it has another name.
+                        let failed = |definition: Definition| match definition {
+                            Definition::Alias(stmt) => {
+                                matches!(self.scopes.imports.get(&stmt), Some(Imported::Failed))
+                            }
+                            _ => false,
+                        };
+                        if failed(first) || failed(definition) || self.duplicate(space, name, span, first) {
                             self.scopes.doubtful.insert(first);
                         }
                     }

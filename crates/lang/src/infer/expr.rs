@@ -212,10 +212,12 @@ impl Checker<'_> {
             Add | Subtract | Multiply | Divide | Equal | NotEqual | Less | Greater | LessEqual
             | GreaterEqual => {
                 let ty = self.expr(left);
-                let fits = self.check(right, ty, Why::Operand(operator, self.hir[left].span));
+                let mut fits = self.check(right, ty, Why::Operand(operator, self.hir[left].span));
                 if fits {
                     let span = self.hir[left].span.to(self.hir[right].span);
+                    let before = self.report.count();
                     self.limit(ty, span, Limited::Operator(operator));
+                    fits = self.report.count() == before;
                 }
                 match operator {
                     Add | Subtract | Multiply if !fits => Types::ERROR,

@@ -48,4 +48,4 @@ pub use host::{Export, FileKind, Host, Memory, Response};
 pub use library::{Constant, Library, Module, library};
 pub use printf::{BadFormat, Verb, VerbAt, printf_verbs};
 pub use signature::{BadSignature, Form, Limit, Parameter, Shape};
-pub use watch::Watch;
+pub use watch::{Watch, until_midnight};

@@ -39,3 +39,10 @@ pub enum Watch {
     /// The next event comes as soon as the last one has been dealt with. For tests.
     Endless,
 }
+
+/// How long it is until [`Watch::Midnight`], in the time zone of the process. None if the calendar ends before.
+pub fn until_midnight() -> Option<Duration> {
+    let now = jiff::Zoned::now();
+    let midnight = now.tomorrow().ok()?.start_of_day().ok()?;
+    Duration::try_from(now.duration_until(&midnight)).ok()
+}

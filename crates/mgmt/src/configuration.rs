@@ -18,6 +18,8 @@ use crate::terminal::{Tally, Terminal};
 /// A way to write a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrontEnd {
+    /// A program in mcl.
+    Lang,
     /// A YAML file.
     Yaml,
     /// Nothing at all.
@@ -38,11 +40,16 @@ impl TypedValueParser for FrontEndParser {
         value: &OsStr,
     ) -> Result<FrontEnd, clap::Error> {
         let message = match value.to_string_lossy().as_ref() {
+            "lang" => return Ok(FrontEnd::Lang),
             "yaml" => return Ok(FrontEnd::Yaml),
             "empty" => return Ok(FrontEnd::Empty),
-            "lang" | "puppet" | "langpuppet" => format!(
-                "the front-end `{}` is not part of this version; write the graph as YAML: `mgmt {} yaml FILE`\n",
+            "puppet" | "langpuppet" => format!(
+                "the front-end `{}` is not part of this version; write a program: `mgmt {} lang PATH`\n",
                 value.display(),
+                command.get_name()
+            ),
+            file if file.ends_with(".mcl") => format!(
+                "expected the name of a front-end, found a program; write `mgmt {} lang {file}`\n",
                 command.get_name()
             ),
             file if file.ends_with(".yaml") || file.ends_with(".yml") || Path::new(value).exists() => {
@@ -51,13 +58,14 @@ impl TypedValueParser for FrontEndParser {
                     command.get_name()
                 )
             }
-            word => format!("there is no front-end `{word}`; expected `yaml` or `empty`\n"),
+            word => format!("there is no front-end `{word}`; expected `lang`, `yaml` or `empty`\n"),
         };
         Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command))
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let values = [
+            PossibleValue::new("lang").help("A program in mcl"),
             PossibleValue::new("yaml").help("A graph in a YAML file"),
             PossibleValue::new("empty").help("No graph"),
         ];

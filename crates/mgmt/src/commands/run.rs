@@ -2,10 +2,13 @@
 
 mod arguments;
 mod drawing;
+mod events;
 mod follow;
+mod functions;
 mod historic;
 mod ladder;
 mod prefix;
+mod program;
 mod session;
 mod settings;
 mod status_file;
@@ -16,7 +19,7 @@ use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_telemetry::{Format, json_line};
 use mgmt_world::Local;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{mpsc::UnboundedReceiver, oneshot};
 
 pub(crate) use arguments::Arguments;
 pub(crate) use historic::rewrite as rewrite_historic;
@@ -25,10 +28,10 @@ use crate::commands::exit_codes;
 use crate::configuration::{self, Loaded};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
-use follow::Follower;
+use follow::{Follower, Triggers};
 use prefix::Prefix;
 use session::Session;
-use settings::Settings;
+use settings::{Settings, Source};
 use status_file::StatusFile;
 
 pub(crate) const PROGRAM: &str = "mgmt";
@@ -43,8 +46,15 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
     }
     // The graph comes first: signals still end the program at once, and nothing has been touched yet.
     let loaded = match &settings.input {
-        Some(input) => configuration::load(input, terminal)?,
-        None => Loaded { graph: ResourceGraph::new(), name: "empty".to_owned(), content: Vec::new() },
+        Source::Yaml(input) => First::Graph(configuration::load(input, terminal)?),
+        Source::Lang(entry, options) => {
+            First::Program(program::Loaded::new(entry.clone(), options.clone(), terminal)?)
+        }
+        Source::Empty => First::Graph(Loaded {
+            graph: ResourceGraph::new(),
+            name: "empty".to_owned(),
+            content: Vec::new(),
+        }),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -53,7 +63,7 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
     runtime.block_on(live(settings, loaded, terminal))
 }
 
-async fn live(settings: Settings, loaded: Loaded, terminal: &Terminal) -> Result<Exit, Failure> {
+async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<Exit, Failure> {
     let signals = session::Signals::new()?;
     let prefix = Prefix::open(&settings.prefix, &settings.hostname)?;
     let until = if prefix.is_temporary() { ", until the end" } else { "" };
@@ -76,16 +86,29 @@ async fn live(settings: Settings, loaded: Loaded, terminal: &Terminal) -> Result
         }
         None => (None, None),
     };
-    let follower = Follower {
-        engine: Arc::clone(&engine),
-        input: settings.input.clone(),
-        watch: settings.watch,
-        drawings,
-        terminal: terminal.clone(),
+    let following = match loaded {
+        First::Graph(first) => {
+            let input = match &settings.input {
+                Source::Yaml(input) => Some(input.clone()),
+                Source::Lang(..) | Source::Empty => None,
+            };
+            let (engine, terminal) = (Arc::clone(&engine), terminal.clone());
+            let follower = Follower { engine, input, watch: settings.watch, drawings, terminal };
+            Following::Graph(follower, first)
+        }
+        First::Program(loaded) => Following::Program(program::Follower {
+            engine: Arc::clone(&engine),
+            loaded,
+            hostname: settings.hostname.clone(),
+            local: Arc::clone(&host.local),
+            watch: settings.watch,
+            drawings,
+            terminal: terminal.clone(),
+        }),
     };
     let (ending, summary) =
         Session { settings: &settings, host: &host, engine: &engine, status_file, signals, events }
-            .run(follower, loaded)
+            .run(following)
             .await?;
     if let Some(drawer) = drawer {
         // The last picture is finished, unless that takes for ever.
@@ -95,6 +118,34 @@ async fn live(settings: Settings, loaded: Loaded, terminal: &Terminal) -> Result
     let code = exit_codes::of(ending, settings.detailed_exitcode, changes, failed);
     goodbye(terminal, &summary, settings.noop, code);
     Ok(Exit(code))
+}
+
+/// What there is to run at first.
+enum First {
+    Graph(Loaded),
+    Program(program::Loaded),
+}
+
+/// Whoever brings graphs to the engine.
+enum Following {
+    Graph(Follower, Loaded),
+    Program(program::Follower),
+}
+
+impl Following {
+    fn triggers(&self) -> Triggers {
+        match self {
+            Following::Graph(follower, _) => follower.triggers(),
+            Following::Program(follower) => Triggers::new(follower.loaded.is_in_files()),
+        }
+    }
+
+    async fn follow(self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
+        match self {
+            Following::Graph(follower, first) => follower.follow(first, triggers, started).await,
+            Following::Program(follower) => follower.follow(triggers, started).await,
+        }
+    }
 }
 
 fn engine(

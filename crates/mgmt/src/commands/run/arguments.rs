@@ -13,13 +13,18 @@ use crate::configuration::{FrontEnd, FrontEndParser};
 #[derive(Debug, Default, clap::Args)]
 #[command(after_long_help = SIGNALS)]
 pub(crate) struct Arguments {
-    /// Where the graph comes from: `yaml` reads it from a file, `empty` has none
+    /// Where the graph comes from: `lang` runs a program, `yaml` reads a graph from a file, `empty` has none
     #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
     pub(super) front_end: Option<FrontEnd>,
 
-    /// The file for `yaml`; `-` is standard input
-    #[arg(value_name = "FILE")]
+    /// The file for `yaml`; for `lang` a file, a directory with a module, or a program itself in quotes; `-` is
+    /// standard input
+    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(super) input: Option<PathBuf>,
+
+    /// Where downloaded modules are [env: MGMT_MODULE_PATH]
+    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    pub(super) module_path: Option<PathBuf>,
 
     /// Change nothing: only report what would be changed
     #[arg(long)]

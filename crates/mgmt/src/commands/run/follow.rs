@@ -18,13 +18,15 @@ const QUIET: Duration = Duration::from_millis(100);
 /// or at the latest after this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Brings graphs to the engine.
+/// Where the picture of each graph is made, if anywhere.
+pub(super) type Drawings = Option<watch::Sender<String>>;
+
+/// Brings the graphs of a file to the engine.
 pub(super) struct Follower {
     pub(super) engine: Arc<Engine>,
     pub(super) input: Option<Input>,
     pub(super) watch: bool,
-    /// Where the picture of each graph is made, if anywhere.
-    pub(super) drawings: Option<watch::Sender<String>>,
+    pub(super) drawings: Drawings,
     pub(super) terminal: Terminal,
 }
 
@@ -36,6 +38,16 @@ pub(super) struct Triggers {
 }
 
 impl Triggers {
+    /// If there is something to read again, somebody may ask for it.
+    pub(super) fn new(possible: bool) -> Triggers {
+        Triggers { asked: Arc::new(Notify::new()), possible }
+    }
+
+    /// Waits until somebody asks.
+    pub(super) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
     /// A person asked.
     pub(super) fn reload(&self) {
         if self.possible {
@@ -49,7 +61,7 @@ impl Triggers {
 impl Follower {
     pub(super) fn triggers(&self) -> Triggers {
         let possible = self.input.as_ref().is_some_and(Input::can_be_read_again);
-        Triggers { asked: Arc::new(Notify::new()), possible }
+        Triggers::new(possible)
     }
 
     /// Runs the first graph, tells how that went, and follows the file from then on.
@@ -71,7 +83,7 @@ impl Follower {
         let result = self.engine.swap(graph).await;
         let outcome = match result {
             Ok(report) => {
-                self.swapped(&name, report);
+                swapped(&name, report, &self.drawings, false);
                 Ok(())
             }
             Err(error) => Err(refused(&error)),
@@ -88,7 +100,7 @@ impl Follower {
                 false
             } else {
                 tokio::select! {
-                    () = triggers.asked.notified() => true,
+                    () = triggers.asked() => true,
                     () = changed.notified() => { settle(&changed).await; false }
                 }
             };
@@ -129,7 +141,7 @@ impl Follower {
             }
         };
         match self.engine.swap(graph).await {
-            Ok(report) => self.swapped(&name, report),
+            Ok(report) => swapped(&name, report, &self.drawings, false),
             Err(SwapError::Stopped) => {}
             Err(error) => {
                 self.terminal.failure(&refused(&error));
@@ -137,25 +149,29 @@ impl Follower {
             }
         }
     }
+}
 
-    fn swapped(&self, name: &str, report: SwapReport) {
-        let SwapReport { vertices, edges, added, changed, removed, automatic_edges, grouped, took, .. } =
-            report;
-        tracing::info!(
-            "graph {name}: {vertices} vertices ({added} new, {changed} changed, {removed} gone), {edges} edges \
-             ({automatic_edges} automatic), {grouped} grouped, ready in {took:.1?}"
-        );
-        for warning in &report.warnings {
-            tracing::warn!("{warning}");
-        }
-        if let Some(drawings) = &self.drawings {
-            drawings.send_replace(report.dot);
-        }
+/// Tells of a graph that the engine runs now. One of many is told in a low voice.
+pub(super) fn swapped(name: &str, report: SwapReport, drawings: &Drawings, one_of_many: bool) {
+    let SwapReport { vertices, edges, added, changed, removed, automatic_edges, grouped, took, .. } = report;
+    let words = format!(
+        "graph {name}: {vertices} vertices ({added} new, {changed} changed, {removed} gone), {edges} edges \
+         ({automatic_edges} automatic), {grouped} grouped, ready in {took:.1?}"
+    );
+    match one_of_many {
+        true => tracing::debug!("{words}"),
+        false => tracing::info!("{words}"),
+    }
+    for warning in &report.warnings {
+        tracing::warn!("{warning}");
+    }
+    if let Some(drawings) = drawings {
+        drawings.send_replace(report.dot);
     }
 }
 
 /// A graph that the engine would not run.
-fn refused(error: &SwapError) -> Failure {
+pub(super) fn refused(error: &SwapError) -> Failure {
     let failure = Failure::usage(format!("the graph cannot run: {error}"));
     match error {
         SwapError::Invalid { hint: Some(hint), .. } => failure.hint(hint),
@@ -163,7 +179,8 @@ fn refused(error: &SwapError) -> Failure {
     }
 }
 
-async fn settle(changed: &Notify) {
+/// Waits until nothing has happened for a while.
+pub(super) async fn settle(changed: &Notify) {
     let latest = Instant::now() + PATIENCE;
     while Instant::now() < latest && timeout(QUIET, changed.notified()).await.is_ok() {}
 }

@@ -7,12 +7,11 @@ use mgmt_resource::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
-use super::follow::Follower;
+use super::Following;
 use super::ladder::{Ladder, Stop};
 use super::settings::Settings;
 use super::status_file::StatusFile;
 use crate::commands::exit_codes::Ending;
-use crate::configuration::Loaded;
 use crate::failure::Failure;
 
 /// How long the end waits for what is only said and drawn.
@@ -58,17 +57,13 @@ struct End {
 
 impl Session<'_> {
     /// Runs the graph, and those that follow, until the end.
-    pub(super) async fn run(
-        mut self,
-        follower: Follower,
-        first: Loaded,
-    ) -> Result<(Ending, Summary), Failure> {
+    pub(super) async fn run(mut self, following: Following) -> Result<(Ending, Summary), Failure> {
         let mut end = End::default();
         let mut exit = self.host.exit.subscribe();
         let over = self.settings.max_runtime.and_then(|time| Instant::now().checked_add(time));
         let (started, mut start) = oneshot::channel();
-        let triggers = follower.triggers();
-        let following = tokio::spawn(follower.follow(first, triggers.clone(), started));
+        let triggers = following.triggers();
+        let following = tokio::spawn(following.follow(triggers.clone(), started));
         let mut starting = true;
         let mut refused = None;
         loop {

@@ -10,18 +10,32 @@ use super::arguments::{Arguments, Fsync};
 use super::drawing::Drawing;
 use super::historic;
 use super::prefix;
+use mgmt_lang::module::Entry;
+
 use crate::configuration::{FrontEnd, Input};
 use crate::environment::{self, Variable};
 use crate::failure::Failure;
+use crate::program;
 
 /// A century. Longer times mean the same, and do not fit every clock.
 const LONGEST: u64 = 100 * 366 * 24 * 3600;
 
+/// Where the graph comes from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// A graph in a file.
+    Yaml(Input),
+    /// A program.
+    Lang(Entry, program::Options),
+    /// Nothing at all.
+    Empty,
+}
+
 /// What `run` is to do. Nothing in it can contradict itself any more.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// Where the graph comes from; `None` is the empty graph.
-    pub(super) input: Option<Input>,
+    /// Where the graph comes from.
+    pub(super) input: Source,
     /// Read the file again when it changes.
     pub(super) watch: bool,
     pub(super) noop: bool,
@@ -98,20 +112,28 @@ impl Settings {
     }
 }
 
-fn input(arguments: &Arguments) -> Result<Option<Input>, Failure> {
+fn input(arguments: &Arguments) -> Result<Source, Failure> {
     match (arguments.front_end, &arguments.input) {
-        (Some(FrontEnd::Yaml), _) if arguments.ineffective.wait => {
+        (Some(FrontEnd::Yaml | FrontEnd::Lang), _) if arguments.ineffective.wait => {
             Err(Failure::usage("`--wait` belongs to the front-end `empty`"))
         }
-        (Some(FrontEnd::Yaml), Some(path)) => Ok(Some(Input::new(path, arguments.strict))),
+        (Some(FrontEnd::Yaml), Some(path)) => Ok(Source::Yaml(Input::new(path, arguments.strict))),
         (Some(FrontEnd::Yaml), None) => Err(Failure::usage("the front-end `yaml` needs a file")
             .hint("write `mgmt run yaml FILE`; `-` is standard input")),
-        (Some(FrontEnd::Empty), None) => Ok(None),
+        (Some(FrontEnd::Lang), Some(input)) => {
+            let module_path = program::module_path(arguments.module_path.as_deref());
+            let options = program::Options { module_path, lints: false };
+            Ok(Source::Lang(program::entry(input.as_os_str())?, options))
+        }
+        (Some(FrontEnd::Lang), None) => Err(Failure::usage("there is no program").hint(
+            "write `mgmt run lang PATH`; `.` is the module in this directory, and `-` is standard input",
+        )),
+        (Some(FrontEnd::Empty), None) => Ok(Source::Empty),
         (Some(FrontEnd::Empty), Some(path)) => {
             Err(Failure::usage(format!("the front-end `empty` takes no file, found `{}`", path.display())))
         }
         (None, _) => Err(Failure::usage("`run` needs a front-end")
-            .hint("write `mgmt run yaml FILE` to run a graph, or `mgmt run empty` to run without one")),
+            .hint("write `mgmt run lang PATH` to run a program, or `mgmt run yaml FILE` to run a graph")),
     }
 }
 

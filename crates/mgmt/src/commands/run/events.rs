@@ -1,0 +1,217 @@
+//! Where the events of functions come from: one source for all that watch the same.
+
+use std::collections::{HashMap, HashSet};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mgmt_engine::{Engine, PathWatch};
+use mgmt_funcs::Watch;
+use mgmt_lang::WatchChange;
+use mgmt_value::Str;
+use mgmt_watch::WatchPath;
+use mgmt_world::Scope;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::functions::Surroundings;
+
+/// What has happened and has not been dealt with. The same thing twice counts once, so it cannot grow without end.
+#[derive(Default)]
+pub(super) struct Happenings {
+    open: Mutex<HashSet<Watch>>,
+    news: Notify,
+}
+
+impl Happenings {
+    fn add(&self, watch: &Watch) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.insert(watch.clone()) {
+            self.news.notify_one();
+        }
+    }
+
+    /// Waits until something has happened, and takes all of it.
+    pub(super) async fn next(&self) -> HashSet<Watch> {
+        loop {
+            let news = self.news.notified();
+            let found = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+            if !found.is_empty() {
+                return found;
+            }
+            news.await;
+        }
+    }
+}
+
+/// The sources that are open.
+pub(super) struct Sources {
+    engine: Arc<Engine>,
+    surroundings: Arc<Surroundings>,
+    pub(super) happenings: Arc<Happenings>,
+    open: HashMap<Watch, Source>,
+}
+
+/// Ends when it is dropped.
+enum Source {
+    Task(JoinHandle<()>),
+    Path {
+        _watch: PathWatch,
+    },
+    /// Nothing tells of it in this version.
+    Silent,
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Source::Task(task) = self {
+            task.abort();
+        }
+    }
+}
+
+impl Sources {
+    pub(super) fn new(engine: Arc<Engine>, surroundings: Arc<Surroundings>) -> Sources {
+        Sources { engine, surroundings, happenings: Arc::default(), open: HashMap::new() }
+    }
+
+    pub(super) fn apply(&mut self, changes: Vec<WatchChange>) {
+        for change in changes {
+            match change {
+                WatchChange::Begin(watch) => {
+                    let source = self.begin(&watch);
+                    self.open.insert(watch, source);
+                }
+                WatchChange::End(watch) => {
+                    self.open.remove(&watch);
+                    if let Watch::Command(command) = &watch {
+                        self.surroundings.forget(command);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&self, watch: &Watch) -> Source {
+        let (happenings, event) = (Arc::clone(&self.happenings), watch.clone());
+        match watch {
+            Watch::Interval(period) => {
+                let period = (*period).max(Duration::from_millis(1));
+                Source::Task(tokio::spawn(async move {
+                    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+                    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+                    loop {
+                        ticks.tick().await;
+                        happenings.add(&event);
+                    }
+                }))
+            }
+            Watch::Midnight => Source::Task(tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(until_midnight()).await;
+                    happenings.add(&event);
+                }
+            })),
+            Watch::Path(path) => match WatchPath::new(path, false) {
+                Ok(path) => {
+                    let watch = self.engine.watch_path(&path, move || happenings.add(&event));
+                    // What happened between the first look and now is looked at again.
+                    self.happenings.add(&Watch::Path(path.as_path().to_owned()));
+                    Source::Path { _watch: watch }
+                }
+                Err(error) => {
+                    tracing::warn!("{} cannot be watched: {error}", path.display());
+                    Source::Silent
+                }
+            },
+            Watch::Value(key) => {
+                let mut changes = self.surroundings.store().value_watch(key);
+                Source::Task(tokio::spawn(async move {
+                    while changes.changed().await.is_ok() {
+                        happenings.add(&event);
+                    }
+                }))
+            }
+            Watch::WorldString(key) => self.strings(key, Scope::Shared, event),
+            Watch::WorldStrings(key) => self.strings(key, Scope::ByHost, event),
+            Watch::Command(command) => {
+                let (command, surroundings) = (command.clone(), Arc::clone(&self.surroundings));
+                Source::Task(tokio::spawn(async move {
+                    let told = |line: Str| {
+                        surroundings.printed(&command, line);
+                        happenings.add(&event);
+                    };
+                    if let Err(error) = follow_command(&command, told).await {
+                        tracing::warn!("the command `{}` cannot be run: {error}", command.display());
+                    }
+                }))
+            }
+            Watch::Endless => Source::Task(tokio::spawn(async move {
+                loop {
+                    tokio::task::yield_now().await;
+                    happenings.add(&event);
+                }
+            })),
+            Watch::Links
+            | Watch::Hostname
+            | Watch::Kernel(_)
+            | Watch::Bus(_)
+            | Watch::Http(_)
+            | Watch::Schedule(_)
+            | Watch::Exports(_) => {
+                tracing::debug!("changes of {watch:?} are not noticed in this version");
+                Source::Silent
+            }
+        }
+    }
+
+    fn strings(&self, key: &Str, scope: Scope, event: Watch) -> Source {
+        let happenings = Arc::clone(&self.happenings);
+        match self.surroundings.strings().watch(key, scope) {
+            Ok(mut changes) => Source::Task(tokio::spawn(async move {
+                while changes.next().await.is_ok() {
+                    happenings.add(&event);
+                }
+            })),
+            Err(error) => {
+                tracing::warn!("`{}` cannot be followed: {error}", key.display());
+                Source::Silent
+            }
+        }
+    }
+}
+
+/// How long it is to the next day, in the time zone of the process.
+fn until_midnight() -> Duration {
+    const AGAIN: Duration = Duration::from_secs(60);
+    mgmt_funcs::until_midnight().unwrap_or(AGAIN).max(Duration::from_millis(1))
+}
+
+/// Runs a shell command and tells of each line that it prints. Its end is the end of the lines.
+async fn follow_command(command: &Str, told: impl Fn(Str)) -> std::io::Result<()> {
+    use std::os::unix::ffi::OsStrExt as _;
+    /// A line beyond this is told in pieces.
+    const LONGEST: u64 = 1 << 20;
+    let mut child = tokio::process::Command::new("/bin/sh")
+        .arg("-c")
+        .arg(std::ffi::OsStr::from_bytes(command))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()?;
+    let Some(output) = child.stdout.take() else { return Ok(()) };
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    while (&mut output).take(LONGEST).read_until(b'\n', &mut line).await? > 0 {
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        told(Str::new(&line));
+        line.clear();
+    }
+    child.wait().await?;
+    Ok(())
+}

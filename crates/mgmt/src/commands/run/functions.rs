@@ -1,0 +1,146 @@
+//! What functions of a running program see of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use mgmt_funcs::{Export, Failure, FileKind, Host};
+use mgmt_lang::module::{Disk, Files};
+use mgmt_value::Str;
+use mgmt_world::{Local, Strings};
+
+/// The host of a program that runs.
+pub(super) struct Surroundings {
+    hostname: Str,
+    /// The directory of the program: what is below it is the deploy.
+    root: PathBuf,
+    local: Arc<Local>,
+    strings: Arc<dyn Strings>,
+    /// The last line of each command.
+    lines: Mutex<HashMap<Str, Str>>,
+    asked: Mutex<BTreeSet<&'static str>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Surroundings {
+    pub(super) fn new(hostname: &str, root: &Path, local: Arc<Local>) -> Surroundings {
+        let strings = local.strings();
+        let lines = Mutex::default();
+        Surroundings {
+            hostname: hostname.into(),
+            root: root.to_owned(),
+            local,
+            strings,
+            lines,
+            asked: Mutex::default(),
+        }
+    }
+
+    pub(super) fn store(&self) -> &Arc<Local> {
+        &self.local
+    }
+
+    pub(super) fn strings(&self) -> &Arc<dyn Strings> {
+        &self.strings
+    }
+
+    /// A command has printed a line.
+    pub(super) fn printed(&self, command: &Str, line: Str) {
+        lock(&self.lines).insert(command.clone(), line);
+    }
+
+    /// A command is not run any more.
+    pub(super) fn forget(&self, command: &Str) {
+        lock(&self.lines).remove(command);
+    }
+
+    /// Where a file of the deploy really is. Nothing leads out of it.
+    fn place(&self, path: &Path) -> io::Result<PathBuf> {
+        let mut place = self.root.clone();
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => place.push(name),
+                Component::RootDir | Component::CurDir => {}
+                Component::ParentDir | Component::Prefix(_) => {
+                    let message = format!("{} leads out of the deploy", path.display());
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+                }
+            }
+        }
+        Ok(place)
+    }
+}
+
+/// The store of a single host answers at once. One that does not has no answer yet.
+fn at_once<T>(
+    answer: impl Future<Output = Result<T, mgmt_world::StringsError>>,
+) -> Result<Option<T>, Failure> {
+    match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(found)) => Ok(Some(found)),
+        Poll::Ready(Err(error)) => Err(Failure::fatal(error.to_string())),
+        Poll::Pending => Ok(None),
+    }
+}
+
+impl Host for Surroundings {
+    fn hostname(&self) -> Str {
+        self.hostname.clone()
+    }
+
+    fn deploy_read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        Disk.read(&self.place(path)?)
+    }
+
+    fn deploy_kind(&self, path: &Path) -> io::Result<Option<FileKind>> {
+        let place = self.place(path)?;
+        Ok(if Disk.is_file(&place) {
+            Some(FileKind::File)
+        } else if Disk.is_directory(&place) {
+            Some(FileKind::Directory)
+        } else {
+            None
+        })
+    }
+
+    fn deploy_list(&self, path: &Path) -> io::Result<Vec<Str>> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let entries = Disk.entries(&self.place(path)?)?;
+        Ok(entries.iter().map(|entry| Str::new(entry.name.as_bytes())).collect())
+    }
+
+    fn local(&self) -> Result<&Local, Failure> {
+        Ok(&self.local)
+    }
+
+    fn command_line(&self, command: &Str) -> Result<Option<Str>, Failure> {
+        Ok(lock(&self.lines).get(command).cloned())
+    }
+
+    fn world_string(&self, key: &Str) -> Result<Option<Str>, Failure> {
+        Ok(at_once(self.strings.shared(key))?.flatten())
+    }
+
+    fn world_strings(&self, namespace: &Str) -> Result<BTreeMap<Str, Str>, Failure> {
+        Ok(at_once(self.strings.by_host(namespace))?.unwrap_or_default())
+    }
+
+    fn world_schedule(&self, _: &Str) -> Result<Vec<Str>, Failure> {
+        // A host that is alone is chosen for everything.
+        Ok(vec![self.hostname.clone()])
+    }
+
+    fn world_exports(&self, _: &Str) -> Result<Vec<Export>, Failure> {
+        Ok(Vec::new())
+    }
+
+    fn is_first(&self, name: &'static str) -> bool {
+        lock(&self.asked).insert(name)
+    }
+}

@@ -1,0 +1,199 @@
+//! From a program to the engine: another graph whenever a value changes, another program whenever its text does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mgmt_engine::{Engine, PathWatch, SwapError};
+use mgmt_lang::module::Entry;
+use mgmt_lang::{Checked, Diagnostic, Outcome, Running};
+use mgmt_watch::WatchPath;
+use mgmt_world::Local;
+use tokio::sync::{Notify, oneshot};
+
+use super::events::Sources;
+use super::follow::{Drawings, Triggers, refused, settle, swapped};
+use super::functions::Surroundings;
+use crate::commands::exit_codes;
+use crate::failure::Failure;
+use crate::program;
+use crate::terminal::Terminal;
+
+/// A program that can run, and where it came from.
+pub(super) struct Loaded {
+    pub(super) entry: Entry,
+    pub(super) options: program::Options,
+    pub(super) checked: Arc<Checked>,
+}
+
+impl Loaded {
+    /// Reads and checks a program, and shows what is wrong with it.
+    pub(super) fn new(
+        entry: Entry,
+        options: program::Options,
+        terminal: &Terminal,
+    ) -> Result<Loaded, Failure> {
+        let checked = check(&entry, &options, terminal)?;
+        Ok(Loaded { entry, options, checked: Arc::new(checked) })
+    }
+
+    /// Its text can be read again.
+    pub(super) fn is_in_files(&self) -> bool {
+        matches!(self.entry, Entry::File(_) | Entry::Directory(_) | Entry::Metadata(_))
+    }
+}
+
+fn check(entry: &Entry, options: &program::Options, terminal: &Terminal) -> Result<Checked, Failure> {
+    let checked = program::check(entry, options).map_err(|error| {
+        program::show_missing(&error, terminal);
+        Failure::shown(exit_codes::USAGE)
+    })?;
+    program::show(&checked.diagnostics, &checked.sources, terminal);
+    match checked.is_right() {
+        true => Ok(checked),
+        false => Err(Failure::shown(exit_codes::USAGE)),
+    }
+}
+
+/// Brings the graphs of a program to the engine.
+pub(super) struct Follower {
+    pub(super) engine: Arc<Engine>,
+    pub(super) loaded: Loaded,
+    pub(super) hostname: String,
+    pub(super) local: Arc<Local>,
+    pub(super) watch: bool,
+    pub(super) drawings: Drawings,
+    pub(super) terminal: Terminal,
+}
+
+impl Follower {
+    /// Runs the program, tells how its first graph went, and goes on until it is aborted.
+    pub(super) async fn follow(mut self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
+        let changed = Arc::new(Notify::new());
+        let mut started = Some(started);
+        loop {
+            // The first graph of a program is news; those that follow from its values are its life.
+            let mut fresh = true;
+            let watching = self.watch_texts(&changed);
+            let checked = Arc::clone(&self.loaded.checked);
+            let surroundings =
+                Arc::new(Surroundings::new(&self.hostname, &checked.root, Arc::clone(&self.local)));
+            let mut sources = Sources::new(Arc::clone(&self.engine), Arc::clone(&surroundings));
+            let mut running =
+                tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, surroundings));
+            let happenings = Arc::clone(&sources.happenings);
+            let next = 'values: loop {
+                let outcome = tokio::task::block_in_place(|| running.settle());
+                self.bring(outcome, &mut started, &mut fresh).await;
+                sources.apply(running.watch_changes());
+                loop {
+                    let asked = tokio::select! {
+                        happened = happenings.next() => {
+                            happened.iter().for_each(|watch| running.happened(watch));
+                            continue 'values;
+                        }
+                        () = triggers.asked() => true,
+                        () = changed.notified() => { settle(&changed).await; false }
+                    };
+                    if let Some(next) = self.look_again(asked) {
+                        break 'values next;
+                    }
+                }
+            };
+            drop(watching);
+            self.loaded.checked = Arc::new(next);
+        }
+    }
+
+    /// Gives the engine a graph, or says why there is none.
+    async fn bring(
+        &self,
+        outcome: Outcome,
+        started: &mut Option<oneshot::Sender<Result<(), Failure>>>,
+        fresh: &mut bool,
+    ) {
+        let answer = match outcome {
+            Outcome::Unchanged => Ok(()),
+            Outcome::Waiting => {
+                tracing::info!("some values are not there yet; the program waits for them");
+                return;
+            }
+            Outcome::Graph(graph) => match self.engine.swap(graph).await {
+                Ok(report) => {
+                    let (_, source) = self.loaded.checked.sources.iter().next().unzip();
+                    let name = source.map_or("program", |source| &source.name);
+                    swapped(name, report, &self.drawings, !std::mem::take(fresh));
+                    Ok(())
+                }
+                Err(SwapError::Stopped) => return,
+                Err(error) => Err(refused(&error)),
+            },
+            Outcome::Wrong(wrong) => {
+                self.show(&wrong);
+                Err(Failure::shown(exit_codes::FAILED))
+            }
+        };
+        match (started.take(), answer) {
+            (Some(started), answer) => {
+                // The session may be gone already, if it was told to end meanwhile.
+                let _ = started.send(answer);
+            }
+            (None, Ok(())) => {}
+            (None, Err(failure)) => {
+                self.terminal.failure(&failure);
+                tracing::error!("the program has no graph now; the present one goes on");
+            }
+        }
+    }
+
+    fn show(&self, wrong: &[Diagnostic]) {
+        program::show(wrong, &self.loaded.checked.sources, &self.terminal);
+    }
+
+    /// Reads the program again. Whatever is wrong with it is shown, and the present one goes on.
+    fn look_again(&self, asked: bool) -> Option<Checked> {
+        let old = &self.loaded.checked;
+        let read = tokio::task::block_in_place(|| program::check(&self.loaded.entry, &self.loaded.options));
+        if let Ok(new) = &read {
+            let texts = |checked: &Checked| -> Vec<_> {
+                checked.sources.iter().map(|(_, source)| (source.name.clone(), source.text.clone())).collect()
+            };
+            if !asked && texts(new) == texts(old) {
+                return None;
+            }
+        }
+        tracing::info!("reading the program again");
+        match read {
+            Ok(new) => {
+                program::show(&new.diagnostics, &new.sources, &self.terminal);
+                if new.is_right() {
+                    return Some(new);
+                }
+            }
+            Err(error) => program::show_missing(&error, &self.terminal),
+        }
+        tracing::error!("the program is not right; the present one goes on");
+        None
+    }
+
+    /// Watches all texts of the program.
+    fn watch_texts(&self, changed: &Arc<Notify>) -> Vec<PathWatch> {
+        if !self.watch || !self.loaded.is_in_files() {
+            return Vec::new();
+        }
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for (_, source) in self.loaded.checked.sources.iter() {
+            let path = std::path::Path::new(&*source.name);
+            paths.extend([std::path::absolute(path), path.canonicalize()].into_iter().flatten());
+        }
+        paths.sort();
+        paths.dedup();
+        paths
+            .iter()
+            .filter_map(|path| WatchPath::new(path, false).ok())
+            .map(|path| {
+                let changed = Arc::clone(changed);
+                self.engine.watch_path(&path, move || changed.notify_one())
+            })
+            .collect()
+    }
+}

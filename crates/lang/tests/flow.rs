@@ -1,0 +1,289 @@
+//! A program that is kept up to date is held against the same program computed from scratch, after random events.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use mgmt_funcs::{Failure, Host, Watch};
+use mgmt_lang::module::{Entry, Memory};
+use mgmt_lang::{Checked, Environment, Outcome, Running};
+use mgmt_resource::ResourceGraph;
+use mgmt_value::Str;
+
+/// A world whose values the test changes.
+#[derive(Default)]
+struct World {
+    strings: Mutex<BTreeMap<Str, Str>>,
+    hosts: Mutex<BTreeMap<Str, Str>>,
+}
+
+impl Host for World {
+    fn world_string(&self, key: &Str) -> Result<Option<Str>, Failure> {
+        Ok(self.strings.lock().unwrap().get(key).cloned())
+    }
+
+    fn world_strings(&self, _: &Str) -> Result<BTreeMap<Str, Str>, Failure> {
+        Ok(self.hosts.lock().unwrap().clone())
+    }
+}
+
+/// `$a`, `$b` and `$c` are texts that change, `$n` and `$m` numbers; `$hosts` is a map, `$list` the names in it.
+const PRELUDE: &str = r#"
+import "world"
+import "convert"
+import "map"
+import "iter"
+import "fmt"
+
+$a = world.getval("a")->value
+$b = world.getval("b")->value
+$c = world.getval("c")->value
+$n = convert.str_to_int($a) <|> 0 - 1
+$m = convert.str_to_int($b) <|> 7
+$hosts = world.kvlookup("h")
+$list = map.keys($hosts)
+"#;
+
+const PROGRAMS: &[&str] = &[
+    // Branches of all kinds, and binds inside of them.
+    r#"
+    if $n > $m {
+        $inner = "more ${a}"
+        test "${inner}" {}
+        if $c == "1" {
+            test "deep ${inner} ${b}" {}
+        }
+    } else {
+        test "less" { anotherstr => $b, }
+    }
+    test [fmt.printf("%d", if $n == $m { $n + 1 } else { $m })] {}
+    "#,
+    // Loops, and what they capture.
+    r#"
+    for $i, $host in $list {
+        $label = fmt.printf("%d %s %s", $i, $host, $a)
+        $deco = func($x) { "<" + $x + $label + ">" }
+        test [$deco("x")] { anotherstr => $hosts[$host], }
+    }
+    forkv $key, $value in $hosts {
+        test ["kv ${key}"] { anotherstr => $value + $c, }
+        if $value == $b {
+            test ["same ${key}"] {}
+        }
+    }
+    "#,
+    // Function values that change, and are passed on.
+    r#"
+    $pick = if $n > $m { func($x) { "big " + $x + $b } } else { func($x) { "small " + $x } }
+    $twice = func($f, $x) { $f($f($x)) }
+    test [$twice($pick, $c)] {}
+    $adder = func($k) { func($x) { $x + $k + $n } }
+    $add = $adder($m)
+    test [fmt.printf("%d", $add(1)),] {}
+    $made = iter.map($list, func($x) { func($y) { $x + $y } })
+    $all = iter.map($made, func($f) { $f($a) })
+    test $all {}
+    "#,
+    // Errors as values.
+    r#"
+    $numbers = iter.map($list, func($x) { convert.str_to_int($hosts[$x]) <|> 0 })
+    $third = $numbers[2] <|> $numbers[1] <|> 0 - $n
+    test [fmt.printf("%d", $third)] {}
+    $maybe = $hosts["x"] <|> $hosts["y"] <|> "none ${c}"
+    test "${maybe}" {}
+    test [fmt.printf("%v", 100.0 / convert.to_float($n) <|> 0.0)] {}
+    "#,
+    // Classes, aliases and generics.
+    r#"
+    class base($name, $value) {
+        $both = [$name, $value]
+        func swap() { [$value, $name] }
+        class show($p) {
+            test $both { anotherstr => $p, }
+        }
+        if $value == "1" {
+            test "one ${name}" {}
+        }
+    }
+    func first($l) { $l[0] }
+    include base("x${a}", $b) as one
+    include one.show($c)
+    include base("y", $c) as two
+    test "f ${first}" {}
+    $first = first(two.swap())
+    test [fmt.printf("%d", first([$n, $m]) <|> 1)] {}
+    "#,
+    // Conditional parameters, metaparameters and edges.
+    r#"
+    test "here" {
+        anotherstr => $n > 2 ?: $b,
+        int64 => $n == $m ?: $n,
+        Meta:noop => $c == "1" ?: true,
+        Depend => $n > $m ?: Test["other"],
+    }
+    test "other" {}
+    test $list {}
+    if $n == 3 {
+        Test["here"] -> Test["last"]
+        test "last" {}
+    }
+    "#,
+    // Folding, filtering and zipping.
+    r#"
+    $long = iter.filter($list, func($x) { $hosts[$x] == $b or $x == $a })
+    test $long {}
+    $joined = iter.reduce("", $list, func($sum, $x) { $sum + $x + $c })
+    test ["j ${joined}"] {}
+    $pairs = iter.zip($list, iter.map($list, func($x) { $hosts[$x] }), func($x, $y) { struct{l => $x, r => $y} })
+    for $i, $pair in $pairs {
+        test ["p ${c}" + $pair->l + $pair->r] {}
+    }
+    "#,
+    // A panic that comes and goes.
+    r#"
+    panic($a == "4" and $b == "4", "both")
+    test "calm" { anotherstr => $c, }
+    "#,
+];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+}
+
+fn check(program: &str) -> Arc<Checked> {
+    let text = format!("{PRELUDE}{program}");
+    let mut files = Memory::default();
+    files.insert("/main.mcl", text.as_bytes());
+    let environment = Environment {
+        kinds: &mgmt_resources::KINDS,
+        library: mgmt_funcs::library(),
+        files: &files,
+        module_path: None,
+        lints: false,
+    };
+    let checked = mgmt_lang::check(&Entry::File("/main.mcl".into()), &environment).unwrap();
+    assert!(checked.is_right(), "{text}\n{:#?}", checked.diagnostics);
+    Arc::new(checked)
+}
+
+fn lines(graph: &ResourceGraph) -> Vec<String> {
+    let mut lines: Vec<String> = graph
+        .nodes()
+        .map(|(_, spec)| {
+            let fields = spec.resource.schema().fields.iter();
+            let set: Vec<String> =
+                fields.map(|field| format!("{}={:?}", field.name, spec.resource.get(field.name))).collect();
+            format!("{} noop={} {}", spec.id, spec.meta.noop, set.join(" "))
+        })
+        .collect();
+    for (from, to, edge) in graph.edges() {
+        lines.push(format!("{} -> {} {}", graph.node(from).unwrap().id, graph.node(to).unwrap().id, edge.notify));
+    }
+    lines.sort();
+    lines
+}
+
+/// What a program comes to: its resources, or the first thing that is wrong.
+fn from_scratch(checked: &Checked, world: &World) -> Result<Vec<String>, ()> {
+    mgmt_lang::evaluate(checked, &mgmt_resources::KINDS, world).map(|graph| lines(&graph)).map_err(|_| ())
+}
+
+fn run(program: &str, seed: u64, events: usize) {
+    let mut random = Random(seed | 1);
+    let checked = check(program);
+    let world = Arc::new(World::default());
+    let mut running = Running::new(Arc::clone(&checked), mgmt_resources::KINDS, world.clone());
+    let mut shown: Result<Vec<String>, ()> = Err(());
+    for event in 0..=events {
+        let texts = ["", "0", "1", "2", "3", "4", "x", "y"];
+        for _ in 0..usize::from(event > 0) + random.below(2) {
+            if random.below(3) == 0 {
+                let host = Str::from(["x", "y", "z", "w"][random.below(4)]);
+                let mut hosts = world.hosts.lock().unwrap();
+                match random.below(4) {
+                    0 => {
+                        hosts.remove(&host);
+                    }
+                    _ => {
+                        hosts.insert(host, Str::from(texts[random.below(texts.len())]));
+                    }
+                }
+                running.happened(&Watch::WorldStrings("h".into()));
+            } else {
+                let key = Str::from(["a", "b", "c"][random.below(3)]);
+                let text = Str::from(texts[random.below(texts.len())]);
+                world.strings.lock().unwrap().insert(key.clone(), text);
+                running.happened(&Watch::WorldString(key));
+            }
+        }
+        match running.settle() {
+            Outcome::Graph(graph) => shown = Ok(lines(&graph)),
+            Outcome::Unchanged => {}
+            Outcome::Waiting => panic!("nothing here has to be waited for"),
+            Outcome::Wrong(_) => shown = Err(()),
+        }
+        let expected = from_scratch(&checked, &world);
+        assert_eq!(shown, expected, "seed {seed}, event {event}, {program}");
+        running.watch_changes();
+    }
+}
+
+#[test]
+fn after_every_event_a_program_is_as_if_computed_from_scratch() {
+    let (seeds, events) = match std::env::var("MGMT_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        Some(seed) => (seed..seed + 1, 2000),
+        None => (0..6, 250),
+    };
+    for seed in seeds {
+        for program in PROGRAMS {
+            run(program, (seed + 1) * 0x9E37_79B9, events);
+        }
+    }
+}
+
+#[test]
+fn readers_of_one_thing_share_one_watch() {
+    let program = r#"
+    $one = world.getval("shared")->value
+    $two = world.getval("shared")->value
+    test "${one}1" {}
+    test "${two}2" {}
+    "#;
+    let checked = check(program);
+    let mut running = Running::new(checked, mgmt_resources::KINDS, Arc::new(World::default()));
+    running.settle();
+    let begun = running.watch_changes();
+    assert_eq!(begun, [mgmt_lang::WatchChange::Begin(Watch::WorldString("shared".into()))]);
+}
+
+#[test]
+fn what_is_not_needed_is_not_watched() {
+    let program = r#"
+    if $a == "1" {
+        $inner = world.getval("inner")->value
+        test "${inner}" {}
+    }
+    "#;
+    let checked = check(program);
+    let world = Arc::new(World::default());
+    let mut running = Running::new(checked, mgmt_resources::KINDS, world.clone());
+    running.settle();
+    let inner = Watch::WorldString("inner".into());
+    assert!(!running.watch_changes().contains(&mgmt_lang::WatchChange::Begin(inner.clone())));
+    for (text, expected) in [
+        ("1", mgmt_lang::WatchChange::Begin(inner.clone())),
+        ("2", mgmt_lang::WatchChange::End(inner.clone())),
+    ] {
+        world.strings.lock().unwrap().insert("a".into(), text.into());
+        world.strings.lock().unwrap().insert("inner".into(), "some name".into());
+        running.happened(&Watch::WorldString("a".into()));
+        running.settle();
+        assert!(running.watch_changes().contains(&expected), "{text}");
+    }
+}

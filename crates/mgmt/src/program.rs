@@ -1,5 +1,8 @@
 //! Programs in the language: where they are, and what is wrong with them.
 
+pub(crate) mod events;
+pub(crate) mod surroundings;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 

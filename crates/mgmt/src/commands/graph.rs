@@ -3,24 +3,30 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use mgmt_graph::DotEdge;
-use mgmt_lang::module::Disk;
+use mgmt_lang::{Checked, Outcome, Running};
 use mgmt_resource::{ResourceGraph, Spec};
 use mgmt_telemetry::escape;
+use mgmt_world::Local;
 use serde_json::json;
 
 use crate::commands::exit_codes;
+use crate::commands::run::prefix::{Choice, Prefix};
 use crate::configuration::{self, Input};
 use crate::failure::{Exit, Failure};
 use crate::program;
+use crate::program::events::Sources;
+use crate::program::surroundings::Surroundings;
 use crate::terminal::Terminal;
 
 /// Print the graph of a program or of a graph file
 ///
 /// Shows the resources and the order between them, with automatic edges. Nothing is run: a program is computed once,
-/// with the first value of each function, as if it were alone in the world.
+/// with the first value of each function, as if it were alone in the world. Commands that its functions need do run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How it is written
@@ -46,6 +52,10 @@ pub(crate) struct Arguments {
     /// Group nothing, which is what happens anyway
     #[arg(long, hide = true, conflicts_with = "autogroup")]
     no_autogroup: bool,
+
+    /// How many seconds the values of a program may take to be there
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    wait: u64,
 
     /// The name that the program takes this host to have
     #[arg(long, value_name = "NAME", default_value = "")]
@@ -138,13 +148,51 @@ fn compute(
     if !checked.is_right() {
         return Err(Failure::shown(exit_codes::FAILED));
     }
-    let host = mgmt_lang::Onlooker::new(&Disk, &checked.root, arguments.hostname.as_str().into());
     let name = checked.sources.iter().next().map(|(_, source)| source.name.to_string());
-    match mgmt_lang::evaluate(&checked, &mgmt_resources::KINDS, &host) {
-        Ok(graph) => Ok((name.unwrap_or_default(), graph)),
-        Err(wrong) => {
-            program::show(&wrong, &checked.sources, terminal);
-            Err(Failure::shown(exit_codes::FAILED))
+    let checked = Arc::new(checked);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let wait = Duration::from_secs(arguments.wait);
+    let graph = runtime.block_on(first_graph(&checked, &arguments.hostname, wait))?;
+    graph.map(|graph| (name.unwrap_or_default(), graph)).map_err(|wrong| {
+        program::show(&wrong, &checked.sources, terminal);
+        Failure::shown(exit_codes::FAILED)
+    })
+}
+
+/// The first graph of a program for which all values are there.
+async fn first_graph(
+    checked: &Arc<Checked>,
+    hostname: &str,
+    wait: Duration,
+) -> Result<Result<ResourceGraph, Vec<mgmt_lang::Diagnostic>>, Failure> {
+    // Functions may keep files; they are gone when the graph has been printed.
+    let prefix = Prefix::open(&Choice::Temporary, hostname)?;
+    let local = Local::open(prefix.directory("local")?)
+        .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
+    let surroundings = Arc::new(Surroundings::new(hostname, &checked.root, Arc::new(local)));
+    let mut sources = Sources::new(None, Arc::clone(&surroundings));
+    let mut running = Running::new(Arc::clone(checked), mgmt_resources::KINDS, surroundings);
+    let deadline = tokio::time::Instant::now() + wait;
+    loop {
+        match running.settle() {
+            Outcome::Graph(graph) => return Ok(Ok(graph)),
+            Outcome::Unchanged => return Ok(Ok(ResourceGraph::new())),
+            Outcome::Wrong(wrong) => return Ok(Err(wrong)),
+            Outcome::Waiting => {}
+        }
+        sources.apply(running.watch_changes());
+        match tokio::time::timeout_at(deadline, sources.happenings.next()).await {
+            Ok(happened) => happened.iter().for_each(|watch| running.happened(watch)),
+            Err(_) => {
+                return Err(Failure::failed(format!(
+                    "some values were not there after {} s",
+                    wait.as_secs()
+                ))
+                .hint("`--wait SECONDS` gives them more time"));
+            }
         }
     }
 }

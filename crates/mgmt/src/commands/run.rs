@@ -2,12 +2,10 @@
 
 mod arguments;
 mod drawing;
-mod events;
 mod follow;
-mod functions;
 mod historic;
 mod ladder;
-mod prefix;
+pub(crate) mod prefix;
 mod program;
 mod session;
 mod settings;

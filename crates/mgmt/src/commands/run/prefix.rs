@@ -23,7 +23,7 @@ const FILE_MODE: u32 = 0o600;
 ///
 /// A temporary one is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Prefix {
+pub(crate) struct Prefix {
     path: PathBuf,
     is_temporary: bool,
     /// Held for as long as the prefix is used; the kernel lets go of it however we end.
@@ -32,7 +32,7 @@ pub(super) struct Prefix {
 
 /// Which directory to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(crate) enum Choice {
     /// This one.
     Path(PathBuf),
     /// This one or, if it cannot be made, a new one.
@@ -105,7 +105,7 @@ fn usual(surroundings: &Surroundings) -> Option<PathBuf> {
 
 impl Prefix {
     /// Makes the directory if need be, checks it, and takes it.
-    pub(super) fn open(choice: &Choice, hostname: &str) -> Result<Prefix, Failure> {
+    pub(crate) fn open(choice: &Choice, hostname: &str) -> Result<Prefix, Failure> {
         let (path, is_temporary) = match choice {
             Choice::Path(path) => (ours(path)?, false),
             Choice::Temporary => (temporary(hostname)?, true),
@@ -131,7 +131,7 @@ impl Prefix {
     }
 
     /// A directory in it, made if need be.
-    pub(super) fn directory(&self, name: &str) -> Result<PathBuf, Failure> {
+    pub(crate) fn directory(&self, name: &str) -> Result<PathBuf, Failure> {
         let path = self.path.join(name);
         make(&path).map_err(|error| Failure::failed(format!("cannot create {}: {error}", path.display())))?;
         Ok(path)

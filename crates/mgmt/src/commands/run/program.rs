@@ -10,12 +10,12 @@ use mgmt_watch::WatchPath;
 use mgmt_world::Local;
 use tokio::sync::{Notify, oneshot};
 
-use super::events::Sources;
 use super::follow::{Drawings, Triggers, refused, settle, swapped};
-use super::functions::Surroundings;
 use crate::commands::exit_codes;
 use crate::failure::Failure;
 use crate::program;
+use crate::program::events::Sources;
+use crate::program::surroundings::Surroundings;
 use crate::terminal::Terminal;
 
 /// A program that can run, and where it came from.
@@ -77,7 +77,7 @@ impl Follower {
             let checked = Arc::clone(&self.loaded.checked);
             let surroundings =
                 Arc::new(Surroundings::new(&self.hostname, &checked.root, Arc::clone(&self.local)));
-            let mut sources = Sources::new(Arc::clone(&self.engine), Arc::clone(&surroundings));
+            let mut sources = Sources::new(Some(Arc::clone(&self.engine)), Arc::clone(&surroundings));
             let mut running =
                 tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, surroundings));
             let happenings = Arc::clone(&sources.happenings);

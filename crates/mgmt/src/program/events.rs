@@ -15,11 +15,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::functions::Surroundings;
+use super::surroundings::Surroundings;
 
 /// What has happened and has not been dealt with. The same thing twice counts once, so it cannot grow without end.
 #[derive(Default)]
-pub(super) struct Happenings {
+pub(crate) struct Happenings {
     open: Mutex<HashSet<Watch>>,
     news: Notify,
 }
@@ -33,7 +33,7 @@ impl Happenings {
     }
 
     /// Waits until something has happened, and takes all of it.
-    pub(super) async fn next(&self) -> HashSet<Watch> {
+    pub(crate) async fn next(&self) -> HashSet<Watch> {
         loop {
             let news = self.news.notified();
             let found = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
@@ -46,10 +46,11 @@ impl Happenings {
 }
 
 /// The sources that are open.
-pub(super) struct Sources {
-    engine: Arc<Engine>,
+pub(crate) struct Sources {
+    /// Whose watches on paths are shared. Without one, nothing tells of paths.
+    engine: Option<Arc<Engine>>,
     surroundings: Arc<Surroundings>,
-    pub(super) happenings: Arc<Happenings>,
+    pub(crate) happenings: Arc<Happenings>,
     open: HashMap<Watch, Source>,
 }
 
@@ -72,11 +73,11 @@ impl Drop for Source {
 }
 
 impl Sources {
-    pub(super) fn new(engine: Arc<Engine>, surroundings: Arc<Surroundings>) -> Sources {
+    pub(crate) fn new(engine: Option<Arc<Engine>>, surroundings: Arc<Surroundings>) -> Sources {
         Sources { engine, surroundings, happenings: Arc::default(), open: HashMap::new() }
     }
 
-    pub(super) fn apply(&mut self, changes: Vec<WatchChange>) {
+    pub(crate) fn apply(&mut self, changes: Vec<WatchChange>) {
         for change in changes {
             match change {
                 WatchChange::Begin(watch) => {
@@ -113,14 +114,15 @@ impl Sources {
                     happenings.add(&event);
                 }
             })),
-            Watch::Path(path) => match WatchPath::new(path, false) {
-                Ok(path) => {
-                    let watch = self.engine.watch_path(&path, move || happenings.add(&event));
+            Watch::Path(path) => match (&self.engine, WatchPath::new(path, false)) {
+                (None, _) => Source::Silent,
+                (Some(engine), Ok(path)) => {
+                    let guard = engine.watch_path(&path, move || happenings.add(&event));
                     // What happened between the first look and now is looked at again.
-                    self.happenings.add(&Watch::Path(path.as_path().to_owned()));
-                    Source::Path { _watch: watch }
+                    self.happenings.add(watch);
+                    Source::Path { _watch: guard }
                 }
-                Err(error) => {
+                (_, Err(error)) => {
                     tracing::warn!("{} cannot be watched: {error}", path.display());
                     Source::Silent
                 }

@@ -1,4 +1,4 @@
-//! What functions of a running program see of it.
+//! What the functions of a program see of the world.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
@@ -13,8 +13,8 @@ use mgmt_lang::module::{Disk, Files};
 use mgmt_value::Str;
 use mgmt_world::{Local, Strings};
 
-/// The host of a program that runs.
-pub(super) struct Surroundings {
+/// The host that a program runs on.
+pub(crate) struct Surroundings {
     hostname: Str,
     /// The directory of the program: what is below it is the deploy.
     root: PathBuf,
@@ -30,7 +30,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Surroundings {
-    pub(super) fn new(hostname: &str, root: &Path, local: Arc<Local>) -> Surroundings {
+    pub(crate) fn new(hostname: &str, root: &Path, local: Arc<Local>) -> Surroundings {
         let strings = local.strings();
         let lines = Mutex::default();
         Surroundings {
@@ -43,21 +43,21 @@ impl Surroundings {
         }
     }
 
-    pub(super) fn store(&self) -> &Arc<Local> {
+    pub(crate) fn store(&self) -> &Arc<Local> {
         &self.local
     }
 
-    pub(super) fn strings(&self) -> &Arc<dyn Strings> {
+    pub(crate) fn strings(&self) -> &Arc<dyn Strings> {
         &self.strings
     }
 
     /// A command has printed a line.
-    pub(super) fn printed(&self, command: &Str, line: Str) {
+    pub(crate) fn printed(&self, command: &Str, line: Str) {
         lock(&self.lines).insert(command.clone(), line);
     }
 
     /// A command is not run any more.
-    pub(super) fn forget(&self, command: &Str) {
+    pub(crate) fn forget(&self, command: &Str) {
         lock(&self.lines).remove(command);
     }
 

@@ -644,6 +644,11 @@ Right:
     $names = {$point => \"up\"}
     print \"a\" { msg => $names[$point], }"
 
+    TypeTooLarge "M0515" Type "the type of a value is too large"
+        "A function that puts its argument into a struct twice, or is given its own result, makes a type of twice the \
+         size. Functions that do this to each other soon have types that are larger than any memory. Nobody needs \
+         such a value; a list or a map holds many things of one type."
+
     // Resources.
     UnknownKind "M0601" Type "there is no such kind of resource"
         "The word before the name of a resource is its kind; in an edge it is capitalised. `mgmt kinds` lists all kinds \
@@ -1163,7 +1168,8 @@ mod tests {
     fn a_wrong_example_has_its_mistake_and_a_right_one_has_none() {
         let mut without = Vec::new();
         for (id, _, explanation) in CODES {
-            let (Some(wrong), Some(right)) = (example(explanation, "Wrong:"), example(explanation, "Right:")) else {
+            let (Some(wrong), Some(right)) = (example(explanation, "Wrong:"), example(explanation, "Right:"))
+            else {
                 without.push(*id);
                 continue;
             };
@@ -1171,7 +1177,7 @@ mod tests {
             assert!(!wrong.is_empty() && wrong.iter().all(|(_, code)| code == id), "{id}: {wrong:?}");
             assert_eq!(said(right), [], "{id}");
         }
-        // What is wrong is not in the program.
-        assert_eq!(without, ["M0404", "M0407", "M0408", "M0409"]);
+        // What is wrong is not in the program, or is long.
+        assert_eq!(without, ["M0404", "M0407", "M0408", "M0409", "M0515"]);
     }
 }

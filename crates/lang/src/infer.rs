@@ -289,6 +289,19 @@ impl Checker<'_> {
         self.types.fresh(self.level)
     }
 
+    /// A copy of a generic type with others in it can be deeper than any of them, and copies of copies soon deeper than
+    /// anything: that gives an error, long before it is a problem.
+    fn bounded(&mut self, ty: Ty, span: Span) -> Ty {
+        const DEEPEST: u32 = 500;
+        const LARGEST: usize = 10_000;
+        if !self.types.is_beyond(ty, DEEPEST, LARGEST) {
+            return ty;
+        }
+        let message = "the type of this is too large";
+        self.report(Diagnostic::new(Code::TypeTooLarge, span, message));
+        Types::ERROR
+    }
+
     fn text(&self, ty: Ty) -> String {
         self.types.text(&self.names, ty)
     }
@@ -385,6 +398,21 @@ impl Checker<'_> {
         let mut reachable: FxHashSet<Ty> = FxHashSet::default();
         for &ty in interface {
             reachable.extend(self.types.unknowns(ty));
+        }
+        // What a question waits for decides about what comes out of it.
+        let mut goals = self.goals.of(own);
+        loop {
+            let before = goals.len();
+            goals.retain(|goal| {
+                if !self.types.unknowns(goal.ty).iter().all(|var| reachable.contains(var)) {
+                    return true;
+                }
+                goal.results(|ty| reachable.extend(self.types.unknowns(ty)));
+                false
+            });
+            if goals.len() == before {
+                break;
+            }
         }
         let (mut lost, mut kept, mut around) = (Vec::new(), Vec::new(), Vec::new());
         for open in open {
@@ -581,7 +609,7 @@ impl Checker<'_> {
         let mut kept: FxHashMap<ClassId, Vec<Open>> = FxHashMap::default();
         for (owner, open) in open {
             match owner {
-                Owner::Program => open.into_iter().for_each(|open| self.ambiguous(open)),
+                Owner::Program => open.into_iter().for_each(|open| self.ambiguous_in_file(open)),
                 Owner::Class(class) => {
                     kept.insert(class, open);
                 }
@@ -598,6 +626,28 @@ impl Checker<'_> {
                 let ty = self.copy(open.ty, stmt);
                 self.ambiguous(Open { ty, ..open });
             }
+        }
+    }
+
+    /// What an imported file defines has a type per import, and only these must be known.
+    fn ambiguous_in_file(&mut self, open: Open) {
+        let main = self.hir.modules.first().map(|module| module.file);
+        if open.unused || main == Some(open.span.file) || !self.types.is_open(open.ty) {
+            self.ambiguous(open);
+            return;
+        }
+        let unknowns = self.types.unknowns(open.ty);
+        let copied = |instance: &Instance| unknowns.iter().any(|var| instance.copies.contains_key(var));
+        let copies =
+            self.instances.iter().filter(|(_, instance)| instance.class.is_none() && copied(instance));
+        let mut imports: Vec<StmtId> = copies.map(|(stmt, _)| *stmt).collect();
+        imports.sort_unstable();
+        if imports.is_empty() {
+            self.ambiguous(open);
+        }
+        for stmt in imports {
+            let ty = self.copy(open.ty, stmt);
+            self.ambiguous(Open { ty, ..open });
         }
     }
 

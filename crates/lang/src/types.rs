@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use mgmt_value::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use crate::hir::{Name, Names};
 use crate::source::Span;
@@ -64,6 +65,8 @@ struct Variable {
 pub(crate) struct Types {
     shapes: Vec<Shape>,
     ground: Vec<bool>,
+    /// How many types are inside each other in those that are ground.
+    depths: Vec<u32>,
     known: FxHashMap<Shape, Ty>,
     variables: Vec<Variable>,
     /// Variables that were bound since this was last emptied.
@@ -85,6 +88,7 @@ impl Types {
         let mut types = Types {
             shapes: Vec::new(),
             ground: Vec::new(),
+            depths: Vec::new(),
             known: FxHashMap::default(),
             variables: Vec::new(),
             learned: Vec::new(),
@@ -102,6 +106,11 @@ impl Types {
         let ty = Ty(u32::try_from(self.shapes.len()).unwrap_or(u32::MAX));
         self.shapes.push(shape);
         self.ground.push(ground);
+        let mut deepest = 0;
+        if ground {
+            self.parts(ty, |part| deepest = deepest.max(self.depths[part.0 as usize]));
+        }
+        self.depths.push(deepest + 1);
         ty
     }
 
@@ -213,46 +222,43 @@ impl Types {
     /// Makes two types one, or says why that cannot be. What was learned until then stays.
     pub(crate) fn unify(&mut self, a: Ty, b: Ty, at: Span) -> Result<(), Clash> {
         let mut seen = Seen::default();
-        self.unify_in(a, b, at, &mut seen)
-    }
-
-    fn unify_in(&mut self, a: Ty, b: Ty, at: Span, seen: &mut Seen<(Ty, Ty)>) -> Result<(), Clash> {
-        let (a, b) = (self.resolve(a), self.resolve(b));
-        if a == b || seen.again((a, b)) {
-            return Ok(());
-        }
-        if a == Self::ERROR || b == Self::ERROR {
-            self.give_up(if a == Self::ERROR { b } else { a }, at);
-            return Ok(());
-        }
-        if self.is_ground(a) && self.is_ground(b) && !self.has_error(a) && !self.has_error(b) {
-            return Err(self.clash(a, b));
-        }
-        match (&self.shapes[a.0 as usize], &self.shapes[b.0 as usize]) {
-            (Shape::Var(_), _) => self.bind(a, b, at),
-            (_, Shape::Var(_)) => self.bind(b, a, at),
-            (&Shape::List(x), &Shape::List(y)) => self.unify_in(x, y, at, seen),
-            (&Shape::Map(k, v), &Shape::Map(l, w)) => {
-                self.unify_in(k, l, at, seen)?;
-                self.unify_in(v, w, at, seen)
+        // Types can be deeper than the stack, so this is a list of what is left to do, the next at its end.
+        let mut open: SmallVec<[(Ty, Ty); 8]> = SmallVec::new();
+        open.push((a, b));
+        while let Some((a, b)) = open.pop() {
+            let (a, b) = (self.resolve(a), self.resolve(b));
+            if a == b || seen.again((a, b)) {
+                continue;
             }
-            (Shape::Struct(x), Shape::Struct(y)) => {
-                if x.len() != y.len() || x.iter().zip(y).any(|(x, y)| x.0 != y.0) {
-                    return Err(Clash::Fields);
+            if a == Self::ERROR || b == Self::ERROR {
+                self.give_up(if a == Self::ERROR { b } else { a }, at);
+                continue;
+            }
+            if self.is_ground(a) && self.is_ground(b) && !self.has_error(a) && !self.has_error(b) {
+                return Err(self.clash(a, b));
+            }
+            match (&self.shapes[a.0 as usize], &self.shapes[b.0 as usize]) {
+                (Shape::Var(_), _) => self.bind(a, b, at)?,
+                (_, Shape::Var(_)) => self.bind(b, a, at)?,
+                (&Shape::List(x), &Shape::List(y)) => open.push((x, y)),
+                (&Shape::Map(k, v), &Shape::Map(l, w)) => open.extend([(v, w), (k, l)]),
+                (Shape::Struct(x), Shape::Struct(y)) => {
+                    if x.len() != y.len() || x.iter().zip(y).any(|(x, y)| x.0 != y.0) {
+                        return Err(Clash::Fields);
+                    }
+                    open.extend(x.iter().zip(y).rev().map(|(x, y)| (x.1, y.1)));
                 }
-                let pairs: Vec<_> = x.iter().zip(y).map(|(x, y)| (x.1, y.1)).collect();
-                pairs.into_iter().try_for_each(|(x, y)| self.unify_in(x, y, at, seen))
-            }
-            (Shape::Func(x, r), Shape::Func(y, s)) => {
-                if x.len() != y.len() {
-                    return Err(Clash::Arity);
+                (Shape::Func(x, r), Shape::Func(y, s)) => {
+                    if x.len() != y.len() {
+                        return Err(Clash::Arity);
+                    }
+                    open.push((*r, *s));
+                    open.extend(x.iter().copied().zip(y.iter().copied()).rev());
                 }
-                let results = (*r, *s);
-                let pairs: Vec<_> = x.iter().copied().zip(y.iter().copied()).chain([results]).collect();
-                pairs.into_iter().try_for_each(|(x, y)| self.unify_in(x, y, at, seen))
+                _ => return Err(Clash::Kind),
             }
-            _ => Err(Clash::Kind),
         }
+        Ok(())
     }
 
     /// Something was wrong and has been reported: what is not known in a type will not become known, and nobody is
@@ -372,48 +378,82 @@ impl Types {
 
     /// A copy of a type in which each unknown variable has been replaced.
     pub(crate) fn replace(&mut self, ty: Ty, with: &mut dyn FnMut(&mut Types, Ty) -> Ty) -> Ty {
-        let mut done = FxHashMap::default();
-        self.replace_in(ty, with, &mut done)
+        let mut done: FxHashMap<Ty, Ty> = FxHashMap::default();
+        let start = self.resolve(ty);
+        // As above: what is left to do, the next at its end. A type comes again when its parts are done.
+        let mut open = vec![start];
+        while let Some(&ty) = open.last() {
+            if self.is_ground(ty) || done.contains_key(&ty) {
+                open.pop();
+                continue;
+            }
+            if let Shape::Var(_) = self.shapes[ty.0 as usize] {
+                let copy = with(self, ty);
+                done.insert(ty, copy);
+                open.pop();
+                continue;
+            }
+            let before = open.len();
+            self.parts(ty, |part| {
+                let part = self.find(part);
+                if !self.is_ground(part) && !done.contains_key(&part) {
+                    open.push(part);
+                }
+            });
+            if open.len() > before {
+                continue;
+            }
+            let of = |part: Ty| {
+                let part = self.find(part);
+                done.get(&part).copied().unwrap_or(part)
+            };
+            let shape = match &self.shapes[ty.0 as usize] {
+                Shape::List(element) => Shape::List(of(*element)),
+                Shape::Map(key, value) => Shape::Map(of(*key), of(*value)),
+                Shape::Struct(fields) => {
+                    Shape::Struct(fields.iter().map(|&(name, ty)| (name, of(ty))).collect())
+                }
+                Shape::Func(params, result) => {
+                    Shape::Func(params.iter().map(|&ty| of(ty)).collect(), of(*result))
+                }
+                shape => shape.clone(),
+            };
+            let copy = self.add(shape);
+            done.insert(ty, copy);
+            open.pop();
+        }
+        done.get(&start).copied().unwrap_or(start)
     }
 
-    fn replace_in(
-        &mut self,
-        ty: Ty,
-        with: &mut dyn FnMut(&mut Types, Ty) -> Ty,
-        done: &mut FxHashMap<Ty, Ty>,
-    ) -> Ty {
-        let ty = self.resolve(ty);
-        if self.is_ground(ty) {
-            return ty;
+    /// It is made of more types inside each other, or has more parts that are not known, than some numbers.
+    pub(crate) fn is_beyond(&self, ty: Ty, deepest: u32, largest: usize) -> bool {
+        let mut depths: FxHashMap<Ty, u32> = FxHashMap::default();
+        let start = self.find(ty);
+        let mut open = vec![start];
+        while let Some(&ty) = open.last() {
+            if self.is_ground(ty) {
+                open.pop();
+                depths.insert(ty, self.depths[ty.0 as usize]);
+                continue;
+            }
+            let (before, mut deep) = (open.len(), 0);
+            self.parts(ty, |part| {
+                let part = self.find(part);
+                match depths.get(&part) {
+                    Some(depth) => deep = deep.max(*depth),
+                    None if self.is_ground(part) => deep = deep.max(self.depths[part.0 as usize]),
+                    None => open.push(part),
+                }
+            });
+            if open.len() == before {
+                open.pop();
+                depths.insert(ty, deep + 1);
+                if deep >= deepest || depths.len() > largest {
+                    return true;
+                }
+            }
         }
-        if let Some(&copy) = done.get(&ty) {
-            return copy;
-        }
-        let copy = match self.shapes[ty.0 as usize].clone() {
-            Shape::Var(_) => with(self, ty),
-            Shape::List(element) => {
-                let element = self.replace_in(element, with, done);
-                self.add(Shape::List(element))
-            }
-            Shape::Map(key, value) => {
-                let key = self.replace_in(key, with, done);
-                let value = self.replace_in(value, with, done);
-                self.add(Shape::Map(key, value))
-            }
-            Shape::Struct(fields) => {
-                let fields =
-                    fields.iter().map(|&(name, ty)| (name, self.replace_in(ty, with, done))).collect();
-                self.add(Shape::Struct(fields))
-            }
-            Shape::Func(params, result) => {
-                let params = params.iter().map(|&ty| self.replace_in(ty, with, done)).collect();
-                let result = self.replace_in(result, with, done);
-                self.add(Shape::Func(params, result))
-            }
-            _ => ty,
-        };
-        done.insert(ty, copy);
-        copy
+        depths.get(&start).is_some_and(|depth| *depth > deepest)
     }
 
     /// A type that was written down. Its variables are replaced.

@@ -236,7 +236,13 @@ fn made() -> Vec<Case> {
         case("an imported file that is larger than any program", b"import \"big.mcl\" as *\n".to_vec());
     unreadable.files.push(("/big.mcl".to_owned(), vec![b'#'; mgmt_lang::module::MAX_SOURCE as usize + 1]));
     let fields: String = (0..40).map(|index| format!("f{index} => {index}, ")).collect();
+    let mut doubling = String::from("func f0($x) { [$x] }\n");
+    for number in 1..40 {
+        writeln!(doubling, "func f{number}($x) {{ f{}(f{0}($x)) }}", number - 1).unwrap();
+    }
+    doubling.push_str("test \"a\" { interface => f39(1), }\n");
     vec![
+        case("functions that double the depth of a type", doubling.into_bytes()),
         case("not UTF-8", b"$x = \"caf\xe9\"\nprint \"a\" { msg => $x, }\n".to_vec()),
         case("carriage returns alone", b"$x = 1\r$y = 2\r".to_vec()),
         case("a float of 400 digits", format!("$x = {}.0\n", "9".repeat(400)).into_bytes()),

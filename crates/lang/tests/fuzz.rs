@@ -157,7 +157,6 @@ fn most_generated_programs_are_right() {
         right += usize::from(try_generated(&choices));
     }
     assert!(right > 150, "{right} of 200");
-    println!("RIGHT {right}");
 }
 
 fn try_generated(choices: &[u8]) -> bool {

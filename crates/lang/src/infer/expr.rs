@@ -47,7 +47,14 @@ impl Checker<'_> {
             }
             ExprKind::Variable(_) => self.variable(expr),
             ExprKind::Call { callee, args } => self.call(expr, *callee, args),
-            ExprKind::Lambda(func) => self.func(*func),
+            ExprKind::Lambda(func) => {
+                let ty = self.func(*func);
+                // A function value knows its type.
+                if self.types.is_open(ty) {
+                    self.typed.insert(self.owner);
+                }
+                ty
+            }
             ExprKind::If { condition, then, otherwise } => {
                 self.check(*condition, Types::BOOL, Why::Condition);
                 let ty = self.expr(*then);
@@ -106,6 +113,7 @@ impl Checker<'_> {
         let Some((&first, rest)) = elements.split_first() else {
             let element = self.fresh();
             let ty = self.types.list(element);
+            self.typed.insert(self.owner);
             self.must_be_known(ty, span, What::EmptyList);
             return ty;
         };
@@ -125,6 +133,7 @@ impl Checker<'_> {
         let Some((&(first_key, first_value), rest)) = entries.split_first() else {
             let (key, value) = (self.fresh(), self.fresh());
             let ty = self.types.add(Shape::Map(key, value));
+            self.typed.insert(self.owner);
             self.must_be_known(ty, span, What::EmptyMap);
             return ty;
         };
@@ -184,7 +193,11 @@ impl Checker<'_> {
         match reference.target {
             Target::Var(var) => {
                 let ty = self.var(var);
-                self.through(ty, &reference.via)
+                if reference.via.is_empty() {
+                    return ty;
+                }
+                let ty = self.through(ty, &reference.via);
+                self.bounded(ty, self.hir[expr].span)
             }
             Target::Constant(constant) => {
                 let ty = (constant.value)().ty();
@@ -401,6 +414,7 @@ impl Checker<'_> {
         for goal in goals {
             self.pose(goal);
         }
+        let result = self.bounded(result, span);
         if self.types.is_open(result) {
             self.must_be_known(result, span, What::Result);
         }
@@ -425,7 +439,8 @@ impl Checker<'_> {
             }
             _ => {}
         }
-        if let mgmt_funcs::Body::Typed(_) = function.body {
+        // All others are told the type of their result.
+        if !matches!(function.body, mgmt_funcs::Body::Pure(_)) {
             self.typed.insert(self.owner);
         }
         let span = self.hir[expr].span;

@@ -101,6 +101,18 @@ impl Goals {
 }
 
 impl Goal {
+    /// The types that become known with the answer.
+    pub(super) fn results(&self, mut each: impl FnMut(Ty)) {
+        match &self.question {
+            Question::Lookup { key, result, .. } => {
+                each(*key);
+                each(*result);
+            }
+            Question::Field { result, .. } | Question::FieldOr { result, .. } => each(*result),
+            Question::Limit(_) | Question::Name { .. } | Question::Hashable | Question::Meta => {}
+        }
+    }
+
     /// The same question about a copy of the definition that asks it.
     pub(super) fn copied(
         &self,

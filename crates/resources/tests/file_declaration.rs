@@ -218,7 +218,7 @@ fn parents_accounts_and_inputs_come_first() {
     let joined = File { fragments: vec!["/x".into(), "/y/".into()], ..file("/a") };
     assert_eq!(
         wants(&joined),
-        [Want::Below("/y/".into()), before(&[path("/x"), path("/y/")]), Want::ParentOf("/a".into())]
+        [before(&[path("/x"), path("/y/")]), Want::ParentOf("/a".into())]
     );
     let tree = File { source: "/s/".into(), recurse: true, ..file("/a/") };
     assert_eq!(

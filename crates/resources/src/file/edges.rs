@@ -26,11 +26,13 @@ pub(super) fn wants(file: &File, name: &Str) -> Vec<Want> {
     let Some(path) = file.managed_path(name) else { return Vec::new() };
     let mut wants = Vec::new();
     let mut before = Vec::new();
-    for input in fragments(file).chain(source(file)) {
-        if input.is_directory() {
-            wants.push(Want::Below(input.as_bytes().into()));
+    // Fragments that appear in a directory are an event like any other, so no edge is needed for each of them.
+    before.extend(fragments(file).map(|fragment| identity(&fragment)));
+    if let Some(source) = source(file) {
+        if source.is_directory() {
+            wants.push(Want::Below(source.as_bytes().into()));
         }
-        before.push(identity(&input));
+        before.push(identity(&source));
     }
     if State::read(&file.state) != Some(State::Absent) {
         if !file.owner.is_empty() {

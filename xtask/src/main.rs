@@ -18,7 +18,7 @@ Chores of the project
 
   cargo xtask setup           install the programs that the tests need (Debian and its kin)
   cargo xtask test [ARGS]     set up, then run all tests; ARGS go to `cargo test`
-  cargo xtask bench [GROUPS]  measure against a raw loop: graphs, files, latency, start; all if none is named
+  cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, memory, latency, start, files; all if none is named
   cargo xtask docs            generate docs/reference and the API documentation
   cargo xtask docs --check    fail if docs/reference is out of date or the API documentation has warnings
 ";

@@ -13,6 +13,7 @@ use mgmt_sys::replace::Durability;
 use mgmt_value::Str;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
+use crate::processor_time;
 use crate::report::{Report, median};
 use crate::world::{World, disk, scratch};
 
@@ -161,11 +162,6 @@ pub(crate) fn child(arguments: &[String]) {
         woken = switches().saturating_sub(before + 1);
     }
     println!("{} {} {memory} {woken}", time.as_nanos(), worked.as_nanos());
-}
-
-/// What all threads of this process have had of the processors.
-fn processor_time() -> Duration {
-    rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).try_into().unwrap()
 }
 
 fn switches() -> u64 {

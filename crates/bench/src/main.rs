@@ -1,4 +1,4 @@
-//! Benchmarks of the engine. Run by `cargo xtask bench`.
+//! Benchmarks of the engine and of the language. Run by `cargo xtask bench`.
 //!
 //! Every line shows our figure, the figure of a raw loop that does the same work with bare system calls in the same run,
 //! and the ratio of the two. Ratios travel from machine to machine; microseconds do not.
@@ -11,17 +11,21 @@
 
 mod files;
 mod graphs;
+mod lang;
 mod latency;
+mod programs;
 mod report;
 mod start;
 mod world;
+
+use std::time::Duration;
 
 use report::Report;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const GROUPS: [&str; 5] = ["graphs", "memory", "latency", "start", "files"];
+const GROUPS: [&str; 6] = ["graphs", "lang", "memory", "latency", "start", "files"];
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -31,7 +35,7 @@ fn main() {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--mgmt" => program = arguments.next().unwrap_or_default().into(),
-            "--child" => return files::child(&arguments.collect::<Vec<_>>()),
+            "--child" => return child(&arguments.collect::<Vec<_>>()),
             "--help" | "-h" => return help(),
             name if GROUPS.contains(&name) => wanted.push(name.to_owned()),
             other => {
@@ -47,6 +51,9 @@ fn main() {
     report.machine();
     if want("graphs") {
         graphs::run(&mut report);
+    }
+    if want("lang") {
+        lang::run(&mut report);
     }
     if want("memory") {
         files::memory(&mut report);
@@ -64,7 +71,20 @@ fn main() {
     report.summary();
 }
 
+/// What runs in a process of its own.
+fn child(arguments: &[String]) {
+    match arguments {
+        [what, lines] if what == "check" => lang::child(lines.parse().unwrap()),
+        _ => files::child(arguments),
+    }
+}
+
+/// What all threads of this process have had of the processors.
+fn processor_time() -> Duration {
+    rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).try_into().unwrap()
+}
+
 fn help() {
-    println!("usage: mgmt-bench [graphs] [memory] [latency] [start] [files] [--mgmt PROGRAM]");
+    println!("usage: mgmt-bench [graphs] [lang] [memory] [latency] [start] [files] [--mgmt PROGRAM]");
     println!("Runs the named groups, or all. PROGRAM is the built mgmt, by default the one beside this.");
 }

@@ -749,7 +749,11 @@ impl Evaluation<'_> {
         let wanted = self.expr(frame, resource.name)?;
         let exports =
             self.host.world_exports(&Str::from(schema.kind)).map_err(|failure| self.failed(span, failure))?;
-        output::collect(&exports, &wanted, schema, self.kinds, span)
-            .map_err(|found| Fault { message: found.message, span, catchable: false, code: Code::Failed })
+        output::collect(&exports, &wanted, schema, self.kinds, span).map_err(|found| Fault {
+            message: found.message,
+            span,
+            catchable: false,
+            code: Code::Failed,
+        })
     }
 }

@@ -236,7 +236,8 @@ impl Running {
             .flat_map(|declared| &declared.resources)
             .map(|found| Declaration { spec: found.spec.clone(), span: found.span })
             .collect();
-        let edges: Vec<DeclaredEdge> = all.iter().flat_map(|declared| declared.edges.iter().cloned()).collect();
+        let edges: Vec<DeclaredEdge> =
+            all.iter().flat_map(|declared| declared.edges.iter().cloned()).collect();
         match output::assemble(resources, &edges, &self.program.kinds) {
             Ok(graph) => Outcome::Graph(graph),
             Err(wrong) => Outcome::Wrong(wrong),

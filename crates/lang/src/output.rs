@@ -114,7 +114,9 @@ pub(crate) fn collect(
     span: Span,
 ) -> Result<Vec<Draft>, Diagnostic> {
     let field = |item: &Value, field: &str| match item {
-        Value::Struct(item) => item.fields.iter().find(|(name, _)| **name == *field).map(|(_, value)| value.clone()),
+        Value::Struct(item) => {
+            item.fields.iter().find(|(name, _)| **name == *field).map(|(_, value)| value.clone())
+        }
         _ => None,
     };
     let matches = |name: &Str, host: &Str| match wanted {

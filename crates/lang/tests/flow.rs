@@ -183,7 +183,12 @@ fn lines(graph: &ResourceGraph) -> Vec<String> {
         })
         .collect();
     for (from, to, edge) in graph.edges() {
-        lines.push(format!("{} -> {} {}", graph.node(from).unwrap().id, graph.node(to).unwrap().id, edge.notify));
+        lines.push(format!(
+            "{} -> {} {}",
+            graph.node(from).unwrap().id,
+            graph.node(to).unwrap().id,
+            edge.notify
+        ));
     }
     lines.sort();
     lines

@@ -216,10 +216,7 @@ fn parents_accounts_and_inputs_come_first() {
     let identities = [path("/s"), Identity::User("joe".into()), Identity::GroupNumber(100)];
     assert_eq!(wants(&owned), [before(&identities), Want::ParentOf("/a/b".into())]);
     let joined = File { fragments: vec!["/x".into(), "/y/".into()], ..file("/a") };
-    assert_eq!(
-        wants(&joined),
-        [before(&[path("/x"), path("/y/")]), Want::ParentOf("/a".into())]
-    );
+    assert_eq!(wants(&joined), [before(&[path("/x"), path("/y/")]), Want::ParentOf("/a".into())]);
     let tree = File { source: "/s/".into(), recurse: true, ..file("/a/") };
     assert_eq!(
         wants(&tree),

@@ -124,7 +124,8 @@ impl Builder<'_> {
                 })
             }
             ExprKind::Struct(fields) => {
-                let names: Vec<Arc<str>> = fields.iter().map(|&(name, _, _)| hir.names.shared(name)).collect();
+                let names: Vec<Arc<str>> =
+                    fields.iter().map(|&(name, _, _)| hir.names.shared(name)).collect();
                 let inputs: Vec<ExprId> = fields.iter().map(|&(_, _, value)| value).collect();
                 let inputs = self.exprs(frame, scope, &inputs);
                 self.pure(scope, &inputs, move |values| {

@@ -151,7 +151,9 @@ impl Builder<'_> {
                         (number, builder.element(scope, over, index))
                     })
                     .collect(),
-                Value::Map(map) => map.entries().iter().map(|(key, _)| builder.entry(scope, over, key)).collect(),
+                Value::Map(map) => {
+                    map.entries().iter().map(|(key, _)| builder.entry(scope, over, key)).collect()
+                }
                 _ => Vec::new(),
             };
             for (first, second) in turns {

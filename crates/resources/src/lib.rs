@@ -14,6 +14,7 @@ pub mod noop;
 pub mod panic;
 pub mod pkg;
 pub mod print;
+pub mod svc;
 pub mod test;
 pub mod timer;
 pub mod value;
@@ -34,6 +35,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<panic::Panic>,
     schema_of::<pkg::Pkg>,
     schema_of::<print::Print>,
+    schema_of::<svc::Svc>,
     schema_of::<test::Test>,
     schema_of::<timer::Timer>,
     schema_of::<value::Value>,

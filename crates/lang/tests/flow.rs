@@ -1,5 +1,7 @@
 //! A program that is kept up to date is held against the same program computed from scratch, after random events.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -281,10 +283,9 @@ fn what_is_not_needed_is_not_watched() {
     running.settle();
     let inner = Watch::WorldString("inner".into());
     assert!(!running.watch_changes().contains(&mgmt_lang::WatchChange::Begin(inner.clone())));
-    for (text, expected) in [
-        ("1", mgmt_lang::WatchChange::Begin(inner.clone())),
-        ("2", mgmt_lang::WatchChange::End(inner.clone())),
-    ] {
+    for (text, expected) in
+        [("1", mgmt_lang::WatchChange::Begin(inner.clone())), ("2", mgmt_lang::WatchChange::End(inner))]
+    {
         world.strings.lock().unwrap().insert("a".into(), text.into());
         world.strings.lock().unwrap().insert("inner".into(), "some name".into());
         running.happened(&Watch::WorldString("a".into()));

@@ -48,8 +48,10 @@ const SETTINGS: [&str; 7] = [
 
 /// Lists older than this are outdated.
 const OLD: Duration = Duration::from_secs(3600);
-/// How often a lock that somebody took before us is waited for again.
+/// How often something is tried that somebody else has come in the way of.
 const ATTEMPTS: usize = 5;
+/// How long it takes until a question that failed is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// `apt` and `dpkg`.
 pub(super) struct Apt {
@@ -97,6 +99,13 @@ impl Apt {
         }
     }
 
+    fn known_offers(&self, stamp: &OffersStamp) -> Offers {
+        match &*self.offers.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((seen, known)) if seen == stamp => known.clone(),
+            _ => Offers::new(),
+        }
+    }
+
     async fn ask_offers(&self, names: &[&Str], job: &Job<'_>) -> Result<HashMap<Str, Available>> {
         let mut argv: Vec<OsString> = vec![APT_CACHE.into(), "--quiet".into()];
         if !job.apply {
@@ -107,11 +116,26 @@ impl Apt {
         }
         argv.extend(["policy", "--"].map(OsString::from));
         argv.extend(names.iter().map(|name| OsStr::from_bytes(name).to_owned()));
-        let (ended, answer) = ask(command(argv), job).await?;
-        if !ended.status.success() {
-            return Err(failure("apt-cache policy", &ended));
+        let command = command(argv);
+        let _alone = self.alone(job).await?;
+        let mut attempt = 0;
+        loop {
+            let (ended, answer) = ask(command.clone(), job).await?;
+            if ended.status.success() {
+                return Ok(offers(&answer));
+            }
+            attempt += 1;
+            if attempt >= ATTEMPTS {
+                return Err(failure("apt-cache policy", &ended));
+            }
+            // It fails when what it reads is being replaced. Whoever does that holds a lock, or is done at once.
+            wait_until_free(&LOCKS, job).await?;
+            wait_until_free(&LIST_LOCKS, job).await?;
+            tokio::select! {
+                () = tokio::time::sleep(ASK_AGAIN) => {}
+                () = job.cancel.cancelled() => return Err(Error::Cancelled),
+            }
         }
-        Ok(offers(&answer))
     }
 
     /// Runs `apt-get`, when nobody else is at work.
@@ -234,10 +258,7 @@ impl Backend for Apt {
     ) -> Answer<'a, Vec<Option<Available>>> {
         Box::pin(async move {
             let (stamp, native) = self.offers_stamp().await?;
-            let mut known = match &*self.offers.lock().unwrap_or_else(PoisonError::into_inner) {
-                Some((seen, known)) if *seen == stamp => known.clone(),
-                _ => HashMap::new(),
-            };
+            let mut known = self.known_offers(&stamp);
             let unknown: Vec<&Str> =
                 names.iter().filter(|name| !known.contains_key(**name)).copied().collect();
             if !unknown.is_empty() {
@@ -249,6 +270,7 @@ impl Backend for Apt {
                 }
             }
             let answers = names.iter().map(|name| known.get(*name).cloned().flatten()).collect();
+            // What has changed since then has another stamp, so this is asked for once more.
             *self.offers.lock().unwrap_or_else(PoisonError::into_inner) = Some((stamp, known));
             Ok(answers)
         })
@@ -299,16 +321,18 @@ fn installation(changes: &Changes) -> Vec<OsString> {
     arguments
 }
 
-/// What a file is, or a directory with all that is directly in it, as far as needed to see that it was changed.
+/// What a file is, or the files that are directly in a directory, as far as needed to see that they were changed.
 fn versions(path: &Path) -> Vec<(u64, u64, i64, i64)> {
     let look = |path: &Path| {
-        let found = std::fs::metadata(path).ok()?;
+        let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
         Some((found.ino(), found.size(), found.ctime(), found.ctime_nsec()))
     };
-    let mut entries: Vec<_> = std::fs::read_dir(path).into_iter().flatten().flatten().collect();
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    let below = entries.iter().filter_map(|entry| look(&entry.path()));
-    look(path).into_iter().chain(below).collect()
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    // A lock is taken by whoever does anything, and decides nothing.
+    let mut files: Vec<_> =
+        entries.map(|entry| entry.path()).filter(|path| !path.ends_with("lock")).collect();
+    files.sort();
+    look(path).into_iter().chain(files.iter().filter_map(|path| look(path))).collect()
 }
 
 /// Packages of the host's own architecture are told without it.

@@ -150,7 +150,8 @@ fn compute(
     }
     let name = checked.sources.iter().next().map(|(_, source)| source.name.to_string());
     let checked = Arc::new(checked);
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
@@ -174,10 +175,12 @@ async fn first_graph(
         .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
     let surroundings = Arc::new(Surroundings::new(hostname, &checked.root, Arc::new(local)));
     let mut sources = Sources::new(None, Arc::clone(&surroundings));
-    let mut running = Running::new(Arc::clone(checked), mgmt_resources::KINDS, surroundings);
+    let mut running = tokio::task::block_in_place(|| {
+        Running::new(Arc::clone(checked), mgmt_resources::KINDS, surroundings)
+    });
     let deadline = tokio::time::Instant::now() + wait;
     loop {
-        match running.settle() {
+        match tokio::task::block_in_place(|| running.settle()) {
             Outcome::Graph(graph) => return Ok(Ok(graph)),
             Outcome::Unchanged => return Ok(Ok(ResourceGraph::new())),
             Outcome::Wrong(wrong) => return Ok(Err(wrong)),

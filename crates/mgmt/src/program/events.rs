@@ -1,17 +1,16 @@
 //! Where the events of functions come from: one source for all that watch the same.
 
 use std::collections::{HashMap, HashSet};
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mgmt_engine::{Engine, PathWatch};
 use mgmt_funcs::Watch;
 use mgmt_lang::WatchChange;
+use mgmt_sys::process::{Command, LineEvent};
 use mgmt_value::Str;
 use mgmt_watch::WatchPath;
 use mgmt_world::Scope;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -172,6 +171,8 @@ impl Sources {
         let happenings = Arc::clone(&self.happenings);
         match self.surroundings.strings().watch(key, scope) {
             Ok(mut changes) => Source::Task(tokio::spawn(async move {
+                // What happened between the first look and now is looked at again.
+                happenings.add(&event);
                 while changes.next().await.is_ok() {
                     happenings.add(&event);
                 }
@@ -190,30 +191,17 @@ fn until_midnight() -> Duration {
     mgmt_funcs::until_midnight().unwrap_or(AGAIN).max(Duration::from_millis(1))
 }
 
-/// Runs a shell command and tells of each line that it prints. Its end is the end of the lines.
+/// Runs a shell command and tells of each line that it prints. Its end is the end of the lines. Whatever it has started
+/// ends with it, and when nobody asks for its lines any more.
 async fn follow_command(command: &Str, told: impl Fn(Str)) -> std::io::Result<()> {
     use std::os::unix::ffi::OsStrExt as _;
-    /// A line beyond this is told in pieces.
-    const LONGEST: u64 = 1 << 20;
-    let mut child = tokio::process::Command::new("/bin/sh")
-        .arg("-c")
-        .arg(std::ffi::OsStr::from_bytes(command))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()?;
-    let Some(output) = child.stdout.take() else { return Ok(()) };
-    let mut output = BufReader::new(output);
-    let mut line = Vec::new();
-    while (&mut output).take(LONGEST).read_until(b'\n', &mut line).await? > 0 {
-        if line.last() == Some(&b'\n') {
-            line.pop();
+    let mut shell = Command::shell("/bin/sh", std::ffi::OsStr::from_bytes(command));
+    shell.env = std::env::vars_os().collect();
+    let mut lines = shell.spawn().map_err(std::io::Error::other)?.lines();
+    while let LineEvent::Line(line) = lines.next().await? {
+        if !line.stderr {
+            told(Str::new(line.bytes.strip_suffix(b"\r").unwrap_or(&line.bytes)));
         }
-        told(Str::new(&line));
-        line.clear();
     }
-    child.wait().await?;
     Ok(())
 }

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
 
 use mgmt_funcs::{Export, Failure, FileKind, Host};
 use mgmt_lang::module::{Disk, Files};
@@ -78,15 +76,9 @@ impl Surroundings {
     }
 }
 
-/// The store of a single host answers at once. One that does not has no answer yet.
-fn at_once<T>(
-    answer: impl Future<Output = Result<T, mgmt_world::StringsError>>,
-) -> Result<Option<T>, Failure> {
-    match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Ok(found)) => Ok(Some(found)),
-        Poll::Ready(Err(error)) => Err(Failure::fatal(error.to_string())),
-        Poll::Pending => Ok(None),
-    }
+/// Waits for the store, which is on this host. Functions are called where waiting disturbs nobody.
+fn answer<T>(answer: impl Future<Output = Result<T, mgmt_world::StringsError>>) -> Result<T, Failure> {
+    tokio::runtime::Handle::current().block_on(answer).map_err(|error| Failure::fatal(error.to_string()))
 }
 
 impl Host for Surroundings {
@@ -124,11 +116,11 @@ impl Host for Surroundings {
     }
 
     fn world_string(&self, key: &Str) -> Result<Option<Str>, Failure> {
-        Ok(at_once(self.strings.shared(key))?.flatten())
+        answer(self.strings.shared(key))
     }
 
     fn world_strings(&self, namespace: &Str) -> Result<BTreeMap<Str, Str>, Failure> {
-        Ok(at_once(self.strings.by_host(namespace))?.unwrap_or_default())
+        answer(self.strings.by_host(namespace))
     }
 
     fn world_schedule(&self, _: &Str) -> Result<Vec<Str>, Failure> {

@@ -1,0 +1,368 @@
+//! Programs that really run.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Running, Said, eventually, holds, mgmt, said_with_input};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+/// A directory with a program in it.
+struct Scene(TempDir);
+
+impl Scene {
+    fn new() -> Scene {
+        Scene(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.at(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+/// Declares a file with a content, which is an expression.
+fn file(path: &Path, content: &str) -> String {
+    format!("file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => {content},\n}}\n", path.display())
+}
+
+/// Runs until converged.
+fn once(flags: &[&str], program: &str, input: &str) -> Said {
+    let all: Vec<&str> = ["run", "--tmp-prefix", "--converger-timeout", "0", "--converged-exit"]
+        .into_iter()
+        .chain(flags.iter().copied())
+        .chain(["lang", program])
+        .collect();
+    said_with_input(&all, input)
+}
+
+fn started(program: &str) -> Running {
+    Running::start(&["run", "--tmp-prefix", "lang", program])
+}
+
+/// Ends a program that has run well.
+fn finish(run: Running) -> String {
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    lines
+}
+
+#[test]
+fn a_program_runs_and_ends_when_it_has_converged() {
+    let scene = Scene::new();
+    let text = format!("$who = \"world\"\n{}", file(&scene.at("file"), "\"hello, ${who}\\n\""));
+    let program = scene.write("main.mcl", &text);
+    let Said { code, stdout, stderr } = once(&[], &program, "");
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(stdout, concat!("mgmt ", env!("CARGO_PKG_VERSION"), "\n"));
+    assert_eq!(std::fs::read_to_string(scene.at("file")).unwrap(), "hello, world\n");
+    assert!(stderr.contains("ended: 1 resources, 1 changed, 0 failed"), "{stderr}");
+    let again = once(&[], &program, "");
+    assert!(again.stderr.contains("ended: 1 resources, 0 changed, 0 failed"), "{}", again.stderr);
+}
+
+#[test]
+fn a_program_comes_from_a_directory_standard_input_or_the_command_line() {
+    let scene = Scene::new();
+    let path = scene.at("file");
+    for (program, input, content) in [("-", true, "1"), ("", false, "2"), ("directory", false, "3")] {
+        let text = file(&path, &format!("{content:?}"));
+        let directory = format!("{}/", scene.0.path().display());
+        let program = match program {
+            "" => &text,
+            "directory" => {
+                scene.write("main.mcl", &text);
+                &directory
+            }
+            other => other,
+        };
+        let Said { code, stderr, .. } = once(&[], program, if input { &text } else { "" });
+        assert_eq!(code, 0, "{stderr}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+    }
+}
+
+#[test]
+fn with_noop_nothing_is_changed() {
+    let scene = Scene::new();
+    let Said { code, stderr, .. } = once(&["--noop"], "-", &file(&scene.at("file"), "\"x\""));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(!scene.at("file").exists());
+    assert!(stderr.contains("1 would be changed"), "{stderr}");
+}
+
+#[test]
+fn a_file_that_appears_changes_one_that_is_managed() {
+    let scene = Scene::new();
+    let (switch, out) = (scene.at("switch"), scene.at("out"));
+    let content = format!("if os.file_exists(\"{}\") {{ \"on\" }} else {{ \"off\" }}", switch.display());
+    let program = scene.write("main.mcl", &format!("import \"os\"\n{}", file(&out, &content)));
+    let run = started(&program);
+    holds(&out, "off");
+    for _ in 0..3 {
+        std::fs::write(&switch, "").unwrap();
+        holds(&out, "on");
+        std::fs::remove_file(&switch).unwrap();
+        holds(&out, "off");
+    }
+    finish(run);
+}
+
+#[test]
+fn a_condition_that_changes_brings_resources_and_takes_them_away() {
+    let scene = Scene::new();
+    let (switch, one, two) = (scene.at("switch"), scene.at("one"), scene.at("two"));
+    let text = format!(
+        "import \"os\"\nif os.file_exists(\"{}\") {{\n{}}} else {{\n{}}}\n",
+        switch.display(),
+        file(&one, "\"1\""),
+        file(&two, "\"2\""),
+    );
+    let run = started(&scene.write("main.mcl", &text));
+    holds(&two, "2");
+    assert!(!one.exists());
+    std::fs::write(&switch, "").unwrap();
+    holds(&one, "1");
+    // What is no longer declared is nobody's business; what is declared is kept.
+    std::fs::remove_file(&two).unwrap();
+    std::fs::remove_file(&one).unwrap();
+    holds(&one, "1");
+    assert!(!two.exists());
+    finish(run);
+}
+
+#[test]
+fn an_edit_is_followed_and_a_broken_one_keeps_the_running_program() {
+    let scene = Scene::new();
+    let (one, two, input) = (scene.at("one"), scene.at("two"), scene.at("input"));
+    std::fs::write(&input, "a").unwrap();
+    let read = format!("os.readfile(\"{}\")", input.display());
+    let program = scene.write("main.mcl", &format!("import \"os\"\n{}", file(&one, &read)));
+    let mut run = started(&program);
+    holds(&one, "a");
+
+    scene.write("main.mcl", "print \"x\" {\n\tmsg => $missing,\n}\n");
+    run.wait_for("$missing");
+    run.wait_for("the present one goes on");
+    // It is not only kept but alive.
+    std::fs::write(&input, "b").unwrap();
+    holds(&one, "b");
+
+    // An editor that writes a new file and renames it.
+    let new = scene.write("new", &format!("{}{}", file(&two, "\"2\""), file(&one, "\"c\"")));
+    std::fs::rename(new, &program).unwrap();
+    holds(&two, "2");
+    holds(&one, "c");
+
+    std::fs::remove_file(&program).unwrap();
+    run.wait_for("the present one goes on");
+    std::fs::write(&two, "damage").unwrap();
+    holds(&two, "2");
+    scene.write("main.mcl", &file(&two, "\"3\""));
+    holds(&two, "3");
+    finish(run);
+}
+
+#[test]
+fn an_edit_touches_only_what_differs() {
+    let scene = Scene::new();
+    let text = |content: &str| {
+        format!("print \"same\" {{\n\tmsg => \"unmoved\",\n}}\n{}", file(&scene.at("one"), content))
+    };
+    scene.write("main.mcl", &text("\"1\""));
+    let run = started(scene.at("main.mcl").to_str().unwrap());
+    holds(&scene.at("one"), "1");
+    scene.write("main.mcl", &text("\"2\""));
+    holds(&scene.at("one"), "2");
+    let lines = finish(run);
+    assert_eq!(lines.matches("unmoved").count(), 1, "{lines}");
+}
+
+#[test]
+fn without_watching_only_a_signal_reads_the_program_again() {
+    let scene = Scene::new();
+    let one = scene.at("one");
+    let program = scene.write("main.mcl", &file(&one, "\"1\""));
+    let mut run = Running::start(&["run", "--tmp-prefix", "--no-watch", "lang", &program]);
+    holds(&one, "1");
+    run.wait_for("graph ");
+    scene.write("main.mcl", &file(&one, "\"2\""));
+    run.signal(Signal::HUP);
+    holds(&one, "2");
+    let lines = finish(run);
+    assert_eq!(lines.matches("reading the program again").count(), 1, "{lines}");
+}
+
+#[test]
+fn a_signal_reads_the_files_of_the_program_again() {
+    let scene = Scene::new();
+    let out = scene.at("out");
+    scene.write("metadata.yaml", "files: files/\n");
+    std::fs::create_dir(scene.at("files")).unwrap();
+    scene.write("files/text", "old");
+    scene
+        .write("main.mcl", &format!("import \"deploy\"\n{}", file(&out, "deploy.readfile(\"/files/text\")")));
+    let run = started(&format!("{}/", scene.0.path().display()));
+    holds(&out, "old");
+    scene.write("files/text", "new");
+    run.signal(Signal::HUP);
+    holds(&out, "new");
+    finish(run);
+}
+
+#[test]
+fn an_edit_of_an_imported_file_or_module_is_followed() {
+    let scene = Scene::new();
+    let (one, two) = (scene.at("one"), scene.at("two"));
+    std::fs::create_dir(scene.at("module")).unwrap();
+    scene.write("module/main.mcl", "$text = \"m1\"\n");
+    scene.write("library.mcl", "$text = \"l1\"\n");
+    let text = format!(
+        "import \"library.mcl\"\nimport \"module/\"\n{}{}",
+        file(&one, "$library.text"),
+        file(&two, "$module.text")
+    );
+    let mut run = started(&scene.write("main.mcl", &text));
+    holds(&one, "l1");
+    holds(&two, "m1");
+    scene.write("library.mcl", "$text = \"l2\"\n");
+    holds(&one, "l2");
+    scene.write("module/main.mcl", "$text = 5\n");
+    run.wait_for("the present one goes on");
+    scene.write("module/main.mcl", "$text = \"m2\"\n");
+    holds(&two, "m2");
+    finish(run);
+}
+
+#[test]
+fn a_failure_at_the_start_is_shown_where_it_is_and_ends_with_one() {
+    let scene = Scene::new();
+    let text =
+        format!("$list = [1, 2]\n{}", file(&scene.at("out"), "if $list[5] == 1 { \"a\" } else { \"b\" }"));
+    let Said { code, stderr, .. } = once(&[], &scene.write("main.mcl", &text), "");
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("error[M0") && stderr.contains("main.mcl:4:"), "{stderr}");
+    assert!(!scene.at("out").exists());
+    let wrong = once(&[], "-", "print \"x\" {\n\tmsg => 5,\n}\n");
+    assert_eq!(wrong.code, 2, "{}", wrong.stderr);
+    let panicked = once(&[], "-", "panic(\"never mind\")\n");
+    assert_eq!(panicked.code, 1, "{}", panicked.stderr);
+    assert!(panicked.stderr.contains("never mind"), "{}", panicked.stderr);
+}
+
+#[test]
+fn a_failure_at_run_time_keeps_the_last_graph_and_recovers() {
+    let scene = Scene::new();
+    let (input, out) = (scene.at("input"), scene.at("out"));
+    std::fs::write(&input, "1").unwrap();
+    let text = format!(
+        "import \"convert\"\nimport \"fmt\"\nimport \"os\"\n$number = convert.str_to_int(os.readfile(\"{}\"))\n{}",
+        input.display(),
+        file(&out, "fmt.printf(\"%d\", $number + 1)")
+    );
+    let mut run = started(&scene.write("main.mcl", &text));
+    holds(&out, "2");
+    std::fs::write(&input, "many").unwrap();
+    run.wait_for("main.mcl:4:");
+    run.wait_for("the program has no graph now; the present one goes on");
+    std::fs::write(&out, "damage").unwrap();
+    holds(&out, "2");
+    std::fs::write(&input, "41").unwrap();
+    holds(&out, "42");
+    finish(run);
+}
+
+#[test]
+fn what_is_caught_is_no_failure() {
+    let scene = Scene::new();
+    let (input, out) = (scene.at("input"), scene.at("out"));
+    let content = format!("os.readfile(\"{}\") <|> \"nothing\"", input.display());
+    let run = started(&scene.write("main.mcl", &format!("import \"os\"\n{}", file(&out, &content))));
+    holds(&out, "nothing");
+    std::fs::write(&input, "something").unwrap();
+    holds(&out, "something");
+    std::fs::remove_file(&input).unwrap();
+    holds(&out, "nothing");
+    finish(run);
+}
+
+#[test]
+fn the_lines_of_a_command_arrive_and_it_ends_with_the_program() {
+    let scene = Scene::new();
+    let (fifo, out, id) = (scene.at("fifo"), scene.at("out"), scene.at("id"));
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    let command = format!("echo first; sleep 1000 & echo $! > {}; cat {}", id.display(), fifo.display());
+    let text = format!("import \"os\"\n{}", file(&out, &format!("os.system({command:?})")));
+    let run = started(&scene.write("main.mcl", &text));
+    holds(&out, "first");
+    let mut pipe = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+    for line in ["second", "third", "fourth"] {
+        use std::io::Write as _;
+        writeln!(pipe, "{line}").unwrap();
+        holds(&out, line);
+    }
+    let child = std::fs::read_to_string(&id).unwrap();
+    let process = PathBuf::from(format!("/proc/{}/stat", child.trim()));
+    let is_alive = || {
+        // An orphan that nobody has waited for yet is dead all the same.
+        std::fs::read_to_string(&process).is_ok_and(|text| !text.contains(") Z "))
+    };
+    assert!(is_alive());
+    finish(run);
+    eventually("what the command has started has ended", || !is_alive());
+}
+
+#[test]
+fn a_stored_value_reaches_the_functions_that_read_it() {
+    let scene = Scene::new();
+    let out = scene.at("out");
+    let text = format!(
+        "import \"world\"\nkv \"key\" {{\n\tvalue => \"stored\",\n}}\n{}",
+        file(&out, "world.getval(\"key\")->value")
+    );
+    let run = started(&scene.write("main.mcl", &text));
+    holds(&out, "stored");
+    finish(run);
+}
+
+#[test]
+fn every_line_for_programs_is_an_object() {
+    let scene = Scene::new();
+    let text = file(&scene.at("file"), "\"x\"");
+    let Said { code, stdout, stderr } = once(&["--message-format=json"], "-", &text);
+    assert_eq!(code, 0, "{stderr}");
+    let parse = |text: &str| -> Vec<serde_json::Value> {
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
+    };
+    let data = parse(&stdout);
+    assert_eq!((&data[0]["type"], &data[1]["type"]), (&"hello".into(), &"summary".into()));
+    assert_eq!((&data[1]["changed"], &data[1]["exit_code"]), (&1.into(), &0.into()));
+    let id = format!("file[{}]", scene.at("file").display());
+    assert!(parse(&stderr).iter().any(|line| line["resource"] == id.as_str()), "{stderr}");
+
+    let wrong = once(&["--message-format=json"], "-", "print \"x\" {\n\tmsg => 5,\n}\n");
+    let all = parse(&wrong.stderr);
+    let found =
+        all.iter().find(|line| line["code"].is_string()).unwrap_or_else(|| panic!("{}", wrong.stderr));
+    assert_eq!((&found["level"], &found["spans"][0]["line_start"]), (&"error".into(), &2.into()));
+}
+
+#[test]
+fn the_name_of_the_host_is_what_the_command_line_says() {
+    let said: Said = mgmt(&["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit"])
+        .args(["--hostname", "web7", "lang", "print \"who\" {\n\tmsg => \"I am ${hostname}\",\n}\n"])
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("I am web7"), "{}", said.stderr);
+}

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
-use crate::commands::{check, completions, docs, explain, fmt, get, graph, help, kinds, man, run};
+use crate::commands::{check, completions, docs, explain, fmt, functions, get, graph, help, kinds, man, run};
 use crate::environment;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -79,6 +79,7 @@ pub(crate) enum Command {
     Graph(graph::Arguments),
     Explain(explain::Arguments),
     Kinds(kinds::Arguments),
+    Functions(functions::Arguments),
     Docs(docs::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),

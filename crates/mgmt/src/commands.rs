@@ -6,6 +6,7 @@ pub(crate) mod docs;
 pub(crate) mod exit_codes;
 pub(crate) mod explain;
 pub(crate) mod fmt;
+pub(crate) mod functions;
 pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod help;
@@ -28,6 +29,7 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Graph(arguments) => graph::run(&arguments, terminal),
         Command::Explain(arguments) => explain::run(&arguments, terminal),
         Command::Kinds(arguments) => kinds::run(&arguments, terminal),
+        Command::Functions(arguments) => functions::run(&arguments, terminal),
         Command::Docs(arguments) => docs::run(&arguments, terminal),
         Command::Completions(arguments) => completions::run(&arguments, terminal),
         Command::Man(arguments) => man::run(&arguments, terminal),

@@ -1,5 +1,7 @@
-//! The reference: kinds, metaparameters, commands, exit codes, variables and error codes, all from where they are
+//! The reference: kinds, functions, metaparameters, commands, exit codes, variables and error codes, all from where they are
 //! declared. Nothing here knows any of them by name.
+
+pub(crate) mod functions;
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -112,6 +114,7 @@ pub(crate) fn pages() -> Vec<(PathBuf, String)> {
     pages.extend(
         public_kinds().map(|schema| (PathBuf::from("kinds").join(file_of(schema)), kind_page(schema))),
     );
+    pages.extend(functions::pages());
     pages
 }
 
@@ -138,6 +141,7 @@ fn index() -> String {
             in_cell(&summary(schema.doc))
         );
     }
+    let _ = write!(page, "\n## Functions of the language\n\n{}", functions::index());
     page
 }
 

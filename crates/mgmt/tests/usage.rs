@@ -20,7 +20,7 @@ fn without_a_command_the_help_is_printed() {
 #[test]
 fn every_command_has_help_of_its_own() {
     for command in
-        ["run", "check", "fmt", "get", "graph", "explain", "kinds", "docs", "completions", "man", "help"]
+        ["run", "check", "fmt", "get", "graph", "explain", "kinds", "functions", "docs", "completions", "man", "help"]
     {
         let by_flag = said(&[command, "--help"]);
         let by_help = said(&["help", command]);
@@ -51,8 +51,11 @@ fn mistakes_end_with_two_and_say_what_was_expected() {
         (&["run", "yaml"], "needs a file"),
         (&["run", "empty", "file"], "takes no file"),
         (&["run", "graph.yaml"], "run yaml graph.yaml"),
-        (&["run", "lang", "x.mcl"], "not part of this version"),
-        (&["run", "nonsense"], "expected `yaml` or `empty`"),
+        (&["run", "lang"], "there is no program"),
+        (&["run", "lang", "/no/such/x.mcl"], "there is no file `/no/such/x.mcl`"),
+        (&["run", "lang", "nonsense"], "there is no file or directory `nonsense`"),
+        (&["run", "--lang", "/no/such/x.mcl", "empty"], "cannot stand together"),
+        (&["run", "nonsense"], "expected `lang`, `yaml` or `empty`"),
         (&["run", "--prefix", "/a", "--tmp-prefix", "empty"], "--tmp-prefix"),
         (&["run", "empty", "--prefix", "/a", "--tmp-prefix"], "--tmp-prefix"),
         (&["run", "--converged-exit", "empty"], "--converger-timeout"),
@@ -72,6 +75,8 @@ fn mistakes_end_with_two_and_say_what_was_expected() {
         (&["check", "yaml"], "nothing to check"),
         (&["explain", "Y9999"], "Y9999"),
         (&["kinds", "flie"], "did you mean `file`?"),
+        (&["functions", "fmt.prinft"], "did you mean `fmt.printf`?"),
+        (&["functions", "frobnicate"], "lists all of them"),
         (&["help", "frobnicate"], "frobnicate"),
         (&["man", "frobnicate"], "frobnicate"),
         (&["deploy", "yaml", "x"], "no cluster"),
@@ -112,6 +117,7 @@ fn old_flags_warn_and_work() {
         (&["yaml", "-t=0", "-"], "--converger-timeout 0 --converged-exit"),
         (&["-t", "0", "--file", "-"], "`run yaml FILE`"),
         (&["-t", "0", "--yaml", "-"], "`run yaml FILE`"),
+        (&["-t", "0", "--lang", "noop \"x\" {}"], "`run lang FILE`"),
         (&["-t", "0", "--no-magic", "empty"], "`--no-magic` has no effect"),
         (&["-t", "0", "--peer-urls", "x", "empty"], "--server-urls"),
         (&["-t", "0", "--cconns", "4", "empty"], "sema"),
@@ -144,11 +150,9 @@ fn the_old_variable_warns_and_works_and_yields_to_the_new() {
 
 #[test]
 fn what_is_gone_says_what_came_instead() {
-    for (arguments, expected) in [
-        (&["--remote", "x.yaml", "empty"][..], "remote"),
-        (&["--puppet", "x.pp"], "Puppet"),
-        (&["--lang", "x.mcl"], "language"),
-    ] {
+    for (arguments, expected) in
+        [(&["--remote", "x.yaml", "empty"][..], "remote"), (&["--puppet", "x.pp"], "Puppet")]
+    {
         let Said { code, stderr, .. } = ended(arguments, EMPTY);
         assert_eq!(code, 2, "{arguments:?}");
         assert!(stderr.contains(expected) && stderr.contains("hint: "), "{stderr}");

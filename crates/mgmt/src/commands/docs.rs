@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Print the reference of kinds, metaparameters, commands, exit codes, variables and error codes
+    /// Print the reference of kinds, functions, metaparameters, commands, exit codes, variables and error codes
     Reference {
         /// How to print it
         #[arg(long, value_name = "FORMAT", default_value = "text")]

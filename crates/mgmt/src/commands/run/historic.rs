@@ -22,7 +22,7 @@ pub(super) struct Historic {
     #[arg(long, value_name = "FILE", hide = true)]
     yaml: Option<PathBuf>,
     #[arg(long, alias = "code", value_name = "FILE", hide = true)]
-    lang: Option<OsString>,
+    lang: Option<PathBuf>,
     #[arg(
         long,
         alias = "puppet-conf",
@@ -107,10 +107,6 @@ pub(super) fn modernise(arguments: &mut Arguments) -> Result<Vec<String>, Failur
         return Err(Failure::usage("the Puppet front-ends are not part of this version")
             .hint("write the graph as YAML: `mgmt run yaml FILE`"));
     }
-    if historic.lang.is_some() {
-        return Err(Failure::usage("the language front-end is not part of this version")
-            .hint("write the graph as YAML: `mgmt run yaml FILE`"));
-    }
     timeout(arguments, &historic, &mut warnings)?;
     if let Some(file) = &historic.converged_status_file {
         only_one(
@@ -121,15 +117,20 @@ pub(super) fn modernise(arguments: &mut Arguments) -> Result<Vec<String>, Failur
         warnings.push("`--converged-status-file` is called `--converger-status-file` now".to_owned());
         arguments.converger_status_file = Some(file.clone());
     }
-    let files = [("--file", historic.file.as_ref()), ("--yaml", historic.yaml.as_ref())];
-    for (flag, file) in files.into_iter().filter_map(|(flag, file)| Some((flag, file?))) {
+    let inputs = [
+        ("--file", FrontEnd::Yaml, "yaml", historic.file.as_ref()),
+        ("--yaml", FrontEnd::Yaml, "yaml", historic.yaml.as_ref()),
+        ("--lang", FrontEnd::Lang, "lang", historic.lang.as_ref()),
+    ];
+    for (flag, front_end, word, input) in inputs {
+        let Some(input) = input else { continue };
         if arguments.front_end.is_some() {
             return Err(Failure::usage(format!("`{flag}` cannot stand together with a front-end"))
-                .hint(format!("write `mgmt run yaml {}`", file.display())));
+                .hint(format!("write `mgmt run {word} {}`", input.display())));
         }
-        warnings.push(format!("`run {flag} FILE` is written `run yaml FILE` now"));
-        arguments.front_end = Some(FrontEnd::Yaml);
-        arguments.input = Some(file.clone());
+        warnings.push(format!("`run {flag} FILE` is written `run {word} FILE` now"));
+        arguments.front_end = Some(front_end);
+        arguments.input = Some(input.clone());
     }
     let given = historic.without_effect_given();
     warnings.extend(given.into_iter().map(|(flag, why)| format!("`{flag}` has no effect: {why}")));

@@ -1,0 +1,41 @@
+//! `mgmt functions`: the functions of the language.
+
+use super::kinds::ReferenceFormat;
+use crate::failure::{Exit, Failure};
+use crate::reference::functions;
+use crate::terminal::Terminal;
+
+/// List the functions of the language, or describe one
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A module such as `strings`, a function such as `fmt.printf`, or an operator such as `+`; `builtin` is what
+    /// needs no import
+    #[arg(value_name = "MODULE|NAME", allow_hyphen_values = true)]
+    name: Option<String>,
+
+    /// How to print it
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: ReferenceFormat,
+}
+
+pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let found = match &arguments.name {
+        None => functions::Found::All,
+        Some(name) => functions::find(name).ok_or_else(|| missing(name))?,
+    };
+    terminal.data(&match arguments.format {
+        ReferenceFormat::Text => functions::text(found),
+        ReferenceFormat::Json => functions::json(found),
+        ReferenceFormat::Markdown => functions::markdown(found),
+    });
+    Ok(Exit::OK)
+}
+
+fn missing(name: &str) -> Failure {
+    let failure = Failure::usage(format!("there is no function and no module `{name}`"));
+    let names = functions::names();
+    match mgmt_resource::did_you_mean(name, names.iter().map(String::as_str)) {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None => failure.hint("`mgmt functions` lists all of them"),
+    }
+}

@@ -1,0 +1,297 @@
+//! The functions of the language, from where they are declared.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use mgmt_funcs::{Constant, Effect, Function, Library, Module, library};
+use serde_json::json;
+
+use super::{GENERATED, in_cell, indented, summary};
+use crate::commands::run;
+
+/// Something that can be asked about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found {
+    /// Everything.
+    All,
+    /// What one `import` brings.
+    Module(&'static Module),
+    /// One function or operator.
+    Function(&'static Function),
+}
+
+/// Finds what a name stands for: a module, a function with or without the directories of its module, or an operator.
+pub(crate) fn find(name: &str) -> Option<Found> {
+    let library = library();
+    if let Some(module) = library.modules().find(|module| is_public(module) && title(module) == name) {
+        return Some(Found::Module(module));
+    }
+    let named = || all(library).filter(|function| function.full_name() == name || written(function) == name);
+    named().next().or_else(|| library.operator(name)).map(Found::Function)
+}
+
+/// Every name that [`find`] knows.
+pub(crate) fn names() -> Vec<String> {
+    let library = library();
+    let modules = library.modules().filter(|module| is_public(module)).map(|module| title(module).to_owned());
+    let functions = all(library).flat_map(|function| [function.full_name(), written(function)]);
+    modules.chain(functions).chain(library.operators().map(|operator| operator.name.to_owned())).collect()
+}
+
+/// Lines for a terminal.
+pub(crate) fn text(found: Found) -> String {
+    match found {
+        Found::All => modules().map(list).collect::<Vec<_>>().join("\n"),
+        Found::Module(module) => list(module),
+        Found::Function(function) => function_text(function),
+    }
+}
+
+/// One line for each function of a module.
+fn list(module: &Module) -> String {
+    let mut text = format!("{}\n\n{}\n\n", title(module), indented(module.doc, 2));
+    let functions: Vec<_> = public(module).collect();
+    let names: Vec<_> = functions.iter().map(|function| written(function)).collect();
+    let width = names.iter().map(String::len).max().unwrap_or_default();
+    for (function, name) in functions.iter().zip(&names) {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(text, "  {name:width$}  {}", summary(function.doc));
+    }
+    for constant in module.constants {
+        let _ = writeln!(text, "  {} = {}", constant_name(module, constant), (constant.value)());
+    }
+    text
+}
+
+fn function_text(function: &Function) -> String {
+    let mut text = format!("{}\n", written(function));
+    for form in function.forms() {
+        let _ = writeln!(text, "\n  {form}");
+    }
+    if let Some(import) = import(function.module) {
+        let _ = writeln!(text, "  {import}");
+    }
+    let mut is_code = false;
+    text.push('\n');
+    for line in function.doc.trim().lines() {
+        match (line.starts_with("```"), is_code) {
+            (true, _) => is_code = !is_code,
+            (false, true) => text.push_str(&format!("      {}\n", line.trim_end())),
+            (false, false) => text.push_str(format!("  {line}").trim_end()),
+        }
+        if !is_code && !line.starts_with("```") {
+            text.push('\n');
+        }
+    }
+    if let Some(meaning) = effect(function) {
+        let _ = writeln!(text, "\n  {meaning}");
+    }
+    text
+}
+
+/// Everything, for programs.
+pub(crate) fn json(found: Found) -> String {
+    let one = |function: &Function| {
+        json!({
+            "name": function.full_name(),
+            "module": function.module,
+            "signatures": function.forms().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "effect": match function.effect {
+                Effect::Pure => "pure",
+                Effect::Reads => "reads",
+                Effect::Live => "live",
+            },
+            "doc": function.doc.trim(),
+        })
+    };
+    let (functions, constants): (Vec<_>, Vec<_>) = match found {
+        Found::Function(function) => (vec![one(function)], Vec::new()),
+        Found::Module(_) | Found::All => {
+            let wanted = |module: &&'static Module| match found {
+                Found::Module(wanted) => std::ptr::eq(wanted, *module),
+                _ => true,
+            };
+            let modules: Vec<_> = modules().filter(wanted).collect();
+            let constants = modules.iter().flat_map(|module| {
+                module.constants.iter().map(|constant| {
+                    json!({
+                        "name": constant_name(module, constant),
+                        "value": (constant.value)().to_string(),
+                        "doc": constant.doc.trim(),
+                    })
+                })
+            });
+            (modules.iter().flat_map(|module| public(module)).map(one).collect(), constants.collect())
+        }
+    };
+    mgmt_telemetry::json_line(&json!({
+        "format_version": 1,
+        "version": run::VERSION,
+        "functions": functions,
+        "constants": constants,
+    }))
+}
+
+/// The text of pages.
+pub(crate) fn markdown(found: Found) -> String {
+    match found {
+        Found::All => modules().map(page).collect::<Vec<_>>().join("\n"),
+        Found::Module(module) => page(module),
+        Found::Function(function) => section(function),
+    }
+}
+
+/// The pages of the book: where each goes, and what is in it.
+pub(crate) fn pages() -> Vec<(PathBuf, String)> {
+    let page = |module| (PathBuf::from("functions").join(file_of(module)), page(module));
+    modules().map(page).collect()
+}
+
+/// The rows of the index.
+pub(crate) fn index() -> String {
+    let mut rows = String::from("| module | what it is for | functions |\n|---|---|---|\n");
+    for module in modules() {
+        let _ = writeln!(
+            rows,
+            "| [`{}`](functions/{}) | {} | {} |",
+            title(module),
+            file_of(module),
+            in_cell(&summary(module.doc)),
+            public(module).count()
+        );
+    }
+    rows
+}
+
+fn page(module: &'static Module) -> String {
+    let mut page = format!("{GENERATED}# `{}`\n\n{}\n", title(module), module.doc.trim());
+    match import(module.path) {
+        Some(import) => {
+            let _ = writeln!(page, "\n```mcl\n{import}\n```");
+        }
+        None => page.push_str("\nThese need no import.\n"),
+    }
+    page.push_str("\nIn the examples, every line is true.\n");
+    for function in public(module) {
+        page.push_str(&section(function));
+    }
+    if module.path.is_empty() {
+        page.push_str("\n## Operators\n");
+        for operator in library().operators() {
+            page.push_str(&section(operator).replacen("\n## ", "\n### ", 1));
+        }
+    }
+    if !module.constants.is_empty() {
+        page.push_str("\n## Constants\n\n| name | value | what it is for |\n|---|---|---|\n");
+        for constant in module.constants {
+            let name = constant_name(module, constant);
+            let _ = writeln!(
+                page,
+                "| `{name}` | `{}` | {} |",
+                (constant.value)(),
+                in_cell(&summary(constant.doc))
+            );
+        }
+    }
+    page
+}
+
+fn section(function: &Function) -> String {
+    let mut text = format!("\n## `{}`\n\n```text\n", written(function));
+    for form in function.forms() {
+        let _ = writeln!(text, "{form}");
+    }
+    let doc = function.doc.trim().replace("```mcl,no_run", "```mcl");
+    let _ = write!(text, "```\n\n{doc}\n");
+    if let Some(meaning) = effect(function) {
+        let _ = writeln!(text, "\n{meaning}");
+    }
+    text
+}
+
+/// What a reader has to know about when the value changes.
+fn effect(function: &Function) -> Option<&'static str> {
+    match function.effect {
+        Effect::Pure => None,
+        Effect::Reads => Some("It looks at the host, and is not told when that changes."),
+        Effect::Live => {
+            Some("It follows the host: when that changes, so does the value, and all that depends on it.")
+        }
+    }
+}
+
+fn modules() -> impl Iterator<Item = &'static Module> {
+    library().modules().filter(|module| is_public(module))
+}
+
+fn is_public(module: &Module) -> bool {
+    public(module).next().is_some()
+}
+
+/// The functions that can be written.
+fn public(module: &Module) -> impl Iterator<Item = &'static Function> {
+    module.functions.iter().copied().filter(|function| !function.name.starts_with('_'))
+}
+
+fn all(library: &'static Library) -> impl Iterator<Item = &'static Function> {
+    library.modules().flat_map(public)
+}
+
+/// How it is called after an `import` of its module: `http.response`, not `net/http.response`.
+fn written(function: &Function) -> String {
+    match alias(function.module) {
+        "" | "_operator" => function.name.to_owned(),
+        alias => format!("{alias}.{}", function.name),
+    }
+}
+
+fn alias(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn constant_name(module: &Module, constant: &Constant) -> String {
+    match alias(module.path) {
+        "" => format!("${}", constant.name),
+        alias => format!("${alias}.{}", constant.name),
+    }
+}
+
+fn import(path: &str) -> Option<String> {
+    (!path.is_empty() && path != "_operator").then(|| format!("import \"{path}\""))
+}
+
+fn title(module: &Module) -> &'static str {
+    if module.path.is_empty() { "builtin" } else { module.path }
+}
+
+fn file_of(module: &Module) -> String {
+    format!("{}.md", title(module).replace('/', "-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_is_found_by_its_names_and_is_on_the_page_of_its_module() {
+        for module in modules() {
+            let page = page(module);
+            assert!(matches!(find(title(module)), Some(Found::Module(found)) if std::ptr::eq(found, module)));
+            for function in public(module) {
+                let found = find(&function.full_name());
+                assert!(matches!(found, Some(Found::Function(found)) if std::ptr::eq(found, function)));
+                assert!(page.contains(&format!("\n## `{}`\n", written(function))), "{}", written(function));
+                assert!(!function.doc.trim().is_empty() && !function.forms().is_empty(), "{function:?}");
+            }
+        }
+        assert!(matches!(find("+"), Some(Found::Function(_))));
+        assert!(find("_lookup").is_none() && find("no.such").is_none());
+    }
+
+    #[test]
+    fn examples_stand_out_in_a_terminal() {
+        let Some(Found::Function(add)) = find("+") else { panic!("no +") };
+        let text = function_text(add);
+        assert!(text.contains("\n      1 + 2 == 3\n") && !text.contains("```"), "{text}");
+    }
+}

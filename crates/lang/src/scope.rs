@@ -825,7 +825,7 @@ fn reference(found: Found) -> Reference {
 /// What to say when a name means nothing.
 impl Resolver<'_> {
     /// How many hints anybody reads. Finding one is more work than finding out that there is a mistake.
-    const HINTS: usize = 200;
+    const HINTS: usize = 50;
 
     fn unknown(&self, block: BlockId, space: Space, name: Name, span: Span) -> Diagnostic {
         let text = self.hir.text(name);

@@ -58,6 +58,8 @@ struct Variable {
     level: u32,
     /// Where that became known.
     at: Option<Span>,
+    /// How many variables there may be on the longest way to this one.
+    way: u8,
 }
 
 /// All types of a program.
@@ -144,7 +146,7 @@ impl Types {
     /// A new variable.
     pub(crate) fn fresh(&mut self, level: u32) -> Ty {
         let number = u32::try_from(self.variables.len()).unwrap_or(u32::MAX);
-        self.variables.push(Variable { bound: None, level, at: None });
+        self.variables.push(Variable { bound: None, level, at: None, way: 0 });
         self.push(Shape::Var(number), false)
     }
 
@@ -238,6 +240,7 @@ impl Types {
                 return Err(self.clash(a, b));
             }
             match (&self.shapes[a.0 as usize], &self.shapes[b.0 as usize]) {
+                (Shape::Var(_), Shape::Var(_)) if self.is_longer(a, b) => self.bind(b, a, at)?,
                 (Shape::Var(_), _) => self.bind(a, b, at)?,
                 (_, Shape::Var(_)) => self.bind(b, a, at)?,
                 (&Shape::List(x), &Shape::List(y)) => open.push((x, y)),
@@ -346,11 +349,22 @@ impl Types {
                 }
             }
         }
+        let way = self.variable(var).map_or(0, |variable| variable.way.saturating_add(1));
+        if let Some(target) = self.variable_mut(ty) {
+            target.way = target.way.max(way);
+        }
         if let Some(variable) = self.variable_mut(var) {
             (variable.bound, variable.at) = (Some(ty), Some(at));
         }
         self.learned.push(var);
         Ok(())
+    }
+
+    /// The way to the first variable is longer than that to the second. Who has the longer one is never the one to be
+    /// bound: so no way is longer than the logarithm of the number of variables.
+    fn is_longer(&self, a: Ty, b: Ty) -> bool {
+        let way = |ty| self.variable(ty).map_or(0, |variable| variable.way);
+        way(a) > way(b)
     }
 
     /// The variables in a type that are not known.
@@ -373,7 +387,20 @@ impl Types {
 
     /// Whether there is a variable in it that is not known.
     pub(crate) fn is_open(&self, ty: Ty) -> bool {
-        !self.is_ground(self.find(ty)) && !self.unknowns(ty).is_empty()
+        let mut seen = Seen::default();
+        let mut open: SmallVec<[Ty; 8]> = SmallVec::new();
+        open.push(ty);
+        while let Some(ty) = open.pop() {
+            let ty = self.find(ty);
+            if self.is_ground(ty) || seen.again(ty) {
+                continue;
+            }
+            if let Shape::Var(_) = self.shape(ty) {
+                return true;
+            }
+            self.parts(ty, |part| open.push(part));
+        }
+        false
     }
 
     /// A copy of a type in which each unknown variable has been replaced.

@@ -49,8 +49,8 @@ impl Checker<'_> {
             ExprKind::Call { callee, args } => self.call(expr, *callee, args),
             ExprKind::Lambda(func) => {
                 let ty = self.func(*func);
-                // A function value knows its type.
-                if self.types.is_open(ty) {
+                // A function value knows its type. Once is enough: functions in functions would be looked at often.
+                if !self.typed.contains(&self.owner) && self.types.is_open(ty) {
                     self.typed.insert(self.owner);
                 }
                 ty

@@ -80,7 +80,16 @@ impl Kind for Svc {
 
     fn watches(&self, name: &Str) -> Vec<Watch> {
         match unit_name(name) {
-            Ok(unit) => vec![watch::unit(self.session, unit)],
+            Ok(unit) => {
+                // The manager does not look at its files by itself.
+                let own = self.unit_directories().into_iter().next().unwrap_or_default();
+                let file = |path: String, recursive| Watch::Path { path: path.into(), recursive };
+                vec![
+                    watch::unit(self.session, &unit),
+                    file(format!("{own}{unit}"), false),
+                    file(format!("{own}{unit}.d"), true),
+                ]
+            }
             // Such a name does not get past validation.
             Err(_) => Vec::new(),
         }
@@ -261,6 +270,7 @@ mod tests {
             "both spellings are one service"
         );
         let Want::First(Order::Before, files) = &Kind::wants(&session, &"a".into())[0] else { panic!() };
+        assert_ne!(Kind::watches(&session, &"a".into()), Kind::watches(&svc("", ""), &"a".into()));
         assert!(files.contains(&Identity::Path("/etc/systemd/user/a.service".into())));
         assert!(!files.contains(&Identity::Path("/etc/systemd/system/a.service".into())));
     }

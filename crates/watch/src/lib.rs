@@ -6,7 +6,8 @@
 //!
 //! The central type is [`FileHub`]: one inotify instance for the whole process. A subscriber hands it a
 //! [`Token`] and a [`WatchPath`], and the [`Sink`] hears the token whenever that path may have changed.
-//! [`Timers`] is the same idea for time, without a clock inside.
+//! [`Timers`] is the same idea for time, without a clock inside, and [`BusService`] for what services say on a message
+//! bus.
 //!
 //! ```
 //! use std::sync::{Arc, mpsc};
@@ -64,11 +65,16 @@
 //! - Changes that the kernel does not tell: writes by other machines on a network file system, a write through
 //!   another hard link of the same file, and the kernel's own virtual files.
 
+mod bus;
 mod file;
 mod limits;
 mod path;
 mod timers;
 
+pub use bus::{
+    Bus, BusAnswer, BusArguments, BusError, BusPath, BusService, BusSignals, BusValue, Followed, Service,
+    Signal, Topic,
+};
 pub use file::{Change, FileHub, FileHubOptions, FileHubStats, Notice, Sink, SubscriptionId, Token};
 pub use limits::{WANTED_INSTANCES, WANTED_WATCHES, raise_limits};
 pub use path::{BadWatchPath, WatchPath};

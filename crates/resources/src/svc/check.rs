@@ -1,7 +1,130 @@
-use mgmt_resource::{Checked, Context, Error, Result};
+//! Looks at a unit and makes it as wanted.
 
-use super::Svc;
+use mgmt_resource::{Checked, Context, Error, Invalid, Result};
 
-pub(super) async fn check(_: &Svc, _: &mut Context<'_>) -> Result<Checked> {
-    Err(Error::new("services cannot be managed yet"))
+use super::decide::{Facts, Impossible, Job, Plan, Startup, State, plan};
+use super::manager::Manager;
+use super::{Svc, unit_name};
+
+/// How many jobs of others to wait for before giving up.
+const PATIENCE: usize = 10;
+
+pub(super) async fn check(svc: &Svc, cx: &mut Context<'_>) -> Result<Checked> {
+    let wanted = Wanted::read(svc, cx)?;
+    let cancel = cx.cancel;
+    let manager = Manager::of(svc.session)?;
+    let (facts, plan) = tokio::select! {
+        found = look(&manager, &wanted, cx) => found?,
+        () = cancel.cancelled() => return Err(Error::Cancelled),
+    };
+    if !facts.is_stale && plan.is_empty() {
+        return Ok(Checked::Right);
+    }
+    if !cx.apply {
+        return Ok(Checked::Changed);
+    }
+    cx.checkpoint()?;
+    // Whatever has begun comes to its end, unless we have to stop at any cost; jobs go on without us.
+    tokio::select! {
+        done = carry_out(&manager, &wanted, &facts, plan, cx) => done?,
+        () = cancel.interrupted() => return Err(Error::Cancelled),
+    }
+    Ok(Checked::Changed)
+}
+
+/// What the declaration asks for.
+struct Wanted {
+    unit: String,
+    state: Option<State>,
+    startup: Option<Startup>,
+    refresh: bool,
+}
+
+impl Wanted {
+    fn read(svc: &Svc, cx: &Context<'_>) -> Result<Wanted> {
+        let invalid = |invalid: Invalid| Error::new(invalid);
+        Ok(Wanted {
+            unit: unit_name(&cx.id.name).map_err(invalid)?,
+            state: State::read(&svc.state).map_err(invalid)?,
+            startup: Startup::read(&svc.startup).map_err(invalid)?,
+            refresh: cx.refresh,
+        })
+    }
+
+    fn plan(&self, facts: &Facts) -> Result<Plan> {
+        plan(&self.unit, facts, self.state, self.startup, self.refresh)
+            .map_err(|Impossible { message, hint }| Error::new(message).with_hint(hint))
+    }
+}
+
+/// What is, and what has to happen. When somebody else has a job for the unit, and we would have one too, theirs ends
+/// first: two at once are refused, or one cancels the other.
+async fn look(manager: &Manager, wanted: &Wanted, cx: &Context<'_>) -> Result<(Facts, Plan)> {
+    manager.ready().await?;
+    for _ in 0..PATIENCE {
+        let mut signals = cx.apply.then(|| manager.0.signals());
+        let seen = manager.look(&wanted.unit).await?;
+        // A unit that cannot be as wanted may be able to once its files have been read again.
+        let plan = match wanted.plan(&seen.facts) {
+            Err(_) if seen.facts.is_stale => Plan::default(),
+            plan => plan?,
+        };
+        match (&mut signals, plan.job, &seen.job) {
+            (Some(signals), Some(_), Some(job)) => manager.settle(&wanted.unit, job, signals, cx).await?,
+            _ => return Ok((seen.facts, plan)),
+        }
+    }
+    Err(Error::new(format_args!("others keep starting and stopping {}", wanted.unit)))
+}
+
+async fn carry_out(
+    manager: &Manager,
+    wanted: &Wanted,
+    facts: &Facts,
+    plan: Plan,
+    cx: &Context<'_>,
+) -> Result<()> {
+    let unit = wanted.unit.as_str();
+    let (mut facts, mut plan) = (facts.clone(), plan);
+    if facts.is_stale {
+        manager.reload().await?;
+        cx.info("has made systemd read changed unit files");
+        (facts, plan) = look(manager, wanted, cx).await?;
+    }
+    if let Some(startup) = plan.startup {
+        manager.set_startup(unit, startup, &facts).await?;
+        let after = manager.look(unit).await?.facts;
+        let word = if startup == Startup::Enabled { "enabled" } else { "disabled" };
+        if wanted.plan(&after)?.startup.is_some() {
+            return Err(Error::new(format_args!(
+                "systemd was asked to have {unit} {word}, but calls it `{}`",
+                after.file
+            ))
+            .with_hint(
+                "a unit needs an [Install] section, and has to be named by its own name, not by an alias",
+            ));
+        }
+        cx.info(word);
+    }
+    let Some(job) = plan.job else { return Ok(()) };
+    manager.run(unit, job, cx).await?;
+    match job {
+        Job::Start => {
+            let after = manager.look(unit).await?.facts;
+            if matches!(after.active.as_str(), "inactive" | "failed") {
+                return Err(Error::new(format_args!(
+                    "{unit} was started, but does not run: it is {}",
+                    after.active
+                ))
+                .with_hint(format_args!(
+                    "a condition in its unit file may not hold, or it may end at once, for which it needs \
+                     RemainAfterExit=yes; systemctl status {unit} tells more"
+                )));
+            }
+            cx.info("started");
+        }
+        Job::Stop => cx.info("stopped"),
+        Job::Refresh => cx.info("reloaded or restarted"),
+    }
+    Ok(())
 }

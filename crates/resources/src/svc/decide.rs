@@ -166,9 +166,7 @@ fn change_of_startup(unit: &str, facts: &Facts, wanted: Startup) -> Result<Optio
         ),
         // Also what is enabled only until the next boot, or linked from elsewhere, or not known yet.
         (Startup::Enabled, _) => Ok(Some(Startup::Enabled)),
-        (Startup::Disabled, "enabled" | "enabled-runtime" | "alias") => {
-            Ok(Some(Startup::Disabled))
-        }
+        (Startup::Disabled, "enabled" | "enabled-runtime" | "alias") => Ok(Some(Startup::Disabled)),
         // Nothing starts it for itself; what is pulled in by others, and what is made at boot, has no switch.
         (Startup::Disabled, _) => Ok(None),
     }

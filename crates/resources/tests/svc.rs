@@ -1,0 +1,236 @@
+//! `svc` with a real systemd, on a host that was booted for it.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
+
+mod common;
+mod svc_common;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use common::{Bench, Run};
+use mgmt_resource::{Cancel, Checked, Error, Kind, Watch, WatchStream};
+use mgmt_resources::svc::Svc;
+use svc_common::{on_booted_host, run, told};
+
+const UNIT: &str = "/etc/systemd/system/demo.service";
+const DEMO: &str = "[Service]\nExecStart=/bin/sleep infinity\nExecReload=/bin/touch /run/demo-reloaded\n\
+                    [Install]\nWantedBy=multi-user.target\n";
+
+fn svc(state: &str, startup: &str) -> Svc {
+    Svc { state: state.into(), startup: startup.into(), session: false }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+}
+
+#[track_caller]
+fn outcome(bench: &Bench, name: &str, svc: &Svc, run: Run<'_>) -> Result<Checked, Error> {
+    runtime().block_on(bench.vertex(name, svc.clone()).run(run)).result
+}
+
+fn seen() -> [String; 3] {
+    let process =
+        ["show", "demo", "--property=MainPID,InvocationID,ActiveEnterTimestampMonotonic,NeedDaemonReload"];
+    [told("is-active", "demo"), told("is-enabled", "demo"), run("systemctl", &process)]
+}
+
+/// Looking changes nothing and says what applying does; applying again changes nothing.
+#[track_caller]
+fn settles(bench: &Bench, svc: &Svc) {
+    let before = seen();
+    assert_eq!(outcome(bench, "demo", svc, Run::LOOK).unwrap(), Checked::Changed);
+    assert_eq!(seen()[..2], before[..2], "looking has changed something");
+    assert_eq!(outcome(bench, "demo", svc, Run::APPLY).unwrap(), Checked::Changed);
+    let before = seen();
+    assert_eq!(outcome(bench, "demo", svc, Run::APPLY).unwrap(), Checked::Right);
+    assert_eq!(outcome(bench, "demo", svc, Run::LOOK).unwrap(), Checked::Right);
+    assert_eq!(seen(), before, "something was touched although all was right");
+}
+
+#[test]
+fn a_service_is_started_stopped_enabled_and_disabled() {
+    if !on_booted_host("a_service_is_started_stopped_enabled_and_disabled") {
+        return;
+    }
+    fs::write(UNIT, DEMO).unwrap();
+    let bench = Bench::new();
+    settles(&bench, &svc("running", "enabled"));
+    assert_eq!((told("is-active", "demo"), told("is-enabled", "demo")), ("active".into(), "enabled".into()));
+    settles(&bench, &svc("stopped", ""));
+    assert_eq!(
+        (told("is-active", "demo"), told("is-enabled", "demo")),
+        ("inactive".into(), "enabled".into())
+    );
+    settles(&bench, &svc("", "disabled"));
+    settles(&bench, &svc("running", "disabled"));
+    assert_eq!((told("is-active", "demo"), told("is-enabled", "demo")), ("active".into(), "disabled".into()));
+
+    // What cannot be switched counts as what it is, and comes to rest.
+    for (unit, wanted) in [("dbus", svc("running", "enabled")), ("dbus.socket", svc("running", ""))] {
+        assert_eq!(outcome(&bench, unit, &wanted, Run::APPLY).unwrap(), Checked::Right, "{unit}");
+    }
+}
+
+#[test]
+fn a_missing_or_broken_service_is_told_apart() {
+    if !on_booted_host("a_missing_or_broken_service_is_told_apart") {
+        return;
+    }
+    let bench = Bench::new();
+    let nothing = |svc: &Svc| outcome(&bench, "no-such-thing", svc, Run::APPLY);
+    assert_eq!(nothing(&svc("stopped", "disabled")).unwrap(), Checked::Right);
+    assert!(nothing(&svc("running", "")).unwrap_err().to_string().contains("no unit no-such-thing.service"));
+    assert!(nothing(&svc("", "enabled")).unwrap_err().to_string().contains("no unit"));
+    assert!(outcome(&bench, "../x", &svc("", ""), Run::APPLY).is_err());
+
+    fs::write(UNIT, "[Service]\nType=oneshot\nExecStart=/bin/false\n").unwrap();
+    let error = outcome(&bench, "demo", &svc("running", ""), Run::APPLY).unwrap_err();
+    assert!(error.to_string().contains("cannot start demo.service"), "{error}");
+    assert!(error.hint().unwrap().contains("journalctl"), "{error}");
+
+    fs::write(UNIT, format!("[Unit]\nConditionPathExists=/nowhere\n{DEMO}")).unwrap();
+    let error = outcome(&bench, "demo", &svc("running", ""), Run::APPLY).unwrap_err();
+    assert!(error.to_string().contains("does not run"), "{error}");
+
+    fs::remove_file(UNIT).unwrap();
+    run("systemctl", &["mask", "demo"]);
+    let error = outcome(&bench, "demo", &svc("running", "enabled"), Run::APPLY).unwrap_err();
+    assert!(error.hint().unwrap().contains("unmask"), "{error}");
+    assert_eq!(outcome(&bench, "demo", &svc("stopped", "disabled"), Run::APPLY).unwrap(), Checked::Right);
+}
+
+#[test]
+fn a_refresh_reloads_or_restarts_what_runs_and_changed_unit_files_are_read() {
+    if !on_booted_host("a_refresh_reloads_or_restarts_what_runs_and_changed_unit_files_are_read") {
+        return;
+    }
+    fs::write(UNIT, DEMO).unwrap();
+    let bench = Bench::new();
+    let process = || run("systemctl", &["show", "demo", "--property=MainPID", "--value"]);
+    let refresh = |svc: &Svc| outcome(&bench, "demo", svc, Run::REFRESH).unwrap();
+    assert_eq!(refresh(&svc("", "")), Checked::Right, "what does not run is left alone");
+    assert_eq!(refresh(&svc("running", "")), Checked::Changed);
+    assert!(!fs::exists("/run/demo-reloaded").unwrap(), "a start is enough");
+    let first = process();
+    assert_eq!(refresh(&svc("running", "")), Checked::Changed);
+    assert!(fs::exists("/run/demo-reloaded").unwrap());
+    assert_eq!(process(), first, "it can be reloaded");
+
+    fs::write(UNIT, DEMO.replace("ExecReload=/bin/touch /run/demo-reloaded\n", "")).unwrap();
+    settles(&bench, &svc("running", ""));
+    assert_eq!(run("systemctl", &["show", "demo", "--property=NeedDaemonReload", "--value"]), "no");
+    assert_eq!(process(), first, "to be read is not to be restarted");
+    assert_eq!(refresh(&svc("", "")), Checked::Changed);
+    assert_ne!(process(), first, "it cannot be reloaded any more");
+}
+
+#[test]
+fn whatever_others_do_to_a_service_is_an_event_and_repaired() {
+    if !on_booted_host("whatever_others_do_to_a_service_is_an_event_and_repaired") {
+        return;
+    }
+    fs::write(UNIT, DEMO).unwrap();
+    let bench = Bench::new();
+    let wanted = svc("running", "enabled");
+    runtime().block_on(async {
+        let mut vertex = bench.vertex("demo", wanted.clone());
+        let mut events = stream(&bench, &wanted);
+        // The first one says that all is set up.
+        next(&mut *events).await;
+        assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+        let drifts: [&[&str]; 5] = [
+            &["systemctl", "stop", "demo"],
+            &["systemctl", "kill", "--signal=KILL", "demo"],
+            &["systemctl", "disable", "demo"],
+            &["systemctl", "disable", "--now", "demo"],
+            // Returns at once, while the service is on its way down.
+            &["systemctl", "stop", "--no-block", "demo"],
+        ];
+        for drift in drifts {
+            let begin = Instant::now();
+            run(drift[0], &drift[1..]);
+            loop {
+                vertex.apply().await.checked();
+                if told("is-active", "demo") == "active" && told("is-enabled", "demo") == "enabled" {
+                    break;
+                }
+                next(&mut *events).await;
+            }
+            eprintln!("{drift:?} repaired after {:?}", begin.elapsed());
+        }
+        // Our own looking is no event, or there would be no end of it: after a while nothing is left to hear.
+        while tokio::time::timeout(Duration::from_secs(1), events.next(&Cancel::default())).await.is_ok() {}
+        for _ in 0..3 {
+            assert_eq!(vertex.apply().await.checked(), Checked::Right);
+        }
+        let mut absent = bench.vertex("rescue", svc("stopped", ""));
+        let mut others = stream_of(&bench, "rescue", &absent.resource);
+        assert_eq!(absent.apply().await.checked(), Checked::Right);
+        run("systemctl", &["stop", "demo"]);
+        next(&mut *events).await;
+        let silence = tokio::time::timeout(Duration::ZERO, others.next(&Cancel::default())).await;
+        assert!(silence.is_err(), "looking at a unit that is not loaded is no event");
+    });
+}
+
+#[test]
+fn when_the_bus_restarts_events_go_on() {
+    if !on_booted_host("when_the_bus_restarts_events_go_on") {
+        return;
+    }
+    fs::write(UNIT, DEMO).unwrap();
+    let bench = Bench::new();
+    let wanted = svc("running", "");
+    runtime().block_on(async {
+        let mut vertex = bench.vertex("demo", wanted.clone());
+        let mut events = stream(&bench, &wanted);
+        next(&mut *events).await;
+        assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+        while tokio::time::timeout(Duration::from_secs(1), events.next(&Cancel::default())).await.is_ok() {}
+        run("systemctl", &["kill", "--signal=KILL", "dbus.service"]);
+        run("systemctl", &["stop", "demo"]);
+        run("systemctl", &["start", "dbus.service"]);
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            next(&mut *events).await;
+            // While the bus is away this fails, as it should.
+            if vertex.apply().await.result.is_ok() && told("is-active", "demo") == "active" {
+                break;
+            }
+            assert!(Instant::now() < end, "not repaired");
+        }
+    });
+}
+
+#[test]
+fn a_host_without_systemd_is_told_so_at_once() {
+    if std::path::Path::new("/run/systemd/system").is_dir() {
+        return;
+    }
+    let bench = Bench::new();
+    for run in [Run::LOOK, Run::APPLY] {
+        let error = outcome(&bench, "cron", &svc("running", ""), run).unwrap_err();
+        assert!(error.to_string().contains("does not run systemd"), "{error}");
+        assert!(error.hint().is_some());
+    }
+    let _runtime = runtime();
+    let _entered = _runtime.enter();
+    let Watch::Stream { start, .. } = &Kind::watches(&svc("", ""), &"cron".into())[0] else { panic!() };
+    assert!(start(&bench.host).err().unwrap().to_string().contains("does not run systemd"));
+}
+
+fn stream(bench: &Bench, svc: &Svc) -> Box<dyn WatchStream> {
+    stream_of(bench, "demo", svc)
+}
+
+fn stream_of(bench: &Bench, name: &str, svc: &Svc) -> Box<dyn WatchStream> {
+    let Watch::Stream { start, .. } = &Kind::watches(svc, &name.into())[0] else { panic!("no stream") };
+    start(&bench.host).unwrap()
+}
+
+async fn next(events: &mut dyn WatchStream) {
+    let cancel = Cancel::default();
+    let event = tokio::time::timeout(Duration::from_secs(20), events.next(&cancel)).await;
+    event.expect("no event").unwrap();
+}

@@ -1,0 +1,117 @@
+//! A host with systemd: a view of this machine on which every change is thrown away, booted with the machine's own
+//! systemd and message bus, in which one test runs as a service.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
+
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const MARK: &str = "MGMT_TEST_BOOTED";
+
+/// Enters a control group of its own, so that two hosts never share one, and cleans it up.
+const GROUP: &str = r#"
+set -e
+groups=$(findmnt --noheadings --first-only --types cgroup2 --output TARGET)
+group=$groups/mgmt-test-$$
+mkdir "$group"
+trap 'find "$group" -depth -type d -exec rmdir {} + 2>/dev/null' EXIT
+sh -c 'echo $$ >"$0/cgroup.procs"; exec unshare --mount --propagation private --pid --fork --kill-child --uts --ipc \
+    --cgroup --net -- sh -c "$@"' "$group" "$@" || true
+"#;
+
+/// Mounts an empty file system of memory, this machine's files below it, and boots it.
+const BOOT: &str = r#"
+set -e
+place=$1 program=$2 name=$3
+host=$place/host
+mount -t tmpfs tmpfs "$host"
+mkdir "$host/upper" "$host/work" "$host/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$host/upper,workdir=$host/work" "$host/root"
+cd "$host/root"
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount -t tmpfs tmpfs run
+mount -t tmpfs tmpfs dev
+for device in null zero full random urandom tty; do
+    touch dev/$device
+    mount --bind /dev/$device dev/$device
+done
+mkdir -p dev/pts dev/shm mgmt-test-result old
+mount --bind "$place/result" mgmt-test-result
+touch mgmt-test-program
+mount --bind "$program" mgmt-test-program
+mkdir -p etc/systemd/system
+cat >etc/systemd/system/mgmt-test.target <<END
+[Unit]
+Requires=sysinit.target dbus.service mgmt-test.service
+After=sysinit.target dbus.service
+END
+cat >etc/systemd/system/mgmt-test.service <<END
+[Unit]
+SuccessAction=exit-force
+FailureAction=exit-force
+After=dbus.service
+[Service]
+Type=oneshot
+Environment=MGMT_TEST_BOOTED=1 TMPDIR=/tmp HOME=/root XDG_RUNTIME_DIR=/run/user/0
+ExecStart=/mgmt-test-program --exact $name --nocapture
+StandardOutput=file:/mgmt-test-result/out
+StandardError=file:/mgmt-test-result/errors
+TimeoutStartSec=120
+END
+pivot_root . old
+umount --lazy old
+exec env -i container=mgmt-test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=mgmt-test.target \
+    </dev/null >/mgmt-test-result/boot 2>&1
+"#;
+
+/// True on a booted host. Elsewhere, boots one, runs the test `name` again there, and is false.
+#[track_caller]
+pub(crate) fn on_booted_host(name: &str) -> bool {
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    // One at a time: they gain nothing from each other.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = tempfile::tempdir().unwrap();
+    for directory in ["host", "result"] {
+        std::fs::create_dir(place.path().join(directory)).unwrap();
+    }
+    let output = Command::new("sh")
+        .args(["-c", GROUP, "group", BOOT, "boot"])
+        .arg(place.path())
+        .arg(std::env::current_exe().unwrap())
+        .arg(name)
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let told = |name: &str| {
+        let bytes = std::fs::read(place.path().join("result").join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    assert!(
+        told("out").contains("1 passed"),
+        "{}\n{}\n{}\nthis test needs root, systemd and dbus: {}",
+        told("out"),
+        told("errors"),
+        told("boot"),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    false
+}
+
+/// Runs a program; its output.
+#[track_caller]
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} {arguments:?}: {out}{errors}");
+    out.trim().to_owned()
+}
+
+/// What `systemctl` says about a unit, in one word.
+pub(crate) fn told(question: &str, unit: &str) -> String {
+    let output = Command::new("systemctl").args([question, unit]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}

@@ -19,9 +19,20 @@ fn without_a_command_the_help_is_printed() {
 
 #[test]
 fn every_command_has_help_of_its_own() {
-    for command in
-        ["run", "check", "fmt", "get", "graph", "explain", "kinds", "functions", "docs", "completions", "man", "help"]
-    {
+    for command in [
+        "run",
+        "check",
+        "fmt",
+        "get",
+        "graph",
+        "explain",
+        "kinds",
+        "functions",
+        "docs",
+        "completions",
+        "man",
+        "help",
+    ] {
         let by_flag = said(&[command, "--help"]);
         let by_help = said(&["help", command]);
         assert_eq!((by_flag.code, by_help.code), (0, 0), "{command}");
@@ -306,6 +317,25 @@ fn kinds_are_described_for_people_and_programs() {
 }
 
 #[test]
+fn functions_are_described_for_people_and_programs() {
+    let all = said(&["functions"]).stdout;
+    assert!(all.lines().any(|line| line.starts_with("  fmt.printf ")), "{all}");
+    let module = said(&["functions", "golang/strings"]).stdout;
+    assert!(module.contains("  strings.to_upper ") && !module.contains("printf"), "{module}");
+    let one = said(&["functions", "golang/strings.to_upper"]).stdout;
+    assert!(one.contains("  func(") && one.contains("  import \"golang/strings\""), "{one}");
+    assert!(said(&["functions", "os.file_exists"]).stdout.contains("It follows the host"));
+    assert!(said(&["functions", "-"]).stdout.contains("Subtracts"));
+    let json: serde_json::Value =
+        serde_json::from_str(&said(&["functions", "os.readfile", "--format", "json"]).stdout).unwrap();
+    assert_eq!(
+        (&json["functions"][0]["name"], &json["functions"][0]["effect"]),
+        (&"os.readfile".into(), &"live".into())
+    );
+    assert!(said(&["functions", "os", "--format", "markdown"]).stdout.contains("\n## `os.system`\n"));
+}
+
+#[test]
 fn the_reference_is_written_as_pages() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().join("reference");
@@ -321,6 +351,8 @@ fn the_reference_is_written_as_pages() {
         "metaparameters.md",
         "diagnostics.md",
         "kinds/file.md",
+        "functions/builtin.md",
+        "functions/golang-strings.md",
     ] {
         let text = std::fs::read_to_string(directory.join(page)).unwrap();
         assert!(text.contains("# "), "{page}");

@@ -26,8 +26,10 @@ pub(crate) fn find(name: &str) -> Option<Found> {
     if let Some(module) = library.modules().find(|module| is_public(module) && title(module) == name) {
         return Some(Found::Module(module));
     }
-    let named = || all(library).filter(|function| function.full_name() == name || written(function) == name);
-    named().next().or_else(|| library.operator(name)).map(Found::Function)
+    let by_path = all(library).find(|function| function.full_name() == name);
+    // Modules may share their last word; the full name comes first, so that each can be asked for.
+    let by_alias = || all(library).find(|function| written(function) == name);
+    by_path.or_else(by_alias).or_else(|| library.operator(name)).map(Found::Function)
 }
 
 /// Every name that [`find`] knows.
@@ -64,9 +66,9 @@ fn list(module: &Module) -> String {
 }
 
 fn function_text(function: &Function) -> String {
-    let mut text = format!("{}\n", written(function));
+    let mut text = format!("{}\n\n", written(function));
     for form in function.forms() {
-        let _ = writeln!(text, "\n  {form}");
+        let _ = writeln!(text, "  {form}");
     }
     if let Some(import) = import(function.module) {
         let _ = writeln!(text, "  {import}");

@@ -13,10 +13,13 @@ struct Need {
 }
 
 const NEEDS: &[Need] = &[
+    Need { program: "dbus-daemon", package: "dbus", why: "the bus of hosts that tests boot" },
     Need { program: "dot", package: "graphviz", why: "pictures of graphs" },
+    Need { program: "git", package: "git", why: "modules that come from elsewhere" },
     Need { program: "mount", package: "mount", why: "mounts below watched and managed paths" },
     Need { program: "setpriv", package: "util-linux", why: "programs with fewer rights" },
     Need { program: "strace", package: "strace", why: "failing system calls on purpose" },
+    Need { program: "systemctl", package: "systemd", why: "hosts that tests boot" },
     Need { program: "unshare", package: "util-linux", why: "mounts that end with the test" },
 ];
 

@@ -32,9 +32,13 @@ pub(crate) fn run(report: &mut Report) {
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn sizes(report: &mut Report) {
     report.section("check of a program, processor time, median of 5 runs (lowest to highest)");
-    let mut per_line = Vec::new();
-    for lines in [1_000, 10_000, 100_000, 1_000_000] {
-        let runs: Vec<Measured> = (0..RUNS).map(|_| in_child(lines)).collect();
+    // The sizes take turns, so that whatever else the machine does meets all of them.
+    let mut sizes = [1_000, 10_000, 100_000, 1_000_000].map(|lines| (lines, Vec::new()));
+    for _ in 0..RUNS {
+        sizes.iter_mut().for_each(|(lines, runs)| runs.push(in_child(*lines)));
+    }
+    for (lines, runs) in &sizes {
+        let lines = *lines;
         let times = |of: fn(&Measured) -> Duration| runs.iter().map(of).collect::<Vec<_>>();
         let check = Spread::of(times(|run| run.check));
         let judged = (lines == 100_000).then_some(Duration::from_secs(1));
@@ -55,13 +59,14 @@ fn sizes(report: &mut Report) {
             runs[0].bytes / count
         );
         report.figure(&format!("  peak memory, {lines} lines"), &text, None);
-        per_line.push((lines, check.median.as_secs_f64() / count as f64));
     }
-    let usual = per_line.iter().find(|(lines, _)| *lines == 10_000).map_or(1.0, |(_, cost)| *cost);
-    for (lines, cost) in per_line {
-        let growth = cost / usual;
+    let cost = |run: &Measured| run.check.as_secs_f64() / run.lines as f64;
+    let [_, (_, usual), ..] = &sizes;
+    for (lines, runs) in &sizes {
+        let growth = middle(runs.iter().zip(usual).map(|(run, usual)| cost(run) / cost(usual)).collect());
+        let cost = middle(runs.iter().map(cost).collect());
         let text = format!("{:.3} µs, {growth:.2} × that of 10000 lines", cost * 1e6);
-        let target = (lines > 10_000).then(|| (growth <= FLAT, format!("flat, ≤ {FLAT} ×")));
+        let target = (*lines > 10_000).then(|| (growth <= FLAT, format!("flat, ≤ {FLAT} ×")));
         report.figure(&format!("cost per line, {lines} lines"), &text, target);
     }
 }
@@ -73,7 +78,7 @@ fn formatting(report: &mut Report) {
     let untidy = programs::untidy(&canonical);
     assert_eq!(mgmt_syntax::format(&untidy).unwrap(), canonical);
     for (what, text) in [("every line changes", &untidy), ("nothing changes", &canonical)] {
-        let time = cost(|| mgmt_syntax::format(text));
+        let time = cost(|| mgmt_syntax::format(text), RUNS);
         let speed = |time: Duration| text.len() as f64 / 1e6 / time.as_secs_f64();
         let figures = format!(
             "{:.1} MB/s ({:.1} to {:.1})",
@@ -98,6 +103,11 @@ fn chains(report: &mut Report) {
         growth(report, what, "bind", (500, 5_000), |length| programs::chain(kind, length));
     }
     growth(report, "functions that call the one before twice", "function", (10, 30), programs::doubling);
+    let files = files(programs::doubling_generic(30));
+    assert!(!check(&files).is_right());
+    let time = cost(|| check(&files), RUNS);
+    let what = "30 functions, each with a result of twice the size: refused";
+    report.time_spread(what, time, Some(Duration::from_millis(100)));
 }
 
 fn nests(report: &mut Report) {
@@ -138,13 +148,16 @@ fn growth(
     (few, many): (usize, usize),
     program: impl Fn(usize) -> String,
 ) {
-    let each = |count: usize| {
-        let files = files(program(count));
-        must_be_right(&check(&files));
-        cost(|| check(&files)).median.as_secs_f64() * 1e6 / count as f64
-    };
-    let (small, large) = (each(few), each(many));
-    let growth = large / small;
+    let [few_files, many_files] = [few, many].map(|count| files(program(count)));
+    must_be_right(&check(&few_files));
+    must_be_right(&check(&many_files));
+    let each =
+        |files: &Memory, count: usize| cost(|| check(files), 1).median.as_secs_f64() * 1e6 / count as f64;
+    let pairs: Vec<(f64, f64)> =
+        (0..RUNS).map(|_| (each(&few_files, few), each(&many_files, many))).collect();
+    let growth = middle(pairs.iter().map(|(small, large)| large / small).collect());
+    let small = middle(pairs.iter().map(|(small, _)| *small).collect());
+    let large = middle(pairs.iter().map(|(_, large)| *large).collect());
     let text =
         format!("{large:.3} µs per {unit} of {many}, {small:.3} µs per {unit} of {few}, ratio {growth:.2}");
     report.figure(what, &text, Some((growth <= FLAT, format!("flat, ≤ {FLAT} ×"))));
@@ -229,12 +242,18 @@ fn must_be_right(checked: &Checked) {
 }
 
 /// What something costs, several times; what is cheap is done often enough to see.
-fn cost<T>(work: impl Fn() -> T) -> Spread {
+fn cost<T>(work: impl Fn() -> T, runs: usize) -> Spread {
     let once = processor_time_of(&work);
     let times = u32::try_from(LONG_ENOUGH.as_nanos() / once.as_nanos().max(1)).unwrap_or(u32::MAX) + 1;
     let measure =
         || processor_time_of(|| (0..times).for_each(|_| drop(std::hint::black_box(work())))) / times;
-    Spread::of((0..RUNS).map(|_| measure()).collect())
+    Spread::of((0..runs).map(|_| measure()).collect())
+}
+
+/// The median.
+fn middle(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 /// What all threads of this process had of the processors for something, and for dropping it.

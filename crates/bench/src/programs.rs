@@ -141,6 +141,8 @@ pub(crate) fn nest(kind: Nest, depth: usize) -> String {
         Nest::SumOfParentheses => (|_| "1 + (".into(), "1", ")"),
     };
     let mut text = String::from("import \"fmt\"\n\nfunc same($x) { $x }\n$b = same(1) == 1\n$value = ");
+    // A sum in parentheses is two levels.
+    let depth = if let Nest::SumOfParentheses = kind { depth / 2 } else { depth };
     (0..depth).for_each(|level| text.push_str(&open(level)));
     text.push_str(core);
     (0..depth).for_each(|_| text.push_str(close));
@@ -155,6 +157,17 @@ pub(crate) fn doubling(count: usize) -> String {
     let mut text = String::from("import \"fmt\"\n\nfunc f0($x) { $x + 1 }\n");
     for number in 1..count {
         writeln!(text, "func f{number}($x) {{ f{0}(f{0}($x)) }}", number - 1).unwrap();
+    }
+    used(&mut text, &format!("f{}(1)", count - 1));
+    text
+}
+
+/// The same with generic functions whose result has all the parts of the result before twice. No memory holds the last.
+pub(crate) fn doubling_generic(count: usize) -> String {
+    let mut text = String::from("import \"fmt\"\n\nfunc f0($x) { [$x] }\n");
+    for number in 1..count {
+        writeln!(text, "func f{number}($x) {{ struct{{a => f{0}($x), b => f{0}($x)}} }}", number - 1)
+            .unwrap();
     }
     used(&mut text, &format!("f{}(1)", count - 1));
     text

@@ -202,7 +202,7 @@ fn without_watching_only_a_signal_reads_the_program_again() {
 }
 
 #[test]
-fn a_signal_reads_the_files_of_the_program_again() {
+fn the_files_of_a_program_are_followed_and_read_again_on_a_signal() {
     let scene = Scene::new();
     let out = scene.at("out");
     scene.write("metadata.yaml", "files: files/\n");
@@ -210,11 +210,23 @@ fn a_signal_reads_the_files_of_the_program_again() {
     scene.write("files/text", "old");
     scene
         .write("main.mcl", &format!("import \"deploy\"\n{}", file(&out, "deploy.readfile(\"/files/text\")")));
-    let run = started(&format!("{}/", scene.0.path().display()));
+    let mut run = started(&format!("{}/", scene.0.path().display()));
     holds(&out, "old");
     scene.write("files/text", "new");
-    run.signal(Signal::HUP);
     holds(&out, "new");
+    std::fs::remove_file(scene.at("files/text")).unwrap();
+    run.wait_for("the program has no graph now");
+    scene.write("files/text", "back");
+    holds(&out, "back");
+    finish(run);
+
+    std::fs::remove_file(&out).unwrap();
+    let directory = format!("{}/", scene.0.path().display());
+    let run = Running::start(&["run", "--tmp-prefix", "--no-watch", "lang", &directory]);
+    holds(&out, "back");
+    scene.write("files/text", "again");
+    run.signal(Signal::HUP);
+    holds(&out, "again");
     finish(run);
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,37 @@ pub(crate) struct Surroundings {
     /// The last line of each command.
     lines: Mutex<HashMap<Str, Str>>,
     asked: Mutex<BTreeSet<&'static str>>,
+    /// What functions have looked at in the deploy, and how it was.
+    deployed: Mutex<BTreeMap<PathBuf, Look>>,
+}
+
+/// What is at a place, as far as it matters whether that has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Nothing,
+    File(u64),
+    Directory(u64),
+}
+
+impl Look {
+    fn at(place: &Path) -> Look {
+        if Disk.is_file(place) {
+            Disk.read(place).map_or(Look::Nothing, |content| Look::File(digest(&content)))
+        } else if Disk.is_directory(place) {
+            let Ok(entries) = Disk.entries(place) else { return Look::Nothing };
+            let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
+            names.sort_unstable();
+            Look::Directory(digest(&names))
+        } else {
+            Look::Nothing
+        }
+    }
+}
+
+fn digest(what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -38,6 +70,7 @@ impl Surroundings {
             strings,
             lines,
             asked: Mutex::default(),
+            deployed: Mutex::default(),
         }
     }
 
@@ -57,6 +90,21 @@ impl Surroundings {
     /// A command is not run any more.
     pub(crate) fn forget(&self, command: &Str) {
         lock(&self.lines).remove(command);
+    }
+
+    /// What functions have looked at in the deploy so far.
+    pub(crate) fn deployed(&self) -> Vec<PathBuf> {
+        lock(&self.deployed).keys().cloned().collect()
+    }
+
+    /// Something of the deploy is not as it was when a function looked at it.
+    pub(crate) fn deploy_has_changed(&self) -> bool {
+        lock(&self.deployed).iter().any(|(place, look)| Look::at(place) != *look)
+    }
+
+    /// Remembers how a place was when a function first looked at it.
+    fn looked_at(&self, place: &Path) {
+        lock(&self.deployed).entry(place.to_owned()).or_insert_with(|| Look::at(place));
     }
 
     /// Where a file of the deploy really is. Nothing leads out of it.
@@ -87,11 +135,15 @@ impl Host for Surroundings {
     }
 
     fn deploy_read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        Disk.read(&self.place(path)?)
+        let place = self.place(path)?;
+        // Looked at first: a change in between is one that is seen.
+        self.looked_at(&place);
+        Disk.read(&place)
     }
 
     fn deploy_kind(&self, path: &Path) -> io::Result<Option<FileKind>> {
         let place = self.place(path)?;
+        self.looked_at(&place);
         Ok(if Disk.is_file(&place) {
             Some(FileKind::File)
         } else if Disk.is_directory(&place) {
@@ -103,7 +155,9 @@ impl Host for Surroundings {
 
     fn deploy_list(&self, path: &Path) -> io::Result<Vec<Str>> {
         use std::os::unix::ffi::OsStrExt as _;
-        let entries = Disk.entries(&self.place(path)?)?;
+        let place = self.place(path)?;
+        self.looked_at(&place);
+        let entries = Disk.entries(&place)?;
         Ok(entries.iter().map(|entry| Str::new(entry.name.as_bytes())).collect())
     }
 

@@ -1,6 +1,7 @@
 //! From a program to the engine: another graph whenever a value changes, another program whenever its text does.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mgmt_engine::{Engine, PathWatch, SwapError};
@@ -54,6 +55,9 @@ fn check(entry: &Entry, options: &program::Options, terminal: &Terminal) -> Resu
     }
 }
 
+/// The files that are watched.
+type Watching = HashMap<PathBuf, PathWatch>;
+
 /// Brings the graphs of a program to the engine.
 pub(super) struct Follower {
     pub(super) engine: Arc<Engine>,
@@ -73,11 +77,12 @@ impl Follower {
         loop {
             // The first graph of a program is news; those that follow from its values are its life.
             let mut fresh = true;
-            let watching = self.watch_texts(&changed);
+            let mut watching = self.watch_texts(&changed);
             let checked = Arc::clone(&self.loaded.checked);
             let surroundings =
                 Arc::new(Surroundings::new(&self.hostname, &checked.root, Arc::clone(&self.local)));
             let mut sources = Sources::new(Some(Arc::clone(&self.engine)), Arc::clone(&surroundings));
+            let deploy = Arc::clone(&surroundings);
             let mut running =
                 tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, surroundings));
             let happenings = Arc::clone(&sources.happenings);
@@ -85,6 +90,7 @@ impl Follower {
                 let outcome = tokio::task::block_in_place(|| running.settle());
                 self.bring(outcome, &mut started, &mut fresh).await;
                 sources.apply(running.watch_changes());
+                self.watch_deploy(&deploy, &mut watching, &changed);
                 loop {
                     let asked = tokio::select! {
                         happened = happenings.next() => {
@@ -94,7 +100,7 @@ impl Follower {
                         () = triggers.asked() => true,
                         () = changed.notified() => { settle(&changed).await; false }
                     };
-                    if let Some(next) = self.look_again(asked) {
+                    if let Some(next) = self.look_again(asked, &deploy) {
                         break 'values next;
                     }
                 }
@@ -150,14 +156,14 @@ impl Follower {
     }
 
     /// Reads the program again. Whatever is wrong with it is shown, and the present one goes on.
-    fn look_again(&self, asked: bool) -> Option<Checked> {
+    fn look_again(&self, asked: bool, deploy: &Surroundings) -> Option<Checked> {
         let old = &self.loaded.checked;
         let read = tokio::task::block_in_place(|| program::check(&self.loaded.entry, &self.loaded.options));
         if let Ok(new) = &read {
             let texts = |checked: &Checked| -> Vec<_> {
                 checked.sources.iter().map(|(_, source)| (source.name.clone(), source.text.clone())).collect()
             };
-            if !asked && texts(new) == texts(old) {
+            if !asked && texts(new) == texts(old) && !deploy.deploy_has_changed() {
                 return None;
             }
         }
@@ -176,24 +182,41 @@ impl Follower {
     }
 
     /// Watches all texts of the program.
-    fn watch_texts(&self, changed: &Arc<Notify>) -> Vec<PathWatch> {
+    fn watch_texts(&self, changed: &Arc<Notify>) -> Watching {
+        let mut watching = Watching::default();
         if !self.watch || !self.loaded.is_in_files() {
-            return Vec::new();
+            return watching;
         }
-        let mut paths: Vec<PathBuf> = Vec::new();
         for (_, source) in self.loaded.checked.sources.iter() {
-            let path = std::path::Path::new(&*source.name);
-            paths.extend([std::path::absolute(path), path.canonicalize()].into_iter().flatten());
+            self.watch_file(Path::new(&*source.name), &mut watching, changed);
         }
-        paths.sort();
-        paths.dedup();
-        paths
-            .iter()
-            .filter_map(|path| WatchPath::new(path, false).ok())
-            .map(|path| {
-                let changed = Arc::clone(changed);
-                self.engine.watch_path(&path, move || changed.notify_one())
-            })
-            .collect()
+        watching
+    }
+
+    /// Watches what functions have looked at in the deploy.
+    fn watch_deploy(&self, deploy: &Surroundings, watching: &mut Watching, changed: &Arc<Notify>) {
+        if !self.watch || !self.loaded.is_in_files() {
+            return;
+        }
+        let known = watching.len();
+        for path in deploy.deployed() {
+            self.watch_file(&path, watching, changed);
+        }
+        if watching.len() > known {
+            // What happened between the look and now is looked at again.
+            changed.notify_one();
+        }
+    }
+
+    /// Watches a file by its name, and where that leads.
+    fn watch_file(&self, path: &Path, watching: &mut Watching, changed: &Arc<Notify>) {
+        for path in [std::path::absolute(path), path.canonicalize()].into_iter().flatten() {
+            if watching.contains_key(&path) {
+                continue;
+            }
+            let Ok(place) = WatchPath::new(&path, false) else { continue };
+            let changed = Arc::clone(changed);
+            watching.insert(path, self.engine.watch_path(&place, move || changed.notify_one()));
+        }
     }
 }

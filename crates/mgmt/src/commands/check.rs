@@ -18,7 +18,7 @@ use crate::terminal::{Tally, Terminal};
 /// Check programs and graphs without running anything
 ///
 /// Reads each program with all that it imports and checks its syntax, names, types and resources; reads each graph and
-/// goes through the same preparation as `run`. Nothing is run, downloaded or written. All mistakes are shown at once.
+/// goes through the same preparation as `run`. Nothing is run or written, and nothing downloaded unless asked for. All mistakes are shown at once.
 ///
 /// Exit code 0: all are right, perhaps with warnings. 1: at least one is not. 2: at least one could not be read.
 #[derive(Debug, clap::Args)]
@@ -44,6 +44,10 @@ pub(crate) struct Arguments {
     /// program]
     #[arg(long, value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
     module_path: Option<PathBuf>,
+
+    /// Download the modules that are not there first, as `mgmt get` does
+    #[arg(long)]
+    download: bool,
 
     /// In a graph, keys that nobody reads are errors and not warnings
     #[arg(long)]
@@ -155,6 +159,11 @@ impl Checking<'_> {
             Ok(entry) => entry,
             Err(failure) => return self.unreadable(&failure),
         };
+        if self.arguments.download
+            && let Err(failure) = super::get::before(&entry, self.options.module_path.clone(), self.terminal)
+        {
+            return self.unreadable(&failure);
+        }
         let checked = match program::check(&entry, &self.options) {
             Ok(checked) => checked,
             Err(error) => {

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     module_path: Option<PathBuf>,
 
     /// The most that the files of one module may have together, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    #[arg(long, value_name = "MIB", default_value_t = DEFAULT_MAX_SIZE)]
     max_size: u64,
 }
 
@@ -72,6 +72,34 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     report.summary();
     Ok(Exit(report.code))
 }
+
+/// Downloads what one program lacks, for commands that were asked to do so first.
+pub(crate) fn before(
+    entry: &Entry,
+    module_path: Option<PathBuf>,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    if *entry == Entry::StandardInput {
+        return Err(Failure::usage(
+            "standard input can be read once, so `--download` cannot look at it first",
+        )
+        .hint("write the program to a file"));
+    }
+    let resolver = Resolver::new(&Disk, module_path);
+    let options = DownloadOptions { update: false, max_size: DEFAULT_MAX_SIZE << 20 };
+    let mut report = Report { terminal, counts: Counts::default(), code: exit_codes::OK };
+    match download(entry, &resolver, options, &mut |progress| report.progress(progress)) {
+        Ok(result) => report.finished(&result, &resolver),
+        Err(error) => report.fatal(&error),
+    }
+    match report.code {
+        exit_codes::OK => Ok(()),
+        code => Err(Failure::shown(code)),
+    }
+}
+
+/// The most that the files of one module may have together, in MiB, if nobody says otherwise.
+const DEFAULT_MAX_SIZE: u64 = 1024;
 
 /// Says what becomes of the modules.
 struct Report<'a> {

@@ -46,6 +46,9 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
     let loaded = match &settings.input {
         Source::Yaml(input) => First::Graph(configuration::load(input, terminal)?),
         Source::Lang(entry, options) => {
+            if settings.download {
+                super::get::before(entry, options.module_path.clone(), terminal)?;
+            }
             First::Program(program::Loaded::new(entry.clone(), options.clone(), terminal)?)
         }
         Source::Empty => First::Graph(Loaded {

@@ -22,6 +22,10 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(super) input: Option<PathBuf>,
 
+    /// Download the modules of a program that are not there first, as `mgmt get` does
+    #[arg(long)]
+    pub(super) download: bool,
+
     /// Where downloaded modules are [env: MGMT_MODULE_PATH]
     #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     pub(super) module_path: Option<PathBuf>,

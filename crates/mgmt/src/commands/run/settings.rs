@@ -52,6 +52,8 @@ pub(super) struct Settings {
     pub(super) raise_limits: bool,
     pub(super) durability: Durability,
     pub(super) drawing: Option<Drawing>,
+    /// Download the modules of the program first.
+    pub(super) download: bool,
     /// To be printed before anything starts.
     pub(super) warnings: Vec<String>,
 }
@@ -107,6 +109,7 @@ impl Settings {
                 Fsync::None => Durability::None,
             },
             drawing,
+            download: arguments.download,
             warnings,
         })
     }

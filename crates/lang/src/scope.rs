@@ -825,7 +825,9 @@ fn reference(found: Found) -> Reference {
 /// What to say when a name means nothing.
 impl Resolver<'_> {
     /// How many hints anybody reads. Finding one is more work than finding out that there is a mistake.
-    const HINTS: usize = 50;
+    const HINTS: usize = 200;
+    /// With how many names all misspelt ones are compared.
+    const COMPARED: usize = 200_000;
 
     fn unknown(&self, block: BlockId, space: Space, name: Name, span: Span) -> Diagnostic {
         let text = self.hir.text(name);
@@ -1104,6 +1106,9 @@ impl Resolver<'_> {
                 }
             }
             _ => {}
+        }
+        if self.found.len().saturating_mul(names.len()) > Self::COMPARED {
+            return None;
         }
         // Of equally near names the first in the alphabet, so that the answer is always the same.
         names.sort_unstable();

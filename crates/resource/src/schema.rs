@@ -162,25 +162,39 @@ impl Registry {
 
 /// The candidate closest to a misspelt word, if one is close enough to be worth saying.
 pub fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_lowercase();
-    let length = word.chars().count();
-    let limit = (length / 3).max(1);
-    candidates
+    let letters: Vec<char> = word.chars().flat_map(char::to_lowercase).take(LETTERS).collect();
+    let mut limit = (letters.len() / 3).max(1);
+    let mut best = None;
+    let mut other = Vec::with_capacity(LETTERS);
+    for candidate in candidates {
+        other.clear();
+        other.extend(candidate.chars().flat_map(char::to_lowercase).take(LETTERS));
         // Each letter more or less is an edit.
-        .filter(|candidate| candidate.chars().count().abs_diff(length) <= limit)
-        .map(|candidate| (distance(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+        if other.len().abs_diff(letters.len()) > limit {
+            continue;
+        }
+        let distance = distance(&letters, &other);
+        if distance <= limit {
+            best = Some(candidate);
+            // Of equally near ones the first.
+            let Some(nearer) = distance.checked_sub(1) else { break };
+            limit = nearer;
+        }
+    }
+    best
 }
 
-/// Edits between two words; swapping two neighbours is one edit.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
-    let mut before = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
+/// How many letters of a word are looked at.
+const LETTERS: usize = 64;
+
+/// Edits between two words of at most [`LETTERS`] letters; swapping two neighbours is one edit.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let (mut before, mut last, mut row) = ([0; LETTERS + 1], [0; LETTERS + 1], [0; LETTERS + 1]);
+    for (index, edits) in last.iter_mut().enumerate() {
+        *edits = index;
+    }
     for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
+        row[0] = i;
         for j in 1..=b.len() {
             let cost = usize::from(a[i - 1] != b[j - 1]);
             row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + cost);
@@ -188,7 +202,7 @@ fn distance(a: &str, b: &str) -> usize {
                 row[j] = row[j].min(before[j - 2] + 1);
             }
         }
-        before = std::mem::replace(&mut last, row);
+        (before, last, row) = (last, row, before);
     }
     last[b.len()]
 }
@@ -203,5 +217,15 @@ mod tests {
         assert_eq!(did_you_mean("contnet", words()), Some("content"));
         assert_eq!(did_you_mean("Mode", words()), Some("mode"));
         assert_eq!(did_you_mean("owner", words()), None);
+        // The nearest, and of equally near ones the first.
+        assert_eq!(did_you_mean("mod", ["mood", "mode", "mod1"].into_iter()), Some("mood"));
+        assert_eq!(
+            did_you_mean("somewhere", ["somewhat", "somewher", "someware"].into_iter()),
+            Some("somewher")
+        );
+        assert_eq!(
+            did_you_mean(&"x".repeat(100), [&*"x".repeat(99), ""].into_iter()),
+            Some(&*"x".repeat(99))
+        );
     }
 }

@@ -8,8 +8,12 @@ use std::path::Path;
 fn every_example_is_read_without_a_warning_except_the_old_one() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yaml");
     let mut count = 0;
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
+    let mut open = vec![directory];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
         let source = std::fs::read(&path).unwrap();
         let parsed = mgmt_yaml::parse(&source, "example.yaml", &mgmt_resources::KINDS);
         let old = path.file_name().unwrap() == "of-2016.yaml";

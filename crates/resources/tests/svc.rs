@@ -206,7 +206,15 @@ fn when_the_bus_restarts_events_go_on() {
 
 #[test]
 fn a_host_without_systemd_is_told_so_at_once() {
+    // On a host that runs systemd, the test hides it from itself.
     if std::path::Path::new("/run/systemd/system").is_dir() {
+        let hidden = "mount -t tmpfs none /run/systemd && exec \"$0\" --exact a_host_without_systemd_is_told_so_at_once";
+        let status = std::process::Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", hidden])
+            .arg(std::env::current_exe().unwrap())
+            .status()
+            .unwrap_or_else(|error| panic!("this test needs unshare: {error}"));
+        assert!(status.success());
         return;
     }
     let bench = Bench::new();

@@ -25,21 +25,29 @@ impl<'f> Onlooker<'f> {
         Onlooker { files, root: root.into(), hostname, asked: Mutex::default() }
     }
 
-    /// Where a file of the deploy really is. Nothing leads out of it.
     fn place(&self, path: &Path) -> io::Result<PathBuf> {
-        let mut place = self.root.clone();
-        for part in path.components() {
-            match part {
-                Component::Normal(name) => place.push(name),
-                Component::RootDir | Component::CurDir => {}
-                Component::ParentDir | Component::Prefix(_) => {
-                    let message = format!("{} leads out of the deploy", path.display());
-                    return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-                }
+        within_deploy(&self.root, path)
+    }
+}
+
+/// Where a file of the deploy that is below `root` really is. Nothing leads out of it.
+///
+/// # Errors
+///
+/// The path goes up.
+pub fn within_deploy(root: &Path, path: &Path) -> io::Result<PathBuf> {
+    let mut place = root.to_owned();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => place.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => {
+                let message = format!("{} leads out of the deploy", path.display());
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
             }
         }
-        Ok(place)
     }
+    Ok(place)
 }
 
 impl Host for Onlooker<'_> {

@@ -44,7 +44,7 @@ pub use codes::CODES;
 pub use diagnostic::{Class, Diagnostic, Label, Level};
 pub use eval::evaluate;
 pub use flow::{Outcome, Running, WatchChange};
-pub use host::Onlooker;
+pub use host::{Onlooker, within_deploy};
 pub use source::{FileId, Source, Sources, Span};
 
 use diagnostic::Report;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mgmt_funcs::{Export, Failure, FileKind, Host};
@@ -107,20 +107,9 @@ impl Surroundings {
         lock(&self.deployed).entry(place.to_owned()).or_insert_with(|| Look::at(place));
     }
 
-    /// Where a file of the deploy really is. Nothing leads out of it.
+    /// Where a file of the deploy really is.
     fn place(&self, path: &Path) -> io::Result<PathBuf> {
-        let mut place = self.root.clone();
-        for part in path.components() {
-            match part {
-                Component::Normal(name) => place.push(name),
-                Component::RootDir | Component::CurDir => {}
-                Component::ParentDir | Component::Prefix(_) => {
-                    let message = format!("{} leads out of the deploy", path.display());
-                    return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-                }
-            }
-        }
-        Ok(place)
+        mgmt_lang::within_deploy(&self.root, path)
     }
 }
 

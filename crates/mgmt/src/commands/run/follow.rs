@@ -86,10 +86,12 @@ impl Follower {
                 swapped(&name, report, &self.drawings, false);
                 Ok(())
             }
+            // The session was told to end meanwhile, and that is not the graph's mistake.
+            Err(SwapError::Stopped) => return,
             Err(error) => Err(refused(&error)),
         };
         let goes_on = outcome.is_ok();
-        // The session may be gone already, if it was told to end meanwhile.
+        // The session may be gone already.
         let _ = started.send(outcome);
         let Some(input) = self.input.clone().filter(|input| goes_on && input.can_be_read_again()) else {
             return;

@@ -165,6 +165,12 @@ impl BusService {
         self.connection().await.map(|_| ())
     }
 
+    /// Whether the service runs. To ask does not start it.
+    pub async fn is_running(&self) -> Result<bool, BusError> {
+        let connection = self.connection().await?;
+        Ok(connection.owner(self.shared.service.name).await?.is_some())
+    }
+
     /// Calls a method, and waits for the answer for the usual time.
     pub async fn call<B, R>(
         &self,

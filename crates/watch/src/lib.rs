@@ -6,8 +6,8 @@
 //!
 //! The central type is [`FileHub`]: one inotify instance for the whole process. A subscriber hands it a
 //! [`Token`] and a [`WatchPath`], and the [`Sink`] hears the token whenever that path may have changed.
-//! [`Timers`] is the same idea for time, without a clock inside, and [`BusService`] for what services say on a message
-//! bus.
+//! [`Timers`] is the same idea for time, without a clock inside, [`BusService`] for what services say on a message
+//! bus, and [`KernelEvents`] for what the kernel tells about interfaces, devices and the name of the host.
 //!
 //! ```
 //! use std::sync::{Arc, mpsc};
@@ -67,6 +67,7 @@
 
 mod bus;
 mod file;
+mod kernel;
 mod limits;
 mod path;
 mod timers;
@@ -76,6 +77,7 @@ pub use bus::{
     Signal, Topic,
 };
 pub use file::{Change, FileHub, FileHubOptions, FileHubStats, Notice, Sink, SubscriptionId, Token};
+pub use kernel::{KernelEvents, KernelTopic};
 pub use limits::{WANTED_INSTANCES, WANTED_WATCHES, raise_limits};
 pub use path::{BadWatchPath, WatchPath};
 pub use timers::Timers;

@@ -144,7 +144,7 @@ impl Host for Based<'_> {
         self.host.http_response(uid)
     }
 
-    fn firmware_wants_restart(&self) -> Result<bool, Failure> {
+    fn firmware_wants_restart(&self) -> Result<Option<bool>, Failure> {
         self.host.firmware_wants_restart()
     }
 

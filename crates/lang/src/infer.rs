@@ -8,9 +8,12 @@
 //! Some questions cannot be answered when they come up: what `$a[$b]` is, before it is known whether `$a` is a list. Such a
 //! [goal](goal) waits for a type, and is part of what a generic definition hands to its users.
 //!
+//! What a class or a module defines only for those who use it by name is looked at in a [context](context) of its own.
+//!
 //! What the program never uses is looked at last. What is wrong there is worth a warning: it does no harm, and nothing
 //! learned there changes what was found before.
 
+mod context;
 mod expr;
 mod goal;
 mod mismatch;
@@ -26,7 +29,8 @@ use crate::hir::*;
 use crate::order::{Dependencies, Node};
 use crate::scope::{Imported, Scopes};
 use crate::source::Span;
-use crate::types::{Ty, Types};
+use crate::types::{Context, Ty, Types};
+use context::Contexts;
 use goal::{Goals, Owner};
 use mismatch::Why;
 
@@ -66,6 +70,7 @@ pub(crate) fn infer(
         levels: vec![None; hir.blocks.len()],
         instances: FxHashMap::default(),
         goals: Goals::default(),
+        contexts: Contexts::default(),
         calls: FxHashMap::default(),
         typed: FxHashSet::default(),
         open: FxHashMap::default(),
@@ -98,6 +103,7 @@ struct Checker<'a> {
     /// What imports and includes have copies of.
     instances: FxHashMap<StmtId, Instance>,
     goals: Goals,
+    contexts: Contexts,
     calls: FxHashMap<ExprId, FxHashMap<Ty, Ty>>,
     /// Definitions whose values depend on types that are generic in them.
     typed: FxHashSet<Owner>,
@@ -127,6 +133,8 @@ struct Instance {
     threshold: u32,
     /// The level of the copies.
     level: u32,
+    /// What the copies belong to.
+    context: Context,
     copies: FxHashMap<Ty, Ty>,
     /// How the class was reached: what is around it is a copy too.
     via: SmallVec<[StmtId; 1]>,
@@ -161,6 +169,7 @@ impl Checker<'_> {
                 self.func_blocks.insert(func, stmt.block);
             }
         }
+        self.find_cores();
         let dependencies = self.dependencies;
         for unused in [false, true] {
             self.unused = unused;
@@ -170,7 +179,7 @@ impl Checker<'_> {
             }
             for &node in dependencies.sorted() {
                 if dependencies.is_used(node) != unused && !dependencies.is_circular(node) {
-                    self.node(node);
+                    self.reach(node);
                 }
             }
             self.finish();
@@ -179,6 +188,7 @@ impl Checker<'_> {
 
     fn node(&mut self, node: Node) {
         let hir = self.hir;
+        self.types.context = self.context(node);
         match node {
             Node::Main => {
                 if let Some(module) = hir.modules.first() {
@@ -189,13 +199,13 @@ impl Checker<'_> {
             Node::Module(_) => {}
             Node::Var(var) => {
                 if let VarOrigin::Bind(stmt, value) = hir[var].origin {
-                    self.enter_block(hir[stmt].block);
+                    self.enter_node(node, hir[stmt].block);
                     self.bind(var, value);
                 }
             }
             Node::Func(func) => {
                 let Some(&block) = self.func_blocks.get(&func) else { return };
-                self.enter_block(block);
+                self.enter_node(node, block);
                 let (level, owner) = (self.level, self.owner);
                 self.level += 1;
                 self.owner = Owner::Func(func);
@@ -208,7 +218,7 @@ impl Checker<'_> {
             }
             Node::Class(class) => {
                 let outer = hir[hir[class].stmt].block;
-                self.enter_block(outer);
+                self.enter_node(node, outer);
                 let (level, owner) = (self.level, self.owner);
                 self.enter(hir[class].body, Owner::Class(class));
                 self.block(hir[class].body);
@@ -217,15 +227,19 @@ impl Checker<'_> {
                 self.generalize(Owner::Class(class), owner, level, &params);
             }
             Node::Include(stmt) => {
-                self.enter_block(hir[stmt].block);
+                self.enter_node(node, hir[stmt].block);
                 self.include(stmt);
             }
             Node::Loop(stmt) => {
-                self.enter_block(hir[stmt].block);
+                self.enter_node(node, hir[stmt].block);
                 self.repeat(stmt);
             }
         }
         self.settle();
+        if let Some(context) = self.root(node) {
+            self.close(context);
+        }
+        self.types.context = Context::PROGRAM;
     }
 
     fn enter(&mut self, block: BlockId, owner: Owner) {
@@ -233,9 +247,12 @@ impl Checker<'_> {
         self.owner = owner;
     }
 
-    /// Looks at something in a block.
-    fn enter_block(&mut self, block: BlockId) {
-        let owner = self.class_around(block).map_or(Owner::Program, Owner::Class);
+    /// Looks at a definition in a block.
+    fn enter_node(&mut self, node: Node, block: BlockId) {
+        let owner = match self.root(node) {
+            Some(context) => Owner::Definition(context),
+            None => self.class_around(block).map_or(Owner::Program, Owner::Class),
+        };
         self.enter(block, owner);
     }
 
@@ -323,11 +340,16 @@ impl Checker<'_> {
         }
         let hir = self.hir;
         let ty = match (hir[var].origin, &hir[var].declared) {
-            (VarOrigin::ClassParam(_) | VarOrigin::Param(_), Some(declared)) => self.declared(declared),
-            (VarOrigin::ClassParam(class), None) => {
-                let level = self.block_level(hir[class].body);
-                self.types.fresh(level)
+            (VarOrigin::ClassParam(class), declared) => {
+                let (level, context) = (self.block_level(hir[class].body), self.context(Node::Class(class)));
+                match declared {
+                    Some(declared) => self
+                        .types
+                        .of(&mut self.names, &declared.ty, &mut |types, _| types.fresh_in(level, context)),
+                    None => self.types.fresh_in(level, context),
+                }
             }
+            (VarOrigin::Param(_), Some(declared)) => self.declared(declared),
             (VarOrigin::Param(_), None) => self.fresh(),
             // It is part of a circle, or what it comes from is missing.
             (VarOrigin::Bind(..) | VarOrigin::LoopKey(_) | VarOrigin::LoopValue(_), _) => Types::ERROR,
@@ -544,20 +566,21 @@ impl Checker<'_> {
         let outer = hir[hir[class].stmt].block;
         let threshold = self.block_level(outer);
         let via = reference.map(|reference| reference.via.clone()).unwrap_or_default();
-        let instance =
-            Instance { threshold, level: self.level, copies: FxHashMap::default(), via, class: Some(class) };
-        self.instances.insert(stmt, instance);
+        let (level, context) = (self.level, self.types.context);
+        let copies = FxHashMap::default();
+        self.instances.insert(stmt, Instance { threshold, level, context, copies, via, class: Some(class) });
+        let span = hir[stmt].span;
+        self.pull(Node::Class(class), &[stmt], span);
         for (&arg, &param) in args.iter().zip(&hir[class].params) {
             let ty = self.var(param);
-            let ty = self.copy(ty, stmt);
+            let ty = self.seen(ty, &[stmt]);
             self.check(arg, ty, Why::ClassParam(param));
         }
         for &arg in args.iter().skip(hir[class].params.len()) {
             self.expr(arg);
         }
-        let span = hir[stmt].span;
         for goal in self.goals.of(Owner::Class(class)) {
-            let goal = goal.copied(self, span, &mut |this, ty| this.copy(ty, stmt));
+            let goal = goal.copied(self, span, &mut |this, ty| this.seen(ty, &[stmt]));
             self.pose(goal);
         }
     }
@@ -568,12 +591,12 @@ impl Checker<'_> {
             return ty;
         }
         if !self.instances.contains_key(&stmt) {
-            let level = self.block_level(self.hir[stmt].block);
+            let block = self.hir[stmt].block;
+            let (level, context) = (self.block_level(block), self.context_of_block(block));
             match self.scopes.imports.get(&stmt) {
                 Some(Imported::Module(_)) => {
-                    let via = SmallVec::new();
-                    let instance =
-                        Instance { threshold: 0, level, copies: FxHashMap::default(), via, class: None };
+                    let (copies, via) = (FxHashMap::default(), SmallVec::new());
+                    let instance = Instance { threshold: 0, level, context, copies, via, class: None };
                     self.instances.insert(stmt, instance);
                 }
                 _ => return Types::ERROR,
@@ -583,9 +606,14 @@ impl Checker<'_> {
         let mut replaced: FxHashMap<Ty, Ty> = FxHashMap::default();
         for var in unknowns {
             let Some(instance) = self.instances.get_mut(&stmt) else { break };
-            if self.types.level(var) > instance.threshold {
-                let (types, level) = (&mut self.types, instance.level);
-                let copy = *instance.copies.entry(var).or_insert_with(|| types.fresh(level));
+            let (depth, owner) = (self.types.level(var), self.types.context_of(var));
+            // What a definition in the class has seen of what is around the class is its own.
+            let of_definition = instance.class.is_some_and(|class| self.contexts.is_inside(owner, class));
+            if depth > instance.threshold || (of_definition && depth > self.contexts.base(owner)) {
+                let level =
+                    if depth > instance.threshold { instance.level } else { instance.level.min(depth) };
+                let (types, context) = (&mut self.types, instance.context);
+                let copy = *instance.copies.entry(var).or_insert_with(|| types.fresh_in(level, context));
                 replaced.insert(var, copy);
             } else if !instance.via.is_empty() {
                 let via = instance.via.clone();
@@ -609,11 +637,12 @@ impl Checker<'_> {
         let mut kept: FxHashMap<ClassId, Vec<Open>> = FxHashMap::default();
         for (owner, open) in open {
             match owner {
-                Owner::Program => open.into_iter().for_each(|open| self.ambiguous_in_file(open)),
+                Owner::Program => open.into_iter().for_each(|open| self.ambiguous(open)),
                 Owner::Class(class) => {
                     kept.insert(class, open);
                 }
-                Owner::Func(_) => {}
+                // Nobody reads it.
+                Owner::Func(_) | Owner::Definition(_) => {}
             }
         }
         if kept.is_empty() {
@@ -626,28 +655,6 @@ impl Checker<'_> {
                 let ty = self.copy(open.ty, stmt);
                 self.ambiguous(Open { ty, ..open });
             }
-        }
-    }
-
-    /// What an imported file defines has a type per import, and only these must be known.
-    fn ambiguous_in_file(&mut self, open: Open) {
-        let main = self.hir.modules.first().map(|module| module.file);
-        if open.unused || main == Some(open.span.file) || !self.types.is_open(open.ty) {
-            self.ambiguous(open);
-            return;
-        }
-        let unknowns = self.types.unknowns(open.ty);
-        let copied = |instance: &Instance| unknowns.iter().any(|var| instance.copies.contains_key(var));
-        let copies =
-            self.instances.iter().filter(|(_, instance)| instance.class.is_none() && copied(instance));
-        let mut imports: Vec<StmtId> = copies.map(|(stmt, _)| *stmt).collect();
-        imports.sort_unstable();
-        if imports.is_empty() {
-            self.ambiguous(open);
-        }
-        for stmt in imports {
-            let ty = self.copy(open.ty, stmt);
-            self.ambiguous(Open { ty, ..open });
         }
     }
 

@@ -64,6 +64,13 @@ impl Dependencies {
         self.contains[outer as usize].push(inner);
     }
 
+    /// What a definition needs.
+    pub(crate) fn needs(&self, node: Node) -> impl Iterator<Item = Node> + '_ {
+        let number = self.numbers.get(&node).map(|&number| number as usize);
+        let needs = number.and_then(|number| self.needs.get(number)).map_or(&[][..], Vec::as_slice);
+        needs.iter().filter_map(|&(to, _)| self.nodes.get(to as usize).copied())
+    }
+
     /// All nodes, dependencies first.
     pub(crate) fn sorted(&self) -> &[Node] {
         &self.order

@@ -51,11 +51,20 @@ pub(crate) enum Clash {
     Infinite,
 }
 
+/// What a variable belongs to, by number: the program, or a definition that is looked at by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Context(pub(crate) u32);
+
+impl Context {
+    pub(crate) const PROGRAM: Context = Context(0);
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Variable {
     /// What it turned out to be.
     bound: Option<Ty>,
     level: u32,
+    context: Context,
     /// Where that became known.
     at: Option<Span>,
     /// How many variables there may be on the longest way to this one.
@@ -75,6 +84,8 @@ pub(crate) struct Types {
     pub(crate) learned: Vec<Ty>,
     /// Variables with smaller numbers stay as they are.
     frozen: u32,
+    /// What new variables belong to.
+    pub(crate) context: Context,
 }
 
 impl Types {
@@ -95,6 +106,7 @@ impl Types {
             variables: Vec::new(),
             learned: Vec::new(),
             frozen: 0,
+            context: Context::PROGRAM,
         };
         for shape in
             [Shape::Error, Shape::Bool, Shape::Str, Shape::Int, Shape::Float, Shape::Variant, Shape::Nil]
@@ -145,8 +157,13 @@ impl Types {
 
     /// A new variable.
     pub(crate) fn fresh(&mut self, level: u32) -> Ty {
+        self.fresh_in(level, self.context)
+    }
+
+    /// A new variable that belongs to something else.
+    pub(crate) fn fresh_in(&mut self, level: u32, context: Context) -> Ty {
         let number = u32::try_from(self.variables.len()).unwrap_or(u32::MAX);
-        self.variables.push(Variable { bound: None, level, at: None, way: 0 });
+        self.variables.push(Variable { bound: None, level, context, at: None, way: 0 });
         self.push(Shape::Var(number), false)
     }
 
@@ -219,6 +236,11 @@ impl Types {
 
     pub(crate) fn level(&self, ty: Ty) -> u32 {
         self.variable(self.find(ty)).map_or(0, |variable| variable.level)
+    }
+
+    /// What a variable belongs to.
+    pub(crate) fn context_of(&self, ty: Ty) -> Context {
+        self.variable(self.find(ty)).map_or(Context::PROGRAM, |variable| variable.context)
     }
 
     /// Makes two types one, or says why that cannot be. What was learned until then stays.

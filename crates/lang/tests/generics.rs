@@ -305,3 +305,178 @@ fn a_chain_of_binds_and_a_wide_struct_cost_little() {
     let text = format!("$s = struct{{{}}}\ntest \"a\" {{ int64 => $s->f4999, }}\n", fields.join(", "));
     runs(&text);
 }
+
+/// A class whose definitions do not all go with every type.
+const CHOICE: &str = "class c($x) {
+	$more = $x + 1
+	$same = $x
+	func plus() { $more + $x }
+	func pair($y) { struct{x => $x, y => $y} }
+}
+";
+
+#[test]
+fn what_nobody_reads_of_an_include_asks_nothing_of_it() {
+    runs(&format!(
+        "{CHOICE}include c(1) as a
+        include c(\"s\") as b
+        panic(not ($a.more == 2 and $b.same == \"s\" and a.plus() == 3))
+        panic(not (b.pair(1)->x == \"s\" and b.pair([2])->y == [2] and a.pair(\"t\")->x == 1))
+        ",
+    ));
+}
+
+#[test]
+fn what_is_read_of_an_include_must_go_with_it() {
+    fails(&format!("{CHOICE}include c(\"s\") as b\npanic($b.more == 2)\n"), "M0501");
+    fails(&format!("{CHOICE}include c(\"s\") as b\npanic(b.plus() == 2)\n"), "M0501");
+    fails(&format!("{CHOICE}include c(1) as a\npanic($a.same == \"s\")\n"), "M0501");
+}
+
+#[test]
+fn a_bind_of_a_class_has_one_type_for_all_that_read_it_of_one_include() {
+    let class = "class c() {
+	$same = func($x) { $x }
+	$number = $same(1)
+	$text = $same(\"s\")
+}
+";
+    runs(&format!(
+        "{class}include c() as a\ninclude c() as b\npanic(not ($a.number == 1 and $b.text == \"s\"))\n"
+    ));
+    fails(&format!("{class}include c() as a\npanic($a.number == 1 and $a.text == \"s\")\n"), "M0501");
+    fails(
+        &format!("{class}include c() as a\npanic($a.number == 2)\npanic($a.same(\"s\") == \"t\")\n"),
+        "M0501",
+    );
+}
+
+#[test]
+fn what_the_statements_of_a_class_need_holds_for_all_includes() {
+    fails(
+        "class c($x) {\n\t$more = $x + 1\n\tpanic($more == 0)\n\t$same = $x\n}\ninclude c(\"s\") as b\n",
+        "M0501",
+    );
+}
+
+#[test]
+fn classes_inside_of_classes_ask_nothing_before_they_are_used() {
+    let class = "class outer($x) {
+	$list = [$x]
+	class inner($y) {
+		$sum = $x + $y
+		$both = struct{x => $x, y => $y}
+		$count = len($list) + 1
+		func first() { $list[0] }
+	}
+	class strict() {
+		panic($x == 0)
+		$same = $x
+	}
+	include inner(true) as known
+	$deep = $known.both
+}
+";
+    runs(&format!(
+        "{class}include outer(1) as a
+        include outer(\"s\") as b
+        include a.inner(2) as ai
+        include b.inner(true) as bi
+        panic(not ($ai.sum == 3 and $bi.both->x == \"s\" and $bi.both->y and $ai.count == 2))
+        panic(not (ai.first() == 1 and bi.first() == \"s\"))
+        panic(not ($a.deep->x == 1 and $b.deep->x == \"s\" and $b.known.both->y))
+        include a.strict() as az
+        panic(not ($az.same == 1))
+        ",
+    ));
+    fails(&format!("{class}include outer(\"s\") as b\ninclude b.strict()\n"), "M0501");
+    fails(
+        &format!("{class}include outer(\"s\") as b\ninclude b.inner(1) as bi\npanic($bi.sum == \"\")\n"),
+        "M0501",
+    );
+    fails(&format!("{class}include outer(1) as a\npanic($a.known.sum == 1)\n"), "M0501");
+}
+
+#[test]
+fn what_a_class_of_a_class_sees_of_it_is_decided_by_its_readers() {
+    // Three definitions deep: each one asks for something only if it is read.
+    let class = "class one($x) {
+	class two() {
+		class three() {
+			$number = $x + 1
+			$text = $x + \"t\"
+			$list = [$x]
+		}
+		include three() as t
+		$number = $t.number
+	}
+	include two() as w
+}
+";
+    runs(&format!(
+        "{class}include one(1) as a
+        include one(\"s\") as b
+        include one(true) as c
+        panic(not ($a.w.number == 2 and $b.w.t.text == \"st\" and $c.w.t.list == [true]))
+        include b.w.three() as bt
+        panic(not ($bt.list == [\"s\"]))
+        ",
+    ));
+    fails(&format!("{class}include one(true) as c\npanic($c.w.number == 2)\n"), "M0501");
+}
+
+#[test]
+fn a_list_without_elements_gets_its_type_from_the_reader() {
+    let class = "class c($x) {
+	$none = []
+	$some = list.concat($none, [$x])
+}
+";
+    runs(&format!(
+        "import \"list\"
+        {class}include c(1) as a
+        include c(\"s\") as b
+        panic(not ($a.some == [1] and $b.some == [\"s\"] and $a.none == []))
+        ",
+    ));
+    fails(
+        &format!(
+            "import \"list\"\nimport \"fmt\"\n{class}include c(1) as a\npanic(fmt.printf(\"%v\", $a.none) == \"\")\n"
+        ),
+        "M0503",
+    );
+}
+
+#[test]
+fn an_imported_file_asks_nothing_for_what_is_not_read() {
+    let module = "$same = func($x) { $x }
+$number = $same(1)
+$text = $same(\"s\")
+$none = []
+class c($y) {
+	$z = $same($y)
+	$w = $y
+}
+";
+    let others =
+        [("/m.mcl", module), ("/n.mcl", "import \"m.mcl\" as b\n$text = $b.text\n$none = $b.none\n")];
+    runs_with(
+        "import \"m.mcl\" as a
+        import \"n.mcl\" as n
+        panic(not ($a.number == 1 and $n.text == \"s\"))
+        panic($a.none == [1] or $n.none == [\"x\"])
+        include a.c(2) as ac
+        include a.c(\"x\") as ax
+        panic(not ($ac.z == 2 and $ax.w == \"x\"))
+        ",
+        &others,
+    );
+    let (checked, _) =
+        program_with("import \"m.mcl\" as a\npanic($a.number == 1 and $a.text == \"s\")\n", &others);
+    assert_eq!(said(&checked), [(Level::Error, "M0501")], "{:#?}", checked.diagnostics);
+    let (checked, _) = program_with(
+        "import \"m.mcl\" as a\ninclude a.c(\"x\") as ax\npanic($a.number == 2)\npanic($ax.z == \"y\")\n",
+        &others,
+    );
+    assert_eq!(said(&checked), [(Level::Error, "M0501")], "{:#?}", checked.diagnostics);
+}

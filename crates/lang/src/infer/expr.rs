@@ -193,11 +193,21 @@ impl Checker<'_> {
         match reference.target {
             Target::Var(var) => {
                 let ty = self.var(var);
+                let span = self.hir[expr].span;
+                let definition = match self.hir[var].origin {
+                    VarOrigin::Bind(..) => Some(Node::Var(var)),
+                    VarOrigin::ClassParam(class) => Some(Node::Class(class)),
+                    // Nobody else sees them.
+                    VarOrigin::Param(_) | VarOrigin::LoopKey(_) | VarOrigin::LoopValue(_) => None,
+                };
+                if definition.is_some_and(|node| !self.pull(node, &reference.via, span)) {
+                    return Types::ERROR;
+                }
+                let ty = self.seen(ty, &reference.via);
                 if reference.via.is_empty() {
                     return ty;
                 }
-                let ty = self.through(ty, &reference.via);
-                self.bounded(ty, self.hir[expr].span)
+                self.bounded(ty, span)
             }
             Target::Constant(constant) => {
                 let ty = (constant.value)().ty();
@@ -367,7 +377,13 @@ impl Checker<'_> {
             }
             return Types::ERROR;
         };
-        let level = self.level;
+        let (level, span) = (self.level, hir[expr].span);
+        if !self.pull(Node::Func(func), via, span) {
+            for &arg in args {
+                self.expr(arg);
+            }
+            return Types::ERROR;
+        }
         let mut copies: FxHashMap<Ty, Ty> = FxHashMap::default();
         let mut copy = |this: &mut Checker<'_>, ty: Ty| {
             if !this.types.is_open(ty) {
@@ -380,7 +396,7 @@ impl Checker<'_> {
                 let new = match this.types.level(var) > scheme.level {
                     true => this.types.fresh(level),
                     // What is around the function is seen as the function is.
-                    false => this.through(var, via),
+                    false => this.seen(var, via),
                 };
                 copies.insert(var, new);
             }
@@ -388,7 +404,6 @@ impl Checker<'_> {
         };
         let ty = copy(self, scheme.ty);
         let goals = self.goals.of(super::goal::Owner::Func(func));
-        let span = hir[expr].span;
         let goals: Vec<Goal> = goals.iter().map(|goal| goal.copied(self, span, &mut copy)).collect();
         if self.typed.contains(&super::goal::Owner::Func(func)) {
             self.typed.insert(self.owner);

@@ -9,7 +9,7 @@ use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
 use crate::hir::{ClassId, ExprId, FuncId, Name};
 use crate::source::Span;
-use crate::types::{Shape, Ty, Types};
+use crate::types::{Context, Shape, Ty, Types};
 
 /// The generic definition that something belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +17,8 @@ pub(super) enum Owner {
     Program,
     Class(ClassId),
     Func(FuncId),
+    /// A definition that is looked at by itself.
+    Definition(Context),
 }
 
 /// A question about a type.

@@ -66,6 +66,8 @@ pub(super) enum Why {
     Name,
     /// What is called.
     Callee,
+    /// What a definition that is read needs of what is around it.
+    Definition(Span),
 }
 
 /// Where a function value comes from.
@@ -104,8 +106,17 @@ impl Checker<'_> {
     }
 
     /// Makes two types one at a place where no expression stands for one of them.
-    pub(super) fn equate(&mut self, expected: Ty, found: Ty, span: Span, why: Why, used_at: Option<Span>) {
-        if let Err(clash) = self.types.unify(expected, found, span) {
+    /// Says whether that was possible.
+    pub(super) fn equate(
+        &mut self,
+        expected: Ty,
+        found: Ty,
+        span: Span,
+        why: Why,
+        used_at: Option<Span>,
+    ) -> bool {
+        let unified = self.types.unify(expected, found, span);
+        if let Err(clash) = unified {
             let mut diagnostic = self.clash(span, expected, found, why, clash);
             for ty in [found, expected] {
                 if let Some(place) = self.types.learned_at(ty).filter(|place| *place != span) {
@@ -116,6 +127,7 @@ impl Checker<'_> {
             self.give_up(expected, found, span);
         }
         self.settle();
+        unified.is_ok()
     }
 
     /// Reports something about a generic definition together with the place that uses it in this way.
@@ -282,6 +294,9 @@ impl Checker<'_> {
                     diagnostic = diagnostic.label(at, "this is what is called");
                 }
                 diagnostic = diagnostic.hint(ONE_TYPE);
+            }
+            Why::Definition(at) => {
+                diagnostic = diagnostic.label(at, format!("this works only where it is `{want}`"));
             }
             Why::Element | Why::Callee => {}
         }

@@ -1,27 +1,25 @@
 //! `mgmt graph`: what a graph looks like once edges and groups have been found.
 
+mod compute;
+mod dot;
+mod json;
+mod mermaid;
+mod svg;
+mod text;
+
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 use clap::ValueEnum;
-use mgmt_graph::DotEdge;
-use mgmt_lang::{Checked, Outcome, Running};
-use mgmt_resource::{ResourceGraph, Spec};
-use mgmt_telemetry::escape;
-use mgmt_world::Local;
-use serde_json::json;
+use mgmt_graph::NodeId;
+use mgmt_resource::{Id, ResourceGraph};
 
-use crate::commands::exit_codes;
-use crate::commands::run::prefix::{Choice, Prefix};
 use crate::configuration::{self, Input};
 use crate::failure::{Exit, Failure};
-use crate::program;
-use crate::program::events::Sources;
-use crate::program::surroundings::Surroundings;
 use crate::terminal::Terminal;
+
+pub(crate) use text::text;
 
 /// Print the graph of a program or of a graph file
 ///
@@ -86,13 +84,17 @@ enum GraphFormat {
     Text,
     /// Text for Graphviz
     Dot,
+    /// Text for Mermaid, for pages in Markdown
+    Mermaid,
+    /// A drawing
+    Svg,
     /// One JSON document
     Json,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let (name, graph) = match (arguments.front_end, &arguments.input) {
-        (FrontEnd::Lang, Some(input)) => compute(input, arguments, terminal)?,
+        (FrontEnd::Lang, Some(input)) => compute::compute(input, arguments, terminal)?,
         (FrontEnd::Yaml, Some(file)) => {
             let loaded = configuration::load(&Input::new(Path::new(file), arguments.strict), terminal)?;
             (loaded.name, loaded.graph)
@@ -113,154 +115,57 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         autogroup: arguments.autogroup,
         ..mgmt_engine::Preparation::default()
     };
+    let declared = Declared::of(&graph);
     let prepared = mgmt_engine::prepare(graph, Vec::new(), &how)
         .map_err(|error| Failure::usage(format!("the graph cannot run: {error}")))?;
     for warning in &prepared.warnings {
         terminal.warning(warning);
     }
+    let drawing = Drawing::new(&name, &prepared.graph, &declared);
     terminal.data(&match arguments.format {
-        GraphFormat::Text => text(&prepared.graph),
-        GraphFormat::Dot => dot(&name, &prepared.graph),
-        GraphFormat::Json => document(&name, &prepared.graph),
+        GraphFormat::Text => text(&drawing),
+        GraphFormat::Dot => dot::dot(&drawing),
+        GraphFormat::Mermaid => mermaid::mermaid(&drawing),
+        GraphFormat::Svg => svg::svg(&drawing),
+        GraphFormat::Json => json::json(&drawing),
     });
     Ok(Exit::OK)
 }
 
-fn label(spec: &Spec) -> String {
-    escape(&spec.id.to_string()).into_owned()
+/// What is drawn.
+pub(crate) struct Drawing<'a> {
+    name: &'a str,
+    graph: &'a ResourceGraph,
+    /// The edges that were declared.
+    declared: HashSet<(NodeId, NodeId)>,
 }
 
-/// Computes the graph of a program.
-fn compute(
-    input: &OsString,
-    arguments: &Arguments,
-    terminal: &Terminal,
-) -> Result<(String, ResourceGraph), Failure> {
-    let options = program::Options {
-        module_path: program::module_path(arguments.module_path.as_deref()),
-        lints: false,
-    };
-    let checked = program::check(&program::entry(input)?, &options).map_err(|error| {
-        program::show_missing(&error, terminal);
-        Failure::shown(exit_codes::USAGE)
-    })?;
-    program::show(&checked.diagnostics, &checked.sources, terminal);
-    if !checked.is_right() {
-        return Err(Failure::shown(exit_codes::FAILED));
+/// The edges of a graph before it is prepared.
+pub(crate) struct Declared(Vec<(Id, Id)>);
+
+impl Declared {
+    pub(crate) fn of(graph: &ResourceGraph) -> Declared {
+        let ends = |from, to| Some((graph.node(from)?.id.clone(), graph.node(to)?.id.clone()));
+        Declared(graph.edges().filter_map(|(from, to, _)| ends(from, to)).collect())
     }
-    let name = checked.sources.iter().next().map(|(_, source)| source.name.to_string());
-    let checked = Arc::new(checked);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    let wait = Duration::from_secs(arguments.wait);
-    let graph = runtime.block_on(first_graph(&checked, &arguments.hostname, wait))?;
-    graph.map(|graph| (name.unwrap_or_default(), graph)).map_err(|wrong| {
-        program::show(&wrong, &checked.sources, terminal);
-        Failure::shown(exit_codes::FAILED)
-    })
 }
 
-/// The first graph of a program for which all values are there.
-async fn first_graph(
-    checked: &Arc<Checked>,
-    hostname: &str,
-    wait: Duration,
-) -> Result<Result<ResourceGraph, Vec<mgmt_lang::Diagnostic>>, Failure> {
-    // Functions may keep files; they are gone when the graph has been printed.
-    let prefix = Prefix::open(&Choice::Temporary, hostname)?;
-    let local = Local::open(prefix.directory("local")?)
-        .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
-    let surroundings = Arc::new(Surroundings::new(hostname, &checked.root, Arc::new(local)));
-    let mut sources = Sources::new(None, Arc::clone(&surroundings));
-    let mut running = tokio::task::block_in_place(|| {
-        Running::new(Arc::clone(checked), mgmt_resources::KINDS, surroundings)
-    });
-    let deadline = tokio::time::Instant::now() + wait;
-    loop {
-        match tokio::task::block_in_place(|| running.settle()) {
-            Outcome::Graph(graph) => return Ok(Ok(graph)),
-            Outcome::Unchanged => return Ok(Ok(ResourceGraph::new())),
-            Outcome::Wrong(wrong) => return Ok(Err(wrong)),
-            Outcome::Waiting => {}
+impl<'a> Drawing<'a> {
+    pub(crate) fn new(name: &'a str, graph: &'a ResourceGraph, declared: &Declared) -> Drawing<'a> {
+        // The edges of a member are those of its group.
+        let mut holders: HashMap<&Id, NodeId> = HashMap::new();
+        for (node, spec) in graph.nodes() {
+            holders.insert(&spec.id, node);
+            holders.extend(spec.children.iter().map(|child| (&child.id, node)));
         }
-        sources.apply(running.watch_changes());
-        match tokio::time::timeout_at(deadline, sources.happenings.next()).await {
-            Ok(happened) => happened.iter().for_each(|watch| running.happened(watch)),
-            Err(_) => {
-                return Err(Failure::failed(format!(
-                    "some values were not there after {} s",
-                    wait.as_secs()
-                ))
-                .hint("`--wait SECONDS` gives them more time"));
-            }
-        }
+        let pairs = declared.0.iter();
+        let declared =
+            pairs.filter_map(|(from, to)| Some((*holders.get(from)?, *holders.get(to)?))).collect();
+        Drawing { name, graph, declared }
     }
-}
 
-/// Lines for people and simple tools. Names are printed as they are, unless the lines go to a terminal.
-fn text(graph: &ResourceGraph) -> String {
-    let mut text = String::new();
-    for (_, spec) in graph.nodes() {
-        // Writing to a string cannot fail, here and below.
-        let _ = writeln!(text, "Vertex: {}", plain(spec));
-        for child in &spec.children {
-            let _ = writeln!(text, "Group: {}: Vertex: {}", plain(spec), plain(child));
-        }
+    /// Nobody declared the edge: it follows from what the resources are.
+    fn is_automatic(&self, from: NodeId, to: NodeId) -> bool {
+        !self.declared.contains(&(from, to))
     }
-    for (from, to, edge) in graph.edges() {
-        if let (Some(from), Some(to)) = (graph.node(from), graph.node(to)) {
-            let notify = if edge.notify { " # notify" } else { "" };
-            let _ = writeln!(text, "Edge: {} -> {}{notify}", plain(from), plain(to));
-        }
-    }
-    text
-}
-
-fn plain(spec: &Spec) -> String {
-    use std::io::IsTerminal as _;
-    match std::io::stdout().is_terminal() {
-        true => label(spec),
-        false => format!("{}[{}]", spec.id.kind, spec.id.name.to_text()),
-    }
-}
-
-fn dot(name: &str, graph: &ResourceGraph) -> String {
-    graph.dot(
-        name,
-        |_, spec| {
-            let members = spec.children.iter().map(|child| format!("\n{}", child.id));
-            std::iter::once(spec.id.to_string()).chain(members).collect()
-        },
-        |_, _, edge| DotEdge::from(if edge.notify { "notify" } else { "" }),
-    )
-}
-
-fn document(name: &str, graph: &ResourceGraph) -> String {
-    let vertex = |spec: &Spec| {
-        let children: Vec<_> = spec.children.iter().map(|child| child.id.to_string()).collect();
-        json!({
-            "kind": spec.id.kind,
-            "name": spec.id.name.to_text(),
-            "id": spec.id.to_string(),
-            "declared_at": spec.origin.as_ref().map(ToString::to_string),
-            "children": children,
-        })
-    };
-    let edges: Vec<_> = graph
-        .edges()
-        .filter_map(|(from, to, edge)| {
-            let (from, to) = (graph.node(from)?, graph.node(to)?);
-            Some(json!({ "from": from.id.to_string(), "to": to.id.to_string(), "notify": edge.notify }))
-        })
-        .collect();
-    let vertices: Vec<_> = graph.nodes().map(|(_, spec)| vertex(spec)).collect();
-    mgmt_telemetry::json_line(&json!({
-        "format_version": 1,
-        "graph": name,
-        "vertices": vertices,
-        "edges": edges,
-    }))
 }

@@ -1,0 +1,36 @@
+//! Lines for people and simple tools.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+
+use mgmt_resource::Spec;
+use mgmt_telemetry::escape;
+
+use super::Drawing;
+
+/// Vertices, members of groups and edges, a line each. Names are printed as they are, unless the lines go to a terminal.
+pub(crate) fn text(drawing: &Drawing<'_>) -> String {
+    let graph = drawing.graph;
+    let mut text = String::new();
+    for (_, spec) in graph.nodes() {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(text, "Vertex: {}", plain(spec));
+        for child in &spec.children {
+            let _ = writeln!(text, "Group: {}: Vertex: {}", plain(spec), plain(child));
+        }
+    }
+    for (from, to, edge) in graph.edges() {
+        if let (Some(from), Some(to)) = (graph.node(from), graph.node(to)) {
+            let notify = if edge.notify { " # notify" } else { "" };
+            let _ = writeln!(text, "Edge: {} -> {}{notify}", plain(from), plain(to));
+        }
+    }
+    text
+}
+
+fn plain(spec: &Spec) -> String {
+    match std::io::stdout().is_terminal() {
+        true => escape(&spec.id.to_string()).into_owned(),
+        false => format!("{}[{}]", spec.id.kind, spec.id.name.to_text()),
+    }
+}

@@ -1,7 +1,8 @@
 //! The mcl language: from text to a typed program, or to a page of diagnostics.
 //!
 //! The one entry is [`check`]. It reads a program and everything that it imports, and returns a [`Checked`]: the texts,
-//! everything that is wrong with them, and the program as data with what was found out about it.
+//! everything that is wrong with them, and the program as data with what was found out about it. A [`Session`] is a program
+//! that is written piece by piece, and asked questions.
 //!
 //! A program goes through these steps; each looks at all of it, and what is wrong in one does not stop the next:
 //!
@@ -35,6 +36,7 @@ pub mod module;
 mod order;
 mod output;
 pub mod scope;
+mod session;
 mod source;
 mod types;
 
@@ -45,6 +47,7 @@ pub use diagnostic::{Class, Diagnostic, Label, Level};
 pub use eval::evaluate;
 pub use flow::{Outcome, Running, WatchChange};
 pub use host::{Onlooker, within_deploy};
+pub use session::{Input, NameKind, Named, Session, View, input_of};
 pub use source::{FileId, Source, Sources, Span};
 
 use diagnostic::Report;

@@ -68,9 +68,9 @@ pub trait Host {
         None
     }
 
-    /// Whether some device waits for a restart to finish an update of its firmware.
-    fn firmware_wants_restart(&self) -> Result<bool, Failure> {
-        Ok(false)
+    /// Whether some device waits for a restart to finish an update of its firmware: none while that is being found out.
+    fn firmware_wants_restart(&self) -> Result<Option<bool>, Failure> {
+        Ok(Some(false))
     }
 
     /// One text of the cluster.

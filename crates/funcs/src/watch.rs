@@ -20,8 +20,8 @@ pub enum Watch {
     Hostname,
     /// Events of the kernel about devices of one subsystem: `cpu`, `module`.
     Kernel(&'static str),
-    /// Any signal of this name on the system bus.
-    Bus(&'static str),
+    /// What the daemon for updates of firmware says on the system bus.
+    Firmware,
     /// Lines that a shell command prints. It runs as long as somebody watches, and is not started again when it ends.
     Command(Str),
     /// The value under a key of the local store.
@@ -34,7 +34,7 @@ pub enum Watch {
     WorldStrings(Str),
     /// Which hosts the cluster has chosen for a name.
     Schedule(Str),
-    /// Resources of a kind that other hosts export.
+    /// Resources of a kind that hosts export.
     Exports(Str),
     /// The next event comes as soon as the last one has been dealt with. For tests.
     Endless,

@@ -746,10 +746,13 @@ impl Evaluation<'_> {
         schema: &'static mgmt_resource::Schema,
         span: Span,
     ) -> Outcome<Vec<Draft>> {
-        let wanted = self.expr(frame, resource.name)?;
-        let exports =
-            self.host.world_exports(&Str::from(schema.kind)).map_err(|failure| self.failed(span, failure))?;
-        output::collect(&exports, &wanted, schema, self.kinds, span).map_err(|found| Fault {
+        let wanted = [Value::str(schema.kind), self.expr(frame, resource.name)?];
+        let found = match mgmt_funcs::library().function("", "_collect").map(|collect| &collect.body) {
+            Some(Body::Live { read, .. }) => read(&mut Memory::default(), self.host, &wanted),
+            _ => return Err(self.lost(span)),
+        };
+        let found = found.map_err(|failure| self.failed(span, failure))?;
+        output::collect(&found, schema, self.kinds, span).map_err(|found| Fault {
             message: found.message,
             span,
             catchable: false,

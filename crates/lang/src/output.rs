@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use mgmt_funcs::Export;
 use mgmt_resource::{
     Edge, Fields as _, Id, Meta as MetaParams, Origin, Receive, Registry, ResourceGraph, Schema, Spec,
     did_you_mean,
@@ -105,50 +104,40 @@ impl Draft {
     }
 }
 
-/// The resources among what others export that a program asks for by name, or by name and host.
+/// The resources that `_collect` has found.
 pub(crate) fn collect(
-    exports: &[Export],
-    wanted: &Value,
+    found: &Value,
     schema: &'static Schema,
     kinds: &Registry,
     span: Span,
 ) -> Result<Vec<Draft>, Diagnostic> {
-    let field = |item: &Value, field: &str| match item {
-        Value::Struct(item) => {
-            item.fields.iter().find(|(name, _)| **name == *field).map(|(_, value)| value.clone())
-        }
-        _ => None,
+    let text = |item: &Value, field: &str| match item {
+        Value::Struct(item) => match item.fields.iter().find(|(name, _)| **name == *field) {
+            Some((_, Value::Str(text))) => text.clone(),
+            _ => Str::EMPTY,
+        },
+        _ => Str::EMPTY,
     };
-    let matches = |name: &Str, host: &Str| match wanted {
-        Value::Str(wanted) => wanted == name,
-        Value::List(list) => list.items.iter().any(|item| match item {
-            Value::Str(wanted) => wanted == name,
-            item => {
-                field(item, "name") == Some(Value::Str(name.clone()))
-                    && field(item, "host") == Some(Value::Str(host.clone()))
-            }
-        }),
-        _ => false,
-    };
-    let mut drafts = Vec::new();
-    for export in exports.iter().filter(|export| matches(&export.name, &export.host)) {
-        let read = serde_json::from_slice(&export.data)
+    let items = if let Value::List(list) = found { list.items.as_slice() } else { &[] };
+    let draft = |item: &Value| {
+        let read = serde_json::from_slice(&text(item, "data"))
             .map_err(|error| error.to_string())
-            .and_then(|json| mgmt_resource::from_stored(&json, kinds).map_err(|error| error.to_string()));
-        match read {
-            Ok(spec) => drafts.push(Draft::collected(schema, &spec, span)),
-            Err(error) => {
-                let message = format!(
-                    "what `{}` exports as {}[{}] cannot be read: {error}",
-                    export.host.display(),
-                    schema.kind,
-                    export.name.display()
-                );
-                return Err(Diagnostic::new(Code::Failed, span, message));
-            }
-        }
-    }
-    Ok(drafts)
+            .and_then(|json| mgmt_resource::from_stored(&json, kinds).map_err(|error| error.to_string()))
+            .and_then(|spec| match spec.id.kind == schema.kind {
+                true => Ok(spec),
+                false => Err(format!("it is of the kind `{}`", spec.id.kind)),
+            });
+        read.map(|spec| Draft::collected(schema, &spec, span)).map_err(|error| {
+            let message = format!(
+                "what `{}` exports as {}[{}] cannot be read: {error}",
+                text(item, "host").display(),
+                schema.kind,
+                text(item, "name").display()
+            );
+            Diagnostic::new(Code::Failed, span, message)
+        })
+    };
+    items.iter().map(draft).collect()
 }
 
 /// Puts resources and edges together.

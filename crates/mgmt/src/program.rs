@@ -1,6 +1,7 @@
 //! Programs in the language: where they are, and what is wrong with them.
 
 pub(crate) mod events;
+pub(crate) mod exports;
 pub(crate) mod surroundings;
 
 use std::ffi::OsStr;

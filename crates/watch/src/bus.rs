@@ -165,6 +165,13 @@ impl BusService {
         self.connection().await.map(|_| ())
     }
 
+    /// Waits for the connection, for ever if need be.
+    pub async fn connected(&self) {
+        let mut status = self.shared.status.subscribe();
+        // The sender is ours, so this does not end before.
+        let _ = status.wait_for(|status| matches!(status, Status::Ready(_))).await;
+    }
+
     /// Whether the service runs. To ask does not start it.
     pub async fn is_running(&self) -> Result<bool, BusError> {
         let connection = self.connection().await?;

@@ -1,6 +1,7 @@
 //! `sys/fwupd`
 
 use mgmt_funcs_derive::function;
+use mgmt_value::Value;
 
 use crate::declare::module;
 use crate::{Failure, Host, Watch};
@@ -13,12 +14,12 @@ module! {
 
 /// Whether some device waits for a restart of the machine to finish an update of its firmware.
 ///
-/// Without a system bus or without the daemon it is false.
+/// The daemon `fwupd` is asked whenever it says something. Without a system bus or without the daemon it is false.
 ///
 /// ```mcl,no_run
 /// fwupd.reboot_needed() == false
 /// ```
-#[function(live = vec![Watch::Bus("org.freedesktop.fwupd")])]
-fn reboot_needed(host: &dyn Host) -> Result<bool, Failure> {
-    host.firmware_wants_restart()
+#[function(live = vec![Watch::Firmware], signature = "func() bool")]
+fn reboot_needed(host: &dyn Host) -> Result<Value, Failure> {
+    Ok(host.firmware_wants_restart()?.map_or(Value::Nil, Value::Bool))
 }

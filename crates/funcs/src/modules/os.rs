@@ -162,9 +162,18 @@ fn modinfo_loaded(module: &Str) -> Result<bool, Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(Failure::fatal(format!("can't read /proc/modules: {error}"))),
     };
-    let mut names =
-        modules.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').next());
-    Ok(!module.is_empty() && names.any(|name| name == module.as_bytes()))
+    Ok(is_loaded(&modules, module))
+}
+
+/// Whether a module is among those of `/proc/modules`. One that comes or goes is not loaded: the kernel tells when it has
+/// come, and begins to tell that it goes while it is still listed.
+fn is_loaded(modules: &[u8], module: &[u8]) -> bool {
+    const STATE: usize = 4;
+    let mut lines = modules.split(|byte| *byte == b'\n');
+    lines.any(|line| {
+        let mut fields = line.split(|byte| *byte == b' ');
+        fields.next() == Some(module) && !module.is_empty() && fields.nth(STATE - 1) == Some(b"Live")
+    })
 }
 
 /// The parts of a name such as `fedora39-x86_64`. All are empty when one is missing.
@@ -259,6 +268,15 @@ fn user_exists(user: &Str) -> Result<bool, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modules_count_while_they_are_there_for_good() {
+        let modules = b"loop 40960 2 - Live 0x0000\nnew 4096 1 - Loading 0x0000\nold 4096 0 a,b, Unloading 0x0000 (O)\n";
+        for (module, loaded) in [("loop", true), ("new", false), ("old", false), ("lo", false), ("", false)] {
+            assert_eq!(is_loaded(modules, module.as_bytes()), loaded, "{module}");
+        }
+    }
+
     use crate::modules::tests::{call_on, shown};
     use crate::{Body, Memory, library};
 

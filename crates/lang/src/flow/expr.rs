@@ -384,18 +384,30 @@ impl Builder<'_> {
             }
             Body::Host(_) | Body::Live { .. } => {
                 let memory = Memory::new(self.ty(frame, expr));
-                let ticket = lock(&self.program.watches).ticket();
-                let program = self.program.clone();
-                let call = LiveCall { program, function, span, memory, ticket, watching: Vec::new() };
-                let node = self.graph.compute(scope, inputs, call);
-                lock(&self.program.watches).is(ticket, node);
-                node
+                self.live(scope, function, inputs, memory, span)
             }
             Body::Graph(which) => {
                 let empty = element_of(self.ty(frame, expr));
                 self.higher(scope, *which, inputs, empty, span)
             }
         }
+    }
+
+    /// A function that looks at the outside world.
+    pub(super) fn live(
+        &mut self,
+        scope: ScopeId,
+        function: &'static Function,
+        inputs: &[NodeId],
+        memory: Memory,
+        span: Span,
+    ) -> NodeId {
+        let ticket = lock(&self.program.watches).ticket();
+        let program = self.program.clone();
+        let call = LiveCall { program, function, span, memory, ticket, watching: Vec::new() };
+        let node = self.graph.compute(scope, inputs, call);
+        lock(&self.program.watches).is(ticket, node);
+        node
     }
 
     /// Functions that call other functions: a copy of the body for each element.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use mgmt_dataflow::{NodeId, ScopeId, State};
+use mgmt_funcs::Memory;
 use mgmt_value::{Str, Value};
 
 use super::expr::{Switch, lost, same_length, same_value};
-use super::live::{failed, values};
+use super::live::values;
 use super::{Builder, Datum, Declared, Fault, Frame, Place, lock};
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
@@ -193,6 +194,15 @@ impl Builder<'_> {
         self.graph.switch(home, condition, attach)
     }
 
+    /// The exported resources of a kind that some names ask for. They are followed.
+    fn exported(&mut self, scope: ScopeId, kind: &str, names: NodeId, span: Span) -> NodeId {
+        let kind = self.graph.constant(scope, Datum::Value(Value::str(kind)));
+        match mgmt_funcs::library().function("", "_collect") {
+            Some(collect) => self.live(scope, collect, &[kind, names], Memory::default(), span),
+            None => names,
+        }
+    }
+
     fn resource(&mut self, frame: &Arc<Frame>, stmt: StmtId, resource: &Resource) {
         let checked = self.checked();
         let hir = &checked.hir;
@@ -201,7 +211,11 @@ impl Builder<'_> {
             self.output(home, &[], move |_| Err(lost(span)));
             return;
         };
-        let mut inputs = vec![self.expr(frame, home, resource.name)];
+        let names_or_found = match (self.expr(frame, home, resource.name), resource.collect) {
+            (names, false) => names,
+            (names, true) => self.exported(home, schema.kind, names, span),
+        };
+        let mut inputs = vec![names_or_found];
         let mut plan: Vec<Setting> = Vec::new();
         for field in &resource.fields {
             inputs.push(self.conditional(frame, field.condition, field.value));
@@ -223,7 +237,8 @@ impl Builder<'_> {
         self.output(home, &inputs, move |values| {
             let Some((name, settings)) = values.split_first() else { return Err(lost(span)) };
             let drafts = match collect {
-                true => collected(&program, name, schema, span)?,
+                true => crate::output::collect(name, schema, &program.kinds, span)
+                    .map_err(|found| Fault { diagnostic: Arc::new(found), catchable: false })?,
                 false => names(name, span)?.into_iter().map(|name| Draft::new(schema, name, span)).collect(),
             };
             let mut found = Declared::default();
@@ -338,17 +353,4 @@ fn join(found: &mut Declared, from: &[End], to: &[End], notify: bool, span: Span
             found.edges.push(DeclaredEdge { from: from.clone(), to: to.clone(), notify, span });
         }
     }
-}
-
-/// The resources that others export, by the names that are asked for.
-fn collected(
-    program: &super::Program,
-    wanted: &Value,
-    schema: &'static mgmt_resource::Schema,
-    span: Span,
-) -> Result<Vec<Draft>, Fault> {
-    let exports = program.host.world_exports(&Str::from(schema.kind));
-    let exports = exports.map_err(|failure| failed(span, failure))?;
-    crate::output::collect(&exports, wanted, schema, &program.kinds, span)
-        .map_err(|diagnostic| Fault { diagnostic: Arc::new(diagnostic), catchable: false })
 }

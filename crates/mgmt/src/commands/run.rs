@@ -25,6 +25,7 @@ pub(crate) use historic::rewrite as rewrite_historic;
 use crate::commands::exit_codes;
 use crate::configuration::{self, Loaded};
 use crate::failure::{Exit, Failure};
+use crate::program::exports::Exports;
 use crate::terminal::Terminal;
 use follow::{Follower, Triggers};
 use prefix::Prefix;
@@ -78,7 +79,8 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
         tracing::debug!("{error}");
     }
     let host = host(&settings, &prefix)?;
-    let (engine, events) = engine(&settings, &prefix, &host)?;
+    let exports = Arc::new(Exports::new(&settings.hostname));
+    let (engine, events) = engine(&settings, &prefix, &host, Arc::clone(&exports))?;
     let engine = Arc::new(engine);
     let (drawings, drawer) = match settings.drawing.clone() {
         Some(drawing) => {
@@ -102,6 +104,7 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
             loaded,
             hostname: settings.hostname.clone(),
             local: Arc::clone(&host.local),
+            exports,
             watch: settings.watch,
             drawings,
             terminal: terminal.clone(),
@@ -153,6 +156,7 @@ fn engine(
     settings: &Settings,
     prefix: &Prefix,
     host: &Arc<Host>,
+    exports: Arc<Exports>,
 ) -> Result<(Engine, UnboundedReceiver<EngineEvent>), Failure> {
     let engine = Engine::start(EngineSettings {
         host: Arc::clone(host),
@@ -165,7 +169,7 @@ fn engine(
         },
         converge_after: settings.converge_after,
         threads: None,
-        export: None,
+        export: Some(exports),
         journal: Some(prefix.directory("engine")?.join("journal")),
         dot: settings.drawing.is_some(),
     });

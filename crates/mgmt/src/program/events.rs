@@ -1,5 +1,7 @@
 //! Where the events of functions come from: one source for all that watch the same.
 
+mod firmware;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use mgmt_funcs::Watch;
 use mgmt_lang::WatchChange;
 use mgmt_sys::process::{Command, LineEvent};
 use mgmt_value::Str;
-use mgmt_watch::WatchPath;
+use mgmt_watch::{KernelEvents, KernelTopic, WatchPath};
 use mgmt_world::Scope;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -59,7 +61,7 @@ enum Source {
     Path {
         _watch: PathWatch,
     },
-    /// Nothing tells of it in this version.
+    /// Nothing tells of it.
     Silent,
 }
 
@@ -154,14 +156,48 @@ impl Sources {
                     happenings.add(&event);
                 }
             })),
-            Watch::Links
-            | Watch::Hostname
-            | Watch::Kernel(_)
-            | Watch::Bus(_)
-            | Watch::Http(_)
-            | Watch::Schedule(_)
-            | Watch::Exports(_) => {
-                tracing::debug!("changes of {watch:?} are not noticed in this version");
+            Watch::Links => self.kernel(&KernelTopic::Links, event),
+            Watch::Hostname => self.kernel(&KernelTopic::Hostname, event),
+            Watch::Kernel(subsystem) => self.kernel(&KernelTopic::Devices((*subsystem).to_owned()), event),
+            Watch::Firmware => {
+                let surroundings = Arc::clone(&self.surroundings);
+                Source::Task(tokio::spawn(firmware::follow(move |wanted| {
+                    surroundings.firmware(wanted);
+                    happenings.add(&event);
+                })))
+            }
+            Watch::Exports(kind) => {
+                let mut changes = self.surroundings.exports().follow(kind);
+                // What happened between the first look and now is looked at again.
+                self.happenings.add(watch);
+                Source::Task(tokio::spawn(async move {
+                    while changes.changed().await.is_ok() {
+                        happenings.add(&event);
+                    }
+                }))
+            }
+            // A host that is alone is chosen for everything, now and later.
+            Watch::Schedule(_) => Source::Silent,
+            // No kind of resource sends requests, so none is ever answered.
+            Watch::Http(_) => Source::Silent,
+        }
+    }
+
+    fn kernel(&self, topic: &KernelTopic, event: Watch) -> Source {
+        match KernelEvents::follow(topic) {
+            Ok(mut events) => {
+                let happenings = Arc::clone(&self.happenings);
+                Source::Task(tokio::spawn(async move {
+                    // What happened between the first look and now is looked at again.
+                    happenings.add(&event);
+                    while events.next().await.is_ok() {
+                        happenings.add(&event);
+                    }
+                    tracing::warn!("{event:?} is no longer followed: the kernel tells no more about it");
+                }))
+            }
+            Err(error) => {
+                tracing::warn!("{event:?} cannot be followed: {error}");
                 Source::Silent
             }
         }

@@ -12,6 +12,8 @@ use mgmt_lang::module::{Disk, Files};
 use mgmt_value::Str;
 use mgmt_world::{Local, Strings};
 
+use super::exports::Exports;
+
 /// The host that a program runs on.
 pub(crate) struct Surroundings {
     hostname: Str,
@@ -21,6 +23,9 @@ pub(crate) struct Surroundings {
     strings: Arc<dyn Strings>,
     /// The last line of each command.
     lines: Mutex<HashMap<Str, Str>>,
+    exports: Arc<Exports>,
+    /// Whether a device waits for a restart, once that is known.
+    firmware: Mutex<Option<bool>>,
     asked: Mutex<BTreeSet<&'static str>>,
     /// What functions have looked at in the deploy, and how it was.
     deployed: Mutex<BTreeMap<PathBuf, Look>>,
@@ -62,16 +67,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Surroundings {
     pub(crate) fn new(hostname: &str, root: &Path, local: Arc<Local>) -> Surroundings {
         let strings = local.strings();
-        let lines = Mutex::default();
         Surroundings {
             hostname: hostname.into(),
             root: root.to_owned(),
             local,
             strings,
-            lines,
+            lines: Mutex::default(),
+            exports: Arc::new(Exports::new(hostname)),
+            firmware: Mutex::default(),
             asked: Mutex::default(),
             deployed: Mutex::default(),
         }
+    }
+
+    /// With what this host exports.
+    pub(crate) fn exporting(self, exports: Arc<Exports>) -> Surroundings {
+        Surroundings { exports, ..self }
+    }
+
+    pub(crate) fn exports(&self) -> &Exports {
+        &self.exports
     }
 
     pub(crate) fn store(&self) -> &Arc<Local> {
@@ -90,6 +105,11 @@ impl Surroundings {
     /// A command is not run any more.
     pub(crate) fn forget(&self, command: &Str) {
         lock(&self.lines).remove(command);
+    }
+
+    /// It is known whether a device waits for a restart to finish an update of its firmware.
+    pub(crate) fn firmware(&self, wants_restart: bool) {
+        *lock(&self.firmware) = Some(wants_restart);
     }
 
     /// What functions have looked at in the deploy so far.
@@ -171,8 +191,12 @@ impl Host for Surroundings {
         Ok(vec![self.hostname.clone()])
     }
 
-    fn world_exports(&self, _: &Str) -> Result<Vec<Export>, Failure> {
-        Ok(Vec::new())
+    fn world_exports(&self, kind: &Str) -> Result<Vec<Export>, Failure> {
+        Ok(self.exports.of_kind(kind))
+    }
+
+    fn firmware_wants_restart(&self) -> Result<Option<bool>, Failure> {
+        Ok(*lock(&self.firmware))
     }
 
     fn is_first(&self, name: &'static str) -> bool {

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mgmt_engine::{Engine, PathWatch, SwapError};
+use mgmt_engine::{Engine, PathWatch, SwapError, SwapReport};
 use mgmt_lang::module::Entry;
 use mgmt_lang::{Checked, Diagnostic, Outcome, Running};
+use mgmt_resource::ResourceGraph;
 use mgmt_watch::WatchPath;
 use mgmt_world::Local;
 use tokio::sync::{Notify, oneshot};
@@ -16,6 +17,7 @@ use crate::commands::exit_codes;
 use crate::failure::Failure;
 use crate::program;
 use crate::program::events::Sources;
+use crate::program::exports::Exports;
 use crate::program::surroundings::Surroundings;
 use crate::terminal::Terminal;
 
@@ -64,6 +66,7 @@ pub(super) struct Follower {
     pub(super) loaded: Loaded,
     pub(super) hostname: String,
     pub(super) local: Arc<Local>,
+    pub(super) exports: Arc<Exports>,
     pub(super) watch: bool,
     pub(super) drawings: Drawings,
     pub(super) terminal: Terminal,
@@ -79,8 +82,8 @@ impl Follower {
             let mut fresh = true;
             let mut watching = self.watch_texts(&changed);
             let checked = Arc::clone(&self.loaded.checked);
-            let surroundings =
-                Arc::new(Surroundings::new(&self.hostname, &checked.root, Arc::clone(&self.local)));
+            let surroundings = Surroundings::new(&self.hostname, &checked.root, Arc::clone(&self.local));
+            let surroundings = Arc::new(surroundings.exporting(Arc::clone(&self.exports)));
             let mut sources = Sources::new(Some(Arc::clone(&self.engine)), Arc::clone(&surroundings));
             let deploy = Arc::clone(&surroundings);
             let mut running =
@@ -123,7 +126,7 @@ impl Follower {
                 tracing::info!("some values are not there yet; the program waits for them");
                 return;
             }
-            Outcome::Graph(graph) => match self.engine.swap(graph).await {
+            Outcome::Graph(graph) => match self.swap(graph).await {
                 Ok(report) => {
                     let (_, source) = self.loaded.checked.sources.iter().next().unzip();
                     let name = source.map_or("program", |source| &source.name);
@@ -149,6 +152,14 @@ impl Follower {
                 tracing::error!("the program has no graph now; the present one goes on");
             }
         }
+    }
+
+    /// Gives the engine a graph. What it exports can be collected as soon as it runs.
+    async fn swap(&self, graph: ResourceGraph) -> Result<SwapReport, SwapError> {
+        self.exports.announce(&graph);
+        let swapped = self.engine.swap(graph).await;
+        self.exports.decided(swapped.is_ok());
+        swapped
     }
 
     fn show(&self, wrong: &[Diagnostic]) {

@@ -7,16 +7,20 @@ mod account;
 pub mod exec;
 pub mod exit;
 pub mod file;
+pub mod group;
 pub mod kv;
 pub mod line;
 pub mod msg;
 pub mod noop;
 pub mod panic;
 pub mod pkg;
+mod presence;
 pub mod print;
+mod shadow;
 pub mod svc;
 pub mod test;
 pub mod timer;
+pub mod user;
 pub mod value;
 
 use mgmt_resource::{Registry, Schema, schema_of};
@@ -28,6 +32,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<exec::Exec>,
     schema_of::<exit::Exit>,
     schema_of::<file::File>,
+    schema_of::<group::Group>,
     schema_of::<kv::Kv>,
     schema_of::<line::Line>,
     schema_of::<msg::Msg>,
@@ -38,5 +43,6 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<svc::Svc>,
     schema_of::<test::Test>,
     schema_of::<timer::Timer>,
+    schema_of::<user::User>,
     schema_of::<value::Value>,
 ];

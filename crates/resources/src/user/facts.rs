@@ -1,0 +1,103 @@
+//! What is known about an account.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt;
+
+use mgmt_resource::{Error, Result};
+use mgmt_value::Str;
+use nix::errno::Errno;
+use nix::unistd::{Gid, Group, Uid, User as Found, getgrouplist};
+
+use super::User;
+use crate::shadow::hash;
+
+/// What is there.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// The account, if it is there.
+    pub(super) account: Option<Account>,
+    /// The user that has the wanted number.
+    pub(super) holder: Option<String>,
+    /// The name of the wanted primary group, if it is wanted by its number.
+    pub(super) wanted_group: Option<String>,
+    /// Whether there is a group of the same name.
+    pub(super) namesake: bool,
+}
+
+/// An account.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    /// The name of the primary group, if it has one.
+    pub(super) group: Option<String>,
+    /// The other groups, if they are managed.
+    pub(super) groups: BTreeSet<String>,
+    pub(super) home: Vec<u8>,
+    pub(super) shell: Vec<u8>,
+    pub(super) comment: Vec<u8>,
+    /// Whether the password has the wanted hash. True if it is not managed.
+    pub(super) hash_is_right: bool,
+}
+
+impl Facts {
+    /// Looks. Blocks, perhaps for long if a directory service is asked.
+    pub(super) fn find(user: &User, name: &str) -> Result<Facts> {
+        let failed =
+            |errno: Errno| Error::new(format_args!("cannot look up the user {name}: {}", errno.desc()));
+        let account = match Found::from_name(name).map_err(failed)? {
+            Some(found) => Some(Account::read(user, found)?),
+            None => None,
+        };
+        let holder = match user.uid {
+            Some(uid) => Found::from_uid(Uid::from_raw(uid)).map_err(failed)?,
+            None => None,
+        };
+        let wanted_group = match user.gid {
+            Some(gid) => group_name(gid)?,
+            None => None,
+        };
+        let namesake = Group::from_name(name).map_err(failed)?.is_some();
+        Ok(Facts { account, holder: holder.map(|holder| holder.name), wanted_group, namesake })
+    }
+}
+
+impl Account {
+    fn read(user: &User, found: Found) -> Result<Account> {
+        let gid = found.gid.as_raw();
+        let mut groups = BTreeSet::new();
+        if user.groups.is_some() {
+            let failed =
+                |why: &str| Error::new(format_args!("cannot look up the groups of {}: {why}", found.name));
+            let name = CString::new(found.name.as_str()).map_err(|_| failed("it has a NUL byte"))?;
+            for other in getgrouplist(&name, found.gid).map_err(|errno| failed(errno.desc()))? {
+                if other != found.gid {
+                    let named = group_name(other.as_raw())?;
+                    groups.insert(named.ok_or_else(|| failed(&format!("the group {other} has no name")))?);
+                }
+            }
+        }
+        let hash_is_right = match &user.password {
+            Some(wanted) => hash::read(&found.name)?.as_ref() == Some(wanted),
+            None => true,
+        };
+        Ok(Account {
+            uid: found.uid.as_raw(),
+            gid,
+            group: group_name(gid)?,
+            groups,
+            home: found.dir.into_os_string().into_vec(),
+            shell: found.shell.into_os_string().into_vec(),
+            comment: found.gecos.into_bytes(),
+            hash_is_right,
+        })
+    }
+}
+
+fn group_name(gid: u32) -> Result<Option<String>> {
+    let found = Group::from_gid(Gid::from_raw(gid));
+    let found = found
+        .map_err(|errno| Error::new(format_args!("cannot look up the group {gid}: {}", errno.desc())))?;
+    Ok(found.map(|group| Str::from(group.name).to_text().into_owned()))
+}

@@ -1,0 +1,213 @@
+//! A host whose accounts, names and kernel settings may be changed: a view of this machine on which every change is thrown
+//! away, with a name and a network of its own; and an engine that runs there.
+#![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation, prepare};
+use mgmt_resource::{Host, ResourceGraph, Spec};
+use mgmt_resources::KINDS;
+use mgmt_sys::process::Helper;
+use mgmt_sys::replace::Durability;
+use mgmt_world::Local;
+use tempfile::TempDir;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+const MARK: &str = "MGMT_TEST_HOST";
+
+/// Mounts an empty file system of memory, this machine's files below it, and runs a program there. Everything goes away
+/// with the last process.
+const HOST: &str = r#"
+set -e
+place=$1 program=$2
+shift 2
+mount -t tmpfs tmpfs "$place"
+mkdir "$place/upper" "$place/work" "$place/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" "$place/root"
+cd "$place/root"
+mount -t proc proc proc
+mount -t tmpfs tmpfs run
+mount --rbind /dev dev
+touch mgmt-test-program
+mount --bind "$program" mgmt-test-program
+hostname test-host
+exec chroot . /mgmt-test-program "$@"
+"#;
+
+/// True on such a host. Outside, runs the test `name` again on one and is false.
+#[track_caller]
+pub(crate) fn on_own_host(name: &str) -> bool {
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    // One at a time: they gain nothing from each other.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = tempfile::tempdir().unwrap();
+    let output = Command::new("unshare")
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--uts",
+            "--net",
+            "--",
+        ])
+        .args(["sh", "-c", HOST, "host"])
+        .arg(place.path())
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(MARK, "1")
+        .env("TMPDIR", "/tmp")
+        .env("HOME", "/root")
+        .current_dir("/")
+        .output()
+        .unwrap_or_else(|error| panic!("this test needs unshare: {error}"));
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}\n{errors}");
+    false
+}
+
+/// Runs a program that must succeed, and gives what it says.
+#[track_caller]
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+    let output = output(program, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {errors}");
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+/// Runs a text in a shell; it must succeed.
+#[track_caller]
+pub(crate) fn shell(text: &str) -> String {
+    run("sh", &["-ec", text])
+}
+
+pub(crate) fn output(program: &str, arguments: &[&str]) -> Output {
+    let output = Command::new(program).args(arguments).output();
+    output.unwrap_or_else(|error| panic!("this test needs {program}: {error}"))
+}
+
+/// Everything below some paths, with inode and time of the last change.
+pub(crate) fn snapshot(paths: &[&str]) -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
+    let mut seen = BTreeMap::new();
+    let mut pending: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+    while let Some(path) = pending.pop() {
+        let Ok(found) = fs::symlink_metadata(&path) else { continue };
+        if found.is_dir() {
+            pending.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        seen.insert(path, (found.ino(), found.size(), found.ctime(), found.ctime_nsec()));
+    }
+    seen
+}
+
+/// A running engine.
+pub(crate) struct Running {
+    directory: TempDir,
+    engine: Engine,
+    events: UnboundedReceiver<EngineEvent>,
+}
+
+impl Running {
+    pub(crate) fn start() -> Running {
+        let directory = tempfile::tempdir().unwrap();
+        let local = Local::open_with(directory.path().join("local"), Durability::None).unwrap();
+        let host = Arc::new(Host {
+            hostname: "host.example.com".into(),
+            program: "mgmt".into(),
+            version: "0".into(),
+            state: directory.path().join("state"),
+            local: Arc::new(local),
+            helper: Helper::this_program(),
+            durability: Durability::None,
+            view: RwLock::default(),
+            exit: tokio::sync::watch::Sender::new(None),
+        });
+        let settings = EngineSettings {
+            host,
+            registry: KINDS,
+            preparation: Preparation::default(),
+            converge_after: Some(Duration::ZERO),
+            threads: None,
+            export: None,
+            journal: None,
+            dot: false,
+        };
+        let (engine, events) = Engine::start(settings).unwrap();
+        Running { directory, engine, events }
+    }
+
+    /// Where resources keep their state.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    /// A path in a directory of the test's own.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        let directory = self.directory.path().join("test");
+        fs::create_dir_all(&directory).unwrap();
+        directory.join(name)
+    }
+
+    /// Takes another graph, and waits until all is done.
+    pub(crate) async fn swap(&mut self, specs: Vec<Spec>) {
+        self.swap_graph(graph(specs)).await;
+    }
+
+    pub(crate) async fn swap_graph(&mut self, graph: ResourceGraph) {
+        self.engine.swap(graph).await.unwrap();
+        let converged = async { while self.events.recv().await.unwrap() != EngineEvent::Converged {} };
+        tokio::time::timeout(Duration::from_secs(60), converged).await.expect("it does not converge");
+    }
+
+    pub(crate) fn stop(self) {
+        self.engine.stop(Level::Graceful);
+        tokio::task::block_in_place(|| self.engine.wait());
+    }
+}
+
+pub(crate) fn graph(specs: Vec<Spec>) -> ResourceGraph {
+    let mut graph = ResourceGraph::default();
+    for spec in specs {
+        graph.add_node(spec);
+    }
+    graph
+}
+
+/// The automatic edges.
+pub(crate) fn edges(specs: Vec<Spec>) -> Vec<String> {
+    let prepared = prepare(graph(specs), Vec::new(), &Preparation::default()).unwrap();
+    let graph = &prepared.graph;
+    let name = |node| graph.node(node).unwrap().id.to_string();
+    let mut edges: Vec<String> = graph
+        .nodes()
+        .flat_map(|(from, _)| graph.successors(from).map(move |(to, _)| (from, to)))
+        .map(|(from, to)| format!("{} -> {}", name(from), name(to)))
+        .collect();
+    edges.sort();
+    edges
+}
+
+/// Waits until something is so. Nothing but events leads to a check, so this waits for an event and what follows.
+pub(crate) async fn soon(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) fn text(path: &Path) -> mgmt_value::Str {
+    path.to_str().unwrap().into()
+}

@@ -138,23 +138,57 @@ impl Function {
             .then(|| format!("{}_{}", self.module.replace('/', "_"), self.name))
     }
 
-    /// The examples of the docs: programs of `import` lines and then expressions that are true. Blocks that are marked
-    /// `no_run` are for reading only. The module's own import is put in front where the example leaves it out.
-    pub fn examples(&self) -> Vec<String> {
+    /// The examples of the docs. The module's own import is put in front where the example leaves it out.
+    pub fn examples(&self) -> Vec<Example> {
         let mut examples = Vec::new();
         let mut lines = self.doc.lines();
         while let Some(line) = lines.next() {
-            if line.trim() != "```mcl" {
-                continue;
-            }
+            let Some(fence) = line.trim().strip_prefix("```") else { continue };
             let mut example: Vec<&str> = lines.by_ref().take_while(|line| line.trim() != "```").collect();
+            let Some(promise) = Promise::of(fence) else { continue };
             let import = format!("import \"{}\"", self.module);
-            if !self.module.is_empty() && !example.iter().any(|line| line.starts_with(&import)) {
+            let needs_import = !self.module.is_empty() && self.module != "_operator";
+            if needs_import && !example.iter().any(|line| line.starts_with(&import)) {
                 example.insert(0, &import);
             }
-            examples.push(example.join("\n"));
+            examples.push(Example { promise, text: example.join("\n") });
         }
         examples
+    }
+}
+
+/// An example of the docs: `import` lines, and then expressions, one per line, or a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// What holds for it.
+    pub promise: Promise,
+    /// What is written.
+    pub text: String,
+}
+
+/// What an example shows. A test runs them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Every expression is true: ` ```mcl `.
+    True,
+    /// Every expression has a value, and which one depends on the host: ` ```mcl,host `.
+    Value,
+    /// Every expression is an error: ` ```mcl,fails `.
+    Failure,
+    /// It is a program that runs: ` ```mcl,program `.
+    Program,
+}
+
+impl Promise {
+    /// What the mark of a block of code promises, if it is an example.
+    fn of(fence: &str) -> Option<Promise> {
+        match fence {
+            "mcl" => Some(Promise::True),
+            "mcl,host" => Some(Promise::Value),
+            "mcl,fails" => Some(Promise::Failure),
+            "mcl,program" => Some(Promise::Program),
+            _ => None,
+        }
     }
 }
 

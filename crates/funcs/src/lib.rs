@@ -43,7 +43,7 @@ mod watch;
 mod zero;
 
 pub use failure::Failure;
-pub use function::{Body, Effect, Function, GraphFunction, Inference, Signature};
+pub use function::{Body, Effect, Example, Function, GraphFunction, Inference, Promise, Signature};
 pub use host::{Export, FileKind, Host, Memory, Response};
 pub use library::{Constant, Library, Module, library};
 pub use printf::{BadFormat, Verb, VerbAt, printf_verbs};

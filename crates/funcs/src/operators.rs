@@ -90,7 +90,7 @@ fn multiply(a: &Value, b: &Value) -> Result<Value, Failure> {
 ///
 /// ```mcl
 /// 7 / 2 == 3.5
-/// 1 / 0 <|> 0.0 == 0.0
+/// (1 / 0 <|> 0.0) == 0.0
 /// ```
 #[function(name = "/", signature = "func(a ?1, b ?1) float where ?1 is int | float")]
 fn divide(a: &Value, b: &Value) -> Result<f64, Failure> {

@@ -31,7 +31,7 @@ fn format_bool(a: bool) -> String {
 ///
 /// ```mcl
 /// convert.parse_bool("t") == true
-/// convert.parse_bool("yes") <|> false == false
+/// (convert.parse_bool("yes") <|> false) == false
 /// ```
 #[function]
 fn parse_bool(a: &[u8]) -> Result<bool, Failure> {
@@ -54,7 +54,7 @@ fn int_to_str(a: i64) -> String {
 ///
 /// ```mcl
 /// convert.str_to_int("42") == 42
-/// convert.str_to_int("4 2") <|> 13 == 13
+/// (convert.str_to_int("4 2") <|> 13) == 13
 /// ```
 #[function]
 fn str_to_int(a: &[u8]) -> Result<i64, Failure> {
@@ -67,7 +67,7 @@ fn str_to_int(a: &[u8]) -> Result<i64, Failure> {
 ///
 /// ```mcl
 /// convert.str_to_float("1_000.5") == 1000.5
-/// convert.str_to_float("1e400") <|> 0.0 == 0.0
+/// (convert.str_to_float("1e400") <|> 0.0) == 0.0
 /// ```
 #[function]
 fn str_to_float(a: &[u8]) -> Result<f64, Failure> {

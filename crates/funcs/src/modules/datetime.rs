@@ -12,7 +12,7 @@ use crate::{Failure, Host, Watch, layout};
 
 module! {
     path: "datetime",
-    doc: "Times, in seconds since the beginning of 1970. Days and hours are those of the time zone of the process.",
+    doc: "Times, in seconds since the beginning of 1970. Days and hours are those of the time zone of the process, in the examples UTC.",
     functions: [now, str_now, weekday_fast, weekday, hour, format, print],
 }
 
@@ -40,7 +40,7 @@ fn zoned(seconds: i64, zone: TimeZone) -> Result<Zoned, Failure> {
 
 /// The time now, once a second.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// datetime.now() > 1700000000
 /// ```
 #[function(live = vec![Watch::Interval(SECOND)])]
@@ -50,7 +50,7 @@ fn now(host: &dyn Host) -> i64 {
 
 /// The time now as text, once a second.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// datetime.str_now() == "1700000000"
 /// ```
 #[function(live = vec![Watch::Interval(SECOND)])]
@@ -60,7 +60,7 @@ fn str_now(host: &dyn Host) -> String {
 
 /// Today's day of the week in English and in lower case.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// datetime.weekday_fast() == "sunday"
 /// ```
 #[function(live = vec![Watch::Midnight])]
@@ -70,7 +70,7 @@ fn weekday_fast(host: &dyn Host) -> Result<String, Failure> {
 
 /// The day of the week of a time, in English and in lower case. A time before 1970 is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// datetime.weekday(1443158163) == "friday"
 /// ```
 #[function]
@@ -80,7 +80,7 @@ fn weekday(a: i64) -> Result<String, Failure> {
 
 /// The hour of a time, from 0 to 23. A time before 1970 is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// datetime.hour(1443158163) == 5
 /// ```
 #[function]
@@ -101,7 +101,7 @@ fn hour(a: i64) -> Result<i64, Failure> {
 ///
 /// Everything else is copied. A time before 1970 is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// datetime.format(1443158163, "2006") == "2015"
 /// ```
 #[function]
@@ -111,7 +111,7 @@ fn format(a: i64, b: &[u8]) -> Result<Str, Failure> {
 
 /// A time as text, with its offset and the name of the zone. A time before 1970 is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// datetime.print(1443158163) == "2015-09-25 05:16:03 +0000 UTC"
 /// ```
 #[function]

@@ -35,7 +35,7 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Failure {
 /// The path of a file within the deploy. The argument begins with a slash and is relative to the file with the call; the
 /// empty text gives the directory of that file.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// deploy.abspath("/files/motd") == "/module/files/motd"
 /// ```
 #[function(reads)]
@@ -50,7 +50,7 @@ fn abspath(host: &dyn Host, path: &Str) -> Result<Str, Failure> {
 ///
 /// A file that cannot be read is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// deploy.readfile("/files/motd") == "hello\n"
 /// ```
 #[function(reads)]
@@ -62,7 +62,7 @@ fn readfile(host: &dyn Host, filename: &Str) -> Result<Str, Failure> {
 ///
 /// A file that cannot be read is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// deploy.readfileabs("/metadata.yaml") == ""
 /// ```
 #[function(reads)]
@@ -72,7 +72,7 @@ fn readfileabs(host: &dyn Host, filename: &Str) -> Result<Str, Failure> {
 
 /// Whether the deploy has a file or directory. The path begins with a slash and is relative to the file with the call.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// deploy.file_exists("/files/motd") == true
 /// ```
 #[function(reads)]
@@ -87,7 +87,7 @@ fn file_exists(host: &dyn Host, filename: &Str) -> Result<bool, Failure> {
 /// The path begins and ends with a slash and is relative to the file with the call. The copy is made the same as the
 /// directory: what is missing is added, what differs is replaced, what is too much is removed. Any failure is fatal.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// deploy.directory("/files/") == "/var/lib/mgmt/vardir/directory/files/"
 /// ```
 #[function(reads)]
@@ -157,7 +157,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
 
 /// The real path of the running program.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// deploy.binary_path() == "/usr/bin/mgmt"
 /// ```
 #[function(reads)]

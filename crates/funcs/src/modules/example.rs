@@ -44,7 +44,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 
 /// False and true in turn, every five seconds.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// example.flipflop() == true
 /// ```
 #[function(live = vec![Watch::Interval(PERIOD)])]
@@ -99,7 +99,7 @@ const LONGEST: f64 = 10_000.0;
 /// The bar is as long as the amplitude, from 0 to 1, times the multiplier; a peak is announced. There is no value before the
 /// first second is over.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// example.vumeter("*", 80, 0.9)
 /// ```
 #[function(

@@ -16,7 +16,7 @@ module! {
 ///
 /// The daemon `fwupd` is asked whenever it says something. Without a system bus or without the daemon it is false.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// fwupd.reboot_needed() == false
 /// ```
 #[function(live = vec![Watch::Firmware], signature = "func() bool")]

@@ -17,7 +17,7 @@ module! {
 /// The status is 0 while there is no answer and -1 when there was none to be had. The output is the body, or empty. An
 /// empty name, and a body that cannot be read, is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// http.response("check") == struct{status => 200, output => "ok",}
 /// ```
 #[function(live = vec![Watch::Http(uid.clone())], signature = "func(uid str) struct{status int; output str}")]

@@ -35,7 +35,7 @@ fn concat(arguments: &[Value]) -> Result<Value, Failure> {
 ///
 /// ```mcl
 /// list.lookup(["a", "b",], 1) == "b"
-/// list.lookup(["a", "b",], 2) <|> "none" == "none"
+/// (list.lookup(["a", "b",], 2) <|> "none") == "none"
 /// ```
 #[function(signature = "func(list []?1, index int) ?1")]
 fn lookup(list: &List, index: i64) -> Result<Value, Failure> {

@@ -18,7 +18,7 @@ module! {
 ///
 /// The argument is relative and ends with a slash; `..` is refused. Anything else, and any failure, is fatal.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// local.vardir("cache/") == "/var/lib/mgmt/vardir/functions/cache/"
 /// ```
 #[function(reads)]
@@ -35,7 +35,7 @@ fn vardir(host: &dyn Host, path: &Str) -> Result<Str, Failure> {
 ///
 /// A name that is new gets one more than the largest number so far. Names that are empty or contain a slash are a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// local.pool("guests", "web1") == 1
 /// ```
 #[function(reads)]

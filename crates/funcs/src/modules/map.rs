@@ -16,7 +16,7 @@ module! {
 ///
 /// ```mcl
 /// map.lookup({"a" => 1,}, "a") == 1
-/// map.lookup({"a" => 1,}, "b") <|> 2 == 2
+/// (map.lookup({"a" => 1,}, "b") <|> 2) == 2
 /// ```
 #[function(signature = "func(map map{?1: ?2}, key ?1) ?2")]
 fn lookup(map: &Map, key: &Value) -> Result<Value, Failure> {

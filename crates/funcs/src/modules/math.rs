@@ -46,7 +46,7 @@ fn minus1(x: i64) -> i64 {
 /// math.mod(7, 3) == 1
 /// math.mod(-7, 3) == -1
 /// math.mod(7.5, 2.0) == 1.5
-/// math.mod(1, 0) <|> 0 == 0
+/// (math.mod(1, 0) <|> 0) == 0
 /// ```
 #[function(signature = "func(?1, ?1) ?1 where ?1 is int | float")]
 fn r#mod(x: &Value, y: &Value) -> Result<Value, Failure> {
@@ -63,7 +63,7 @@ fn r#mod(x: &Value, y: &Value) -> Result<Value, Failure> {
 ///
 /// ```mcl
 /// math.pow(4.0, 0.5) == 2.0
-/// math.pow(0.0, -1.0) <|> 0.0 == 0.0
+/// (math.pow(0.0, -1.0) <|> 0.0) == 0.0
 /// ```
 #[function]
 fn pow(x: f64, y: f64) -> Result<f64, Failure> {
@@ -74,7 +74,7 @@ fn pow(x: f64, y: f64) -> Result<f64, Failure> {
 ///
 /// ```mcl
 /// math.sqrt(16.0) == 4.0
-/// math.sqrt(-1.0) <|> 0.0 == 0.0
+/// (math.sqrt(-1.0) <|> 0.0) == 0.0
 /// ```
 #[function]
 fn sqrt(x: f64) -> Result<f64, Failure> {

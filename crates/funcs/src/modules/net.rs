@@ -32,7 +32,7 @@ fn network(a: &[u8]) -> Result<address::Network, Failure> {
 ///
 /// ```mcl
 /// net.cidr_to_ip("192.0.2.13/24") == "192.0.2.13"
-/// net.cidr_to_ip("hello") <|> "none" == "none"
+/// (net.cidr_to_ip("hello") <|> "none") == "none"
 /// ```
 #[function]
 fn cidr_to_ip(a: &[u8]) -> Result<String, Failure> {
@@ -75,7 +75,7 @@ fn cidr_to_network(a: &[u8]) -> Result<String, Failure> {
 ///
 /// ```mcl
 /// net.cidr_to_first("192.0.2.0/24") == "192.0.2.1"
-/// net.cidr_to_first("192.0.2.0/32") <|> "none" == "none"
+/// (net.cidr_to_first("192.0.2.0/32") <|> "none") == "none"
 /// ```
 #[function]
 fn cidr_to_first(a: &[u8]) -> Result<String, Failure> {
@@ -125,7 +125,7 @@ fn is_mac(a: &[u8]) -> bool {
 ///
 /// ```mcl
 /// net.macfmt("00-11-22-AA-BB-CC") == "00:11:22:aa:bb:cc"
-/// net.macfmt("00:11") <|> "none" == "none"
+/// (net.macfmt("00:11") <|> "none") == "none"
 /// ```
 #[function]
 fn macfmt(a: &[u8]) -> Result<String, Failure> {
@@ -190,7 +190,7 @@ fn url_parser(a: &Str) -> Result<Value, Failure> {
 
 /// The hardware addresses of this host, except loopback, in the order of the kernel.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// contains("00:11:22:aa:bb:cc", net.macs()) == true
 /// ```
 #[function(live = vec![Watch::Links])]
@@ -202,7 +202,7 @@ fn macs() -> Result<Vec<String>, Failure> {
 ///
 /// When there is no such interface or address it is a catchable error, so that a cable can be pulled.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// net.interface_cidr("eth0") == "192.0.2.13/24"
 /// ```
 #[function(live = vec![Watch::Links])]
@@ -214,7 +214,7 @@ fn interface_cidr(interface: &Str) -> Result<String, Failure> {
 ///
 /// When there is none it is a catchable error.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// net.wired_interface() == "eth0"
 /// ```
 #[function(live = vec![Watch::Links])]

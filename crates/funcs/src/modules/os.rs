@@ -28,7 +28,7 @@ module! {
 
 /// The arguments of the program, its own name first.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// os.args() == ["mgmt", "run", "lang", "main.mcl",]
 /// ```
 #[function(reads)]
@@ -197,7 +197,7 @@ fn parse_distro_uid(uid: &[u8]) -> Value {
 /// A file that does not exist is a catchable error; any other failure is fatal.
 ///
 /// ```mcl
-/// os.readfile("/no/such/file") <|> "none" == "none"
+/// (os.readfile("/no/such/file") <|> "none") == "none"
 /// ```
 #[function(live = path_watch(filename)?)]
 fn readfile(filename: &Str) -> Result<Str, Failure> {
@@ -236,7 +236,7 @@ fn release() -> Result<Value, Failure> {
 /// There is no value, and nobody waits for one, before the first line. The command is not started again when it ends; its
 /// last line stays. A changed command takes the place of the old one.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// os.system("echo hello") == "hello"
 /// ```
 #[function(live = vec![Watch::Command(cmd.clone())], signature = "func(cmd str) str")]

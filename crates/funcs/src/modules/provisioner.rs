@@ -24,7 +24,7 @@ fn option<T: mgmt_value::Native>(host: &dyn Host, name: &str) -> Result<T, Failu
 
 /// `--interface`: the network interface to provision on.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_interface() == "eth0"
 /// ```
 #[function(reads)]
@@ -34,7 +34,7 @@ fn cli_interface(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--network`: the network to provision on.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_network() == "192.168.42.0/24"
 /// ```
 #[function(reads)]
@@ -44,7 +44,7 @@ fn cli_network(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--router`: the address of the router.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_router() == "192.168.42.1/24"
 /// ```
 #[function(reads)]
@@ -54,7 +54,7 @@ fn cli_router(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--dns`: the name servers.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_dns() == ["192.0.2.53",]
 /// ```
 #[function(reads)]
@@ -64,7 +64,7 @@ fn cli_dns(host: &dyn Host) -> Result<Vec<Str>, Failure> {
 
 /// `--prefix`: the directory for files.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_prefix() == "/var/cache/provisioner/"
 /// ```
 #[function(reads)]
@@ -74,7 +74,7 @@ fn cli_prefix(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--firewalld`: whether the firewall is opened.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_firewalld() == true
 /// ```
 #[function(reads)]
@@ -84,7 +84,7 @@ fn cli_firewalld(host: &dyn Host) -> Result<bool, Failure> {
 
 /// `--distro`: the distribution to install.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_distro() == "fedora"
 /// ```
 #[function(reads)]
@@ -94,7 +94,7 @@ fn cli_distro(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--dversion`: the version of the distribution.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_version() == "39"
 /// ```
 #[function(reads)]
@@ -104,7 +104,7 @@ fn cli_version(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--arch`: the processor to install for.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_arch() == "x86_64"
 /// ```
 #[function(reads)]
@@ -114,7 +114,7 @@ fn cli_arch(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--flavour`: the flavour of the distribution.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_flavour() == "Workstation"
 /// ```
 #[function(reads)]
@@ -124,7 +124,7 @@ fn cli_flavour(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--mirror`: where packages are fetched from.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_mirror() == ""
 /// ```
 #[function(reads)]
@@ -134,7 +134,7 @@ fn cli_mirror(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--rsync`: where packages are synchronised from.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_rsync() == ""
 /// ```
 #[function(reads)]
@@ -144,7 +144,7 @@ fn cli_rsync(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--mac`: the hardware address of the machine.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_mac() == ""
 /// ```
 #[function(reads)]
@@ -154,7 +154,7 @@ fn cli_mac(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--ip`: the address of the machine.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_ip() == "192.168.42.13/24"
 /// ```
 #[function(reads)]
@@ -164,7 +164,7 @@ fn cli_ip(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--bios`: whether the machine starts without UEFI.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_bios() == false
 /// ```
 #[function(reads)]
@@ -174,7 +174,7 @@ fn cli_bios(host: &dyn Host) -> Result<bool, Failure> {
 
 /// `--part`: how disks are divided.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_part() == ""
 /// ```
 #[function(reads)]
@@ -184,7 +184,7 @@ fn cli_part(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--luks`: whether disks are encrypted.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_luks() == true
 /// ```
 #[function(reads)]
@@ -194,7 +194,7 @@ fn cli_luks(host: &dyn Host) -> Result<bool, Failure> {
 
 /// `--packages`: the packages to install.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_packages() == ["vim",]
 /// ```
 #[function(reads)]
@@ -204,7 +204,7 @@ fn cli_packages(host: &dyn Host) -> Result<Vec<Str>, Failure> {
 
 /// `--handoff-exec`: the command to run at the end.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_handoff_exec() == ""
 /// ```
 #[function(reads)]
@@ -214,7 +214,7 @@ fn cli_handoff_exec(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--handoff-code`: the program to run at the end.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_handoff_code() == ""
 /// ```
 #[function(reads)]
@@ -224,7 +224,7 @@ fn cli_handoff_code(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--handoff-module-path`: the modules for the program to run at the end.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_handoff_module_path() == ""
 /// ```
 #[function(reads)]
@@ -234,7 +234,7 @@ fn cli_handoff_module_path(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--handoff-hostname`: the name of the machine.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_handoff_hostname() == ""
 /// ```
 #[function(reads)]
@@ -244,7 +244,7 @@ fn cli_handoff_hostname(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--bmc-uri`: where the management controller of the machine is.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_bmc_uri() == ""
 /// ```
 #[function(reads)]
@@ -254,7 +254,7 @@ fn cli_bmc_uri(host: &dyn Host) -> Result<Str, Failure> {
 
 /// `--check`: whether the program is only checked.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.check() == false
 /// ```
 #[function(reads)]
@@ -264,7 +264,7 @@ fn check(host: &dyn Host) -> Result<bool, Failure> {
 
 /// `--password`: the salted hash of the password.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// provisioner.cli_password() == ""
 /// ```
 #[function(reads)]

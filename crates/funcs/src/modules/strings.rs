@@ -127,7 +127,7 @@ fn split(a: &[u8], b: &[u8]) -> Vec<Str> {
 ///
 /// ```mcl
 /// strings.substr("hello", 1, 3) == "el"
-/// strings.substr("hello", 3, 9) <|> "?" == "?"
+/// (strings.substr("hello", 3, 9) <|> "?") == "?"
 /// ```
 #[function]
 fn substr(s: &[u8], low: i64, high: i64) -> Result<Str, Failure> {

@@ -17,7 +17,7 @@ module! {
 
 /// The number of processors that are switched on.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// sys.cpu_count() == 4
 /// ```
 #[function(live = vec![Watch::Kernel("cpu")])]
@@ -40,7 +40,7 @@ fn count(text: &str) -> Option<i64> {
 
 /// All variables of the environment.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// sys.env()["HOME"] == "/root"
 /// ```
 #[function(reads)]
@@ -60,7 +60,7 @@ fn variable(name: &Str) -> Option<Str> {
 /// A variable of the environment. One that is not set is a catchable error; one that is set may be empty.
 ///
 /// ```mcl
-/// sys.getenv("NO_SUCH_VARIABLE") <|> "default" == "default"
+/// (sys.getenv("NO_SUCH_VARIABLE") <|> "default") == "default"
 /// ```
 #[function(reads, signature = "func(str) str")]
 fn getenv(name: &Str) -> Result<Str, Failure> {
@@ -79,7 +79,7 @@ fn hasenv(name: &Str) -> bool {
 
 /// The name that the kernel has for this host. It needs no other program to be asked, and follows every change.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// sys.hostname() == "example.com"
 /// ```
 #[function(live = vec![Watch::Hostname])]
@@ -89,8 +89,8 @@ fn hostname() -> Str {
 
 /// The average number of processes that wanted to run during the last 1, 5 and 15 minutes, every 5 seconds.
 ///
-/// ```mcl,no_run
-/// sys.load()->x1 < 100.0
+/// ```mcl
+/// sys.load()->x1 >= 0.0
 /// ```
 #[function(
     live = vec![Watch::Interval(Duration::from_secs(5))],
@@ -103,7 +103,7 @@ fn load() -> Value {
 
 /// The number of seconds since the machine was started, every second.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// sys.uptime() > 0
 /// ```
 #[function(live = vec![Watch::Interval(Duration::from_secs(1))])]

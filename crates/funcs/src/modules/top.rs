@@ -100,7 +100,8 @@ fn sampling(index: i64) -> Result<Duration, Failure> {
 /// old enough, it is the oldest value that is known. What is remembered is lost when the program ends. A negative time is
 /// a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
+/// import "datetime"
 /// history(datetime.now(), 3000) == datetime.now() - 3
 /// ```
 #[function(live = vec![Watch::Interval(sampling(index)?)], signature = "func(value ?1, index int) ?1")]
@@ -126,7 +127,7 @@ fn history(memory: &mut Memory, host: &dyn Host, value: &Value, index: i64) -> R
 ///
 /// ```mcl
 /// list_lookup(["a", "b",], 0) == "a"
-/// list_lookup(["a", "b",], -1) <|> "none" == "none"
+/// (list_lookup(["a", "b",], -1) <|> "none") == "none"
 /// ```
 #[function(signature = "func(list []?1, index int) ?1")]
 fn list_lookup(list: &List, index: i64) -> Result<Value, Failure> {
@@ -137,7 +138,7 @@ fn list_lookup(list: &List, index: i64) -> Result<Value, Failure> {
 ///
 /// ```mcl
 /// map_lookup({"a" => 1,}, "a") == 1
-/// map_lookup({"a" => 1,}, "b") <|> 2 == 2
+/// (map_lookup({"a" => 1,}, "b") <|> 2) == 2
 /// ```
 #[function(signature = "func(map map{?1: ?2}, key ?1) ?2")]
 fn map_lookup(map: &Map, key: &Value) -> Result<Value, Failure> {
@@ -146,7 +147,8 @@ fn map_lookup(map: &Map, key: &Value) -> Result<Value, Failure> {
 
 /// Ends the program when its argument is true, or a text that is not empty. It is written as a statement.
 ///
-/// ```mcl,no_run
+/// ```mcl,program
+/// $x = 42
 /// panic($x != 42)
 /// ```
 #[function(reads, signature = "func(x ?1) bool where ?1 is bool | str")]
@@ -225,7 +227,7 @@ fn _operator(arguments: &[Value]) -> Result<Value, Failure> {
 /// ```mcl
 /// ["a", "b",][1] == "b"
 /// {"a" => 1,}["a"] == 1
-/// ["a", "b",][2] <|> "none" == "none"
+/// (["a", "b",][2] <|> "none") == "none"
 /// ```
 #[function(signature = "func(list []?1, index int) ?1 | func(map map{?1: ?2}, key ?1) ?2")]
 fn _lookup(container: &Value, key: &Value) -> Result<Value, Failure> {
@@ -255,8 +257,8 @@ fn _struct_lookup(structure: &Struct, field: &Str) -> Result<Value, Failure> {
 /// The type alone decides. An error in the struct is not caught; `($x->field) <|> $default` does that.
 ///
 /// ```mcl
-/// struct{a => 1,}->a <|> 2 == 1
-/// struct{a => 1,}->b <|> 2 == 2
+/// (struct{a => 1,}->a <|> 2) == 1
+/// (struct{a => 1,}->b <|> 2) == 2
 /// ```
 #[function(signature = "func(struct ?1, field str, optional ?2) ?2 where ?1 is struct")]
 fn _struct_lookup_optional(structure: &Struct, field: &Str, optional: &Value) -> Value {
@@ -267,8 +269,10 @@ fn _struct_lookup_optional(structure: &Struct, field: &Str, optional: &Value) ->
 ///
 /// An empty name or host stands for any. They are ordered by name and host.
 ///
-/// ```mcl,no_run
-/// collect file ["/etc/motd",] {}
+/// ```mcl,program
+/// collect file ["/etc/motd",] {
+/// 	state => "exists",
+/// }
 /// ```
 #[function(
     live = vec![Watch::Exports(kind.clone())],

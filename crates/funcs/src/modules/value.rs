@@ -37,7 +37,7 @@ fn stored(host: &dyn Host, key: &Str, ty: &Type) -> Result<Value, Failure> {
 ///
 /// A value of another type, and an empty key, is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// value.get("key")->value == [1, 2,]
 /// ```
 #[function(live = vec![Watch::Value(key.clone())], signature = "func(key str) struct{value ?1; ready bool}")]
@@ -50,7 +50,7 @@ fn get(memory: &mut Memory, host: &dyn Host, key: &Str) -> Result<Value, Failure
 
 /// The bool under a key. `ready` is false, and the value too, while there is none.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// value.get_bool("key")->value == true
 /// ```
 #[function(live = vec![Watch::Value(key.clone())], signature = "func(key str) struct{value bool; ready bool}")]
@@ -60,7 +60,7 @@ fn get_bool(host: &dyn Host, key: &Str) -> Result<Value, Failure> {
 
 /// The text under a key. `ready` is false, and the text empty, while there is none.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// value.get_str("key")->value == "hello"
 /// ```
 #[function(live = vec![Watch::Value(key.clone())], signature = "func(key str) struct{value str; ready bool}")]
@@ -70,7 +70,7 @@ fn get_str(host: &dyn Host, key: &Str) -> Result<Value, Failure> {
 
 /// The int under a key. `ready` is false, and the int 0, while there is none.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// value.get_int("key")->value == 42
 /// ```
 #[function(live = vec![Watch::Value(key.clone())], signature = "func(key str) struct{value int; ready bool}")]
@@ -80,7 +80,7 @@ fn get_int(host: &dyn Host, key: &Str) -> Result<Value, Failure> {
 
 /// The float under a key. `ready` is false, and the float 0, while there is none.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// value.get_float("key")->value == 4.2
 /// ```
 #[function(live = vec![Watch::Value(key.clone())], signature = "func(key str) struct{value float; ready bool}")]

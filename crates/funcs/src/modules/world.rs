@@ -25,7 +25,7 @@ fn named<'a>(what: &str, name: &'a Str) -> Result<&'a Str, Failure> {
 
 /// The text under a key of the cluster. `exists` is false, and the text empty, while there is none.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// world.getval("key") == struct{value => "hello", exists => true,}
 /// ```
 #[function(live = vec![Watch::WorldString(key.clone())], signature = "func(key str) struct{value str; exists bool}")]
@@ -37,7 +37,7 @@ fn getval(host: &dyn Host, key: &Str) -> Result<Value, Failure> {
 
 /// The texts that hosts have put under a name of the cluster, by host.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// world.kvlookup("name") == {"host1" => "hello",}
 /// ```
 #[function(live = vec![Watch::WorldStrings(namespace.clone())])]
@@ -53,7 +53,7 @@ fn kvlookup(host: &dyn Host, namespace: &Str) -> Result<BTreeMap<Str, Str>, Fail
 
 /// The hosts that the cluster has chosen for a name. Before the first choice there are none.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// world.schedule("database") == ["host1", "host2",]
 /// ```
 #[function(live = vec![Watch::Schedule(namespace.clone())])]

@@ -241,3 +241,40 @@ async fn follow_command(command: &Str, told: impl Fn(Str)) -> std::io::Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use mgmt_lang::{Outcome, Running};
+    use mgmt_world::Local;
+
+    use super::*;
+    use crate::program::{self, Options};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_thousand_readers_of_the_clock_have_one_source_and_wake_once_per_tick() {
+        let mut text = "import \"datetime\"\n".to_owned();
+        for reader in 0..1000 {
+            text += &format!("if datetime.now() < 0 {{\n\tnoop \"n{reader}\" {{}}\n}}\n");
+        }
+        let entry = program::entry(OsStr::new(&text)).unwrap();
+        let checked = Arc::new(program::check(&entry, &Options::default()).unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let local = Arc::new(Local::open(directory.path().join("state")).unwrap());
+        let surroundings = Arc::new(Surroundings::new("host", directory.path(), local));
+        let mut sources = Sources::new(None, Arc::clone(&surroundings));
+        let mut running =
+            tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, surroundings));
+        assert!(matches!(tokio::task::block_in_place(|| running.settle()), Outcome::Graph(_)));
+        sources.apply(running.watch_changes());
+        let second = Watch::Interval(Duration::from_secs(1));
+        assert_eq!(sources.open.keys().collect::<Vec<_>>(), [&second]);
+        for _ in 0..3 {
+            assert_eq!(sources.happenings.next().await, HashSet::from([second.clone()]));
+            running.happened(&second);
+            assert!(matches!(tokio::task::block_in_place(|| running.settle()), Outcome::Unchanged));
+            assert!(running.watch_changes().is_empty());
+        }
+    }
+}

@@ -203,7 +203,9 @@ fn section(function: &Function) -> String {
     for form in function.forms() {
         let _ = writeln!(text, "{form}");
     }
-    let doc = function.doc.trim().replace("```mcl,no_run", "```mcl");
+    let doc = function.doc.trim();
+    let doc = doc.replace("```mcl,host", "On some host:\n\n```mcl");
+    let doc = doc.replace("```mcl,fails", "This is an error:\n\n```mcl").replace("```mcl,program", "```mcl");
     let _ = write!(text, "```\n\n{doc}\n");
     if let Some(meaning) = effect(function) {
         let _ = writeln!(text, "\n{meaning}");

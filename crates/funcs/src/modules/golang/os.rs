@@ -38,7 +38,7 @@ fn filled(name: &str) -> Option<OsString> {
 
 /// The path of the running program, as it was started.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// os.executable() == "/usr/bin/mgmt"
 /// ```
 #[function(reads)]
@@ -214,7 +214,7 @@ fn hostname() -> Str {
 /// or its end, is replaced by a random number. Each place in a program makes one directory and keeps it as long as the
 /// arguments stay the same. A pattern with a slash, and any failure, is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// os.mkdir_temp("", "build-*")
 /// ```
 #[function(reads)]
@@ -261,7 +261,7 @@ fn read_file(name: &Str) -> Result<Str, Failure> {
 
 /// What a symbolic link points to. A path that is none is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// os.readlink("/proc/self/exe") == os.executable()
 /// ```
 #[function(reads)]
@@ -284,7 +284,7 @@ fn temp_dir() -> Str {
 
 /// The directory for caches of the user: `$XDG_CACHE_HOME`, or `.cache` in `$HOME`.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// os.user_cache_dir() == "/root/.cache"
 /// ```
 #[function(reads)]
@@ -294,7 +294,7 @@ fn user_cache_dir() -> Result<Str, Failure> {
 
 /// The directory for settings of the user: `$XDG_CONFIG_HOME`, or `.config` in `$HOME`.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// os.user_config_dir() == "/root/.config"
 /// ```
 #[function(reads)]
@@ -318,7 +318,7 @@ fn user_dir(
 
 /// The home directory of the user: `$HOME`. When it is not set it is a fatal error.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// os.user_home_dir() == "/root"
 /// ```
 #[function(reads)]

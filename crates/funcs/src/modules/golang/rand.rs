@@ -33,7 +33,7 @@ fn below(n: i64) -> Result<i64, Failure> {
 
 /// An exponentially distributed number with a mean of 1.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// rand.exp_float_64() < 1000.0
 /// ```
 #[function(reads)]
@@ -43,7 +43,7 @@ fn exp_float_64() -> Result<f64, Failure> {
 
 /// A number from 0 up to, but not including, 1.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// rand.float_64() < 1.0
 /// ```
 #[function(reads)]
@@ -53,8 +53,9 @@ fn float_64() -> Result<f64, Failure> {
 
 /// An int that is not negative. `int` is a keyword, so it can only be called from templates; use `int_63`.
 ///
-/// ```mcl,no_run
-/// rand.int_63() >= 0
+/// ```mcl
+/// import "golang"
+/// golang.template("{{ ge golang_math_rand_int 0 }}") == "true"
 /// ```
 #[function(reads)]
 fn int() -> Result<i64, Failure> {
@@ -63,7 +64,7 @@ fn int() -> Result<i64, Failure> {
 
 /// An int that is not negative.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// rand.int_63() >= 0
 /// ```
 #[function(reads)]
@@ -93,7 +94,7 @@ fn intn(n: i64) -> Result<i64, Failure> {
 
 /// A normally distributed number with a mean of 0 and a deviation of 1.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// rand.norm_float_64() < 100.0
 /// ```
 #[function(reads)]

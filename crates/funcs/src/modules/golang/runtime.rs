@@ -17,7 +17,7 @@ module! {
 
 /// Always a fatal error: there is no such profile.
 ///
-/// ```mcl,no_run
+/// ```mcl,fails
 /// runtime.cpu_profile()
 /// ```
 #[function(reads)]
@@ -47,7 +47,7 @@ fn goroot() -> Str {
 
 /// The number of processors that the program may use.
 ///
-/// ```mcl,no_run
+/// ```mcl
 /// runtime.num_cpu() >= 1
 /// ```
 #[function(reads)]

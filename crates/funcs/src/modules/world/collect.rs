@@ -14,7 +14,7 @@ module! {
 
 /// The resources of a kind that are exported to this host or to everyone, ordered by name and host.
 ///
-/// ```mcl,no_run
+/// ```mcl,host
 /// collect.res("file") == [struct{name => "/etc/motd", host => "host1",},]
 /// ```
 #[function(live = vec![Watch::Exports(kind.clone())], signature = "func(kind str) []struct{name str; host str}")]

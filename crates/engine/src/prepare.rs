@@ -31,6 +31,19 @@ impl Default for Preparation {
     }
 }
 
+impl Preparation {
+    /// What holds for every resource, on top of what one says itself.
+    pub(crate) fn lay_over(&self, spec: &mut Spec) {
+        // Not written when there is nothing to write, so that resources keep sharing what they share.
+        if self.noop {
+            spec.meta.noop = true;
+        }
+        if let Some(size) = self.sema {
+            spec.meta.sema.push(Str::from(format!(":{size}")));
+        }
+    }
+}
+
 /// A graph that can run.
 #[derive(Debug)]
 pub struct Prepared {
@@ -108,13 +121,7 @@ pub fn prepare(
         graph.add_node(reversal);
     }
     for (_, spec) in graph.nodes_mut() {
-        // Not written when there is nothing to write, so that resources keep sharing what they share.
-        if how.noop {
-            spec.meta.noop = true;
-        }
-        if let Some(size) = how.sema {
-            spec.meta.sema.push(Str::from(format!(":{size}")));
-        }
+        how.lay_over(spec);
     }
     let automatic = if how.autoedges { autoedge::add(&mut graph) } else { Vec::new() };
     let dropped = autoedge::drop_from_cycles(&mut graph, &automatic).map_err(|c| cycle(&graph, &c))?;

@@ -50,6 +50,7 @@ pub fn evaluate(
             return Err(wrong);
         }
         output::assemble(evaluation.declarations.into_inner(), &evaluation.edges.into_inner(), kinds)
+            .map(|assembled| assembled.graph)
     };
     mgmt_syntax::with_deep_stack(checked.depth, work).unwrap_or_else(|error| {
         let start = checked.hir.modules.first().map(|module| Span { file: module.file, start: 0, end: 0 });

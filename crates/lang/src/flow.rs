@@ -6,6 +6,7 @@
 //!
 //! A [`Frame`] is one copy of what a scope defines, as in the reference, but it holds nodes and not values.
 
+mod declared;
 mod expr;
 mod live;
 mod stmt;
@@ -14,16 +15,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mgmt_dataflow::{Graph, NodeId, ScopeId, State};
 use mgmt_funcs::{Host, Watch};
-use mgmt_resource::{Registry, ResourceGraph};
+use mgmt_resource::{Registry, ResourceGraph, Spec};
 use mgmt_value::Value;
 use rustc_hash::FxHashMap;
 
 use crate::Checked;
 use crate::diagnostic::Diagnostic;
 use crate::hir::*;
-use crate::output::{self, Declaration, DeclaredEdge};
-use crate::source::Span;
 
+use declared::Declarations;
+pub(crate) use declared::Declared;
 pub use live::WatchChange;
 
 /// What a node holds.
@@ -42,15 +43,6 @@ impl PartialEq for Datum {
             _ => false,
         }
     }
-}
-
-/// What a statement declares.
-#[derive(Default)]
-pub(crate) struct Declared {
-    pub(crate) resources: Vec<Declaration>,
-    pub(crate) edges: Vec<DeclaredEdge>,
-    /// What it says but cannot be.
-    pub(crate) wrong: Vec<Diagnostic>,
 }
 
 /// Why there is no value.
@@ -128,7 +120,7 @@ impl Frame {
 pub struct Running {
     program: Arc<Program>,
     graph: Flow,
-    outputs: FxHashMap<NodeId, Arc<Declared>>,
+    declarations: Declarations,
 }
 
 /// What came of a change.
@@ -138,6 +130,8 @@ pub enum Outcome {
     Unchanged,
     /// The resources are these now.
     Graph(ResourceGraph),
+    /// These resources have other parameters now; all others, and all edges, are as they were.
+    Changed(Vec<Spec>),
     /// Some value is not there yet.
     Waiting,
     /// There are no resources, for these reasons. Until they are gone, the last ones are the best that is known.
@@ -148,7 +142,7 @@ impl Running {
     /// Starts a program that has been checked and is right.
     pub fn new(checked: Arc<Checked>, kinds: Registry, host: Arc<dyn Host + Send + Sync>) -> Running {
         let program = Arc::new(Program { checked, kinds, host, watches: Mutex::default() });
-        let mut running = Running { program, graph: Flow::new(), outputs: FxHashMap::default() };
+        let mut running = Running { program, graph: Flow::new(), declarations: Declarations::default() };
         running.deep(|running| {
             let frame = Frame::new(Place::Module(ModuleId(0)), None, Flow::ROOT, None);
             let mut builder = Builder { program: running.program.clone(), graph: &mut running.graph };
@@ -185,19 +179,13 @@ impl Running {
             Some(delta) => delta,
             None => return Outcome::Wrong(Vec::new()),
         };
-        let mut changed = !delta.removed.is_empty();
-        for id in &delta.removed {
-            self.outputs.remove(id);
+        for &id in &delta.removed {
+            self.declarations.remove(id);
         }
         for &id in &delta.changed {
-            changed = true;
             match self.graph.state(id) {
-                State::Value(Datum::Declared(declared)) => {
-                    self.outputs.insert(id, declared.clone());
-                }
-                _ => {
-                    self.outputs.remove(&id);
-                }
+                State::Value(Datum::Declared(declared)) => self.declarations.set(id, declared),
+                _ => self.declarations.remove(id),
             }
         }
         if self.graph.failed_outputs() > 0 {
@@ -206,10 +194,17 @@ impl Running {
         if self.graph.undefined_outputs() > 0 {
             return Outcome::Waiting;
         }
-        if !changed {
-            return Outcome::Unchanged;
-        }
-        self.assemble()
+        self.declarations.tell(&self.program.kinds)
+    }
+
+    /// What was told last was not taken: what is told next is the whole graph.
+    pub fn was_refused(&mut self) {
+        self.declarations.forget();
+    }
+
+    /// All resources as they are now, for whoever cannot do with what has changed.
+    pub fn whole(&mut self) -> Outcome {
+        self.declarations.whole(&self.program.kinds)
     }
 
     fn failures(&self) -> Vec<Diagnostic> {
@@ -222,35 +217,6 @@ impl Running {
         wrong.sort_by(|a, b| (a.span(), &a.message).cmp(&(b.span(), &b.message)));
         wrong.dedup();
         wrong
-    }
-
-    fn assemble(&self) -> Outcome {
-        let mut all: Vec<&Arc<Declared>> = self.outputs.values().collect();
-        all.sort_by_key(|declared| declared.place());
-        let wrong: Vec<Diagnostic> = all.iter().flat_map(|declared| declared.wrong.iter().cloned()).collect();
-        if !wrong.is_empty() {
-            return Outcome::Wrong(wrong);
-        }
-        let resources = all
-            .iter()
-            .flat_map(|declared| &declared.resources)
-            .map(|found| Declaration { spec: found.spec.clone(), span: found.span })
-            .collect();
-        let edges: Vec<DeclaredEdge> =
-            all.iter().flat_map(|declared| declared.edges.iter().cloned()).collect();
-        match output::assemble(resources, &edges, &self.program.kinds) {
-            Ok(graph) => Outcome::Graph(graph),
-            Err(wrong) => Outcome::Wrong(wrong),
-        }
-    }
-}
-
-impl Declared {
-    /// For a stable order: where it is, and what it is called.
-    fn place(&self) -> (Option<Span>, Option<&mgmt_resource::Id>) {
-        let resource = self.resources.first();
-        let span = resource.map(|found| found.span).or(self.edges.first().map(|edge| edge.span));
-        (span, resource.map(|found| &found.spec.id))
     }
 }
 

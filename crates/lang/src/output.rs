@@ -8,7 +8,7 @@ use mgmt_resource::{
     did_you_mean,
 };
 use mgmt_value::{Mismatch, Str, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
@@ -22,7 +22,7 @@ pub(crate) struct Declaration {
 }
 
 /// An edge that the program declares.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct DeclaredEdge {
     pub(crate) from: End,
     pub(crate) to: End,
@@ -31,7 +31,7 @@ pub(crate) struct DeclaredEdge {
 }
 
 /// An end of an edge.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct End {
     pub(crate) kind: Arc<str>,
     pub(crate) name: Str,
@@ -140,21 +140,29 @@ pub(crate) fn collect(
     items.iter().map(draft).collect()
 }
 
+/// Resources and edges, put together.
+pub(crate) struct Assembled {
+    pub(crate) graph: ResourceGraph,
+    /// The resources that were declared more than once.
+    pub(crate) repeated: FxHashSet<Id>,
+}
+
 /// Puts resources and edges together.
 pub(crate) fn assemble(
     declarations: Vec<Declaration>,
     edges: &[DeclaredEdge],
     kinds: &Registry,
-) -> Result<ResourceGraph, Vec<Diagnostic>> {
+) -> Result<Assembled, Vec<Diagnostic>> {
     let mut assembly = Assembly::default();
     for declaration in declarations {
         assembly.add(declaration);
     }
     assembly.connect(edges, kinds);
-    match assembly.wrong.is_empty() {
-        true => assembly.graph(edges),
-        false => Err(assembly.wrong),
+    if !assembly.wrong.is_empty() {
+        return Err(assembly.wrong);
     }
+    let repeated = std::mem::take(&mut assembly.repeated);
+    Ok(Assembled { graph: assembly.graph(edges)?, repeated })
 }
 
 #[derive(Default)]
@@ -164,6 +172,7 @@ struct Assembly {
     visible: FxHashMap<Id, usize>,
     hidden: FxHashMap<Id, Vec<usize>>,
     exported: FxHashMap<(Id, Str), usize>,
+    repeated: FxHashSet<Id>,
     edges: Vec<(usize, usize, bool)>,
     wrong: Vec<Diagnostic>,
 }
@@ -204,6 +213,7 @@ impl Assembly {
             self.kept.push(declaration);
             return;
         };
+        self.repeated.insert(id.clone());
         let first = &mut self.kept[first];
         if same(&first.spec, &declaration.spec) {
             return;

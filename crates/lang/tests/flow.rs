@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use mgmt_funcs::{Failure, Host, Watch};
 use mgmt_lang::module::{Entry, Memory};
 use mgmt_lang::{Checked, Environment, Outcome, Running};
-use mgmt_resource::ResourceGraph;
+use mgmt_resource::{ResourceGraph, Spec};
 use mgmt_value::Str;
 
 /// A world whose values the test changes.
@@ -128,6 +128,11 @@ const PROGRAMS: &[&str] = &[
         Test["here"] -> Test["last"]
         test "last" {}
     }
+    test "gets" { anotherstr => $b, stringptr => $c, }
+    test "sends" { sendvalue => $a, }
+    if $m == 2 {
+        Test["sends"].hello -> Test["gets"].stringptr
+    }
     "#,
     // Folding, filtering and zipping.
     r#"
@@ -181,7 +186,7 @@ fn lines(graph: &ResourceGraph) -> Vec<String> {
             let fields = spec.resource.schema().fields.iter();
             let set: Vec<String> =
                 fields.map(|field| format!("{}={:?}", field.name, spec.resource.get(field.name))).collect();
-            format!("{} noop={} {}", spec.id, spec.meta.noop, set.join(" "))
+            format!("{} noop={} {} {:?}", spec.id, spec.meta.noop, set.join(" "), spec.receives)
         })
         .collect();
     for (from, to, edge) in graph.edges() {
@@ -201,12 +206,21 @@ fn from_scratch(checked: &Checked, world: &World) -> Result<Vec<String>, ()> {
     mgmt_lang::evaluate(checked, &mgmt_resources::KINDS, world).map(|graph| lines(&graph)).map_err(|_| ())
 }
 
+/// Puts changed declarations in the place of those that had their names.
+fn apply(graph: &mut ResourceGraph, specs: Vec<Spec>) {
+    for spec in specs {
+        let (node, _) = graph.nodes().find(|(_, old)| old.id == spec.id && !old.meta.hidden).unwrap();
+        *graph.node_mut(node).unwrap() = spec;
+    }
+}
+
 fn run(program: &str, seed: u64, events: usize) {
     let mut random = Random(seed | 1);
     let checked = check(program);
     let world = Arc::new(World::default());
     let mut running = Running::new(Arc::clone(&checked), mgmt_resources::KINDS, world.clone());
     let mut shown: Result<Vec<String>, ()> = Err(());
+    let mut last = ResourceGraph::new();
     for event in 0..=events {
         let texts = ["", "0", "1", "2", "3", "4", "x", "y"];
         for _ in 0..usize::from(event > 0) + random.below(2) {
@@ -230,8 +244,16 @@ fn run(program: &str, seed: u64, events: usize) {
             }
         }
         match running.settle() {
-            Outcome::Graph(graph) => shown = Ok(lines(&graph)),
-            Outcome::Unchanged => {}
+            Outcome::Graph(graph) => {
+                shown = Ok(lines(&graph));
+                last = graph;
+            }
+            Outcome::Changed(specs) => {
+                apply(&mut last, specs);
+                shown = Ok(lines(&last));
+            }
+            // What was wrong with the last one may be gone.
+            Outcome::Unchanged => shown = shown.or_else(|()| Ok(lines(&last))),
             Outcome::Waiting => panic!("nothing here has to be waited for"),
             Outcome::Wrong(_) => shown = Err(()),
         }
@@ -252,6 +274,47 @@ fn after_every_event_a_program_is_as_if_computed_from_scratch() {
             run(program, (seed + 1) * 0x9E37_79B9, events);
         }
     }
+}
+
+#[test]
+fn a_changed_parameter_is_told_alone_and_anything_else_as_a_whole() {
+    let program = r#"
+    for $i, $x in ["p", "q", "r"] {
+        test "${x}" { anotherstr => if $x == "q" { $b } else { "same" }, }
+    }
+    test "twice" { anotherstr => $c, }
+    test "twice" { anotherstr => $c, }
+    test "sends" {}
+    test "gets" { anotherstr => $b, }
+    Test["sends"].hello -> Test["gets"].stringptr
+    if $a == "1" {
+        test "more" {}
+    }
+    "#;
+    let checked = check(program);
+    let world = Arc::new(World::default());
+    let mut running = Running::new(checked, mgmt_resources::KINDS, world.clone());
+    let mut now = |key: &str, text: &str| {
+        world.strings.lock().unwrap().insert(key.into(), text.into());
+        running.happened(&Watch::WorldString(key.into()));
+        match running.settle() {
+            Outcome::Changed(specs) => {
+                let mut names: Vec<String> = specs.iter().map(|spec| spec.id.to_string()).collect();
+                names
+                    .extend(specs.iter().flat_map(|spec| &spec.receives).map(|found| found.from.to_string()));
+                names.join(" ")
+            }
+            Outcome::Graph(graph) => format!("{} resources", graph.node_count()),
+            other => format!("{other:?}"),
+        }
+    };
+    assert_eq!(now("b", "first"), "6 resources");
+    assert_eq!(now("b", "second"), "test[gets] test[q] test[sends]");
+    assert_eq!(now("b", "second"), "Unchanged");
+    assert_eq!(now("c", "other"), "6 resources");
+    assert_eq!(now("a", "1"), "7 resources");
+    assert_eq!(now("b", "third"), "test[gets] test[q] test[sends]");
+    assert_eq!(now("a", "2"), "6 resources");
 }
 
 #[test]

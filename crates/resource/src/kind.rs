@@ -59,6 +59,13 @@ pub trait Kind: Declared + Clone + PartialEq + fmt::Debug + Send + Sync + 'stati
         false
     }
 
+    /// Trait `group`: whether another declaration of the same resource groups with the same others as this one, so that
+    /// it can take its place in a group, or outside of one.
+    fn groups_alike(&self, other: &Self) -> bool {
+        let _ = other;
+        false
+    }
+
     /// Trait `reverse`: the resource that undoes this one, as the host is now. `None`: nothing to undo.
     fn reversed(&self, name: &Str) -> Result<Option<Self>> {
         let _ = name;
@@ -255,6 +262,8 @@ pub trait Resource: fmt::Debug + Send + Sync + 'static {
     fn wants(&self, name: &Str) -> Vec<Want>;
     /// See [`Kind::groups_with`].
     fn groups_with(&self, other: &dyn Resource) -> bool;
+    /// See [`Kind::groups_alike`]. Not if the other is of another kind.
+    fn groups_alike(&self, other: &dyn Resource) -> bool;
     /// See [`Kind::reversed`].
     fn reversed(&self, name: &Str) -> Result<Option<Box<dyn Resource>>>;
     /// See [`Kind::background`].
@@ -324,6 +333,10 @@ impl<K: Kind> Resource for K {
 
     fn groups_with(&self, other: &dyn Resource) -> bool {
         Kind::groups_with(self, other)
+    }
+
+    fn groups_alike(&self, other: &dyn Resource) -> bool {
+        other.as_any().downcast_ref::<K>().is_some_and(|other| Kind::groups_alike(self, other))
     }
 
     fn reversed(&self, name: &Str) -> Result<Option<Box<dyn Resource>>> {

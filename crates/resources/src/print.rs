@@ -70,6 +70,10 @@ impl Kind for Print {
         let other = other.as_any().downcast_ref::<Print>();
         !self.refresh_only && other.is_some_and(|other| !other.refresh_only)
     }
+
+    fn groups_alike(&self, other: &Print) -> bool {
+        self.refresh_only == other.refresh_only
+    }
 }
 
 /// The text on one line, and a mark where there is none.

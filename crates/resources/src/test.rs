@@ -184,6 +184,10 @@ impl Kind for Test {
         self.alwaysgroup && other.as_any().is::<Test>()
     }
 
+    fn groups_alike(&self, other: &Test) -> bool {
+        self.alwaysgroup == other.alwaysgroup
+    }
+
     fn equivalent(&self, _: &Str, other: &Test) -> bool {
         !self.comparefail && !other.comparefail && self == other
     }

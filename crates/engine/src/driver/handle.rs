@@ -15,7 +15,7 @@ use super::inbox::Inbox;
 use super::node::specs;
 use super::{Driver, Message};
 use crate::core::{Level, Vertex};
-use crate::prepare::{Preparation, Prepared, SwapError, prepare};
+use crate::prepare::{Preparation, Prepared, SwapError, check_spec, prepare};
 use crate::reversal;
 
 /// Writes exported resources where other hosts find them.
@@ -151,6 +151,26 @@ impl Engine {
         let mut report = answer.await.map_err(|_| SwapError::Stopped)?;
         report.took = began.elapsed();
         Ok(report)
+    }
+
+    /// Gives resources of the running graph other parameters, and leaves all else as it is: costs what it changes.
+    ///
+    /// `None`: more than these resources is concerned, for example an automatic edge or a group. Then nothing was done,
+    /// and the whole graph has to be [swapped](Engine::swap).
+    ///
+    /// # Errors
+    ///
+    /// A resource is not right, or the engine has ended.
+    pub async fn adjust(&self, mut specs: Vec<Spec>) -> Result<Option<SwapReport>, SwapError> {
+        let began = Instant::now();
+        for spec in &mut specs {
+            check_spec(spec)?;
+            self.preparation.lay_over(spec);
+        }
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Adjust(specs, reply));
+        let report = answer.await.map_err(|_| SwapError::Stopped)?;
+        Ok(report.map(|report| SwapReport { took: began.elapsed(), ..report }))
     }
 
     /// Watches a path with the hub that serves the graph: there is one in the program. Once this returns, no change is

@@ -1,5 +1,6 @@
 //! The driver: carries out what the core decides.
 
+mod adjust;
 mod background;
 mod echo;
 mod handle;
@@ -12,7 +13,7 @@ mod watching;
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use mgmt_graph::Dag;
@@ -35,6 +36,7 @@ use run::{Done, Job, Order};
 /// What reaches the engine's thread.
 enum Message {
     Swap(Box<Prepared>, oneshot::Sender<SwapReport>),
+    Adjust(Vec<Spec>, oneshot::Sender<Option<SwapReport>>),
     Finished(Vec<Done>),
     StreamStarted(Vertex, u32),
     StreamFailed(Vertex, u32, Error),
@@ -52,9 +54,11 @@ enum Alarm {
 struct Driver {
     core: Core,
     nodes: Vec<Option<Box<Node>>>,
-    /// The latest declared graph, and the vertex of each of its nodes.
-    graph: Arc<Dag<Arc<Spec>, Edge>>,
+    /// The latest declared graph, which resources may look at while they run, and the vertex of each of its nodes.
+    graph: Arc<RwLock<Dag<Arc<Spec>, Edge>>>,
     vertex_of: Vec<Option<Vertex>>,
+    /// Its nodes by name, if somebody has asked for one since the last swap.
+    names: Option<adjust::Names>,
     free: Vec<Vertex>,
     /// Vertices out of the graph that are not gone yet.
     leaving: FxHashMap<Id, Vertex>,
@@ -107,8 +111,9 @@ impl Driver {
         Ok(Driver {
             core: Core::new(core, 0),
             nodes: Vec::new(),
-            graph: Arc::new(Dag::new()),
+            graph: Arc::new(RwLock::new(Dag::new())),
             vertex_of: Vec::new(),
+            names: None,
             free: Vec::new(),
             leaving: FxHashMap::default(),
             senders: FxHashMap::default(),
@@ -164,7 +169,9 @@ impl Driver {
         }
         self.dismiss_all_workers();
         self.forget_used_reversals();
-        self.summary.resources = self.graph.nodes().map(|(_, spec)| 1 + spec.children.len()).sum();
+        let graph = self.graph.read().unwrap_or_else(PoisonError::into_inner);
+        self.summary.resources = graph.nodes().map(|(_, spec)| 1 + spec.children.len()).sum();
+        drop(graph);
         self.summary.failed = self.last_error.keys().filter(|vertex| self.core.has_failed(**vertex)).count();
         // Whoever still waits for an answer learns that there will be none.
         self.inbox.close();
@@ -190,6 +197,10 @@ impl Driver {
             Message::Swap(prepared, reply) => {
                 let report = self.swap(*prepared);
                 // Whoever asked may have stopped waiting.
+                let _ = reply.send(report);
+            }
+            Message::Adjust(specs, reply) => {
+                let report = self.adjust(specs);
                 let _ = reply.send(report);
             }
             Message::Finished(done) => done.into_iter().for_each(|done| self.finished(done)),

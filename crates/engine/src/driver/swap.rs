@@ -1,6 +1,6 @@
 //! From one graph to the next.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use mgmt_graph::{Dag, DotEdge, DotStyle, NodeId, diff};
 use mgmt_resource::{Edge, GraphView, Id, Resource, Spec};
@@ -15,7 +15,8 @@ impl Driver {
     /// Lets the prepared graph run. Whatever is the same in both goes on untouched.
     pub(super) fn swap(&mut self, prepared: Prepared) -> SwapReport {
         let Prepared { graph: new, automatic_edges, grouped, warnings, .. } = prepared;
-        let old = Arc::clone(&self.graph);
+        let shared = Arc::clone(&self.graph);
+        let old = shared.read().unwrap_or_else(PoisonError::into_inner);
         let found = diff(
             &old,
             &new,
@@ -102,10 +103,12 @@ impl Driver {
             took: std::time::Duration::ZERO,
             dot: if self.want_dot { dot(&graph) } else { String::new() },
         };
-        self.graph = Arc::new(graph);
+        drop(old);
+        *shared.write().unwrap_or_else(PoisonError::into_inner) = graph;
         self.vertex_of = vertex_of;
-        let view: Arc<dyn GraphView> = Arc::new(View(Arc::clone(&self.graph)));
-        *self.host.view.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(view);
+        self.names = None;
+        let view: Arc<dyn GraphView> = Arc::new(View(shared));
+        *self.host.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
         self.dismiss_workers();
         self.core.apply(delta, self.now());
         report
@@ -173,7 +176,7 @@ impl Driver {
         self.free.push(vertex);
     }
 
-    fn index(&mut self, vertex: Vertex, spec: &Spec) {
+    pub(super) fn index(&mut self, vertex: Vertex, spec: &Spec) {
         self.engage(spec);
         for spec in specs(spec) {
             if !spec.meta.hidden && !spec.resource.schema().sends.is_empty() {
@@ -185,7 +188,7 @@ impl Driver {
         }
     }
 
-    fn unindex(&mut self, vertex: Vertex, spec: &Spec) {
+    pub(super) fn unindex(&mut self, vertex: Vertex, spec: &Spec) {
         self.disengage(spec);
         for spec in specs(spec) {
             if self.senders.get(&spec.id) == Some(&vertex) {
@@ -224,7 +227,7 @@ impl Driver {
 }
 
 /// What the core needs to know of a declaration.
-fn rules(spec: &Spec) -> Rules {
+pub(super) fn rules(spec: &Spec) -> Rules {
     let meta = &spec.meta;
     let traits = spec.resource.schema().traits;
     let nanoseconds = |milliseconds: u64| milliseconds.saturating_mul(1_000_000);
@@ -260,11 +263,11 @@ fn semaphores(spec: &Spec) -> Vec<Semaphore> {
 }
 
 /// The running graph as resources see it.
-struct View(Arc<Dag<Arc<Spec>, Edge>>);
+struct View(Arc<RwLock<Dag<Arc<Spec>, Edge>>>);
 
 impl GraphView for View {
     fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) {
-        for (_, spec) in self.0.nodes() {
+        for (_, spec) in self.0.read().unwrap_or_else(PoisonError::into_inner).nodes() {
             specs(spec).filter(|spec| !spec.meta.hidden).for_each(|spec| show(&spec.id, &*spec.resource));
         }
     }

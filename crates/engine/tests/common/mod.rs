@@ -139,6 +139,10 @@ impl Kind for Probe {
         self.together && other.is_some_and(|other| other.together && other.says == self.says)
     }
 
+    fn groups_alike(&self, other: &Probe) -> bool {
+        self.together == other.together && self.says == other.says
+    }
+
     fn reversed(&self, _: &Str) -> Result<Option<Probe>> {
         let content = std::fs::read(self.path.as_path()).unwrap_or_default();
         Ok(Some(Probe { path: self.path.clone(), text: Str::from(content), ..Probe::default() }))

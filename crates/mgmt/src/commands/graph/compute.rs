@@ -69,6 +69,8 @@ async fn first_graph(
     loop {
         match tokio::task::block_in_place(|| running.settle()) {
             Outcome::Graph(graph) => return Ok(Ok(graph)),
+            // There is nothing to change before there is a graph.
+            Outcome::Changed(_) => {}
             Outcome::Unchanged => return Ok(Ok(ResourceGraph::new())),
             Outcome::Wrong(wrong) => return Ok(Err(wrong)),
             Outcome::Waiting => {}

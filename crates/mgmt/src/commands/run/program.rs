@@ -90,8 +90,7 @@ impl Follower {
                 tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, surroundings));
             let happenings = Arc::clone(&sources.happenings);
             let next = 'values: loop {
-                let outcome = tokio::task::block_in_place(|| running.settle());
-                self.bring(outcome, &mut started, &mut fresh).await;
+                self.bring(&mut running, &mut started, &mut fresh).await;
                 sources.apply(running.watch_changes());
                 self.watch_deploy(&deploy, &mut watching, &changed);
                 loop {
@@ -113,34 +112,52 @@ impl Follower {
         }
     }
 
-    /// Gives the engine a graph, or says why there is none.
+    /// Brings the program up to date and gives the engine what has changed, or says why there is nothing to give.
     async fn bring(
         &self,
-        outcome: Outcome,
+        running: &mut Running,
         started: &mut Option<oneshot::Sender<Result<(), Failure>>>,
         fresh: &mut bool,
     ) {
-        let answer = match outcome {
-            Outcome::Unchanged => Ok(()),
-            Outcome::Waiting => {
-                tracing::info!("some values are not there yet; the program waits for them");
-                return;
-            }
-            Outcome::Graph(graph) => match self.swap(graph).await {
-                Ok(report) => {
-                    let (_, source) = self.loaded.checked.sources.iter().next().unzip();
-                    let name = source.map_or("program", |source| &source.name);
-                    swapped(name, report, &self.drawings, !std::mem::take(fresh));
-                    Ok(())
+        let mut outcome = tokio::task::block_in_place(|| running.settle());
+        let answer = loop {
+            break match outcome {
+                Outcome::Unchanged => Ok(()),
+                Outcome::Waiting => {
+                    tracing::info!("some values are not there yet; the program waits for them");
+                    return;
                 }
-                Err(SwapError::Stopped) => return,
-                Err(error) => Err(refused(&error)),
-            },
-            Outcome::Wrong(wrong) => {
-                self.show(&wrong);
-                Err(Failure::shown(exit_codes::FAILED))
-            }
+                Outcome::Changed(specs) => match self.engine.adjust(specs).await {
+                    Ok(Some(report)) => {
+                        tracing::debug!("{} resources adjusted in {:.1?}", report.changed, report.took);
+                        Ok(())
+                    }
+                    Ok(None) => {
+                        outcome = tokio::task::block_in_place(|| running.whole());
+                        continue;
+                    }
+                    Err(SwapError::Stopped) => return,
+                    Err(error) => Err(refused(&error)),
+                },
+                Outcome::Graph(graph) => match self.swap(graph).await {
+                    Ok(report) => {
+                        let (_, source) = self.loaded.checked.sources.iter().next().unzip();
+                        let name = source.map_or("program", |source| &source.name);
+                        swapped(name, report, &self.drawings, !std::mem::take(fresh));
+                        Ok(())
+                    }
+                    Err(SwapError::Stopped) => return,
+                    Err(error) => Err(refused(&error)),
+                },
+                Outcome::Wrong(wrong) => {
+                    self.show(&wrong);
+                    Err(Failure::shown(exit_codes::FAILED))
+                }
+            };
         };
+        if answer.is_err() {
+            running.was_refused();
+        }
         match (started.take(), answer) {
             (Some(started), answer) => {
                 // The session may be gone already, if it was told to end meanwhile.

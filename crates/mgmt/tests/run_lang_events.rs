@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
 
 use futures_core::Stream as _;
 
@@ -287,6 +288,41 @@ async fn the_daemon_for_firmware_is_followed() {
     holds(&out, "restart");
     daemon.end().await;
     finish(run);
+}
+
+#[test]
+fn a_new_day_is_noticed() {
+    const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+    let scene = Scene::new();
+    let out = scene.at("out");
+    let text = format!("import \"datetime\"\n{}", file(&out, "datetime.weekday_fast()"));
+    // On a machine that is busy the day may be over before the program looks.
+    for left in [4, 20, 60] {
+        let midnight = SystemTime::now() + Duration::from_secs(left);
+        let mut run = scene.runs(&text);
+        run.env("TZ", zone_with_midnight_at(midnight));
+        let run = Running::start_command(run);
+        let day =
+            || DAYS.iter().position(|day| std::fs::read_to_string(&out).is_ok_and(|found| found == *day));
+        eventually("there is a day", || day().is_some());
+        let first = day().unwrap();
+        let in_time = SystemTime::now() < midnight - Duration::from_secs(1);
+        if in_time {
+            holds(&out, DAYS[(first + 1) % 7]);
+        }
+        finish(run);
+        std::fs::remove_file(&out).unwrap();
+        if in_time {
+            return;
+        }
+    }
+    panic!("the program never started within a minute");
+}
+
+/// A time zone in which a day begins then. It is written as what has to be added to get to UTC.
+fn zone_with_midnight_at(time: SystemTime) -> String {
+    let ahead = time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() % 86400;
+    format!("TST{:02}:{:02}:{:02}", ahead / 3600, ahead / 60 % 60, ahead % 60)
 }
 
 /// How often the threads of a process have gone to sleep by themselves.

@@ -202,7 +202,7 @@ impl Audience {
     deprecated,
     reason = "the new way is unsafe for types that lie about their descriptor; this one owns it"
 )]
-fn waiting(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn waiting(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, interest)
 }
 

@@ -8,6 +8,7 @@
 //! [`Token`] and a [`WatchPath`], and the [`Sink`] hears the token whenever that path may have changed.
 //! [`Timers`] is the same idea for time, without a clock inside, [`BusService`] for what services say on a message
 //! bus, and [`KernelEvents`] for what the kernel tells about interfaces, devices and the name of the host.
+//! [`WallClock`] is for times of the calendar.
 //!
 //! ```
 //! use std::sync::{Arc, mpsc};
@@ -66,6 +67,7 @@
 //!   another hard link of the same file, and the kernel's own virtual files.
 
 mod bus;
+mod clock;
 mod file;
 mod kernel;
 mod limits;
@@ -76,6 +78,7 @@ pub use bus::{
     Bus, BusAnswer, BusArguments, BusError, BusPath, BusService, BusSignals, BusValue, Followed, Service,
     Signal, Topic,
 };
+pub use clock::WallClock;
 pub use file::{Change, FileHub, FileHubOptions, FileHubStats, Notice, Sink, SubscriptionId, Token};
 pub use kernel::{KernelEvents, KernelTopic};
 pub use limits::{WANTED_INSTANCES, WANTED_WATCHES, raise_limits};

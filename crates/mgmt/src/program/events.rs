@@ -4,14 +4,14 @@ mod firmware;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mgmt_engine::{Engine, PathWatch};
 use mgmt_funcs::Watch;
 use mgmt_lang::WatchChange;
 use mgmt_sys::process::{Command, LineEvent};
 use mgmt_value::Str;
-use mgmt_watch::{KernelEvents, KernelTopic, WatchPath};
+use mgmt_watch::{KernelEvents, KernelTopic, WallClock, WatchPath};
 use mgmt_world::Scope;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -110,9 +110,8 @@ impl Sources {
                 }))
             }
             Watch::Midnight => Source::Task(tokio::spawn(async move {
-                loop {
-                    tokio::time::sleep(until_midnight()).await;
-                    happenings.add(&event);
+                if let Err(error) = midnights(|| happenings.add(&event)).await {
+                    tracing::warn!("new days are not noticed: {error}");
                 }
             })),
             Watch::Path(path) => match (&self.engine, WatchPath::new(path, false)) {
@@ -221,10 +220,15 @@ impl Sources {
     }
 }
 
-/// How long it is to the next day, in the time zone of the process.
-fn until_midnight() -> Duration {
+/// Tells of every new day in the time zone of the process, and whenever somebody sets the clock.
+async fn midnights(told: impl Fn()) -> std::io::Result<()> {
     const AGAIN: Duration = Duration::from_secs(60);
-    mgmt_funcs::until_midnight().unwrap_or(AGAIN).max(Duration::from_millis(1))
+    let mut clock = WallClock::new()?;
+    loop {
+        let left = mgmt_funcs::until_midnight().unwrap_or(AGAIN);
+        clock.reaches(SystemTime::now() + left).await?;
+        told();
+    }
 }
 
 /// Runs a shell command and tells of each line that it prints. Its end is the end of the lines. Whatever it has started

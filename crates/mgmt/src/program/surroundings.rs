@@ -192,6 +192,9 @@ impl Host for Surroundings {
     }
 
     fn world_exports(&self, kind: &Str) -> Result<Vec<Export>, Failure> {
+        if !std::str::from_utf8(kind).is_ok_and(|kind| mgmt_resources::KINDS.get(kind).is_some()) {
+            return Err(Failure::fatal(format!("there is no kind of resource {kind:?}")));
+        }
         Ok(self.exports.of_kind(kind))
     }
 

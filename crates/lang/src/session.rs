@@ -138,6 +138,12 @@ impl Session {
         session
     }
 
+    /// The last piece declares resources.
+    #[must_use]
+    pub fn has_effects(&self) -> bool {
+        self.pieces.last().is_some_and(|piece| piece.statements.iter().any(|statement| statement.is_effect))
+    }
+
     /// A text was tried, and is not kept.
     pub fn skip(&mut self) {
         self.count += 1;
@@ -359,6 +365,8 @@ pub struct Named {
     pub what: NameKind,
     /// The type of a variable, or how a function or a class is declared; may be empty.
     pub about: String,
+    /// It is defined in the session itself, and not by what that imports or includes.
+    pub is_own: bool,
 }
 
 /// What a name can be.
@@ -462,10 +470,12 @@ impl View {
 
     fn names_of_module(&self, module: ModuleId, prefix: &str, names: &mut Vec<Named>) {
         let hir = &self.checked.hir;
+        let is_main = module == ModuleId(0);
         for &stmt in &hir[hir[module].block].stmts {
             let mut add = |sigil: &str, name: &str, what, about: Cow<'_, str>| {
                 let text = format!("{sigil}{prefix}{name}");
-                names.push(Named { text, what, about: about.into_owned() });
+                let is_own = is_main && prefix.is_empty();
+                names.push(Named { text, what, about: about.into_owned(), is_own });
             };
             match &hir[stmt].kind {
                 StmtKind::Bind(var, value) => {
@@ -486,7 +496,7 @@ impl View {
                     );
                 }
                 // What an imported file imports is its own.
-                StmtKind::Import { path, alias, .. } if prefix.is_empty() => {
+                StmtKind::Import { path, alias, .. } if is_main => {
                     let alias = match alias {
                         Alias::Name(name, _) => Some(hir.text(*name).to_owned()),
                         Alias::Default => ImportName::parse(hir.text(*path)).ok().map(|name| name.alias),
@@ -524,6 +534,7 @@ impl View {
                     text: format!("${prefix}{}", hir.text(hir[*var].name)),
                     what: NameKind::Variable,
                     about: self.type_of(*value).unwrap_or_default(),
+                    is_own: false,
                 });
             }
         }
@@ -543,10 +554,12 @@ fn of_library(module: &'static mgmt_funcs::Module, prefix: &str, names: &mut Vec
         text: format!("{prefix}{}", function.name),
         what: NameKind::Function,
         about: function.signature(),
+        is_own: false,
     }));
     names.extend(module.constants.iter().map(|constant| Named {
         text: format!("${prefix}{}", constant.name),
         what: NameKind::Variable,
         about: (constant.value)().ty().to_string(),
+        is_own: false,
     }));
 }

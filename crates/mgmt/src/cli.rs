@@ -6,7 +6,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
-use crate::commands::{check, completions, docs, explain, fmt, functions, get, graph, help, kinds, man, run};
+use crate::commands::{
+    check, completions, docs, explain, fmt, functions, get, graph, help, kinds, man, repl, run,
+};
 use crate::environment;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -77,6 +79,7 @@ pub(crate) enum Command {
     Fmt(fmt::Arguments),
     Get(get::Arguments),
     Graph(graph::Arguments),
+    Repl(repl::Arguments),
     Explain(explain::Arguments),
     Kinds(kinds::Arguments),
     Functions(functions::Arguments),

@@ -13,6 +13,7 @@ pub(crate) mod help;
 pub(crate) mod kinds;
 pub(crate) mod license;
 pub(crate) mod man;
+pub(crate) mod repl;
 pub(crate) mod run;
 
 use crate::cli::Command;
@@ -27,6 +28,7 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Fmt(arguments) => fmt::run(&arguments, terminal),
         Command::Get(arguments) => get::run(&arguments, terminal),
         Command::Graph(arguments) => graph::run(&arguments, terminal),
+        Command::Repl(arguments) => repl::run(&arguments, terminal),
         Command::Explain(arguments) => explain::run(&arguments, terminal),
         Command::Kinds(arguments) => kinds::run(&arguments, terminal),
         Command::Functions(arguments) => functions::run(&arguments, terminal),

@@ -52,7 +52,11 @@ variables! {
         "The working directory when neither `--prefix` nor `MGMT_PREFIX` says otherwise; set by the service \
          manager. Of a list separated by colons, the first is taken.";
     XDG_CACHE_HOME, "XDG_CACHE_HOME", "Where users other than root have their working directory: `mgmt` in it.";
-    HOME, "HOME", "Users other than root have their working directory in `.cache/mgmt` in it.";
+    XDG_STATE_HOME, "XDG_STATE_HOME", "Where `repl` keeps what was typed: `mgmt/repl-history` in it.";
+    HOME, "HOME",
+        "Users other than root have their working directory in `.cache/mgmt` in it; `repl` keeps what was typed in \
+         `.local/state/mgmt`.";
+    TERM, "TERM", "`dumb`: `repl` takes lines as they come, without an editor.";
     TMPDIR, "TMPDIR", "Where a temporary working directory is made.";
     SUDO_UID, "SUDO_UID", "Who owns the file of `run --graphviz`, and runs its filter.";
     SUDO_GID, "SUDO_GID", "The group of the file of `run --graphviz`.";

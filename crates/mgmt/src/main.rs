@@ -2,7 +2,8 @@
 //!
 //! Nothing is decided here that a library could decide. Each subcommand is one file under `commands`; it takes its
 //! parsed arguments and the [`terminal::Terminal`] and gives back how the program ends. Only `run` changes
-//! anything on the host, `fmt` the files that it formats, and `get` the directory of modules and the lock file.
+//! anything on the host, `fmt` the files that it formats, `get` the directory of modules and the lock file, and `repl`
+//! what it remembers of what was typed.
 //!
 //! Invariants
 //! - Every word to the terminal goes through [`terminal::Terminal`]: data to standard output, the rest to standard error.

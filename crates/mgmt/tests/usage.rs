@@ -25,6 +25,7 @@ fn every_command_has_help_of_its_own() {
         "fmt",
         "get",
         "graph",
+        "repl",
         "explain",
         "kinds",
         "functions",

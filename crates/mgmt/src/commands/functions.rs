@@ -31,7 +31,8 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     Ok(Exit::OK)
 }
 
-fn missing(name: &str) -> Failure {
+/// Says that there is no such function.
+pub(crate) fn missing(name: &str) -> Failure {
     let failure = Failure::usage(format!("there is no function and no module `{name}`"));
     let names = functions::names();
     match mgmt_resource::did_you_mean(name, names.iter().map(String::as_str)) {

@@ -1,0 +1,83 @@
+//! Commands: what is said to the program and not in the language.
+
+/// What can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Type,
+    Watch,
+    Graph,
+    Vars,
+    Doc,
+    Load,
+    Reset,
+    Help,
+    Quit,
+}
+
+/// Each with its name, what follows it, and what it does.
+const COMMANDS: &[(Command, &str, &str, &str)] = &[
+    (Command::Type, ":type", "EXPRESSION", "the type of an expression"),
+    (Command::Watch, ":watch", "EXPRESSION", "each value of an expression, as it changes, until Enter or ^C"),
+    (Command::Graph, ":graph", "", "the graph of all resources so far; nothing of it ever runs"),
+    (Command::Vars, ":vars", "", "what has been defined"),
+    (Command::Doc, ":doc", "NAME", "what is known about a function, a module or a kind"),
+    (Command::Load, ":load", "PATH", "start again from a program in a file or a directory"),
+    (Command::Reset, ":reset", "", "start again from nothing"),
+    (Command::Help, ":help", "", "this list"),
+    (Command::Quit, ":quit", "", "the end, as ^D is"),
+];
+
+/// Whether a text is a command: no text of the language starts with a colon.
+pub(super) fn is_command(text: &str) -> bool {
+    text.trim_start().starts_with(':')
+}
+
+/// The command of a name, or of a start that only one name has.
+pub(super) fn find(word: &str) -> Option<Command> {
+    let word = word.trim();
+    let mut found = COMMANDS.iter().filter(|(_, name, _, _)| name.starts_with(word) && word.len() > 1);
+    match (found.next(), found.next()) {
+        (Some((command, ..)), None) => Some(*command),
+        _ => None,
+    }
+}
+
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().map(|(_, name, _, _)| *name)
+}
+
+/// What a command wants to be told, if it wants anything.
+pub(super) fn argument(command: Command) -> (&'static str, &'static str) {
+    let row = COMMANDS.iter().find(|(other, ..)| *other == command);
+    row.map_or(("", ""), |(_, name, argument, _)| (*name, *argument))
+}
+
+pub(super) fn help() -> String {
+    let rows = COMMANDS.iter().map(|(_, name, argument, meaning)| {
+        let form = format!("{name} {argument}");
+        format!("  {form:20} {meaning}\n")
+    });
+    let rows: String = rows.collect();
+    format!(
+        "An expression prints its value. A definition is kept: a variable, a function, a class, an import; the newer \
+         one counts. A resource is kept too, and only shown. A text goes on until its brackets are closed.\n\n{rows}\n  \
+         Tab completes, ^R searches what was typed before, ^C gives up a line.\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_known_by_its_start() {
+        assert_eq!(find(":quit"), Some(Command::Quit));
+        assert_eq!(find(":q"), Some(Command::Quit));
+        assert_eq!(find(":t"), Some(Command::Type));
+        assert_eq!(find(":"), None);
+        assert_eq!(find(":x"), None);
+        for name in names() {
+            assert!(find(name).is_some(), "{name}");
+        }
+    }
+}

@@ -104,9 +104,39 @@ pub struct Test {
     pub comment: Str,
 }
 
-/// The struct among the parameters of `test`.
+/// The struct among the parameters of `test`. What is shown of it has one more field, which no program can set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MixedStruct(pub Mixture);
+
+const PRIVATE: &str = "somePrivatefield";
+
+impl Native for MixedStruct {
+    fn ty() -> Type {
+        Mixture::ty()
+    }
+
+    fn from_value(value: &Value) -> Result<MixedStruct, Mismatch> {
+        let settable = match value {
+            // As it is shown, and stored.
+            Value::Struct(shown) => {
+                let fields = shown.fields.iter().filter(|(name, _)| **name != *PRIVATE).cloned();
+                &Value::structure(fields)
+            }
+            other => other,
+        };
+        Mixture::from_value(settable).map(MixedStruct)
+    }
+
+    fn to_value(&self) -> Value {
+        let Value::Struct(shown) = self.0.to_value() else { return Value::Nil };
+        let private = (PRIVATE.into(), Value::Str(Str::EMPTY));
+        Value::structure(shown.fields.iter().cloned().chain([private]))
+    }
+}
+
+/// What a program can set of it.
 #[derive(Clone, Debug, Default, PartialEq, StructValue)]
-pub struct MixedStruct {
+pub struct Mixture {
     /// A truth value.
     pub somebool: bool,
     /// A string.

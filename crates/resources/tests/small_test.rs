@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{Bench, Log, Run, refused};
 use mgmt_resource::{Checked, Kind, Resource, schema_of};
 use mgmt_resources::noop::Noop;
-use mgmt_resources::test::{Func1, MixedStruct, Test};
+use mgmt_resources::test::{Func1, MixedStruct, Mixture, Test};
 use mgmt_value::{Function, Native, Str, Type, Value};
 
 #[test]
@@ -157,7 +157,7 @@ async fn each_parameter_is_logged_with_its_own_value() {
         stringptr: Some("pointed".into()),
         slicestring: vec!["x".into()],
         mapintfloat: BTreeMap::from([(1, 0.5)]),
-        mixedstruct: MixedStruct { somestr: "inner".into(), ..MixedStruct::default() },
+        mixedstruct: MixedStruct(Mixture { somestr: "inner".into(), ..Mixture::default() }),
         interface: Some(Value::list(Type::Bool, vec![Value::Bool(true)])),
         ..Test::default()
     };
@@ -177,7 +177,7 @@ async fn each_parameter_is_logged_with_its_own_value() {
         "boolptr: nil",
         r#"slicestring: ["x"]"#,
         "mapintfloat: {1: 0.5}",
-        r#"mixedstruct: struct{somebool: false; somestr: "inner"; someint: 0; somefloat: 0}"#,
+        r#"mixedstruct: struct{somebool: false; somestr: "inner"; someint: 0; somefloat: 0; somePrivatefield: ""}"#,
         "interface: [true]",
     ] {
         assert!(lines.iter().any(|found| found == line), "{line} is not in {lines:#?}");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use mgmt_resource::{Host, Id, Registry, ResourceGraph, Result, Spec};
+use mgmt_resource::{Host, Id, Registry, Resource, ResourceGraph, Result, Spec};
 use mgmt_watch::{Change, FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
 use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, oneshot};
@@ -171,6 +171,17 @@ impl Engine {
         self.inbox.send(Message::Adjust(specs, reply));
         let report = answer.await.map_err(|_| SwapError::Stopped)?;
         Ok(report.map(|report| SwapReport { took: began.elapsed(), ..report }))
+    }
+
+    /// Every resource of the running graph with its parameters as they are, received ones included.
+    ///
+    /// # Errors
+    ///
+    /// The engine has ended.
+    pub async fn inspect(&self) -> Result<FxHashMap<Id, Arc<dyn Resource>>, SwapError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Inspect(reply));
+        answer.await.map_err(|_| SwapError::Stopped)
     }
 
     /// Watches a path with the hub that serves the graph: there is one in the program. Once this returns, no change is

@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use mgmt_graph::Dag;
-use mgmt_resource::{Cancel, Checked, Edge, Error, Host, Id, Result, Spec, Stage};
+use mgmt_resource::{Cancel, Checked, Edge, Error, Host, Id, Resource, Result, Spec, Stage};
 use mgmt_sys::made::Made;
 use mgmt_watch::{FileHub, Timers};
 use rustc_hash::FxHashMap;
@@ -37,6 +37,7 @@ use run::{Done, Job, Order};
 enum Message {
     Swap(Box<Prepared>, oneshot::Sender<SwapReport>),
     Adjust(Vec<Spec>, oneshot::Sender<Option<SwapReport>>),
+    Inspect(oneshot::Sender<FxHashMap<Id, Arc<dyn Resource>>>),
     Finished(Vec<Done>),
     StreamStarted(Vertex, u32),
     StreamFailed(Vertex, u32, Error),
@@ -202,6 +203,10 @@ impl Driver {
             Message::Adjust(specs, reply) => {
                 let report = self.adjust(specs);
                 let _ = reply.send(report);
+            }
+            Message::Inspect(reply) => {
+                let resources = self.nodes.iter().flatten().flat_map(|node| node.resources()).collect();
+                let _ = reply.send(resources);
             }
             Message::Finished(done) => done.into_iter().for_each(|done| self.finished(done)),
             Message::StreamStarted(vertex, incarnation) => self.stream_started(vertex, incarnation),

@@ -84,6 +84,11 @@ impl Node {
         watches
     }
 
+    /// The vertex and the members of its group, with received values laid over the declared ones.
+    pub(super) fn resources(&self) -> impl Iterator<Item = (Id, Arc<dyn Resource>)> {
+        specs(&self.spec).zip(&self.members).map(|(spec, live)| (spec.id.clone(), live.shared(spec)))
+    }
+
     /// The members for a run. They come back with its result.
     pub(super) fn lend(&mut self) -> Vec<Member> {
         let lend = |(spec, live): (&Spec, &mut Live)| Member {

@@ -4,6 +4,7 @@ mod compute;
 mod dot;
 mod json;
 mod mermaid;
+mod settle;
 mod svg;
 mod text;
 
@@ -51,7 +52,14 @@ pub(crate) struct Arguments {
     #[arg(long, hide = true, conflicts_with = "autogroup")]
     no_autogroup: bool,
 
-    /// How many seconds the values of a program may take to be there
+    /// Run the graph until it has converged, and show the parameters as they are then
+    ///
+    /// This changes the host, as `run` does: files are written, commands are run. Values that change meanwhile do not
+    /// lead to another graph. Resources are grouped.
+    #[arg(long)]
+    settle: bool,
+
+    /// How many seconds the values of a program may take to be there, and the graph of `--settle` to converge
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     wait: u64,
 
@@ -112,16 +120,20 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     };
     let how = mgmt_engine::Preparation {
         autoedges: !arguments.no_autoedges,
-        autogroup: arguments.autogroup,
+        autogroup: arguments.autogroup || (arguments.settle && !arguments.no_autogroup),
         ..mgmt_engine::Preparation::default()
     };
     let declared = Declared::of(&graph);
-    let prepared = mgmt_engine::prepare(graph, Vec::new(), &how)
+    let to_run = arguments.settle.then(|| graph.clone());
+    let mut prepared = mgmt_engine::prepare(graph, Vec::new(), &how)
         .map_err(|error| Failure::usage(format!("the graph cannot run: {error}")))?;
     for warning in &prepared.warnings {
         terminal.warning(warning);
     }
-    let drawing = Drawing::new(&name, &prepared.graph, &declared);
+    if let Some(graph) = to_run {
+        settle::settle(graph, &how, arguments, &mut prepared.graph)?;
+    }
+    let drawing = Drawing { fields: arguments.settle, ..Drawing::new(&name, &prepared.graph, &declared) };
     terminal.data(&match arguments.format {
         GraphFormat::Text => text(&drawing),
         GraphFormat::Dot => dot::dot(&drawing),
@@ -138,6 +150,8 @@ pub(crate) struct Drawing<'a> {
     graph: &'a ResourceGraph,
     /// The edges that were declared.
     declared: HashSet<(NodeId, NodeId)>,
+    /// Parameters are shown, too.
+    fields: bool,
 }
 
 /// The edges of a graph before it is prepared.
@@ -161,7 +175,7 @@ impl<'a> Drawing<'a> {
         let pairs = declared.0.iter();
         let declared =
             pairs.filter_map(|(from, to)| Some((*holders.get(from)?, *holders.get(to)?))).collect();
-        Drawing { name, graph, declared }
+        Drawing { name, graph, declared, fields: false }
     }
 
     /// Nobody declared the edge: it follows from what the resources are.

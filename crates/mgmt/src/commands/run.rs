@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary};
 use mgmt_resource::{Host, ResourceGraph};
+use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
 use mgmt_world::Local;
 use tokio::sync::{mpsc::UnboundedReceiver, oneshot};
@@ -78,7 +79,7 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
     {
         tracing::debug!("{error}");
     }
-    let host = host(&settings, &prefix)?;
+    let host = host(&settings.hostname, settings.durability, &prefix)?;
     let exports = Arc::new(Exports::new(&settings.hostname));
     let (engine, events) = engine(&settings, &prefix, &host, Arc::clone(&exports))?;
     let engine = Arc::new(engine);
@@ -177,17 +178,17 @@ fn engine(
 }
 
 /// What resources may use of this program.
-fn host(settings: &Settings, prefix: &Prefix) -> Result<Arc<Host>, Failure> {
-    let local = Local::open_with(prefix.directory("local")?, settings.durability)
+pub(crate) fn host(hostname: &str, durability: Durability, prefix: &Prefix) -> Result<Arc<Host>, Failure> {
+    let local = Local::open_with(prefix.directory("local")?, durability)
         .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
     Ok(Arc::new(Host {
-        hostname: settings.hostname.clone(),
+        hostname: hostname.to_owned(),
         program: PROGRAM.to_owned(),
         version: VERSION.to_owned(),
         state: prefix.directory("engine/state")?,
         local: Arc::new(local),
         helper: mgmt_sys::process::Helper::this_program(),
-        durability: settings.durability,
+        durability,
         view: std::sync::RwLock::default(),
         exit: tokio::sync::watch::Sender::new(None),
     }))

@@ -3,19 +3,29 @@
 use mgmt_resource::Spec;
 use serde_json::json;
 
-use super::Drawing;
+use super::{Drawing, settle};
 
 pub(super) fn json(drawing: &Drawing<'_>) -> String {
     let graph = drawing.graph;
     let vertex = |spec: &Spec| {
         let children: Vec<_> = spec.children.iter().map(|child| child.id.to_string()).collect();
-        json!({
+        let mut vertex = json!({
             "kind": spec.id.kind,
             "name": spec.id.name.to_text(),
             "id": spec.id.to_string(),
             "declared_at": spec.origin.as_ref().map(ToString::to_string),
             "children": children,
-        })
+        });
+        if drawing.fields {
+            let members = std::iter::once(spec).chain(&spec.children);
+            let fields = members.map(|member| {
+                let fields =
+                    settle::fields(&*member.resource).map(|(name, value)| (name.to_owned(), json!(value)));
+                (member.id.to_string(), fields.collect::<serde_json::Map<_, _>>())
+            });
+            vertex["fields"] = json!(fields.collect::<std::collections::BTreeMap<_, _>>());
+        }
+        vertex
     };
     let edges: Vec<_> = graph
         .edges()

@@ -6,7 +6,7 @@ use std::io::IsTerminal as _;
 use mgmt_resource::Spec;
 use mgmt_telemetry::escape;
 
-use super::Drawing;
+use super::{Drawing, settle};
 
 /// Vertices, members of groups and edges, a line each. Names are printed as they are, unless the lines go to a terminal.
 pub(crate) fn text(drawing: &Drawing<'_>) -> String {
@@ -17,6 +17,11 @@ pub(crate) fn text(drawing: &Drawing<'_>) -> String {
         let _ = writeln!(text, "Vertex: {}", plain(spec));
         for child in &spec.children {
             let _ = writeln!(text, "Group: {}: Vertex: {}", plain(spec), plain(child));
+        }
+        if drawing.fields {
+            fields(&mut text, "", spec);
+            let group = format!("Group: {}: ", plain(spec));
+            spec.children.iter().for_each(|child| fields(&mut text, &group, child));
         }
     }
     for (from, to, edge) in graph.edges() {
@@ -32,5 +37,11 @@ fn plain(spec: &Spec) -> String {
     match std::io::stdout().is_terminal() {
         true => escape(&spec.id.to_string()).into_owned(),
         false => format!("{}[{}]", spec.id.kind, spec.id.name.to_text()),
+    }
+}
+
+fn fields(text: &mut String, group: &str, spec: &Spec) {
+    for (name, value) in settle::fields(&*spec.resource) {
+        let _ = writeln!(text, "{group}Field: {}.{name} = {value}", plain(spec));
     }
 }

@@ -1,0 +1,85 @@
+//! `--settle`: the graph is run until it has converged, and its parameters are read then.
+
+use std::time::Duration;
+
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation};
+use mgmt_resource::{Resource, ResourceGraph};
+use mgmt_sys::replace::Durability;
+
+use super::Arguments;
+use crate::commands::run::host;
+use crate::commands::run::prefix::{Choice, Prefix};
+use crate::failure::Failure;
+
+/// A resource may wait for something from outside, and nothing else shows that it does.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Runs a graph, and takes over the parameters that it ends with into the one that is shown.
+pub(super) fn settle(
+    graph: ResourceGraph,
+    how: &Preparation,
+    arguments: &Arguments,
+    shown: &mut ResourceGraph,
+) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let prefix = Prefix::open(&Choice::Temporary, &arguments.hostname)?;
+    let settings = EngineSettings {
+        host: host(&arguments.hostname, Durability::None, &prefix)?,
+        registry: mgmt_resources::KINDS,
+        preparation: how.clone(),
+        converge_after: Some(QUIET),
+        threads: None,
+        export: None,
+        journal: None,
+        dot: false,
+    };
+    let patience = Duration::from_secs(arguments.wait).max(QUIET) + QUIET;
+    runtime.block_on(async {
+        let (engine, mut events) = Engine::start(settings)
+            .map_err(|error| Failure::failed(format!("cannot start the engine: {error}")))?;
+        let ended = || Failure::failed("the engine ended although nobody asked it to");
+        engine.swap(graph).await.map_err(|error| Failure::usage(format!("the graph cannot run: {error}")))?;
+        let converged = async {
+            while let Some(event) = events.recv().await {
+                if event == EngineEvent::Converged {
+                    return true;
+                }
+            }
+            false
+        };
+        match tokio::time::timeout(patience, converged).await {
+            Ok(true) => {}
+            Ok(false) => return Err(ended()),
+            Err(_) => {
+                let message = format!("the graph has not converged after {} s", patience.as_secs());
+                return Err(Failure::failed(message).hint("`--wait SECONDS` gives it more time"));
+            }
+        }
+        let resources = engine.inspect().await.map_err(|_| ended())?;
+        for (_, spec) in shown.nodes_mut() {
+            let members = std::iter::once((&spec.id, &mut spec.resource));
+            let children = spec.children.iter_mut().map(|child| (&child.id, &mut child.resource));
+            for (id, resource) in members.chain(children) {
+                if let Some(found) = resources.get(id) {
+                    resource.clone_from(found);
+                }
+            }
+        }
+        engine.stop(Level::Graceful);
+        tokio::task::block_in_place(|| engine.wait());
+        Ok(())
+    })
+}
+
+/// The parameters that are not as they would be if nobody had set them, as text. Secrets are only named.
+pub(super) fn fields(resource: &dyn Resource) -> impl Iterator<Item = (&'static str, String)> {
+    let untouched = (resource.schema().make)();
+    resource.schema().fields.iter().filter_map(move |field| {
+        let value = resource.get(field.name)?;
+        let text = if field.secret { "(secret)".to_owned() } else { value.to_string() };
+        (untouched.get(field.name) != Some(value)).then_some((field.name, text))
+    })
+}

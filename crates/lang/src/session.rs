@@ -64,7 +64,9 @@ struct Piece {
 struct Statement {
     range: Range<usize>,
     defines: Option<Definition>,
-    /// It declares resources, and names nothing.
+    /// It may declare resources.
+    declares: bool,
+    /// It does, and names nothing.
     is_effect: bool,
     /// Another one has taken its place.
     is_gone: bool,
@@ -134,14 +136,19 @@ impl Session {
         for statement in session.pieces.iter_mut().flat_map(|piece| &mut piece.statements) {
             statement.is_gone |= statement.defines.as_ref().is_some_and(|name| defined.contains(&name));
         }
+        // What has nothing left is only in the way. The first piece of a program in files is that program.
+        let mut is_ground = session.ground.is_some();
+        session.pieces.retain(|piece| {
+            std::mem::take(&mut is_ground) || piece.statements.iter().any(|statement| !statement.is_gone)
+        });
         session.pieces.push(piece);
         session
     }
 
-    /// The last piece declares resources.
+    /// The last piece may declare resources.
     #[must_use]
     pub fn has_effects(&self) -> bool {
-        self.pieces.last().is_some_and(|piece| piece.statements.iter().any(|statement| statement.is_effect))
+        self.pieces.last().is_some_and(|piece| piece.statements.iter().any(|statement| statement.declares))
     }
 
     /// A text was tried, and is not kept.
@@ -254,7 +261,8 @@ impl Statement {
             }
             _ => (None, true),
         };
-        Statement { range: range(statement.range()), defines, is_effect, is_gone: false }
+        let declares = is_effect || matches!(statement, ast::Statement::Include(_));
+        Statement { range: range(statement.range()), defines, declares, is_effect, is_gone: false }
     }
 }
 

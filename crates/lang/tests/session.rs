@@ -179,3 +179,14 @@ fn names_are_known_with_their_types() {
     assert!(about("fmt.printf").is_some());
     assert!(about("c").is_some());
 }
+
+#[test]
+fn a_thousand_definitions_of_one_name_are_one() {
+    let files = Memory::default();
+    let mut session = Session::default().with("$y = 1");
+    for at in 0..1000 {
+        session = session.with(&format!("$x = {at}"));
+    }
+    assert_eq!(answer(&session, &files, "$x + $y"), "1000");
+    assert!(session.check(&environment(&files)).unwrap().sources.iter().count() < 10);
+}

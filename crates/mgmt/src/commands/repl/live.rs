@@ -103,12 +103,17 @@ impl Workshop {
             };
             let mut has_seen = false;
             loop {
-                let news = match tokio::task::block_in_place(|| running.settle()) {
+                // What changed is looked for in the whole, which is small.
+                let settled = tokio::task::block_in_place(|| match running.settle() {
+                    Outcome::Changed(_) => running.whole(),
+                    other => other,
+                });
+                let news = match settled {
                     Outcome::Graph(graph) => Some(Ok(graph)),
                     // A program without resources has nothing that could have changed.
                     Outcome::Unchanged if !has_seen => Some(Ok(ResourceGraph::new())),
                     Outcome::Wrong(wrong) => Some(Err(wrong)),
-                    Outcome::Unchanged | Outcome::Waiting => None,
+                    Outcome::Changed(_) | Outcome::Unchanged | Outcome::Waiting => None,
                 };
                 if let Some(news) = news {
                     has_seen = true;

@@ -58,11 +58,12 @@ pub(super) fn help() -> String {
         format!("  {form:20} {meaning}\n")
     });
     let rows: String = rows.collect();
-    format!(
+    let what = crate::commands::help::wrap(
         "An expression prints its value. A definition is kept: a variable, a function, a class, an import; the newer \
-         one counts. A resource is kept too, and only shown. A text goes on until its brackets are closed.\n\n{rows}\n  \
-         Tab completes, ^R searches what was typed before, ^C gives up a line.\n"
-    )
+         one counts. A resource is kept too, and only shown. A text goes on until its brackets are closed.",
+        80,
+    );
+    format!("{what}\n\n{rows}\n  Tab completes, ^R searches what was typed before, ^C gives up a line.\n")
 }
 
 #[cfg(test)]

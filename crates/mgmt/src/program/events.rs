@@ -250,6 +250,7 @@ async fn follow_command(command: &Str, told: impl Fn(Str)) -> std::io::Result<()
 mod tests {
     use std::ffi::OsStr;
 
+    use mgmt_funcs::Host as _;
     use mgmt_lang::{Outcome, Running};
     use mgmt_world::Local;
 
@@ -268,17 +269,32 @@ mod tests {
         let local = Arc::new(Local::open(directory.path().join("state")).unwrap());
         let surroundings = Arc::new(Surroundings::new("host", directory.path(), local));
         let mut sources = Sources::new(None, Arc::clone(&surroundings));
-        let mut running =
-            tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, surroundings));
+        let mut running = tokio::task::block_in_place(|| {
+            Running::new(checked, mgmt_resources::KINDS, surroundings.clone())
+        });
         assert!(matches!(tokio::task::block_in_place(|| running.settle()), Outcome::Graph(_)));
         sources.apply(running.watch_changes());
         let second = Watch::Interval(Duration::from_secs(1));
         assert_eq!(sources.open.keys().collect::<Vec<_>>(), [&second]);
         for _ in 0..3 {
             assert_eq!(sources.happenings.next().await, HashSet::from([second.clone()]));
+            surroundings.look_at_the_clock();
             running.happened(&second);
             assert!(matches!(tokio::task::block_in_place(|| running.settle()), Outcome::Unchanged));
             assert!(running.watch_changes().is_empty());
         }
+    }
+
+    #[test]
+    fn whoever_asks_for_the_time_sees_the_same_until_the_next_look() {
+        let directory = tempfile::tempdir().unwrap();
+        let local = Arc::new(Local::open(directory.path().join("state")).unwrap());
+        let surroundings = Surroundings::new("host", directory.path(), local);
+        surroundings.look_at_the_clock();
+        let first = surroundings.now();
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(surroundings.now(), first);
+        surroundings.look_at_the_clock();
+        assert!(surroundings.now() > first);
     }
 }

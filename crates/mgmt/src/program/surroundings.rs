@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use mgmt_funcs::{Export, Failure, FileKind, Host};
 use mgmt_lang::module::{Disk, Files};
@@ -27,6 +28,8 @@ pub(crate) struct Surroundings {
     /// Whether a device waits for a restart, once that is known.
     firmware: Mutex<Option<bool>>,
     asked: Mutex<BTreeSet<&'static str>>,
+    /// What the wall clock shows to all functions until the next look at it.
+    moment: Mutex<Option<SystemTime>>,
     /// What functions have looked at in the deploy, and how it was.
     deployed: Mutex<BTreeMap<PathBuf, Look>>,
 }
@@ -76,8 +79,14 @@ impl Surroundings {
             exports: Arc::new(Exports::new(hostname)),
             firmware: Mutex::default(),
             asked: Mutex::default(),
+            moment: Mutex::default(),
             deployed: Mutex::default(),
         }
+    }
+
+    /// Looks at the wall clock, so that all who ask for the time until the next look see the same.
+    pub(crate) fn look_at_the_clock(&self) {
+        *lock(&self.moment) = Some(SystemTime::now());
     }
 
     /// With what this host exports.
@@ -141,6 +150,10 @@ fn answer<T>(answer: impl Future<Output = Result<T, mgmt_world::StringsError>>) 
 impl Host for Surroundings {
     fn hostname(&self) -> Str {
         self.hostname.clone()
+    }
+
+    fn now(&self) -> SystemTime {
+        lock(&self.moment).unwrap_or_else(SystemTime::now)
     }
 
     fn deploy_read(&self, path: &Path) -> io::Result<Vec<u8>> {

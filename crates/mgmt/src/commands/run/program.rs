@@ -90,6 +90,7 @@ impl Follower {
                 tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, surroundings));
             let happenings = Arc::clone(&sources.happenings);
             let next = 'values: loop {
+                deploy.look_at_the_clock();
                 self.bring(&mut running, &mut started, &mut fresh).await;
                 sources.apply(running.watch_changes());
                 self.watch_deploy(&deploy, &mut watching, &changed);

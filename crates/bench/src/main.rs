@@ -10,6 +10,7 @@
 )]
 
 mod files;
+mod flow;
 mod graphs;
 mod lang;
 mod latency;
@@ -25,7 +26,7 @@ use report::Report;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const GROUPS: [&str; 6] = ["graphs", "lang", "memory", "latency", "start", "files"];
+const GROUPS: [&str; 7] = ["graphs", "lang", "flow", "memory", "latency", "start", "files"];
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -55,6 +56,9 @@ fn main() {
     if want("lang") {
         lang::run(&mut report);
     }
+    if want("flow") {
+        flow::run(&mut report);
+    }
     if want("memory") {
         files::memory(&mut report);
     }
@@ -75,6 +79,7 @@ fn main() {
 fn child(arguments: &[String]) {
     match arguments {
         [what, lines] if what == "check" => lang::child(lines.parse().unwrap()),
+        [what, of] if what == "weight" => flow::child(of),
         _ => files::child(arguments),
     }
 }
@@ -85,6 +90,6 @@ fn processor_time() -> Duration {
 }
 
 fn help() {
-    println!("usage: mgmt-bench [graphs] [lang] [memory] [latency] [start] [files] [--mgmt PROGRAM]");
+    println!("usage: mgmt-bench [graphs] [lang] [flow] [memory] [latency] [start] [files] [--mgmt PROGRAM]");
     println!("Runs the named groups, or all. PROGRAM is the built mgmt, by default the one beside this.");
 }

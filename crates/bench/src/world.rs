@@ -62,6 +62,13 @@ impl World {
         });
         began.elapsed()
     }
+
+    /// Gives resources other parameters, which must be possible without another graph.
+    pub(crate) fn adjust(&mut self, specs: Vec<mgmt_resource::Spec>) {
+        let engine = self.engine.as_ref().unwrap();
+        let report = self.runtime.block_on(engine.adjust(specs)).unwrap();
+        assert!(report.is_some(), "the engine wants the whole graph");
+    }
 }
 
 impl Drop for World {

@@ -7,18 +7,23 @@ mod account;
 pub mod exec;
 pub mod exit;
 pub mod file;
+mod follow;
 pub mod group;
+mod home;
 pub mod kv;
 pub mod line;
 pub mod msg;
 pub mod noop;
 pub mod panic;
+pub mod password;
 pub mod pkg;
 mod presence;
 pub mod print;
 mod shadow;
+pub mod ssh_authorized_key;
 pub mod svc;
 pub mod test;
+mod text_file;
 pub mod timer;
 pub mod user;
 pub mod value;
@@ -38,8 +43,10 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<msg::Msg>,
     schema_of::<noop::Noop>,
     schema_of::<panic::Panic>,
+    schema_of::<password::Password>,
     schema_of::<pkg::Pkg>,
     schema_of::<print::Print>,
+    schema_of::<ssh_authorized_key::SshAuthorizedKey>,
     schema_of::<svc::Svc>,
     schema_of::<test::Test>,
     schema_of::<timer::Timer>,

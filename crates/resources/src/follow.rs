@@ -1,0 +1,157 @@
+//! Watching paths that are known only while the program runs: in the home directory of a user who may come or move, or in
+//! our own state directory.
+//!
+//! One hub for all of them, made when the first is watched and gone with the last.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use mgmt_resource::{Cancel, Error, Host, Result, ResultExt, Watch, WatchStream};
+use mgmt_value::Str;
+use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
+use tokio::sync::Notify;
+
+use crate::account::lookup_now;
+
+/// Says which paths are to be watched as things are now, from where resources keep their state.
+type Locate = Arc<dyn Fn(&Path) -> Vec<Str> + Send + Sync>;
+
+/// A watch of the paths that `locate` names; it is asked again after every event. The key tells whether two watches are the
+/// same.
+pub(crate) fn paths(key: impl Into<Str>, locate: impl Fn() -> Vec<Str> + Send + Sync + 'static) -> Watch {
+    watch(key.into(), Arc::new(move |_: &Path| locate()))
+}
+
+/// A watch of files in a resource's directory for its state.
+pub(crate) fn state_files(directory: String, files: &'static [&'static str]) -> Watch {
+    let key = Str::from(format!("state {directory}"));
+    let locate = move |state: &Path| {
+        let directory = state.join(&directory);
+        files.iter().map(|file| Str::new(directory.join(file).as_os_str().as_bytes())).collect()
+    };
+    watch(key, Arc::new(locate))
+}
+
+fn watch(key: Str, locate: Locate) -> Watch {
+    let start = move |host: &Host| {
+        let mut followed = Followed::new(Hub::get()?, host.state.clone(), Arc::clone(&locate));
+        followed.subscribe()?;
+        Ok(Box::new(followed) as Box<dyn WatchStream>)
+    };
+    Watch::Stream { key, start: Arc::new(start) }
+}
+
+/// The paths of one watch.
+struct Followed {
+    hub: Arc<Hub>,
+    state: PathBuf,
+    locate: Locate,
+    token: Token,
+    told: Arc<Notify>,
+    paths: Vec<Str>,
+    subscriptions: Vec<SubscriptionId>,
+}
+
+impl Followed {
+    fn new(hub: Arc<Hub>, state: PathBuf, locate: Locate) -> Followed {
+        let told = Arc::new(Notify::new());
+        let token = hub.audience.add(Arc::clone(&told));
+        Followed { hub, state, locate, token, told, paths: Vec::new(), subscriptions: Vec::new() }
+    }
+
+    /// Watches what is to be watched now. The old watches end only after the new ones have begun.
+    fn subscribe(&mut self) -> Result<()> {
+        let paths = lookup_now(|| Ok((self.locate)(&self.state)))?;
+        if paths == self.paths {
+            return Ok(());
+        }
+        let parsed = paths.iter().map(|path| WatchPath::from_bytes(path, false).context("cannot watch"));
+        let parsed = parsed.collect::<Result<Vec<_>>>()?;
+        let fresh = parsed.iter().map(|path| self.hub.files.subscribe(self.token, path)).collect();
+        for old in std::mem::replace(&mut self.subscriptions, fresh) {
+            self.hub.files.unsubscribe(old);
+        }
+        self.paths = paths;
+        Ok(())
+    }
+}
+
+impl WatchStream for Followed {
+    fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
+        Box::pin(async move {
+            tokio::select! {
+                () = self.told.notified() => {}
+                () = cancel.cancelled() => return Err(Error::Cancelled),
+            }
+            // Before the event is told, so that nothing is missed between it and the next one.
+            self.subscribe()
+        })
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        for subscription in self.subscriptions.drain(..) {
+            self.hub.files.unsubscribe(subscription);
+        }
+        self.hub.audience.remove(self.token);
+    }
+}
+
+/// The hub, and who listens.
+struct Hub {
+    files: FileHub,
+    audience: Arc<Audience>,
+}
+
+impl Hub {
+    fn get() -> Result<Arc<Hub>> {
+        static PRESENT: Mutex<Weak<Hub>> = Mutex::new(Weak::new());
+        let mut present = lock(&PRESENT);
+        if let Some(hub) = present.upgrade() {
+            return Ok(hub);
+        }
+        let audience = Arc::new(Audience::default());
+        let files = FileHub::new(Arc::clone(&audience) as Arc<dyn Sink>).context("cannot watch files")?;
+        let hub = Arc::new(Hub { files, audience });
+        *present = Arc::downgrade(&hub);
+        Ok(hub)
+    }
+}
+
+#[derive(Default)]
+struct Audience(Mutex<(u64, HashMap<Token, Arc<Notify>>)>);
+
+impl Audience {
+    fn add(&self, told: Arc<Notify>) -> Token {
+        let (last, audience) = &mut *lock(&self.0);
+        *last += 1;
+        audience.insert(Token(*last), told);
+        Token(*last)
+    }
+
+    fn remove(&self, token: Token) {
+        lock(&self.0).1.remove(&token);
+    }
+}
+
+impl Sink for Audience {
+    fn changed(&self, token: Token) {
+        if let Some(told) = lock(&self.0).1.get(&token) {
+            told.notify_one();
+        }
+    }
+
+    fn notice(&self, notice: Notice) {
+        tracing::warn!(target: "mgmt::resource", "{notice}");
+    }
+}
+
+/// A poisoned lock means that somebody panicked; what is in it is changed in one step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

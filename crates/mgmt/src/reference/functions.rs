@@ -75,7 +75,7 @@ fn function_text(function: &Function) -> String {
     }
     let mut is_code = false;
     text.push('\n');
-    for line in function.doc.trim().lines() {
+    for line in doc(function).lines() {
         match (line.starts_with("```"), is_code) {
             (true, _) => is_code = !is_code,
             (false, true) => text.push_str(&format!("      {}\n", line.trim_end())),
@@ -103,7 +103,7 @@ pub(crate) fn json(found: Found) -> String {
                 Effect::Reads => "reads",
                 Effect::Live => "live",
             },
-            "doc": function.doc.trim(),
+            "doc": doc(function),
         })
     };
     let (functions, constants): (Vec<_>, Vec<_>) = match found {
@@ -203,14 +203,17 @@ fn section(function: &Function) -> String {
     for form in function.forms() {
         let _ = writeln!(text, "{form}");
     }
-    let doc = function.doc.trim();
-    let doc = doc.replace("```mcl,host", "On some host:\n\n```mcl");
-    let doc = doc.replace("```mcl,fails", "This is an error:\n\n```mcl").replace("```mcl,program", "```mcl");
-    let _ = write!(text, "```\n\n{doc}\n");
+    let _ = write!(text, "```\n\n{}\n", doc(function));
     if let Some(meaning) = effect(function) {
         let _ = writeln!(text, "\n{meaning}");
     }
     text
+}
+
+/// The docs, with what holds for each example in words.
+fn doc(function: &Function) -> String {
+    let doc = function.doc.trim().replace("```mcl,host", "On some host:\n\n```mcl");
+    doc.replace("```mcl,fails", "This is an error:\n\n```mcl").replace("```mcl,program", "```mcl")
 }
 
 /// What a reader has to know about when the value changes.

@@ -22,6 +22,7 @@ pub mod print;
 mod shadow;
 pub mod ssh_authorized_key;
 pub mod svc;
+pub mod sysctl;
 pub mod test;
 mod text_file;
 pub mod timer;
@@ -48,6 +49,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<print::Print>,
     schema_of::<ssh_authorized_key::SshAuthorizedKey>,
     schema_of::<svc::Svc>,
+    schema_of::<sysctl::Sysctl>,
     schema_of::<test::Test>,
     schema_of::<timer::Timer>,
     schema_of::<user::User>,

@@ -129,7 +129,7 @@ impl Kind for SshAuthorizedKey {
             match self.settle(&file, &entry, presence, cx) {
                 // Somebody may have taken the directory away between our making it and our using it.
                 Err(error) if attempt < ATTEMPTS && !error.is_cancelled() && is_adrift(&file.path) => {
-                    attempt += 1
+                    attempt += 1;
                 }
                 done => return done,
             }

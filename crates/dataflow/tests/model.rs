@@ -292,7 +292,7 @@ fn nothing_is_left_of_what_came_and_went() {
     graph.mark_output(output);
     graph.set(shared, State::Value(3));
     let mut most = 0;
-    for turn in 0..200_000 {
+    for turn in 0..1_000_000 {
         graph.set(by, State::Value(turn));
         graph.settle();
         most = most.max(graph.node_count());

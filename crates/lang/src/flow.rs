@@ -6,6 +6,7 @@
 //!
 //! A [`Frame`] is one copy of what a scope defines, as in the reference, but it holds nodes and not values.
 
+mod constant;
 mod declared;
 mod expr;
 mod live;
@@ -62,6 +63,8 @@ pub(crate) struct Program {
     pub(crate) kinds: Registry,
     pub(crate) host: Arc<dyn Host + Send + Sync>,
     pub(crate) watches: Mutex<live::Watches>,
+    /// What is known of expressions that may be constant.
+    constants: Mutex<FxHashMap<ExprId, Option<Value>>>,
 }
 
 /// One copy of what a scope defines.
@@ -141,7 +144,13 @@ pub enum Outcome {
 impl Running {
     /// Starts a program that has been checked and is right.
     pub fn new(checked: Arc<Checked>, kinds: Registry, host: Arc<dyn Host + Send + Sync>) -> Running {
-        let program = Arc::new(Program { checked, kinds, host, watches: Mutex::default() });
+        let program = Arc::new(Program {
+            checked,
+            kinds,
+            host,
+            watches: Mutex::default(),
+            constants: Mutex::default(),
+        });
         let mut running = Running { program, graph: Flow::new(), declarations: Declarations::default() };
         running.deep(|running| {
             let frame = Frame::new(Place::Module(ModuleId(0)), None, Flow::ROOT, None);

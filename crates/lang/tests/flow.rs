@@ -267,13 +267,20 @@ fn run(program: &str, seed: u64, events: usize) {
 fn after_every_event_a_program_is_as_if_computed_from_scratch() {
     let (seeds, events) = match std::env::var("MGMT_SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => (seed..seed + 1, 2000),
-        None => (0..6, 250),
+        None => (0..8, 100_000_usize.div_ceil(8 * PROGRAMS.len())),
     };
-    for seed in seeds {
-        for program in PROGRAMS {
+    let tasks: Mutex<Vec<(u64, &str)>> =
+        Mutex::new(seeds.flat_map(|seed| PROGRAMS.iter().map(move |program| (seed, *program))).collect());
+    let work = || {
+        while let Some((seed, program)) = { tasks.lock().unwrap().pop() } {
             run(program, (seed + 1) * 0x9E37_79B9, events);
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
 }
 
 #[test]

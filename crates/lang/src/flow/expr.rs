@@ -85,6 +85,12 @@ impl Builder<'_> {
         let checked = self.checked();
         let hir = &checked.hir;
         let span = hir[expr].span;
+        // A variable is one node for all that read it, constant or not.
+        if !matches!(hir[expr].kind, ExprKind::Variable(_))
+            && let Some(value) = self.program.constant(expr)
+        {
+            return self.value(scope, value);
+        }
         match &hir[expr].kind {
             ExprKind::Missing => self.lost(scope, span),
             ExprKind::Bool(value) => self.value(scope, Value::Bool(*value)),

@@ -23,6 +23,7 @@ const RUNS: usize = 5;
 pub(crate) fn run(report: &mut Report) {
     layers(report);
     stream(report);
+    coming_and_going(report);
     first(report);
     weight(report);
 }
@@ -159,6 +160,36 @@ fn events(resources: usize) -> Duration {
         engine.adjust(specs);
     }
     (processor_time() - before) / EVENTS
+}
+
+/// Processor time of an event that adds or removes a resource: here the whole graph is put together and compared.
+fn coming_and_going(report: &mut Report) {
+    const EVENTS: u32 = 50;
+    report.section("a resource comes or goes with an event, processor time, median of 5 runs");
+    for resources in [10, 1_000, 10_000] {
+        let mut times = Vec::new();
+        for _ in 0..RUNS {
+            let directory = scratch(std::path::Path::new("/dev/shm"));
+            let mut engine = World::start(directory.path(), Durability::None);
+            let value = Arc::new(Changing::default());
+            let text = format!("{}if $tick == \"1\" {{\n\ttest \"more\" {{}}\n}}\n", program(resources));
+            let mut running = Running::new(check(&text), mgmt_resources::KINDS, value.clone());
+            let Outcome::Graph(graph) = running.settle() else { panic!("the first graph is whole") };
+            engine.converge(graph);
+            let before = processor_time();
+            for event in 0..EVENTS {
+                *value.0.lock().unwrap() = Str::from((event % 2).to_string());
+                running.happened(&Watch::WorldString("tick".into()));
+                match running.settle() {
+                    Outcome::Graph(graph) => drop(engine.converge(graph)),
+                    Outcome::Changed(specs) => engine.adjust(specs),
+                    other => panic!("{other:?}"),
+                }
+            }
+            times.push((processor_time() - before) / EVENTS);
+        }
+        report.time_spread(&format!("an event, {resources} resources"), Spread::of(times), None);
+    }
 }
 
 /// From the text to the first graph.

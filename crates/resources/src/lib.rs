@@ -10,6 +10,7 @@ pub mod file;
 mod follow;
 pub mod group;
 mod home;
+pub mod host;
 pub mod kv;
 pub mod line;
 pub mod msg;
@@ -39,6 +40,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<exit::Exit>,
     schema_of::<file::File>,
     schema_of::<group::Group>,
+    schema_of::<host::Host>,
     schema_of::<kv::Kv>,
     schema_of::<line::Line>,
     schema_of::<msg::Msg>,

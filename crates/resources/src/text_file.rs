@@ -69,6 +69,19 @@ impl TextFile {
         }
     }
 
+    /// The content now. Nothing if there is no file. Blocks.
+    pub(crate) fn read(&self) -> Result<Option<Vec<u8>>> {
+        let read = || {
+            let parent = Parent::open(&self.path)?;
+            parent.open_regular(self.path.file_name().unwrap_or_default())?.read(LONGEST)
+        };
+        match read() {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(explain(&error)),
+        }
+    }
+
     fn once(
         &self,
         cx: &Context<'_>,

@@ -155,14 +155,14 @@ fn events(resources: usize) -> Duration {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         *value.0.lock().unwrap() = Str::from(event.to_string());
         running.happened(&Watch::WorldString("tick".into()));
-        let Outcome::Changed(specs) = running.settle() else { panic!("one resource has changed") };
-        assert_eq!(specs.len(), 1);
-        engine.adjust(specs);
+        let Outcome::Changed(change) = running.settle() else { panic!("one resource has changed") };
+        assert!(change.is_of_parameters() && change.changed.len() == 1);
+        engine.adjust(change.changed);
     }
     (processor_time() - before) / EVENTS
 }
 
-/// Processor time of an event that adds or removes a resource: here the whole graph is put together and compared.
+/// Processor time of an event that adds or removes a resource: the engine compares whole graphs.
 fn coming_and_going(report: &mut Report) {
     const EVENTS: u32 = 50;
     report.section("a resource comes or goes with an event, processor time, median of 5 runs");
@@ -180,11 +180,9 @@ fn coming_and_going(report: &mut Report) {
             for event in 0..EVENTS {
                 *value.0.lock().unwrap() = Str::from((event % 2).to_string());
                 running.happened(&Watch::WorldString("tick".into()));
-                match running.settle() {
-                    Outcome::Graph(graph) => drop(engine.converge(graph)),
-                    Outcome::Changed(specs) => engine.adjust(specs),
-                    other => panic!("{other:?}"),
-                }
+                let Outcome::Changed(_) = running.settle() else { panic!("one resource comes or goes") };
+                let Outcome::Graph(graph) = running.whole() else { panic!("the graph is right") };
+                engine.converge(graph);
             }
             times.push((processor_time() - before) / EVENTS);
         }

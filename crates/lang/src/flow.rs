@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mgmt_dataflow::{Graph, NodeId, ScopeId, State};
 use mgmt_funcs::{Host, Watch};
-use mgmt_resource::{Registry, ResourceGraph, Spec};
+use mgmt_resource::{Registry, ResourceGraph};
 use mgmt_value::Value;
 use rustc_hash::FxHashMap;
 
@@ -24,6 +24,7 @@ use crate::Checked;
 use crate::diagnostic::Diagnostic;
 use crate::hir::*;
 
+pub use declared::Change;
 use declared::Declarations;
 pub(crate) use declared::Declared;
 pub use live::WatchChange;
@@ -133,8 +134,8 @@ pub enum Outcome {
     Unchanged,
     /// The resources are these now.
     Graph(ResourceGraph),
-    /// These resources have other parameters now; all others, and all edges, are as they were.
-    Changed(Vec<Spec>),
+    /// The resources differ from those that were told before in this.
+    Changed(Change),
     /// Some value is not there yet.
     Waiting,
     /// There are no resources, for these reasons. Until they are gone, the last ones are the best that is known.
@@ -189,12 +190,14 @@ impl Running {
             None => return Outcome::Wrong(Vec::new()),
         };
         for &id in &delta.removed {
-            self.declarations.remove(id);
+            self.declarations.remove(id, &self.program.kinds);
         }
         for &id in &delta.changed {
             match self.graph.state(id) {
-                State::Value(Datum::Declared(declared)) => self.declarations.set(id, declared),
-                _ => self.declarations.remove(id),
+                State::Value(Datum::Declared(declared)) => {
+                    self.declarations.set(id, declared, &self.program.kinds);
+                }
+                _ => self.declarations.remove(id, &self.program.kinds),
             }
         }
         if self.graph.failed_outputs() > 0 {

@@ -45,7 +45,7 @@ use std::path::PathBuf;
 pub use codes::CODES;
 pub use diagnostic::{Class, Diagnostic, Label, Level};
 pub use eval::evaluate;
-pub use flow::{Outcome, Running, WatchChange};
+pub use flow::{Change, Outcome, Running, WatchChange};
 pub use host::{Onlooker, within_deploy};
 pub use session::{Input, NameKind, Named, Session, View, input_of};
 pub use source::{FileId, Source, Sources, Span};

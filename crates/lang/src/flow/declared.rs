@@ -1,18 +1,22 @@
 //! What all statements of a running program declare, and what of it has changed.
 //!
-//! Most changes concern the parameters of a few resources, and nothing else: the resources have the names that they had,
-//! and the same edges. Such a change is told as the new declarations alone, and costs what it changes. Any other one,
-//! be it a resource that comes or goes, an edge, or something that is declared twice, is told as the whole graph.
+//! The whole graph is put together once. From then on only what statements take back and declare anew is looked at, and
+//! told as a [`Change`]: a bind that changes a parameter costs what that one resource costs, in a program of any size.
+//!
+//! What is out of the ordinary is left to [`output::assemble`], which knows all rules and says what is wrong: resources that
+//! are declared more than once, hidden or exported, edges that lead nowhere or in a circle. If a change touches any of
+//! these, the graph is put together again as a whole.
 
 use std::sync::Arc;
 
 use mgmt_dataflow::NodeId;
-use mgmt_resource::{Id, Receive, Registry, Spec};
+use mgmt_resource::{Edge, Id, Receive, Registry, ResourceGraph, Spec};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use super::Outcome;
 use crate::diagnostic::Diagnostic;
-use crate::output::{self, Assembled, Declaration, DeclaredEdge};
+use crate::output::{self, Assembled, Declaration, DeclaredEdge, End};
 use crate::source::Span;
 
 /// What a statement declares.
@@ -24,65 +28,99 @@ pub(crate) struct Declared {
     pub(crate) wrong: Vec<Diagnostic>,
 }
 
+/// How the resources differ from those that were told before.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// Resources that were not there.
+    pub added: Vec<Spec>,
+    /// Resources that have other parameters, or receive from others.
+    pub changed: Vec<Spec>,
+    /// Resources that are not there any more. Their edges are gone, too.
+    pub removed: Vec<Id>,
+    /// Edges that were not there, or notify and did not, or the other way round.
+    pub edges_added: Vec<(Id, Id, Edge)>,
+    /// Edges that are not there any more.
+    pub edges_removed: Vec<(Id, Id)>,
+}
+
+impl Change {
+    /// Nothing differs but parameters.
+    #[must_use]
+    pub fn is_of_parameters(&self) -> bool {
+        self.added.is_empty()
+            && self.removed.is_empty()
+            && self.edges_added.is_empty()
+            && self.edges_removed.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_of_parameters() && self.changed.is_empty()
+    }
+}
+
 /// What all statements declare.
 #[derive(Default)]
 pub(super) struct Declarations {
     by_node: FxHashMap<NodeId, Arc<Declared>>,
-    /// What is known of the graph that was told last. Nothing, if something else than parameters has changed since.
-    known: Option<Known>,
-    /// Declarations that are not as they were told.
-    changed: FxHashMap<Id, Spec>,
-}
-
-/// What the whole graph says about a resource.
-struct Known {
-    /// Those that are declared more than once.
-    repeated: FxHashSet<Id>,
-    receives: FxHashMap<Id, Vec<Receive>>,
+    /// The graph that was told last. None, if it cannot be brought up to date.
+    told: Option<Told>,
 }
 
 impl Declarations {
     /// A statement declares nothing any more.
-    pub(super) fn remove(&mut self, node: NodeId) {
-        if self.by_node.remove(&node).is_some_and(|declared| !declared.is_nothing()) {
-            self.known = None;
+    pub(super) fn remove(&mut self, node: NodeId, kinds: &Registry) {
+        if let Some(old) = self.by_node.remove(&node) {
+            self.count(&old, None, kinds);
         }
     }
 
     /// A statement declares something else than before.
-    pub(super) fn set(&mut self, node: NodeId, new: &Arc<Declared>) {
-        match self.by_node.insert(node, Arc::clone(new)) {
-            Some(old) => match self.known.as_ref().and_then(|known| known.changes(&old, new)) {
-                Some(specs) => self.changed.extend(specs.into_iter().map(|spec| (spec.id.clone(), spec))),
-                None => self.known = None,
-            },
-            None if new.is_nothing() => {}
-            None => self.known = None,
+    pub(super) fn set(&mut self, node: NodeId, new: &Arc<Declared>, kinds: &Registry) {
+        let old = self.by_node.insert(node, Arc::clone(new));
+        let nothing = Arc::default();
+        self.count(old.as_ref().unwrap_or(&nothing), Some(new), kinds);
+    }
+
+    fn count(&mut self, old: &Arc<Declared>, new: Option<&Arc<Declared>>, kinds: &Registry) {
+        let Some(told) = &mut self.told else { return };
+        if new.is_some_and(|new| new.is_nothing_else_than(old)) {
+            return;
+        }
+        let counted = told.count(old, false, kinds).and_then(|()| match new {
+            Some(new) => told.count(new, true, kinds),
+            None => Some(()),
+        });
+        if counted.is_none() {
+            self.told = None;
         }
     }
 
     /// Tells what has changed since this was last asked for.
     pub(super) fn tell(&mut self, kinds: &Registry) -> Outcome {
-        if self.known.is_none() {
-            return self.whole(kinds);
+        match self.told.as_mut().and_then(Told::bring_up_to_date) {
+            Some(change) if change.is_empty() => Outcome::Unchanged,
+            Some(change) => Outcome::Changed(change),
+            None => self.assemble(kinds),
         }
-        if self.changed.is_empty() {
-            return Outcome::Unchanged;
-        }
-        let mut specs: Vec<Spec> = std::mem::take(&mut self.changed).into_values().collect();
-        specs.sort_by(|a, b| a.id.cmp(&b.id));
-        Outcome::Changed(specs)
     }
 
-    /// Nothing is known of the graph that was told last.
+    /// What was told last is not what the listener has.
     pub(super) fn forget(&mut self) {
-        self.known = None;
+        self.told = None;
     }
 
     /// Tells everything.
     pub(super) fn whole(&mut self, kinds: &Registry) -> Outcome {
-        self.changed.clear();
-        self.known = None;
+        match &self.told {
+            Some(told) if told.touched.is_empty() && told.touched_edges.is_empty() => {
+                Outcome::Graph(told.graph.clone())
+            }
+            _ => self.assemble(kinds),
+        }
+    }
+
+    fn assemble(&mut self, kinds: &Registry) -> Outcome {
+        self.told = None;
         let mut all: Vec<&Arc<Declared>> = self.by_node.values().collect();
         all.sort_by_key(|declared| declared.place());
         let wrong: Vec<Diagnostic> = all.iter().flat_map(|declared| declared.wrong.iter().cloned()).collect();
@@ -97,10 +135,9 @@ impl Declarations {
         let edges: Vec<DeclaredEdge> =
             all.iter().flat_map(|declared| declared.edges.iter().cloned()).collect();
         match output::assemble(resources, &edges, kinds) {
-            Ok(Assembled { graph, repeated }) => {
-                let receivers = graph.nodes().filter(|(_, spec)| !spec.receives.is_empty());
-                let receives = receivers.map(|(_, spec)| (spec.id.clone(), spec.receives.clone())).collect();
-                self.known = Some(Known { repeated, receives });
+            Ok(assembled) => {
+                let graph = assembled.graph.clone();
+                self.told = Some(Told::new(assembled, &all, kinds));
                 Outcome::Graph(graph)
             }
             Err(wrong) => Outcome::Wrong(wrong),
@@ -108,39 +145,262 @@ impl Declarations {
     }
 }
 
-impl Known {
-    /// The declarations that differ, if nothing else does.
-    fn changes(&self, old: &Declared, new: &Declared) -> Option<Vec<Spec>> {
-        let alike = old.wrong.is_empty()
-            && new.wrong.is_empty()
-            && old.resources.len() == new.resources.len()
-            && old.edges == new.edges;
-        if !alike {
+/// A graph that was told, and who declares what of it.
+struct Told {
+    graph: ResourceGraph,
+    /// The resources that are ordinary.
+    resources: FxHashMap<Id, Known>,
+    /// Those that are not: a change that touches one of them is left to others.
+    special: FxHashSet<Id>,
+    edges: FxHashMap<(Id, Id), SmallVec<[Use; 1]>>,
+    /// Resources and edges that may not be as they were told.
+    touched: FxHashSet<Id>,
+    touched_edges: FxHashSet<(Id, Id)>,
+}
+
+/// What is known of a resource.
+#[derive(Default)]
+struct Known {
+    /// Where it is in the graph, if it was told.
+    node: Option<mgmt_graph::NodeId>,
+    /// Where it is declared.
+    declared: SmallVec<[(Arc<Declared>, u32); 1]>,
+    /// How many ends of declared edges are its.
+    ends: u32,
+    /// What it receives.
+    receives: SmallVec<[Receive; 0]>,
+}
+
+/// One declaration of an edge.
+#[derive(Clone, PartialEq)]
+struct Use {
+    notify: bool,
+    receive: Option<Receive>,
+}
+
+impl Told {
+    fn new(assembled: Assembled, all: &[&Arc<Declared>], kinds: &Registry) -> Told {
+        let Assembled { graph, repeated } = assembled;
+        let mut told = Told {
+            special: repeated,
+            resources: FxHashMap::default(),
+            edges: FxHashMap::default(),
+            touched: FxHashSet::default(),
+            touched_edges: FxHashSet::default(),
+            graph: ResourceGraph::new(),
+        };
+        let all_specs = all.iter().flat_map(|declared| &declared.resources).map(|found| &found.spec);
+        told.special.extend(all_specs.filter(|spec| !is_ordinary(spec)).map(|spec| spec.id.clone()));
+        told.resources.reserve(graph.node_count());
+        for (node, spec) in graph.nodes().filter(|(_, spec)| !told.special.contains(&spec.id)) {
+            told.resources.insert(spec.id.clone(), Known { node: Some(node), ..Known::default() });
+        }
+        told.graph = graph;
+        for declared in all {
+            for (index, found) in (0_u32..).zip(&declared.resources) {
+                if let Some(known) = told.resources.get_mut(&found.spec.id) {
+                    known.declared.push((Arc::clone(declared), index));
+                }
+            }
+            for edge in &declared.edges {
+                if told.edge(edge, true, kinds).is_none() {
+                    let ends = [&edge.from, &edge.to].into_iter().filter_map(|end| id_of(end, kinds));
+                    told.special.extend(ends);
+                }
+            }
+        }
+        told.touched.clear();
+        told.touched_edges.clear();
+        told
+    }
+
+    /// Counts in, or out, what a statement declares. `None`: it touches what is special.
+    fn count(&mut self, declared: &Arc<Declared>, is_in: bool, kinds: &Registry) -> Option<()> {
+        if !declared.wrong.is_empty() {
             return None;
         }
-        let mut specs = Vec::new();
-        for (old, new) in old.resources.iter().zip(&new.resources) {
-            let (old, new) = (&old.spec, &new.spec);
-            if old.id != new.id {
+        for (index, found) in (0_u32..).zip(&declared.resources) {
+            let id = &found.spec.id;
+            if !is_ordinary(&found.spec) || self.special.contains(id) {
                 return None;
             }
-            if old.same_as(new) {
-                continue;
+            self.touched.insert(id.clone());
+            if is_in {
+                self.resources.entry(id.clone()).or_default().declared.push((Arc::clone(declared), index));
+            } else {
+                let known = self.resources.get_mut(id)?;
+                let same = |(by, at): &(Arc<Declared>, u32)| Arc::ptr_eq(by, declared) && *at == index;
+                known.declared.remove(known.declared.iter().position(same)?);
             }
-            let plain = |spec: &Spec| !spec.meta.hidden && spec.meta.export.is_empty();
-            if !plain(old) || !plain(new) || self.repeated.contains(&new.id) {
-                return None;
-            }
-            let receives = self.receives.get(&new.id).cloned().unwrap_or_default();
-            specs.push(Spec { receives, ..new.clone() });
         }
-        Some(specs)
+        declared.edges.iter().try_for_each(|edge| self.edge(edge, is_in, kinds))
+    }
+
+    /// Counts one declaration of an edge.
+    fn edge(&mut self, edge: &DeclaredEdge, is_in: bool, kinds: &Registry) -> Option<()> {
+        let ends = (id_of(&edge.from, kinds)?, id_of(&edge.to, kinds)?);
+        if self.special.contains(&ends.0) || self.special.contains(&ends.1) {
+            return None;
+        }
+        let receive = match (&edge.from.field, &edge.to.field) {
+            (Some(sent), Some(received)) => {
+                let key = kinds.get(ends.0.kind)?.sent(sent)?.name;
+                let field = kinds.get(ends.1.kind)?.field(received)?.name;
+                Some(Receive { field, from: ends.0.clone(), key })
+            }
+            _ => None,
+        };
+        for end in [&ends.0, &ends.1] {
+            let known = self.resources.entry(end.clone()).or_default();
+            known.ends = if is_in { known.ends + 1 } else { known.ends.checked_sub(1)? };
+            self.touched.insert(end.clone());
+        }
+        if let Some(receive) = &receive {
+            let receives = &mut self.resources.get_mut(&ends.1)?.receives;
+            match is_in {
+                true => receives.push(receive.clone()),
+                false => drop(receives.remove(receives.iter().position(|known| known == receive)?)),
+            }
+        }
+        let declared = Use { notify: edge.notify, receive };
+        let uses = self.edges.entry(ends.clone()).or_default();
+        match is_in {
+            true => uses.push(declared),
+            false => drop(uses.remove(uses.iter().position(|known| *known == declared)?)),
+        }
+        if uses.is_empty() {
+            self.edges.remove(&ends);
+        }
+        self.touched_edges.insert(ends);
+        Some(())
+    }
+
+    /// Brings the graph up to date and says what has changed. `None`: somebody else has to look at it.
+    fn bring_up_to_date(&mut self) -> Option<Change> {
+        let mut change = Change::default();
+        let mut edges: Vec<(Id, Id)> = std::mem::take(&mut self.touched_edges).into_iter().collect();
+        edges.sort_unstable();
+        for ends in edges.iter().filter(|ends| !self.edges.contains_key(ends)) {
+            let (Some(from), Some(to)) = (self.node(&ends.0), self.node(&ends.1)) else { continue };
+            if self.graph.remove_edge(from, to).is_some() {
+                change.edges_removed.push(ends.clone());
+            }
+        }
+        let mut touched: Vec<Id> = std::mem::take(&mut self.touched).into_iter().collect();
+        touched.sort_unstable();
+        for id in touched {
+            self.resource(id, &mut change)?;
+        }
+        for ends in edges {
+            let Some(uses) = self.edges.get(&ends) else { continue };
+            let notify = uses.iter().any(|found| found.notify);
+            let (from, to) = (self.node(&ends.0)?, self.node(&ends.1)?);
+            match self.graph.edge(from, to) {
+                Some(edge) if edge.notify == notify => {}
+                Some(_) => {
+                    self.graph.set_edge(from, to, Edge { notify });
+                    change.edges_added.push((ends.0, ends.1, Edge { notify }));
+                }
+                None if self.leads_to(to, from) => return None,
+                None => {
+                    self.graph.set_edge(from, to, Edge { notify });
+                    change.edges_added.push((ends.0, ends.1, Edge { notify }));
+                }
+            }
+        }
+        // The edges of what has gone went with it.
+        let gone: FxHashSet<&Id> = change.removed.iter().collect();
+        change.edges_removed.retain(|(from, to)| !gone.contains(from) && !gone.contains(to));
+        Some(change)
+    }
+
+    /// Brings one resource up to date.
+    fn resource(&mut self, id: Id, change: &mut Change) -> Option<()> {
+        let Some(known) = self.resources.get_mut(&id) else { return Some(()) };
+        match &known.declared[..] {
+            [] => {
+                // An edge that leads nowhere, or a name that is free again.
+                if known.ends > 0 {
+                    return None;
+                }
+                let node = self.resources.remove(&id).and_then(|known| known.node);
+                if node.and_then(|node| self.graph.remove_node(node)).is_some() {
+                    change.removed.push(id);
+                }
+            }
+            [(declared, index)] => {
+                let mut receives: Vec<Receive> = Vec::new();
+                for receive in &known.receives {
+                    match receives.iter().find(|other| other.field == receive.field) {
+                        Some(other) if other != receive => return None,
+                        Some(_) => {}
+                        None => receives.push(receive.clone()),
+                    }
+                }
+                receives.sort_by_key(|receive| receive.field);
+                let spec = &declared.resources.get(*index as usize)?.spec;
+                let spec = Spec { receives, ..spec.clone() };
+                match known.node {
+                    None => {
+                        known.node = Some(self.graph.add_node(spec.clone()));
+                        change.added.push(spec);
+                    }
+                    Some(node) => {
+                        let old = self.graph.node_mut(node)?;
+                        if !alike(old, &spec) {
+                            old.clone_from(&spec);
+                            change.changed.push(spec);
+                        }
+                    }
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn node(&self, id: &Id) -> Option<mgmt_graph::NodeId> {
+        self.resources.get(id)?.node
+    }
+
+    /// Whether one can be reached from the other.
+    fn leads_to(&self, from: mgmt_graph::NodeId, to: mgmt_graph::NodeId) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut open = vec![from];
+        while let Some(node) = open.pop() {
+            if node == to {
+                return true;
+            }
+            if seen.insert(node) {
+                open.extend(self.graph.successors(node).map(|(next, _)| next));
+            }
+        }
+        false
     }
 }
 
+/// The name of a resource that an edge leads to.
+fn id_of(end: &End, kinds: &Registry) -> Option<Id> {
+    Some(Id::new(kinds.get(&end.kind)?.kind, end.name.clone()))
+}
+
+/// Nothing but its own declaration decides about it.
+fn is_ordinary(spec: &Spec) -> bool {
+    !spec.meta.hidden && spec.meta.export.is_empty()
+}
+
+/// The order in which values are received does not matter.
+fn alike(old: &Spec, new: &Spec) -> bool {
+    let mut receives = old.receives.clone();
+    receives.sort_by_key(|receive| receive.field);
+    receives == new.receives && old.same_as(&Spec { receives: old.receives.clone(), ..new.clone() })
+}
+
 impl Declared {
-    fn is_nothing(&self) -> bool {
-        self.resources.is_empty() && self.edges.is_empty() && self.wrong.is_empty()
+    /// Both declare the same edges, and nothing else.
+    fn is_nothing_else_than(&self, other: &Declared) -> bool {
+        let only_edges = |declared: &Declared| declared.resources.is_empty() && declared.wrong.is_empty();
+        only_edges(self) && only_edges(other) && self.edges == other.edges
     }
 
     /// For a stable order: where it is, and what it is called.

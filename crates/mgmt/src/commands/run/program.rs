@@ -128,7 +128,11 @@ impl Follower {
                     tracing::info!("some values are not there yet; the program waits for them");
                     return;
                 }
-                Outcome::Changed(specs) => match self.engine.adjust(specs).await {
+                Outcome::Changed(change) if !change.is_of_parameters() => {
+                    outcome = tokio::task::block_in_place(|| running.whole());
+                    continue;
+                }
+                Outcome::Changed(change) => match self.engine.adjust(change.changed).await {
                     Ok(Some(report)) => {
                         tracing::debug!("{} resources adjusted in {:.1?}", report.changed, report.took);
                         Ok(())

@@ -1,6 +1,6 @@
 //! `cargo xtask docs`: the reference pages, which the program writes itself, and the API documentation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,13 +27,30 @@ pub(crate) fn run(mode: Mode) -> Result<(), Failed> {
             .arg(&scratch.0),
     )?;
     let pages = workspace().join(PAGES);
-    let (wanted, found) = (tree(&scratch.0)?, tree(&pages)?);
+    let (mut wanted, found) = (tree(&scratch.0)?, tree(&pages)?);
+    let proofs = crate::proofs::page(&kinds(&wanted))?;
+    wanted.insert(PathBuf::from("proofs.md"), proofs.into_bytes());
     match mode {
         Mode::Write => write(&pages, &wanted, &found)?,
         Mode::Check => compare(&wanted, &found)?,
     }
     let mut doc = Command::new(cargo());
     step(doc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The kinds that have a page, with their traits.
+fn kinds(pages: &Files) -> BTreeMap<String, BTreeSet<String>> {
+    let kinds = pages.iter().filter(|(path, _)| path.parent() == Some(Path::new("kinds")));
+    let read = |page: &[u8]| {
+        let text = String::from_utf8_lossy(page).into_owned();
+        let name =
+            text.lines().find_map(|line| line.strip_prefix("# `")?.strip_suffix('`').map(str::to_owned))?;
+        let traits = text.split("## Traits").nth(1).unwrap_or_default().lines();
+        let traits =
+            traits.filter_map(|line| Some(line.strip_prefix("- **")?.split_once("**")?.0.to_owned()));
+        Some((name, traits.collect()))
+    };
+    kinds.filter_map(|(_, page)| read(page)).collect()
 }
 
 /// Files below a directory, by their path in it. A directory that is not there has none.

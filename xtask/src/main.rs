@@ -5,6 +5,7 @@
 
 mod bench;
 mod docs;
+mod proofs;
 mod setup;
 mod step;
 mod test;
@@ -18,7 +19,8 @@ Chores of the project
 
   cargo xtask setup           install the programs that the tests need (Debian and its kin)
   cargo xtask test [ARGS]     set up, then run all tests; ARGS go to `cargo test`
-  cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, memory, latency, start, files; all if none is named
+  cargo xtask test-hosts [ARGS]  the same for the tests of resources alone, on throw-away hosts
+  cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, files; all if none is named
   cargo xtask docs            generate docs/reference and the API documentation
   cargo xtask docs --check    fail if docs/reference is out of date or the API documentation has warnings
 ";
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["setup"] => setup::run(),
         ["test", rest @ ..] => setup::run().and_then(|()| test::run(rest)),
+        ["test-hosts", rest @ ..] => setup::run().and_then(|()| test::hosts(rest)),
         ["bench", rest @ ..] => bench::run(rest),
         ["docs"] => docs::run(docs::Mode::Write),
         ["docs", "--check"] => docs::run(docs::Mode::Check),

@@ -11,6 +11,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     step(Command::new(cargo()).args(["test", "--workspace", "--no-fail-fast"]).args(arguments))
 }
 
+/// The tests of resources: each on a host of its own, with the real thing.
+pub(crate) fn hosts(arguments: &[&str]) -> Result<(), Failed> {
+    let package = ["--package", "mgmt-resources", "--tests"];
+    step(Command::new(cargo()).arg("test").args(package).arg("--no-run").args(before_dashes(arguments)))?;
+    step(Command::new(cargo()).arg("test").args(package).arg("--no-fail-fast").args(arguments))
+}
+
 /// The arguments for cargo itself; those after `--` are for the tests.
 fn before_dashes<'a>(arguments: &'a [&'a str]) -> &'a [&'a str] {
     let end = arguments.iter().position(|argument| *argument == "--").unwrap_or(arguments.len());

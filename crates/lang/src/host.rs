@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime};
 use mgmt_funcs::{Export, Failure, FileKind, Host, Response};
 use mgmt_value::{Str, Value};
 
-use crate::module::Files;
+use crate::module::{Files, WithEmbedded, embedded_place};
 
 /// A host for looking at a program without running it: the files of the program are there, the world is empty.
 pub struct Onlooker<'f> {
-    files: &'f dyn Files,
+    files: WithEmbedded<'f>,
     root: PathBuf,
     hostname: Str,
     asked: Mutex<BTreeSet<&'static str>>,
@@ -22,7 +22,7 @@ pub struct Onlooker<'f> {
 impl<'f> Onlooker<'f> {
     /// The deploy is what is below a directory.
     pub fn new(files: &'f dyn Files, root: impl Into<PathBuf>, hostname: Str) -> Onlooker<'f> {
-        Onlooker { files, root: root.into(), hostname, asked: Mutex::default() }
+        Onlooker { files: WithEmbedded(files), root: root.into(), hostname, asked: Mutex::default() }
     }
 
     fn place(&self, path: &Path) -> io::Result<PathBuf> {
@@ -30,12 +30,15 @@ impl<'f> Onlooker<'f> {
     }
 }
 
-/// Where a file of the deploy that is below `root` really is. Nothing leads out of it.
+/// Where a file of the deploy that is below `root` really is: there, or among the embedded files. Nothing leads out.
 ///
 /// # Errors
 ///
 /// The path goes up.
 pub fn within_deploy(root: &Path, path: &Path) -> io::Result<PathBuf> {
+    if let Some(place) = embedded_place(path)? {
+        return Ok(place);
+    }
     let mut place = root.to_owned();
     for part in path.components() {
         match part {

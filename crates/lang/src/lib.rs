@@ -113,10 +113,14 @@ pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, Re
     let mut sources = Sources::default();
     let mut report = Report::default();
     let loaded = load::load(entry, &resolver, environment.library, &mut sources, &mut report)?;
-    let load::Loaded { mut hir, imports, aliases, depth, bases, root } = loaded;
+    let load::Loaded { mut hir, imports, aliases, natives, depth, bases, root } = loaded;
     let work = || {
-        let (scopes, dependencies, usage) =
-            scope::resolve(&hir, environment.library, imports, &aliases, &mut report);
+        let (scopes, dependencies, usage) = scope::resolve(
+            &hir,
+            environment.library,
+            scope::Imports { targets: imports, natives, aliases: &aliases },
+            &mut report,
+        );
         let typed = infer::infer(&mut hir, &scopes, &dependencies, environment.kinds, &mut report);
         if environment.lints {
             lint::lint(&hir, &scopes, &usage, &mut report);

@@ -10,7 +10,9 @@ use crate::codes::Code;
 use crate::diagnostic::{Class, Diagnostic, Label, Level, Report};
 use crate::hir::*;
 use crate::lower;
-use crate::module::{Entry, ImportClass, ImportName, Location, ResolveError, Resolver};
+use crate::module::{
+    EMBEDDED, Embedded, Entry, ImportClass, ImportName, Location, ResolveError, Resolver, is_embedded,
+};
 use crate::scope::Imported;
 use crate::source::{FileId, Sources, Span};
 
@@ -21,6 +23,8 @@ pub(crate) struct Loaded {
     pub(crate) imports: FxHashMap<StmtId, Imported>,
     /// The names of imports that give none.
     pub(crate) aliases: FxHashMap<StmtId, Name>,
+    /// What the library adds to modules that have its names.
+    pub(crate) natives: FxHashMap<ModuleId, &'static mgmt_funcs::Module>,
     /// How deep constructs are inside each other.
     pub(crate) depth: u32,
     /// The directory of each file within the deploy.
@@ -80,6 +84,7 @@ impl Loader<'_> {
             self.loaded.root = location.base().to_owned();
         }
         let base = match location.base().strip_prefix(&self.loaded.root) {
+            _ if is_embedded(location.base()) => format!("{}/", location.base().display()),
             Ok(inside) if inside.as_os_str().is_empty() => "/".to_owned(),
             Ok(inside) => format!("/{}/", inside.display()),
             // What is not below the program comes with the deploy all the same, under a name of its own.
@@ -199,13 +204,7 @@ impl Loader<'_> {
             return self.system(&name, &from, path, span);
         }
         match self.resolver.resolve(&name, &from) {
-            Ok((location, content)) => {
-                let key = (location.identity.clone(), location.search_path());
-                match self.known.get(&key) {
-                    Some(&module) => Imported::Module(module),
-                    None => Imported::Module(self.file(location, content)),
-                }
-            }
+            Ok((location, content)) => Imported::Module(self.module(location, content)),
             Err(error) => {
                 self.failed(&error, span);
                 Imported::Failed
@@ -213,11 +212,24 @@ impl Loader<'_> {
         }
     }
 
+    /// The module of a file, which may be there already.
+    fn module(&mut self, location: Location, content: Vec<u8>) -> ModuleId {
+        let key = (location.identity.clone(), location.search_path());
+        match self.known.get(&key) {
+            Some(&module) => module,
+            None => self.file(location, content),
+        }
+    }
+
     fn system(&mut self, name: &ImportName, from: &Location, path: &str, span: Span) -> Imported {
-        if let Some(module) = self.library.module(&name.path).filter(|module| !module.path.is_empty()) {
-            return Imported::Library(module);
+        let native = self.library.module(&name.path).filter(|module| !module.path.is_empty());
+        match (Embedded::find(&name.path), native) {
+            (Some(embedded), native) => return self.embedded(embedded, native, from, span),
+            (None, Some(native)) => return Imported::Library(native),
+            (None, None) => {}
         }
         let paths = self.library.modules().map(|module| module.path).filter(|path| !path.is_empty());
+        let paths = paths.chain(EMBEDDED.iter().map(|module| module.name));
         let hint = match self.resolver.local_namesake(name, from) {
             Some(local) => Some(format!("to import the local one, write `import \"{local}\"`")),
             None => did_you_mean(path, paths).map(|near| format!("did you mean `{near}`?")),
@@ -229,6 +241,28 @@ impl Loader<'_> {
             Diagnostic::new(Code::UnknownModule, span, format!("there is no module `{path}`")).hint(hint),
         );
         Imported::Failed
+    }
+
+    fn embedded(
+        &mut self,
+        embedded: &Embedded,
+        native: Option<&'static mgmt_funcs::Module>,
+        from: &Location,
+        span: Span,
+    ) -> Imported {
+        match self.resolver.embedded(embedded, from) {
+            Ok((location, content)) => {
+                let module = self.module(location, content);
+                if let Some(native) = native {
+                    self.loaded.natives.insert(module, native);
+                }
+                Imported::Module(module)
+            }
+            Err(error) => {
+                self.failed(&error, span);
+                Imported::Failed
+            }
+        }
     }
 
     fn failed(&mut self, error: &ResolveError, span: Span) {

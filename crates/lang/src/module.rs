@@ -2,7 +2,7 @@
 //!
 //! [`ImportName`] is what stands between the quotes, [`Entry`] the program argument of the command line. A
 //! [`Resolver`] turns both into a [`Location`] and the content of the file; each location carries what the imports of
-//! that file need. [`download()`] fetches all modules of a program that come from elsewhere, and writes the [`Lock`].
+//! that file need. An [`Embedded`] module comes with the program itself. [`download()`] fetches all modules of a program that come from elsewhere, and writes the [`Lock`].
 //!
 //! # Invariants
 //!
@@ -12,6 +12,7 @@
 //! - Files are read through [`Files`], so that a program may as well be in memory.
 
 mod download;
+mod embedded;
 mod entry;
 mod error;
 mod files;
@@ -29,6 +30,7 @@ pub use download::{
     DownloadError, DownloadOptions, DownloadOutcome, DownloadPlace, DownloadProblem, DownloadProgress,
     Downloaded, DownloadedModule, download,
 };
+pub use embedded::{EMBEDDED, Embedded, WithEmbedded, is_embedded};
 pub use entry::Entry;
 pub use error::ResolveError;
 pub use files::{Disk, FileEntry, FileKind, Files, MAX_SOURCE, Memory};
@@ -38,6 +40,7 @@ pub use metadata::{Metadata, MetadataNote};
 pub use resolve::{Location, Resolver};
 pub use tree::tree_hash;
 
+pub(crate) use embedded::place as embedded_place;
 use error::without_password;
 
 /// The shortest form of an absolute path, by its text alone.

@@ -31,6 +31,8 @@ pub struct Scopes {
     by_stmt: FxHashMap<StmtId, u32>,
     /// What each import leads to.
     pub(crate) imports: FxHashMap<StmtId, Imported>,
+    /// What the library adds to modules that have its names.
+    pub(crate) natives: FxHashMap<ModuleId, &'static mgmt_funcs::Module>,
     /// What is defined twice: it is not known which one is meant.
     doubtful: FxHashSet<Definition>,
 }
@@ -71,6 +73,16 @@ pub enum Imported {
     Library(&'static mgmt_funcs::Module),
     /// Nothing; that has been reported.
     Failed,
+}
+
+/// What is known of imports before names mean something.
+pub(crate) struct Imports<'a> {
+    /// What each leads to.
+    pub(crate) targets: FxHashMap<StmtId, Imported>,
+    /// What the library adds to modules that have its names.
+    pub(crate) natives: FxHashMap<ModuleId, &'static mgmt_funcs::Module>,
+    /// The names under which those are known that have none of their own.
+    pub(crate) aliases: &'a FxHashMap<StmtId, Name>,
 }
 
 /// What a name stands for, and how it was reached.
@@ -142,17 +154,17 @@ struct Found {
     definition: Definition,
 }
 
-/// Resolves all names of a program. `aliases` are the names under which imports are known that have none of their own.
+/// Resolves all names of a program.
 pub(crate) fn resolve(
     hir: &Hir,
     library: &'static Library,
-    imports: FxHashMap<StmtId, Imported>,
-    aliases: &FxHashMap<StmtId, Name>,
+    imports: Imports<'_>,
     report: &mut Report,
 ) -> (Scopes, Dependencies, Usage) {
+    let Imports { targets: imports, natives, aliases } = imports;
     let failed = imports.iter().filter(|(_, imported)| matches!(imported, Imported::Failed));
     let failed = failed.filter_map(|(stmt, _)| Some(hir.names.shared(*aliases.get(stmt)?))).collect();
-    let scopes = Scopes { by_expr: vec![u32::MAX; hir.exprs.len()], imports, ..Scopes::default() };
+    let scopes = Scopes { by_expr: vec![u32::MAX; hir.exprs.len()], imports, natives, ..Scopes::default() };
     let mut resolver = Resolver {
         hir,
         library,
@@ -767,13 +779,7 @@ impl Resolver<'_> {
             StmtKind::Import { .. } => match self.scopes.imports.get(&stmt)? {
                 Imported::Module(module) => self.hir[*module].block,
                 Imported::Library(module) => {
-                    let target = match space {
-                        Space::Function => Target::Library(self.library.function(module.path, text)?),
-                        Space::Variable => {
-                            Target::Constant(module.constants.iter().find(|constant| constant.name == text)?)
-                        }
-                        _ => return None,
-                    };
+                    let target = self.native(module, space, text)?;
                     return Some(Err(Reference { via, target }));
                 }
                 Imported::Failed => return None,
@@ -791,7 +797,24 @@ impl Resolver<'_> {
                 _ => None,
             },
         };
-        found.or_else(|| self.global(space, text).map(Err))
+        let native = || {
+            let Some(Imported::Module(module)) = self.scopes.imports.get(&stmt) else { return None };
+            let target = self.native(self.scopes.natives.get(module)?, space, text)?;
+            Some(Err(Reference { via: via.clone(), target }))
+        };
+        found.or_else(native).or_else(|| self.global(space, text).map(Err))
+    }
+
+    /// What a module of the library has under a name.
+    fn native(&self, module: &'static mgmt_funcs::Module, space: Space, text: &str) -> Option<Target> {
+        match space {
+            Space::Function => Some(Target::Library(self.library.function(module.path, text)?)),
+            Space::Variable => {
+                let constant = module.constants.iter().find(|constant| constant.name == text)?;
+                Some(Target::Constant(constant))
+            }
+            Space::Class | Space::Alias => None,
+        }
     }
 }
 

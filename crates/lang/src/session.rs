@@ -515,7 +515,12 @@ impl View {
                     }
                     let prefix = alias.map(|alias| format!("{alias}.")).unwrap_or_default();
                     match self.checked.scopes.imports.get(&stmt) {
-                        Some(Imported::Module(module)) => self.names_of_module(*module, &prefix, names),
+                        Some(Imported::Module(module)) => {
+                            self.names_of_module(*module, &prefix, names);
+                            if let Some(native) = self.checked.scopes.natives.get(module) {
+                                of_library(native, &prefix, names);
+                            }
+                        }
                         Some(Imported::Library(module)) => of_library(module, &prefix, names),
                         Some(Imported::Failed) | None => {}
                     }

@@ -1,7 +1,8 @@
-//! The reference: kinds, functions, metaparameters, commands, exit codes, variables and error codes, all from where they are
+//! The reference: kinds, functions, modules, metaparameters, commands, exit codes, variables and error codes, all from where they are
 //! declared. Nothing here knows any of them by name.
 
 pub(crate) mod functions;
+pub(crate) mod modules;
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -115,6 +116,7 @@ pub(crate) fn pages() -> Vec<(PathBuf, String)> {
         public_kinds().map(|schema| (PathBuf::from("kinds").join(file_of(schema)), kind_page(schema))),
     );
     pages.extend(functions::pages());
+    pages.extend(modules::pages());
     pages
 }
 
@@ -142,6 +144,7 @@ fn index() -> String {
         );
     }
     let _ = write!(page, "\n## Functions of the language\n\n{}", functions::index());
+    let _ = write!(page, "\n## Modules that come with the program\n\n{}", modules::index());
     page
 }
 

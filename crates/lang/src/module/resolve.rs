@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use mgmt_resource::did_you_mean;
 
+use super::embedded::{self, Embedded, WithEmbedded};
 use super::entry::Entry;
 use super::error::ResolveError;
 use super::files::{FileKind, Files};
@@ -19,7 +20,7 @@ use super::tree::tree_hash;
 
 /// Finds the files of a program.
 pub struct Resolver<'f> {
-    files: &'f dyn Files,
+    files: WithEmbedded<'f>,
     /// Where modules from elsewhere are, if the user has said so.
     module_path: Option<PathBuf>,
     current: PathBuf,
@@ -156,7 +157,7 @@ impl<'f> Resolver<'f> {
     pub fn new(files: &'f dyn Files, module_path: Option<PathBuf>) -> Resolver<'f> {
         let current = files.current_directory();
         Resolver {
-            files,
+            files: WithEmbedded(files),
             module_path: module_path.map(|path| normal(&current.join(path))),
             current,
             standard_input: OnceLock::new(),
@@ -164,13 +165,16 @@ impl<'f> Resolver<'f> {
         }
     }
 
-    /// The files.
+    /// The files, without those that are embedded.
     pub fn files(&self) -> &'f dyn Files {
-        self.files
+        self.files.0
     }
 
     /// How the user would recognise a path.
     pub fn display(&self, path: &Path) -> String {
+        if let Some(shown) = embedded::shown(path) {
+            return shown;
+        }
         match path.strip_prefix(&self.current) {
             Ok(rest) if rest.as_os_str().is_empty() => "./".into(),
             Ok(rest) => rest.display().to_string(),
@@ -332,6 +336,27 @@ impl<'f> Resolver<'f> {
         }
     }
 
+    /// The file that a module starts with that comes with the program.
+    ///
+    /// # Errors
+    ///
+    /// None, as long as the module is as its tests want it.
+    pub fn embedded(
+        &self,
+        embedded: &Embedded,
+        from: &Location,
+    ) -> Result<(Location, Vec<u8>), ResolveError> {
+        let base = embedded.base();
+        let Some(metadata) = self.metadata(&base)? else {
+            return Err(ResolveError::NoMetadata { display: self.display_directory(&base) });
+        };
+        let file = normal(&base.join(&metadata.metadata.main));
+        let origin = Some(Origin { root: base.clone(), url: self.display_directory(&base) });
+        // It is the same for all who import it, so it does not look where they look.
+        let program = Arc::clone(&from.module.program);
+        self.locate(file, Module { base, metadata: Some(metadata), parent: None, origin, program })
+    }
+
     /// The directory of a module from elsewhere.
     pub(super) fn find_remote(
         &self,
@@ -439,7 +464,7 @@ impl<'f> Resolver<'f> {
         if let Some(hash) = hashes.get(base) {
             return Ok(hash.clone());
         }
-        let hash = tree_hash(self.files, base)
+        let hash = tree_hash(self.files.0, base)
             .map_err(|error| ResolveError::Unreadable { display: self.display_directory(base), error })?;
         hashes.insert(base.to_owned(), hash.clone());
         Ok(hash)

@@ -1,6 +1,7 @@
 //! What to say when a name means nothing.
 
 use super::*;
+use crate::module::EMBEDDED;
 
 impl Resolver<'_> {
     /// How many hints anybody reads. Finding one is more work than finding out that there is a mistake.
@@ -84,15 +85,13 @@ impl Resolver<'_> {
         let dollar = if space == Space::Variable { "$" } else { "" };
         let (owner, mut names) = match (&hir[stmt].kind, self.scopes.imports.get(&stmt)) {
             (StmtKind::Import { path, .. }, Some(Imported::Library(module))) => {
-                let names: Vec<&str> = match space {
-                    Space::Variable => module.constants.iter().map(|constant| constant.name).collect(),
-                    Space::Function => module.functions.iter().map(|function| function.name).collect(),
-                    _ => Vec::new(),
-                };
-                (format!("the module `{}`", hir.text(*path)), names)
+                (format!("the module `{}`", hir.text(*path)), names_of(module, space))
             }
             (StmtKind::Import { path, .. }, Some(Imported::Module(module))) => {
-                (format!("the module `{}`", hir.text(*path)), self.names_in(hir[*module].block, space))
+                let mut names = self.names_in(hir[*module].block, space);
+                let native = self.scopes.natives.get(module);
+                names.extend(native.into_iter().flat_map(|native| names_of(native, space)));
+                (format!("the module `{}`", hir.text(*path)), names)
             }
             (StmtKind::Include { class, .. }, _) => {
                 let Target::Class(body) = self.scopes.of_include(stmt)?.target else { return None };
@@ -154,6 +153,7 @@ impl Resolver<'_> {
             .modules()
             .filter(|module| !module.path.is_empty() && last(module.path) == first)
             .map(|module| module.path)
+            .chain(EMBEDDED.iter().map(|module| module.name).filter(|name| last(name) == first))
             .collect();
         paths.sort_by_key(|path| (self.library.function(path, rest).is_none(), path.len()));
         match paths.first() {
@@ -188,9 +188,13 @@ impl Resolver<'_> {
         loop {
             let names = &self.scopes.blocks.get(at.index())?.names;
             let found = names.iter().find(|(_, definition)| match definition {
-                Definition::Alias(stmt) => {
-                    matches!(self.scopes.imports.get(stmt), Some(Imported::Library(found)) if found.path == path)
-                }
+                Definition::Alias(stmt) => match self.scopes.imports.get(stmt) {
+                    Some(Imported::Library(found)) => found.path == path,
+                    Some(Imported::Module(module)) => {
+                        self.scopes.natives.get(module).is_some_and(|found| found.path == path)
+                    }
+                    Some(Imported::Failed) | None => false,
+                },
                 _ => false,
             });
             if let Some((&(_, name), _)) = found {
@@ -354,5 +358,14 @@ impl Resolver<'_> {
                 self.upward(outer, space, text, &[])
             }
         }
+    }
+}
+
+/// What a module of the library has.
+fn names_of(module: &'static mgmt_funcs::Module, space: Space) -> Vec<&'static str> {
+    match space {
+        Space::Variable => module.constants.iter().map(|constant| constant.name).collect(),
+        Space::Function => module.functions.iter().map(|function| function.name).collect(),
+        Space::Class | Space::Alias => Vec::new(),
     }
 }

@@ -8,8 +8,8 @@ use crate::terminal::Terminal;
 /// List the functions of the language, or describe one
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A module such as `strings`, a function such as `fmt.printf`, or an operator such as `+`; `builtin` is what
-    /// needs no import
+    /// A module such as `strings`, a function such as `fmt.printf`, a class such as `systemd.unit`, or an operator such as
+    /// `+`; `builtin` is what needs no import
     #[arg(value_name = "MODULE|NAME", allow_hyphen_values = true)]
     name: Option<String>,
 

@@ -9,11 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use mgmt_funcs::{Export, Failure, FileKind, Host};
-use mgmt_lang::module::{Disk, Files};
+use mgmt_lang::module::{Disk, Files, WithEmbedded, is_embedded};
 use mgmt_value::Str;
 use mgmt_world::{Local, Strings};
 
 use super::exports::Exports;
+
+/// Where the files of a deploy are.
+const FILES: WithEmbedded<'static> = WithEmbedded(&Disk);
 
 /// The host that a program runs on.
 pub(crate) struct Surroundings {
@@ -44,10 +47,10 @@ enum Look {
 
 impl Look {
     fn at(place: &Path) -> Look {
-        if Disk.is_file(place) {
-            Disk.read(place).map_or(Look::Nothing, |content| Look::File(digest(&content)))
-        } else if Disk.is_directory(place) {
-            let Ok(entries) = Disk.entries(place) else { return Look::Nothing };
+        if FILES.is_file(place) {
+            FILES.read(place).map_or(Look::Nothing, |content| Look::File(digest(&content)))
+        } else if FILES.is_directory(place) {
+            let Ok(entries) = FILES.entries(place) else { return Look::Nothing };
             let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
             names.sort_unstable();
             Look::Directory(digest(&names))
@@ -131,8 +134,11 @@ impl Surroundings {
         lock(&self.deployed).iter().any(|(place, look)| Look::at(place) != *look)
     }
 
-    /// Remembers how a place was when a function first looked at it.
+    /// Remembers how a place was when a function first looked at it, unless it is one that never changes.
     fn looked_at(&self, place: &Path) {
+        if is_embedded(place) {
+            return;
+        }
         lock(&self.deployed).entry(place.to_owned()).or_insert_with(|| Look::at(place));
     }
 
@@ -160,15 +166,15 @@ impl Host for Surroundings {
         let place = self.place(path)?;
         // Looked at first: a change in between is one that is seen.
         self.looked_at(&place);
-        Disk.read(&place)
+        FILES.read(&place)
     }
 
     fn deploy_kind(&self, path: &Path) -> io::Result<Option<FileKind>> {
         let place = self.place(path)?;
         self.looked_at(&place);
-        Ok(if Disk.is_file(&place) {
+        Ok(if FILES.is_file(&place) {
             Some(FileKind::File)
-        } else if Disk.is_directory(&place) {
+        } else if FILES.is_directory(&place) {
             Some(FileKind::Directory)
         } else {
             None
@@ -179,7 +185,7 @@ impl Host for Surroundings {
         use std::os::unix::ffi::OsStrExt as _;
         let place = self.place(path)?;
         self.looked_at(&place);
-        let entries = Disk.entries(&place)?;
+        let entries = FILES.entries(&place)?;
         Ok(entries.iter().map(|entry| Str::new(entry.name.as_bytes())).collect())
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use mgmt_funcs::{Constant, Effect, Function, Library, Module, library};
 use serde_json::json;
 
+use super::modules::{self, Definition};
 use super::{GENERATED, in_cell, indented, summary};
 use crate::commands::run;
 
@@ -18,18 +19,31 @@ pub(crate) enum Found {
     Module(&'static Module),
     /// One function or operator.
     Function(&'static Function),
+    /// A module that is written in the language.
+    Embedded(&'static modules::Module),
+    /// What such a module defines.
+    Defined(&'static modules::Module, &'static Definition),
+}
+
+/// The module of the library with a name.
+pub(crate) fn find_module(name: &str) -> Option<&'static Module> {
+    modules().find(|module| title(module) == name)
 }
 
 /// Finds what a name stands for: a module, a function with or without the directories of its module, or an operator.
 pub(crate) fn find(name: &str) -> Option<Found> {
     let library = library();
-    if let Some(module) = library.modules().find(|module| is_public(module) && title(module) == name) {
+    if let Some(module) = find_module(name) {
         return Some(Found::Module(module));
+    }
+    if let Some(module) = modules::find(name) {
+        return Some(Found::Embedded(module));
     }
     let by_path = all(library).find(|function| function.full_name() == name);
     // Modules may share their last word; the full name comes first, so that each can be asked for.
     let by_alias = || all(library).find(|function| written(function) == name);
-    by_path.or_else(by_alias).or_else(|| library.operator(name)).map(Found::Function)
+    let found = by_path.or_else(by_alias).or_else(|| library.operator(name)).map(Found::Function);
+    found.or_else(|| modules::definition(name).map(|(module, found)| Found::Defined(module, found)))
 }
 
 /// Every name that [`find`] knows.
@@ -37,15 +51,21 @@ pub(crate) fn names() -> Vec<String> {
     let library = library();
     let modules = library.modules().filter(|module| is_public(module)).map(|module| title(module).to_owned());
     let functions = all(library).flat_map(|function| [function.full_name(), written(function)]);
-    modules.chain(functions).chain(library.operators().map(|operator| operator.name.to_owned())).collect()
+    let operators = library.operators().map(|operator| operator.name.to_owned());
+    modules.chain(functions).chain(operators).chain(modules::names()).collect()
 }
 
 /// Lines for a terminal.
 pub(crate) fn text(found: Found) -> String {
     match found {
-        Found::All => modules().map(list).collect::<Vec<_>>().join("\n"),
+        Found::All => {
+            let embedded = modules::all().iter().filter(|module| find_module(module.name).is_none());
+            modules().map(list).chain(embedded.map(modules::list)).collect::<Vec<_>>().join("\n")
+        }
         Found::Module(module) => list(module),
         Found::Function(function) => function_text(function),
+        Found::Embedded(module) => modules::list(module),
+        Found::Defined(module, found) => modules::text(module, found),
     }
 }
 
@@ -61,6 +81,9 @@ fn list(module: &Module) -> String {
     }
     for constant in module.constants {
         let _ = writeln!(text, "  {} = {}", constant_name(module, constant), (constant.value)());
+    }
+    if let Some(embedded) = modules::find(module.path) {
+        text.push_str(&modules::lines(embedded));
     }
     text
 }
@@ -108,6 +131,7 @@ pub(crate) fn json(found: Found) -> String {
     };
     let (functions, constants): (Vec<_>, Vec<_>) = match found {
         Found::Function(function) => (vec![one(function)], Vec::new()),
+        Found::Embedded(_) | Found::Defined(..) => (Vec::new(), Vec::new()),
         Found::Module(_) | Found::All => {
             let wanted = |module: &&'static Module| match found {
                 Found::Module(wanted) => std::ptr::eq(wanted, *module),
@@ -126,20 +150,32 @@ pub(crate) fn json(found: Found) -> String {
             (modules.iter().flat_map(|module| public(module)).map(one).collect(), constants.collect())
         }
     };
+    let definitions: Vec<_> = match found {
+        Found::All => modules::all().iter().map(modules::json).collect(),
+        Found::Module(module) => modules::find(module.path).into_iter().map(modules::json).collect(),
+        Found::Embedded(module) => vec![modules::json(module)],
+        Found::Defined(module, found) => vec![modules::json_definition(module, found)],
+        Found::Function(_) => Vec::new(),
+    };
     mgmt_telemetry::json_line(&json!({
         "format_version": 1,
         "version": run::VERSION,
         "functions": functions,
         "constants": constants,
+        "modules": definitions,
     }))
 }
 
 /// The text of pages.
 pub(crate) fn markdown(found: Found) -> String {
     match found {
-        Found::All => modules().map(page).collect::<Vec<_>>().join("\n"),
+        Found::All => {
+            modules().map(page).chain(modules::all().iter().map(modules::page)).collect::<Vec<_>>().join("\n")
+        }
         Found::Module(module) => page(module),
         Found::Function(function) => section(function),
+        Found::Embedded(module) => modules::page(module),
+        Found::Defined(_, found) => modules::section(found),
     }
 }
 
@@ -172,6 +208,10 @@ fn page(module: &'static Module) -> String {
             let _ = writeln!(page, "\n```mcl\n{import}\n```");
         }
         None => page.push_str("\nThese need no import.\n"),
+    }
+    if modules::find(module.path).is_some() {
+        let file = file_of(module);
+        let _ = writeln!(page, "\nThe same import brings [definitions](../modules/{file}) in the language.");
     }
     page.push_str("\nIn the examples, every line is true.\n");
     for function in public(module) {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use mgmt_funcs::library;
+use mgmt_lang::module::EMBEDDED;
 use mgmt_lang::{Input, NameKind, Named, input_of};
 use mgmt_resource::{Fields as _, Meta, Schema};
 
@@ -43,6 +44,7 @@ impl Knowledge<'_> {
         }
         if let Some(start) = open_import(before) {
             let paths = library().modules().map(|module| module.path).filter(|path| !path.is_empty());
+            let paths = paths.chain(EMBEDDED.iter().map(|module| module.name));
             return (start, paths.map(|path| format!("{path}\"")).collect());
         }
         if let Some(start) = open_interpolation(before) {

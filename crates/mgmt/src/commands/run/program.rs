@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mgmt_engine::{Engine, PathWatch, SwapError, SwapReport};
-use mgmt_lang::module::Entry;
+use mgmt_lang::module::{Entry, is_embedded};
 use mgmt_lang::{Checked, Diagnostic, Outcome, Running};
 use mgmt_resource::ResourceGraph;
 use mgmt_watch::WatchPath;
@@ -214,14 +214,15 @@ impl Follower {
         None
     }
 
-    /// Watches all texts of the program.
+    /// Watches all texts of the program that can change.
     fn watch_texts(&self, changed: &Arc<Notify>) -> Watching {
         let mut watching = Watching::default();
         if !self.watch || !self.loaded.is_in_files() {
             return watching;
         }
-        for (_, source) in self.loaded.checked.sources.iter() {
-            self.watch_file(Path::new(&*source.name), &mut watching, changed);
+        let names = self.loaded.checked.sources.iter().map(|(_, source)| Path::new(&*source.name));
+        for name in names.filter(|name| !is_embedded(name)) {
+            self.watch_file(name, &mut watching, changed);
         }
         watching
     }

@@ -11,6 +11,7 @@ mod follow;
 pub mod group;
 mod home;
 pub mod host;
+pub mod hostname;
 pub mod kv;
 pub mod line;
 pub mod msg;
@@ -41,6 +42,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<file::File>,
     schema_of::<group::Group>,
     schema_of::<host::Host>,
+    schema_of::<hostname::Hostname>,
     schema_of::<kv::Kv>,
     schema_of::<line::Line>,
     schema_of::<msg::Msg>,

@@ -185,7 +185,8 @@ pub const CODES: &[(&str, &str, &str)] = &[
     (
         SAME_RESOURCE,
         "a resource is declared twice",
-        "Both declarations say the same, so the second one is ignored.",
+        "Both declarations say the same, so the second one is ignored; or there is one resource that fulfils both, \
+         like the newest version of a package that is also to be installed, and that is what is declared.",
     ),
     (
         CONFLICT,

@@ -82,7 +82,14 @@ impl Declarations {
         match earlier {
             Some((earlier, _)) if hidden && spec.same_as(earlier) => return,
             Some((earlier, (there, _))) if !hidden => {
-                return report_twice(&spec, earlier, place, *there, report);
+                report_twice(&spec, earlier, place, *there, report);
+                // One that fulfils both takes the place of both.
+                let merged = earlier.merged(&spec);
+                if let (Some(merged), Some(vertex)) = (merged, before.and_then(|at| self.graph.node_mut(at)))
+                {
+                    *vertex = merged;
+                }
+                return;
             }
             _ => {}
         }
@@ -101,6 +108,11 @@ fn report_twice(spec: &Spec, earlier: &Spec, here: Span, there: Span, report: &m
         report
             .warning(codes::SAME_RESOURCE, here, format!("{id} is declared twice, in the same way"))
             .label("this one is ignored")
+            .also(there, "declared here first");
+    } else if earlier.merged(spec).is_some() {
+        report
+            .warning(codes::SAME_RESOURCE, here, format!("{id} is declared twice"))
+            .label("both become one resource, which fulfils both")
             .also(there, "declared here first");
     } else {
         report

@@ -34,3 +34,14 @@ fn every_example_is_read_without_a_warning_except_the_old_one() {
     }
     assert!(count >= 12);
 }
+
+#[test]
+fn two_declarations_that_one_resource_fulfils_become_one() {
+    let source = "graph: x\nresources:\n  pkg:\n  - {name: hello, state: installed}\n  - {name: hello, state: newest}\n";
+    let parsed = mgmt_yaml::parse(source.as_bytes(), "test.yaml", &mgmt_resources::KINDS);
+    let codes: Vec<_> = parsed.diagnostics.iter().map(|found| (found.level, found.code)).collect();
+    assert_eq!(codes, [(mgmt_yaml::Level::Warning, "Y0209")]);
+    let graph = parsed.graph.unwrap().graph;
+    let states: Vec<_> = graph.nodes().map(|(_, spec)| spec.resource.get("state")).collect();
+    assert_eq!(states, [Some(mgmt_value::Value::str("newest"))]);
+}

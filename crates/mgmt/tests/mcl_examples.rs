@@ -60,6 +60,9 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("hello.mcl", Runs { logs: &["hello, world: look at"], files: &[("hello", "hello, world\n")] }),
     ("hidden.mcl", logs(&["I am here"])),
     ("hostname.mcl", logs(&["example-host: no role"])),
+    ("http-flag.mcl", Runs { logs: &["listening on 127.0.0.1:28082"], files: &[("word", "")] }),
+    ("http-server.mcl", Runs { logs: &["listening on 127.0.0.1:28081"], files: &[("http/one", "a file\n")] }),
+    ("http-ui.mcl", Runs { logs: &["print[name]: nobody yet"], files: &[("volume", "3")] }),
     ("if-else.mcl", logs(&["the switch is off"])),
     (
         "include-as.mcl",

@@ -12,6 +12,7 @@ pub mod group;
 mod home;
 pub mod host;
 pub mod hostname;
+pub mod http;
 pub mod kv;
 pub mod line;
 pub mod msg;
@@ -43,6 +44,11 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<group::Group>,
     schema_of::<host::Host>,
     schema_of::<hostname::Hostname>,
+    schema_of::<http::HttpServer>,
+    schema_of::<http::HttpServerFile>,
+    schema_of::<http::HttpServerFlag>,
+    schema_of::<http::HttpServerUi>,
+    schema_of::<http::HttpServerUiInput>,
     schema_of::<kv::Kv>,
     schema_of::<line::Line>,
     schema_of::<msg::Msg>,

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use common::{Bench, Run};
+use common::{Bench, Run, refused};
 use host_common::{Running, edges, on_own_host, output, run, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Error, Kind, Meta, SharedMeta, Spec};
 use mgmt_resources::file::File;
@@ -162,4 +162,26 @@ fn an_entry_comes_after_the_file_it_is_in() {
     let file = File { state: "exists".into(), ..File::default() };
     let specs = vec![Spec::new("printer", host("exists", "::1")), Spec::new("/etc/hosts", file)];
     assert_eq!(edges(specs), ["file[/etc/hosts] -> host[printer]"]);
+}
+
+#[test]
+fn what_cannot_be_an_entry_is_refused() {
+    for (wrong, told) in [
+        (host("", "::1"), "`state`: is missing"),
+        (host("exists", ""), "`ip`: is missing"),
+        (host("exists", "192.0.2.256"), "`ip`: expected an address"),
+        (
+            Host { hostname: "a b".into(), ..host("exists", "::1") },
+            "`hostname`: \"a b\" is not the name of a host",
+        ),
+        (Host { aliases: list(&["a", "a"]), ..host("exists", "::1") }, "`aliases`: \"a\" is there already"),
+        (
+            Host { comment: Some("a\n192.0.2.1 b".into()), ..host("exists", "::1") },
+            "`comment`: has a control character",
+        ),
+        (Host { file: "hosts".into(), ..host("exists", "::1") }, "`file`"),
+    ] {
+        let refused = refused(&wrong);
+        assert!(refused.contains(told), "{refused}");
+    }
 }

@@ -7,7 +7,7 @@ mod svc_common;
 
 use std::fs;
 
-use common::{Bench, Run};
+use common::{Bench, Run, refused};
 use host_common::{Running, edges, on_own_host, shell, snapshot, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
@@ -184,4 +184,26 @@ fn a_name_comes_after_files_that_hold_it() {
     let file = || File { state: "exists".into(), ..File::default() };
     let specs = vec![Spec::new("sea", Hostname::default()), Spec::new("/etc/hostname", file())];
     assert_eq!(edges(specs), ["file[/etc/hostname] -> hostname[sea]"]);
+}
+
+#[test]
+fn what_cannot_be_a_name_is_refused() {
+    let named = |hostname: &str| Hostname { hostname: hostname.into(), ..Hostname::default() };
+    let none = Some(Str::EMPTY);
+    let nothing = Hostname {
+        pretty_hostname: none.clone(),
+        static_hostname: none.clone(),
+        transient_hostname: none,
+        ..named("")
+    };
+    for (wrong, told) in [
+        (named("the sea"), "`hostname`: \"the sea\" is not the name of a host"),
+        (named(&"a".repeat(65)), "at most 64"),
+        (Hostname { transient_hostname: Some("-".into()), ..named("") }, "`transient_hostname`"),
+        (Hostname { pretty_hostname: Some("a\nb".into()), ..named("") }, "`pretty_hostname`"),
+        (nothing, "nothing to do"),
+    ] {
+        let refused = refused(&wrong);
+        assert!(refused.contains(told), "{refused}");
+    }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Bench, Run};
+use common::{Bench, Run, refused};
 use host_common::{Running, edges, on_own_host, output, run, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
@@ -251,4 +251,24 @@ fn sshd() -> std::process::Child {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     child
+}
+
+#[test]
+fn what_cannot_be_a_key_is_refused() {
+    let cut = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhsc";
+    let whole = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
+    let content = |content: &str| SshAuthorizedKey { content: content.into(), ..key("exists") };
+    for (wrong, told) in [
+        (SshAuthorizedKey { state: "".into(), ..content(whole) }, "`state`: is missing"),
+        (key("exists"), "the name is no entry"),
+        (content(cut), "a character may be missing"),
+        (content(&whole.replace("ssh-ed25519", "ssh-rsa")), "expected options"),
+        (content(&format!("{whole}\n{whole}")), "more than one line"),
+        (SshAuthorizedKey { comment: "joe".into(), ..content(whole) }, "`comment` is set, too"),
+        (SshAuthorizedKey { user: "joe doe".into(), ..content(whole) }, "`user`"),
+        (SshAuthorizedKey { file: "keys".into(), ..content(whole) }, "`file`"),
+    ] {
+        let refused = refused(&wrong);
+        assert!(refused.contains(told), "{refused}");
+    }
 }

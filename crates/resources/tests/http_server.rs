@@ -309,7 +309,8 @@ async fn whoever_waits_for_a_change_gets_it() {
     assert_eq!(now.text(), "one");
     let header = has(&now);
     let waiting = tokio::spawn(async move { request(port, "GET", "/watched", &header, "").await });
-    fs::write(&path, "two").unwrap();
+    fs::write(path.with_extension("new"), "two").unwrap();
+    fs::rename(path.with_extension("new"), &path).unwrap();
     let next = waiting.await.unwrap();
     assert_eq!((next.status, next.text()), (200, "two"));
     assert!(next.header("last-modified") != now.header("last-modified"));

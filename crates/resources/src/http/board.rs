@@ -29,6 +29,8 @@ pub(super) struct Board(
 struct Inner {
     /// By the name of the server.
     listeners: BTreeMap<Str, Arc<Listener>>,
+    /// Those that have been stopped, and may not have let their address go yet.
+    leaving: Vec<Arc<Listener>>,
     offers: HashMap<Id, Arc<Offer>>,
     /// By public path.
     routes: HashMap<Str, BTreeMap<Id, Arc<Offer>>>,
@@ -79,13 +81,7 @@ impl Board {
 
     /// The turn ends: everything that began to listen in it, or before, stops.
     pub(super) fn end(&self, turn: u64) {
-        lock(&self.0).listeners.retain(|_, listener| {
-            let stays = listener.turn() > turn;
-            if !stays {
-                listener.stop();
-            }
-            stays
-        });
+        lock(&self.0).stop_unless(|_, listener| listener.turn() > turn);
     }
 
     /// The listener of a server. It belongs to this turn from now on.
@@ -99,30 +95,32 @@ impl Board {
     pub(super) fn put_listener(&self, server: &Str, listener: Arc<Listener>) {
         let mut inner = lock(&self.0);
         listener.keep(inner.turn);
-        if let Some(old) = inner.listeners.insert(server.clone(), listener) {
-            old.stop();
-        }
+        inner.stop_unless(|name, _| name != server);
+        inner.listeners.insert(server.clone(), listener);
     }
 
-    /// Takes down the listeners that nobody declares any more, as far as the graph tells.
-    pub(super) fn take_stale(&self, host: &Host) -> Vec<Arc<Listener>> {
-        let Some(view) = view(host) else { return Vec::new() };
+    /// Waits until the addresses of those who have gone, or go to another address, are free. They may not have noticed yet.
+    pub(super) async fn make_room(&self, host: &Host) {
         let mut declared = BTreeMap::new();
-        view.each(&mut |id, resource| {
-            if let Some(server) = resource.as_any().downcast_ref::<HttpServer>() {
-                declared.insert(id.name.clone(), server.listen_address(&id.name).ok());
-            }
-        });
-        let mut stale = Vec::new();
-        lock(&self.0).listeners.retain(|server, listener| {
-            let stays = declared.get(server).is_some_and(|address| *address == Some(listener.wanted));
-            if !stays {
-                listener.stop();
-                stale.push(Arc::clone(listener));
-            }
-            stays
-        });
-        stale
+        let view = view(host);
+        if let Some(view) = &view {
+            view.each(&mut |id, resource| {
+                if let Some(server) = resource.as_any().downcast_ref::<HttpServer>() {
+                    declared.insert(id.name.clone(), server.listen_address(&id.name).ok());
+                }
+            });
+        }
+        let stays = |server: &Str, listener: &Listener| {
+            view.is_none() || declared.get(server).is_some_and(|address| *address == Some(listener.wanted))
+        };
+        let leaving = {
+            let mut inner = lock(&self.0);
+            inner.stop_unless(stays);
+            inner.leaving.clone()
+        };
+        for listener in leaving {
+            listener.released().await;
+        }
     }
 
     /// The offer that a resource has made.
@@ -205,15 +203,26 @@ impl Board {
         let mut inner = lock(&self.0);
         inner.withdraw_offer(id);
         inner.inputs.remove(id);
-        if id.kind == HttpServer::KIND
-            && let Some(listener) = inner.listeners.remove(&id.name)
-        {
-            listener.stop();
+        if id.kind == HttpServer::KIND {
+            inner.stop_unless(|server, _| *server != id.name);
         }
     }
 }
 
 impl Inner {
+    /// Stops all listeners but those that may stay.
+    fn stop_unless(&mut self, may_stay: impl Fn(&Str, &Listener) -> bool) {
+        self.leaving.retain(|listener| !listener.is_released());
+        self.listeners.retain(|server, listener| {
+            let stays = may_stay(server, listener);
+            if !stays {
+                listener.stop();
+                self.leaving.push(Arc::clone(listener));
+            }
+            stays
+        });
+    }
+
     fn withdraw_offer(&mut self, id: &Id) {
         let Some(offer) = self.offers.remove(id) else { return };
         if let Some(offers) = self.routes.get_mut(&offer.path) {

@@ -130,6 +130,11 @@ impl Listener {
         let _ = self.released.clone().wait_for(|released| *released).await;
     }
 
+    /// The address is free.
+    pub(super) fn is_released(&self) -> bool {
+        *self.released.borrow()
+    }
+
     pub(super) fn turn(&self) -> u64 {
         self.turn.load(Ordering::Relaxed)
     }

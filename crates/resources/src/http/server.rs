@@ -103,11 +103,15 @@ impl Kind for HttpServer {
             listener.stop();
             listener.released().await;
         }
-        // Somebody who has left the graph, or moved elsewhere, may not have noticed yet.
-        for stale in board.take_stale(cx.host) {
-            stale.released().await;
-        }
-        let listener = start(&board, wanted, settings)?;
+        board.make_room(cx.host).await;
+        let listener = match start(&board, wanted, settings.clone()) {
+            Ok(listener) => listener,
+            Err(_) => {
+                // One of those may have begun to listen in its last run, just now.
+                board.make_room(cx.host).await;
+                start(&board, wanted, settings)?
+            }
+        };
         cx.info(format_args!("listening on {}", listener.bound));
         board.put_listener(&cx.id.name, Arc::new(listener));
         Ok(Checked::Changed)

@@ -92,8 +92,13 @@ fn defaults_can_be_read_and_set_again() {
         let mut resource = (schema.make)();
         for field in schema.fields {
             let value = resource.get(field.name).unwrap();
+            // This one shows more than can be set, on purpose.
+            let shows_more = (schema.kind, field.name) == ("test", "mixedstruct");
             assert!(
-                value.ty() == (field.ty)() || (field.ty)() == Type::Variant || value == Value::Nil,
+                shows_more
+                    || value.ty() == (field.ty)()
+                    || (field.ty)() == Type::Variant
+                    || value == Value::Nil,
                 "{}.{} is {value}, which is not {}",
                 schema.kind,
                 field.name,

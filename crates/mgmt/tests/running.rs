@@ -72,6 +72,13 @@ fn exit_codes_follow_what_happened() {
     let bad = exec("bad", "exit 3");
     assert_eq!(once(&["--detailed-exitcode"], &good).code, 2);
     assert_eq!(once(&["--detailed-exitcode"], &good).code, 0);
+    let new = one_file(&scene.at("new"), "x");
+    assert_eq!(once(&["--noop", "--detailed-exitcode"], &new).code, 2);
+    // A resource that only looks has changed nothing.
+    let looks = format!("{}    meta:\n      noop: true\n", new.trim_end_matches(' '));
+    let said = once(&["--detailed-exitcode"], &looks);
+    assert_eq!(said.code, 0, "{looks}{}", said.stderr);
+    assert!(said.stderr.contains("1 would be changed, 0 failed"), "{}", said.stderr);
     assert_eq!(once(&["--detailed-exitcode"], &bad).code, 4);
     assert_eq!(once(&[], &bad).code, 1);
     let both = format!("{}{}", one_file(&scene.at("other"), "x"), &bad["graph: one\nresources:\n".len()..]);

@@ -94,8 +94,10 @@ pub struct Summary {
     pub resources: usize,
     /// Checks that were run.
     pub checks: u64,
-    /// Changes that were made, or would have been.
+    /// Changes that were made.
     pub changes: u64,
+    /// Changes that would have been made, by resources that only look.
+    pub would_change: u64,
     /// Resources that have failed for good and were not replaced since.
     pub failed: usize,
 }

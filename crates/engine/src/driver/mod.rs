@@ -442,8 +442,8 @@ impl Driver {
         if checked == Checked::Right {
             return Outcome::Right;
         }
-        self.summary.changes += 1;
         let what = if noop { "would change" } else { "changed" };
+        *(if noop { &mut self.summary.would_change } else { &mut self.summary.changes }) += 1;
         tracing::info!(target: "mgmt::engine", resource = %id, "{what} in {took:.1?}");
         Outcome::Changed
     }

@@ -119,9 +119,11 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
         // The last picture is finished, unless that takes for ever.
         let _ = tokio::time::timeout(session::LAST_WORDS, drawer).await;
     }
-    let (changes, failed) = (usize::try_from(summary.changes).unwrap_or(usize::MAX), summary.failed);
-    let code = exit_codes::of(ending, settings.detailed_exitcode, changes, failed);
-    goodbye(terminal, &summary, settings.noop, code);
+    // Who only wants to look wants to know whether there is something to do.
+    let changes = if settings.noop { summary.would_change } else { summary.changes };
+    let changes = usize::try_from(changes).unwrap_or(usize::MAX);
+    let code = exit_codes::of(ending, settings.detailed_exitcode, changes, summary.failed);
+    goodbye(terminal, &summary, code);
     Ok(Exit(code))
 }
 
@@ -206,18 +208,23 @@ fn hello(terminal: &Terminal) {
     });
 }
 
-fn goodbye(terminal: &Terminal, summary: &Summary, noop: bool, code: u8) {
-    let Summary { resources, checks, changes, failed } = *summary;
+fn goodbye(terminal: &Terminal, summary: &Summary, code: u8) {
+    let Summary { resources, checks, changes, would_change, failed } = *summary;
     match terminal.format() {
         Format::Human => {
-            let changed = if noop { "would be changed" } else { "changed" };
-            tracing::info!("ended: {resources} resources, {changes} {changed}, {failed} failed");
+            let changed = match (changes, would_change) {
+                (changes, 0) => format!("{changes} changed"),
+                (0, would) => format!("{would} would be changed"),
+                (changes, would) => format!("{changes} changed, {would} more would be changed"),
+            };
+            tracing::info!("ended: {resources} resources, {changed}, {failed} failed");
         }
         Format::Json => terminal.data(&json_line(&serde_json::json!({
             "type": "summary",
             "resources": resources,
             "checks": checks,
             "changed": changes,
+            "would_change": would_change,
             "failed": failed,
             "exit_code": code,
         }))),

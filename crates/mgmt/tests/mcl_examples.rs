@@ -120,6 +120,7 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("history.mcl", Lives("history", "3 seconds ago\n")),
     ("hostname.mcl", logs(&["example-host: no role"])),
     ("http-flag.mcl", Runs { logs: &["listening on 127.0.0.1:28082"], files: &[("word", "")] }),
+    ("http-proxy.mcl", logs(&["listening on 127.0.0.1:28084"])),
     ("http-server.mcl", Runs { logs: &["listening on 127.0.0.1:28081"], files: &[("http/one", "a file\n")] }),
     ("http-ui.mcl", Runs { logs: &["print[name]: nobody yet"], files: &[("volume", "3")] }),
     ("if-else.mcl", logs(&["the switch is off"])),

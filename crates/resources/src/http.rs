@@ -29,6 +29,7 @@ mod file;
 mod flag;
 mod input;
 mod listen;
+mod proxy;
 mod reply;
 mod request;
 mod serve;
@@ -38,20 +39,24 @@ mod ui;
 pub use file::HttpServerFile;
 pub use flag::{HttpServerFlag, HttpServerFlagSends};
 pub use input::{HttpServerUiInput, HttpServerUiInputSends};
+pub use proxy::HttpServerProxy;
 pub use server::HttpServer;
 pub use ui::{HttpServerUi, HttpServerUiData};
 
-use mgmt_resource::{Identity, Invalid};
+use mgmt_resource::{Identity, Invalid, Order, Want};
 use mgmt_value::Str;
 
-/// What an offer that names its server is to that server: something that comes before it.
-fn offered_to(server: &Str) -> Identity {
-    Identity::Other("offer to http:server", server.clone())
+/// What a server is to the offers that name it.
+fn identity(server: &Str) -> Identity {
+    Identity::Other("http:server", server.clone())
 }
 
-/// The identities of an offer. One that takes any server is grouped with it, and needs none.
-fn offer(server: &Str) -> Vec<Identity> {
-    if server.is_empty() { Vec::new() } else { vec![offered_to(server)] }
+/// The place of an offer: before the server that it names. One that takes any server is grouped with it, and needs none.
+fn before_server(server: &Str) -> Vec<Want> {
+    match server.is_empty() {
+        true => Vec::new(),
+        false => vec![Want::First(Order::After, vec![identity(server)])],
+    }
 }
 
 /// A parameter that stands for the name if it is not given.

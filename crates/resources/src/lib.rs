@@ -47,6 +47,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<http::HttpServer>,
     schema_of::<http::HttpServerFile>,
     schema_of::<http::HttpServerFlag>,
+    schema_of::<http::HttpServerProxy>,
     schema_of::<http::HttpServerUi>,
     schema_of::<http::HttpServerUiInput>,
     schema_of::<kv::Kv>,

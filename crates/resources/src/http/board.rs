@@ -15,6 +15,7 @@ use super::flag::Raised;
 use super::input::Input;
 use super::listen::Listener;
 use super::lock;
+use super::proxy::Proxied;
 use super::server::HttpServer;
 use super::ui::Page;
 
@@ -55,6 +56,7 @@ pub(super) enum What {
     File(Arc<Served>),
     Flag(Arc<Raised>),
     Page(Arc<Page>),
+    Proxy(Arc<Proxied>),
 }
 
 impl Board {

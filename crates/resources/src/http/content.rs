@@ -296,14 +296,17 @@ fn range(item: &str, length: u64) -> Option<Range<u64>> {
 
 /// The type of content, by the name that it is asked for, else by what it begins with.
 fn content_type(path: &[u8], head: &[u8]) -> &'static str {
+    type_of_name(path).unwrap_or_else(|| sniffed(head))
+}
+
+/// The type of content that has such a name.
+pub(super) fn type_of_name(path: &[u8]) -> Option<&'static str> {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let extension = name.iter().rposition(|byte| *byte == b'.').map(|at| &name[at + 1..]);
-    let extension = extension.map(<[u8]>::to_ascii_lowercase).unwrap_or_default();
-    let known = TYPES.iter().find(|(extensions, _)| extensions.split(' ').any(|e| e.as_bytes() == extension));
-    match known {
-        Some((_, kind)) if !extension.is_empty() => kind,
-        _ => sniffed(head),
-    }
+    let at = name.iter().rposition(|byte| *byte == b'.')?;
+    let extension = name[at + 1..].to_ascii_lowercase();
+    let known =
+        |known: &str| !extension.is_empty() && known.split(' ').any(|known| known.as_bytes() == extension);
+    TYPES.iter().find(|(extensions, _)| known(extensions)).map(|(_, kind)| *kind)
 }
 
 const TYPES: [(&str, &str); 32] = [

@@ -14,7 +14,7 @@ use mgmt_value::Str;
 use tokio::sync::watch;
 
 use super::board::{Board, Lease, Offer, What};
-use super::{check_public, lock, offer, or_name};
+use super::{before_server, check_public, lock, or_name};
 
 /// A file, a directory or a text that a web server serves.
 ///
@@ -176,18 +176,14 @@ impl Kind for HttpServerFile {
         Ok(if changed { Checked::Changed } else { Checked::Right })
     }
 
-    fn provides(&self, _: &Str) -> Vec<Identity> {
-        offer(&self.server)
-    }
-
     fn wants(&self, _: &Str) -> Vec<Want> {
-        if self.path.is_empty() {
-            return Vec::new();
+        let mut wants = before_server(&self.server);
+        if self.path.ends_with(b"/") {
+            wants.push(Want::Below(self.path.clone()));
+        } else if !self.path.is_empty() {
+            wants.push(Want::First(Order::Before, vec![Identity::Path(self.path.clone())]));
         }
-        match self.path.ends_with(b"/") {
-            true => vec![Want::Below(self.path.clone())],
-            false => vec![Want::First(Order::Before, vec![Identity::Path(self.path.clone())])],
-        }
+        wants
     }
 
     fn groups_alike(&self, other: &HttpServerFile) -> bool {

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use mgmt_resource::{Checked, Context, Declared, Fields, Identity, Invalid, Kind, Resource, Result, Watch};
+use mgmt_resource::{Checked, Context, Declared, Fields, Invalid, Kind, Resource, Result, Want, Watch};
 use mgmt_value::Str;
 
 use super::board::{Board, Lease, Offer, What, bell};
-use super::{check_public, lock, offer, or_name};
+use super::{before_server, check_public, lock, or_name};
 
 /// A path of a web server that can be posted to, and sends on what was posted.
 ///
@@ -99,8 +99,8 @@ impl Kind for HttpServerFlag {
         Ok(if changed { Checked::Changed } else { Checked::Right })
     }
 
-    fn provides(&self, _: &Str) -> Vec<Identity> {
-        offer(&self.server)
+    fn wants(&self, _: &Str) -> Vec<Want> {
+        before_server(&self.server)
     }
 
     fn groups_alike(&self, other: &HttpServerFlag) -> bool {

@@ -10,6 +10,7 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Response, StatusCode};
 use mgmt_sys::file::OpenedFile;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// An answer.
@@ -75,6 +76,14 @@ pub(super) struct Content {
     /// The piece of a file that is being read.
     reading: Option<JoinHandle<io::Result<Bytes>>>,
     left: u64,
+    /// Comes from elsewhere, instead of all that.
+    stream: Option<Stream>,
+}
+
+/// A body that comes from elsewhere.
+struct Stream {
+    pieces: mpsc::Receiver<io::Result<Bytes>>,
+    length: Option<u64>,
 }
 
 /// A piece of a body.
@@ -102,7 +111,12 @@ impl Content {
     pub(super) fn parts(parts: impl IntoIterator<Item = Part>) -> Content {
         let parts: VecDeque<Part> = parts.into_iter().filter(|part| part.length() > 0).collect();
         let left = parts.iter().map(Part::length).sum();
-        Content { parts, reading: None, left }
+        Content { parts, left, ..Content::default() }
+    }
+
+    /// A body that comes piece by piece, of some length if that is known.
+    pub(super) fn stream(pieces: mpsc::Receiver<io::Result<Bytes>>, length: Option<u64>) -> Content {
+        Content { stream: Some(Stream { pieces, length }), ..Content::default() }
     }
 
     /// How long it is.
@@ -119,6 +133,9 @@ impl Body for Content {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if let Some(stream) = &mut self.stream {
+            return stream.pieces.poll_recv(cx).map_ok(Frame::data);
+        }
         loop {
             if let Some(reading) = &mut self.reading {
                 let read = ready!(Pin::new(reading).poll(cx));
@@ -150,11 +167,15 @@ impl Body for Content {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.left == 0 && self.stream.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        match &self.stream {
+            None => SizeHint::with_exact(self.left),
+            Some(Stream { length: Some(length), .. }) => SizeHint::with_exact(*length),
+            Some(_) => SizeHint::default(),
+        }
     }
 }
 

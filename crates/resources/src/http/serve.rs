@@ -40,6 +40,8 @@ pub(super) async fn answer(connection: &Connection, request: Request<Incoming>) 
         Some(What::File(served)) => file(connection, served, &request, &path, deadline).await,
         Some(What::Flag(_)) => flag(board, &settings, request, &path).await,
         Some(What::Page(page)) => self::page(connection, &settings, page, request, &path, deadline).await,
+        Some(What::Proxy(_)) if !reads(request.method()) => reply::not_allowed("GET, HEAD"),
+        Some(What::Proxy(proxied)) => proxied.answer(&request, &path).await,
         None => root(&settings, &request, path).await,
     }
 }

@@ -17,13 +17,14 @@ use super::file::HttpServerFile;
 use super::flag::HttpServerFlag;
 use super::input::HttpServerUiInput;
 use super::listen::{Listener, Settings};
+use super::proxy::HttpServerProxy;
 use super::ui::HttpServerUi;
-use super::{offered_to, or_name};
+use super::{identity, or_name};
 
 /// A web server.
 ///
-/// It serves what `http:server:file`, `http:server:flag` and `http:server:ui` resources offer, and the files of a directory, if
-/// there is one. A request is answered by the offer with exactly its path, else by the one with the longest path above
+/// It serves what `http:server:file`, `http:server:flag`, `http:server:proxy` and `http:server:ui` resources offer, and the files
+/// of a directory, if there is one. A request is answered by the offer with exactly its path, else by the one with the longest path above
 /// it; among equal ones by that whose kind, then name, comes first; else from `root`.
 ///
 /// The server listens from its first run on, and for as long as it is in the graph. A change of what it serves, or of any
@@ -117,12 +118,15 @@ impl Kind for HttpServer {
         Ok(Checked::Changed)
     }
 
-    fn wants(&self, name: &Str) -> Vec<Want> {
-        let mut wants = vec![Want::Each(Order::Before, vec![offered_to(name)])];
-        if !self.root.is_empty() {
-            wants.push(Want::First(Order::Before, vec![Identity::Path(self.root.clone())]));
+    fn provides(&self, name: &Str) -> Vec<Identity> {
+        vec![identity(name)]
+    }
+
+    fn wants(&self, _: &Str) -> Vec<Want> {
+        match self.root.is_empty() {
+            true => Vec::new(),
+            false => vec![Want::First(Order::Before, vec![Identity::Path(self.root.clone())])],
         }
-        wants
     }
 
     /// Offers that take any server run with it. Those that name theirs run by themselves, before it.
@@ -131,8 +135,9 @@ impl Kind for HttpServer {
         let file = other.downcast_ref::<HttpServerFile>().map(|file| &file.server);
         let flag = other.downcast_ref::<HttpServerFlag>().map(|flag| &flag.server);
         let page = other.downcast_ref::<HttpServerUi>().map(|page| &page.server);
+        let proxy = other.downcast_ref::<HttpServerProxy>().map(|proxy| &proxy.server);
         let takes_any = |server: Option<&Str>| server.is_some_and(|server| server.is_empty());
-        [file, flag, page].into_iter().any(takes_any) || other.is::<HttpServerUiInput>()
+        [file, flag, page, proxy].into_iter().any(takes_any) || other.is::<HttpServerUiInput>()
     }
 
     fn groups_alike(&self, _: &HttpServer) -> bool {
@@ -295,6 +300,7 @@ mod tests {
         let groups = |other: &dyn Resource| Kind::groups_with(&server(":80"), other);
         assert!(groups(&HttpServerFile::default()));
         assert!(groups(&HttpServerFlag::default()));
+        assert!(groups(&HttpServerProxy::default()));
         assert!(groups(&HttpServerUi::default()));
         assert!(groups(&HttpServerUiInput::default()));
         assert!(!groups(&HttpServerFile { server: "other".into(), ..HttpServerFile::default() }));

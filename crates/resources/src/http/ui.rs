@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use mgmt_resource::{Checked, Context, Identity, Invalid, Kind, Nothing, Resource, Result, StructValue};
+use mgmt_resource::{Checked, Context, Invalid, Kind, Nothing, Resource, Result, StructValue, Want};
 use mgmt_value::Str;
 
 use super::board::{Board, Lease, Offer, What};
-use super::{check_public, offer, or_name};
+use super::{before_server, check_public, or_name};
 
 /// A page of a web server on which people see and change values.
 ///
@@ -79,8 +79,8 @@ impl Kind for HttpServerUi {
         Ok(Checked::Right)
     }
 
-    fn provides(&self, _: &Str) -> Vec<Identity> {
-        offer(&self.server)
+    fn wants(&self, _: &Str) -> Vec<Want> {
+        before_server(&self.server)
     }
 
     fn groups_alike(&self, other: &HttpServerUi) -> bool {

@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -258,6 +259,37 @@ fn every_example_begins_with_what_to_see_and_how_to_run_it() {
         assert!(comment.contains(&format!(" examples/mcl/{path}")), "{name} does not say how to run it");
     }
 }
+
+#[test]
+fn every_example_is_in_the_table_with_its_first_line() {
+    let root = examples();
+    let mut table = String::from(TABLE);
+    for (name, _) in EXPECTED {
+        let text = std::fs::read_to_string(root.join(name)).unwrap();
+        let title = text.lines().next().unwrap().trim_start_matches("# ").replace('|', "\\|");
+        let path = name.strip_suffix("main.mcl").unwrap_or(name);
+        let _ = writeln!(table, "| [{path}]({path}) | {title} |");
+    }
+    let path = root.join("README.md");
+    if std::env::var_os("UPDATE_EXAMPLES").is_some() {
+        std::fs::write(&path, &table).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(found == table, "the table is out of date; run this test with UPDATE_EXAMPLES=1");
+}
+
+/// How the table of the examples begins.
+const TABLE: &str = "# Small programs, one for each idea
+
+Each says in its first lines what to see and how to run it. All of them only touch `/tmp/mgmt-example/`, unless they say otherwise. Start with [hello.mcl](hello.mcl):
+
+```sh
+mgmt run --tmp-prefix lang examples/mcl/hello.mcl
+```
+
+| program | what it is about |
+|---|---|
+";
 
 #[test]
 fn every_example_is_in_canonical_form() {

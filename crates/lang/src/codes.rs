@@ -1136,7 +1136,7 @@ mod tests {
         let checked = crate::check(&Entry::File("/main.mcl".into()), &environment).unwrap();
         let mut found = checked.diagnostics.clone();
         if checked.is_right() {
-            let host = Onlooker::new(&files, checked.root.clone(), "host".into());
+            let host = Onlooker::new(&files, checked.deploy.clone(), "host".into());
             found.extend(crate::evaluate(&checked, environment.kinds, &host).err().into_iter().flatten());
         }
         found.iter().map(|diagnostic| (diagnostic.level, diagnostic.code)).collect()

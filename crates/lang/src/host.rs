@@ -9,48 +9,81 @@ use std::time::{Duration, SystemTime};
 use mgmt_funcs::{Export, Failure, FileKind, Host, Response};
 use mgmt_value::{Str, Value};
 
-use crate::module::{Files, WithEmbedded, embedded_place};
+use crate::module::{Files, WithEmbedded, is_embedded};
 
 /// A host for looking at a program without running it: the files of the program are there, the world is empty.
 pub struct Onlooker<'f> {
     files: WithEmbedded<'f>,
-    root: PathBuf,
+    deploy: Deploy,
     hostname: Str,
     asked: Mutex<BTreeSet<&'static str>>,
 }
 
 impl<'f> Onlooker<'f> {
-    /// The deploy is what is below a directory.
-    pub fn new(files: &'f dyn Files, root: impl Into<PathBuf>, hostname: Str) -> Onlooker<'f> {
-        Onlooker { files: WithEmbedded(files), root: root.into(), hostname, asked: Mutex::default() }
-    }
-
-    fn place(&self, path: &Path) -> io::Result<PathBuf> {
-        within_deploy(&self.root, path)
+    /// With the files of a deploy.
+    pub fn new(files: &'f dyn Files, deploy: impl Into<Deploy>, hostname: Str) -> Onlooker<'f> {
+        Onlooker { files: WithEmbedded(files), deploy: deploy.into(), hostname, asked: Mutex::default() }
     }
 }
 
-/// Where a file of the deploy that is below `root` really is: there, or among the embedded files. Nothing leads out.
+/// Where the files are that come with a program: below its own directory, in modules that are elsewhere, and embedded.
 ///
-/// # Errors
-///
-/// The path goes up.
-pub fn within_deploy(root: &Path, path: &Path) -> io::Result<PathBuf> {
-    if let Some(place) = embedded_place(path)? {
-        return Ok(place);
+/// Functions see one tree: the directory of the program is its root, a module that is elsewhere is at its own path below
+/// `/modules`, and embedded files are where [`crate::module::WithEmbedded`] has them.
+#[derive(Clone, Debug, Default)]
+pub struct Deploy {
+    root: PathBuf,
+    modules: Vec<PathBuf>,
+}
+
+impl Deploy {
+    /// The directory of the program.
+    pub(crate) fn new(root: PathBuf) -> Deploy {
+        Deploy { root, modules: Vec::new() }
     }
-    let mut place = root.to_owned();
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => place.push(name),
-            Component::RootDir | Component::CurDir => {}
-            Component::ParentDir | Component::Prefix(_) => {
-                let message = format!("{} leads out of the deploy", path.display());
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+
+    /// Adds the directory of a file, and says where functions see it. It ends with a slash.
+    pub(crate) fn add(&mut self, directory: &Path) -> String {
+        match directory.strip_prefix(&self.root) {
+            _ if is_embedded(directory) => format!("{}/", directory.display()),
+            Ok(inside) if inside.as_os_str().is_empty() => "/".to_owned(),
+            Ok(inside) => format!("/{}/", inside.display()),
+            Err(_) => {
+                self.modules.push(directory.to_owned());
+                format!("/modules{}/", directory.display())
             }
         }
     }
-    Ok(place)
+
+    /// Where a file really is. Nothing leads out of the deploy.
+    ///
+    /// # Errors
+    ///
+    /// The path goes up.
+    pub fn place(&self, path: &Path) -> io::Result<PathBuf> {
+        if path.components().any(|part| matches!(part, Component::ParentDir | Component::Prefix(_))) {
+            let message = format!("{} leads out of the deploy", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let inside: PathBuf = path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+        let absolute = Path::new("/").join(&inside);
+        if is_embedded(&absolute) {
+            return Ok(absolute);
+        }
+        if let Ok(elsewhere) = inside.strip_prefix("modules") {
+            let elsewhere = Path::new("/").join(elsewhere);
+            if self.modules.iter().any(|module| elsewhere.starts_with(module)) {
+                return Ok(elsewhere);
+            }
+        }
+        Ok(self.root.join(inside))
+    }
+}
+
+impl<P: AsRef<Path> + ?Sized> From<&P> for Deploy {
+    fn from(root: &P) -> Deploy {
+        Deploy::new(root.as_ref().to_owned())
+    }
 }
 
 impl Host for Onlooker<'_> {
@@ -59,11 +92,11 @@ impl Host for Onlooker<'_> {
     }
 
     fn deploy_read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.files.read(&self.place(path)?)
+        self.files.read(&self.deploy.place(path)?)
     }
 
     fn deploy_kind(&self, path: &Path) -> io::Result<Option<FileKind>> {
-        let place = self.place(path)?;
+        let place = self.deploy.place(path)?;
         Ok(if self.files.is_file(&place) {
             Some(FileKind::File)
         } else if self.files.is_directory(&place) {
@@ -75,7 +108,7 @@ impl Host for Onlooker<'_> {
 
     fn deploy_list(&self, path: &Path) -> io::Result<Vec<Str>> {
         use std::os::unix::ffi::OsStrExt as _;
-        let entries = self.files.entries(&self.place(path)?)?;
+        let entries = self.files.entries(&self.deploy.place(path)?)?;
         Ok(entries.iter().map(|entry| Str::new(entry.name.as_bytes())).collect())
     }
 
@@ -173,5 +206,34 @@ impl Host for Based<'_> {
 
     fn is_first(&self, name: &'static str) -> bool {
         self.host.is_first(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_see_one_tree_and_nothing_beside_it() {
+        let mut deploy = Deploy::from("/srv/site");
+        assert_eq!(deploy.add(Path::new("/srv/site")), "/");
+        assert_eq!(deploy.add(Path::new("/srv/site/lib")), "/lib/");
+        assert_eq!(deploy.add(Path::new("/srv/other")), "/modules/srv/other/");
+        assert_eq!(deploy.add(Path::new("/embeddedfs:/x")), "/embeddedfs:/x/");
+        for (seen, place) in [
+            ("/files/a", "/srv/site/files/a"),
+            ("lib/./a", "/srv/site/lib/a"),
+            ("/modules/a", "/srv/site/modules/a"),
+            ("/modules/srv/other/files/a", "/srv/other/files/a"),
+            ("/modules/srv/others", "/srv/site/modules/srv/others"),
+            ("/modules/etc/passwd", "/srv/site/modules/etc/passwd"),
+            ("/embeddedfs:/x/a", "/embeddedfs:/x/a"),
+            ("embeddedfs:/x/a", "/embeddedfs:/x/a"),
+        ] {
+            assert_eq!(deploy.place(Path::new(seen)).unwrap(), Path::new(place), "{seen}");
+        }
+        for up in ["/../a", "/modules/srv/other/../a", "/embeddedfs:/../a"] {
+            assert!(deploy.place(Path::new(up)).unwrap_err().to_string().contains("leads out"), "{up}");
+        }
     }
 }

@@ -46,7 +46,7 @@ pub use codes::CODES;
 pub use diagnostic::{Class, Diagnostic, Label, Level};
 pub use eval::evaluate;
 pub use flow::{Change, Outcome, Running, WatchChange};
-pub use host::{Onlooker, within_deploy};
+pub use host::{Deploy, Onlooker};
 pub use session::{Input, NameKind, Named, Session, View, input_of};
 pub use source::{FileId, Source, Sources, Span};
 
@@ -81,8 +81,8 @@ pub struct Checked {
     pub hir: hir::Hir,
     /// What its names mean.
     pub scopes: scope::Scopes,
-    /// The directory of the program.
-    pub root: PathBuf,
+    /// Where the files are that come with it.
+    pub deploy: Deploy,
     typed: infer::Typed,
     library: &'static Library,
     bases: FxHashMap<FileId, String>,
@@ -113,7 +113,7 @@ pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, Re
     let mut sources = Sources::default();
     let mut report = Report::default();
     let loaded = load::load(entry, &resolver, environment.library, &mut sources, &mut report)?;
-    let load::Loaded { mut hir, imports, aliases, natives, depth, bases, root } = loaded;
+    let load::Loaded { mut hir, imports, aliases, natives, depth, bases, deploy } = loaded;
     let work = || {
         let (scopes, dependencies, usage) = scope::resolve(
             &hir,
@@ -143,7 +143,7 @@ pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, Re
         diagnostics: report.finish(),
         hir,
         scopes,
-        root,
+        deploy,
         typed,
         library: environment.library,
         bases,

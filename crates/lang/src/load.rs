@@ -9,10 +9,9 @@ use rustc_hash::FxHashMap;
 use crate::codes::Code;
 use crate::diagnostic::{Class, Diagnostic, Label, Level, Report};
 use crate::hir::*;
+use crate::host::Deploy;
 use crate::lower;
-use crate::module::{
-    EMBEDDED, Embedded, Entry, ImportClass, ImportName, Location, ResolveError, Resolver, is_embedded,
-};
+use crate::module::{EMBEDDED, Embedded, Entry, ImportClass, ImportName, Location, ResolveError, Resolver};
 use crate::scope::Imported;
 use crate::source::{FileId, Sources, Span};
 
@@ -29,8 +28,8 @@ pub(crate) struct Loaded {
     pub(crate) depth: u32,
     /// The directory of each file within the deploy.
     pub(crate) bases: FxHashMap<FileId, String>,
-    /// The directory of the program.
-    pub(crate) root: PathBuf,
+    /// Where its files are.
+    pub(crate) deploy: Deploy,
 }
 
 /// Reads a program.
@@ -81,15 +80,9 @@ impl Loader<'_> {
     fn file(&mut self, location: Location, content: Vec<u8>) -> ModuleId {
         self.metadata_warnings(&location);
         if self.locations.is_empty() {
-            self.loaded.root = location.base().to_owned();
+            self.loaded.deploy = Deploy::new(location.base().to_owned());
         }
-        let base = match location.base().strip_prefix(&self.loaded.root) {
-            _ if is_embedded(location.base()) => format!("{}/", location.base().display()),
-            Ok(inside) if inside.as_os_str().is_empty() => "/".to_owned(),
-            Ok(inside) => format!("/{}/", inside.display()),
-            // What is not below the program comes with the deploy all the same, under a name of its own.
-            Err(_) => format!("/modules{}/", location.base().display()),
-        };
+        let base = self.loaded.deploy.add(location.base());
         let decoded = mgmt_syntax::decode(&content);
         let text = match &decoded {
             Ok(text) => (*text).to_owned(),

@@ -40,7 +40,6 @@ pub use metadata::{Metadata, MetadataNote};
 pub use resolve::{Location, Resolver};
 pub use tree::tree_hash;
 
-pub(crate) use embedded::place as embedded_place;
 use error::without_password;
 
 /// The shortest form of an absolute path, by its text alone.

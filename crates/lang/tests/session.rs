@@ -32,7 +32,7 @@ fn answer(session: &Session, files: &Memory, expression: &str) -> String {
     let view = session.ask(expression, &environment(files)).unwrap();
     let (told, is_right) = view.verdict();
     assert!(is_right, "{told:#?}");
-    let host = Onlooker::new(files, &view.checked.root, "host".into());
+    let host = Onlooker::new(files, view.checked.deploy.clone(), "host".into());
     let graph = evaluate(&view.checked, &mgmt_resources::KINDS, &host).unwrap();
     view.answer(&graph).unwrap().to_string()
 }

@@ -14,5 +14,5 @@ pub(crate) fn checked(files: &Memory) -> Checked {
 
 /// Evaluates a program that checks.
 pub(crate) fn evaluated(checked: &Checked, files: &Memory) -> Result<ResourceGraph, Vec<Diagnostic>> {
-    mgmt_lang::evaluate(checked, &KINDS, &Onlooker::new(files, checked.root.clone(), "host".into()))
+    mgmt_lang::evaluate(checked, &KINDS, &Onlooker::new(files, checked.deploy.clone(), "host".into()))
 }

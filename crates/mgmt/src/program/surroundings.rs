@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use mgmt_funcs::{Export, Failure, FileKind, Host};
+use mgmt_lang::Deploy;
 use mgmt_lang::module::{Disk, Files, WithEmbedded, is_embedded};
 use mgmt_value::Str;
 use mgmt_world::{Local, Strings};
@@ -21,8 +22,7 @@ const FILES: WithEmbedded<'static> = WithEmbedded(&Disk);
 /// The host that a program runs on.
 pub(crate) struct Surroundings {
     hostname: Str,
-    /// The directory of the program: what is below it is the deploy.
-    root: PathBuf,
+    deploy: Deploy,
     local: Arc<Local>,
     strings: Arc<dyn Strings>,
     /// The last line of each command.
@@ -71,11 +71,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Surroundings {
-    pub(crate) fn new(hostname: &str, root: &Path, local: Arc<Local>) -> Surroundings {
+    pub(crate) fn new(hostname: &str, deploy: impl Into<Deploy>, local: Arc<Local>) -> Surroundings {
         let strings = local.strings();
         Surroundings {
             hostname: hostname.into(),
-            root: root.to_owned(),
+            deploy: deploy.into(),
             local,
             strings,
             lines: Mutex::default(),
@@ -141,11 +141,6 @@ impl Surroundings {
         }
         lock(&self.deployed).entry(place.to_owned()).or_insert_with(|| Look::at(place));
     }
-
-    /// Where a file of the deploy really is.
-    fn place(&self, path: &Path) -> io::Result<PathBuf> {
-        mgmt_lang::within_deploy(&self.root, path)
-    }
 }
 
 /// Waits for the store, which is on this host. Functions are called where waiting disturbs nobody.
@@ -163,14 +158,14 @@ impl Host for Surroundings {
     }
 
     fn deploy_read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let place = self.place(path)?;
+        let place = self.deploy.place(path)?;
         // Looked at first: a change in between is one that is seen.
         self.looked_at(&place);
         FILES.read(&place)
     }
 
     fn deploy_kind(&self, path: &Path) -> io::Result<Option<FileKind>> {
-        let place = self.place(path)?;
+        let place = self.deploy.place(path)?;
         self.looked_at(&place);
         Ok(if FILES.is_file(&place) {
             Some(FileKind::File)
@@ -183,7 +178,7 @@ impl Host for Surroundings {
 
     fn deploy_list(&self, path: &Path) -> io::Result<Vec<Str>> {
         use std::os::unix::ffi::OsStrExt as _;
-        let place = self.place(path)?;
+        let place = self.deploy.place(path)?;
         self.looked_at(&place);
         let entries = FILES.entries(&place)?;
         Ok(entries.iter().map(|entry| Str::new(entry.name.as_bytes())).collect())

@@ -60,7 +60,7 @@ async fn first_graph(
     let prefix = Prefix::open(&Choice::Temporary, hostname)?;
     let local = Local::open(prefix.directory("local")?)
         .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
-    let surroundings = Arc::new(Surroundings::new(hostname, &checked.root, Arc::new(local)));
+    let surroundings = Arc::new(Surroundings::new(hostname, checked.deploy.clone(), Arc::new(local)));
     let mut sources = Sources::new(None, Arc::clone(&surroundings));
     let mut running = tokio::task::block_in_place(|| {
         Running::new(Arc::clone(checked), mgmt_resources::KINDS, surroundings)

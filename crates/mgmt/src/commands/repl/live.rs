@@ -90,7 +90,7 @@ impl Workshop {
         self.interrupts.borrow_and_update();
         let (mut interrupts, mut end) = (self.interrupts.clone(), self.end.clone());
         let surroundings =
-            Arc::new(Surroundings::new(&self.hostname, &checked.root, Arc::clone(&self.local)));
+            Arc::new(Surroundings::new(&self.hostname, checked.deploy.clone(), Arc::clone(&self.local)));
         let engine = self.engine.clone();
         self.runtime.block_on(async {
             let mut sources = Sources::new(engine, Arc::clone(&surroundings));

@@ -82,7 +82,8 @@ impl Follower {
             let mut fresh = true;
             let mut watching = self.watch_texts(&changed);
             let checked = Arc::clone(&self.loaded.checked);
-            let surroundings = Surroundings::new(&self.hostname, &checked.root, Arc::clone(&self.local));
+            let surroundings =
+                Surroundings::new(&self.hostname, checked.deploy.clone(), Arc::clone(&self.local));
             let surroundings = Arc::new(surroundings.exporting(Arc::clone(&self.exports)));
             let mut sources = Sources::new(Some(Arc::clone(&self.engine)), Arc::clone(&surroundings));
             let deploy = Arc::clone(&surroundings);

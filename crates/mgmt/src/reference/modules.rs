@@ -114,7 +114,8 @@ impl Definition {
 
     fn full_name(&self, module: &Module) -> String {
         let bare = self.name.rsplit('.').next().unwrap_or(&self.name);
-        format!("{}.{bare}", module.name)
+        let sigil = if self.what == What::Variable { "$" } else { "" };
+        format!("{sigil}{}.{bare}", module.name)
     }
 }
 

@@ -4,11 +4,13 @@
 //! completion come from the struct.
 
 mod account;
+mod derived_file;
 pub mod exec;
 pub mod exit;
 pub mod file;
 mod follow;
 pub mod group;
+pub mod gzip;
 mod home;
 pub mod host;
 pub mod hostname;
@@ -26,6 +28,7 @@ mod shadow;
 pub mod ssh_authorized_key;
 pub mod svc;
 pub mod sysctl;
+pub mod tar;
 pub mod test;
 mod text_file;
 pub mod timer;
@@ -42,6 +45,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<exit::Exit>,
     schema_of::<file::File>,
     schema_of::<group::Group>,
+    schema_of::<gzip::Gzip>,
     schema_of::<host::Host>,
     schema_of::<hostname::Hostname>,
     schema_of::<http::HttpServer>,
@@ -61,6 +65,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<ssh_authorized_key::SshAuthorizedKey>,
     schema_of::<svc::Svc>,
     schema_of::<sysctl::Sysctl>,
+    schema_of::<tar::Tar>,
     schema_of::<test::Test>,
     schema_of::<timer::Timer>,
     schema_of::<user::User>,

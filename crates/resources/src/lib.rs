@@ -15,6 +15,7 @@ mod home;
 pub mod host;
 pub mod hostname;
 pub mod http;
+pub mod json_edit;
 pub mod kv;
 pub mod line;
 pub mod msg;
@@ -54,6 +55,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<http::HttpServerProxy>,
     schema_of::<http::HttpServerUi>,
     schema_of::<http::HttpServerUiInput>,
+    schema_of::<json_edit::JsonEdit>,
     schema_of::<kv::Kv>,
     schema_of::<line::Line>,
     schema_of::<msg::Msg>,

@@ -4,6 +4,7 @@
 //! completion come from the struct.
 
 mod account;
+pub mod cron;
 mod derived_file;
 pub mod exec;
 pub mod exit;
@@ -42,6 +43,7 @@ use mgmt_resource::{Registry, Schema, schema_of};
 pub const KINDS: Registry = Registry::new(ALL);
 
 const ALL: &[fn() -> &'static Schema] = &[
+    schema_of::<cron::Cron>,
     schema_of::<exec::Exec>,
     schema_of::<exit::Exit>,
     schema_of::<file::File>,

@@ -12,9 +12,9 @@
 //! Deliberately absent: masking, and the session of another user than our own.
 
 mod check;
-mod decide;
-mod manager;
-mod watch;
+pub(crate) mod decide;
+pub(crate) mod manager;
+pub(crate) mod watch;
 
 use mgmt_resource::{
     Checked, Context, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
@@ -82,7 +82,7 @@ impl Kind for Svc {
         match unit_name(name) {
             Ok(unit) => {
                 // The manager does not look at its files by itself.
-                let own = self.unit_directories().into_iter().next().unwrap_or_default();
+                let own = unit_directories(self.session).into_iter().next().unwrap_or_default();
                 let file = |path: String, recursive| Watch::Path { path: path.into(), recursive };
                 vec![
                     watch::unit(self.session, &unit),
@@ -108,7 +108,7 @@ impl Kind for Svc {
 
     fn wants(&self, name: &Str) -> Vec<Want> {
         let Ok(unit) = unit_name(name) else { return Vec::new() };
-        let directories = self.unit_directories();
+        let directories = unit_directories(self.session);
         let files = |unit: &str| {
             let path = |directory: &String| Identity::Path(format!("{directory}{unit}").into());
             directories.iter().map(path).collect::<Vec<_>>()
@@ -133,19 +133,18 @@ impl Kind for Svc {
     }
 }
 
-impl Svc {
-    fn unit_directories(&self) -> Vec<String> {
-        if !self.session {
-            return SYSTEM_UNITS.map(str::to_owned).to_vec();
-        }
-        let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
-        let own = home.map(|home| format!("{}/.config/systemd/user/", home.trim_end_matches('/')));
-        own.into_iter().chain(SESSION_UNITS.map(str::to_owned)).collect()
+/// Where unit files can be. The first is where people put theirs.
+pub(crate) fn unit_directories(session: bool) -> Vec<String> {
+    if !session {
+        return SYSTEM_UNITS.map(str::to_owned).to_vec();
     }
+    let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
+    let own = home.map(|home| format!("{}/.config/systemd/user/", home.trim_end_matches('/')));
+    own.into_iter().chain(SESSION_UNITS.map(str::to_owned)).collect()
 }
 
 /// The unit that a resource of this name means.
-fn unit_name(name: &Str) -> Result<String, Invalid> {
+pub(crate) fn unit_name(name: &Str) -> Result<String, Invalid> {
     let wrong = |why: &str| {
         Invalid::new(format!("{name:?} is not the name of a service: {why}")).with_hint(
             "use a name like `cron`, `cron.service` or `getty@tty2.service`; systemd-escape makes names of paths",

@@ -523,7 +523,7 @@ mod tests {
                 match node.map(serde_json::Value::as_object_mut) {
                     Some(Some(map)) if deletes => drop(map.shift_remove(*last)),
                     Some(Some(map)) => {
-                        drop(map.insert((*last).to_owned(), serde_json::from_str(value).unwrap()))
+                        drop(map.insert((*last).to_owned(), serde_json::from_str(value).unwrap()));
                     }
                     Some(None) => possible = false,
                     None => {}

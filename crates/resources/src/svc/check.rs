@@ -124,7 +124,7 @@ async fn carry_out(
             cx.info("started");
         }
         Job::Stop => cx.info("stopped"),
-        Job::Refresh => cx.info("reloaded or restarted"),
+        Job::Refresh | Job::Restart => cx.info("reloaded or restarted"),
     }
     Ok(())
 }

@@ -5,21 +5,21 @@ use mgmt_value::Str;
 
 /// Whether it shall run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     Running,
     Stopped,
 }
 
 /// Whether it shall be started when the host boots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Startup {
+pub(crate) enum Startup {
     Enabled,
     Disabled,
 }
 
 impl State {
     /// `None`: either way.
-    pub(super) fn read(word: &Str) -> Result<Option<State>, Invalid> {
+    pub(crate) fn read(word: &Str) -> Result<Option<State>, Invalid> {
         let meant = match word.as_bytes() {
             b"" => return Ok(None),
             b"running" => return Ok(Some(State::Running)),
@@ -34,7 +34,7 @@ impl State {
 
 impl Startup {
     /// `None`: either way.
-    pub(super) fn read(word: &Str) -> Result<Option<Startup>, Invalid> {
+    pub(crate) fn read(word: &Str) -> Result<Option<Startup>, Invalid> {
         let meant = match word.as_bytes() {
             b"" => return Ok(None),
             b"enabled" => return Ok(Some(Startup::Enabled)),
@@ -57,48 +57,50 @@ fn refused(field: &'static str, word: &Str, expected: &str, meant: Option<&str>)
 
 /// What the service manager knows about a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// `loaded`, `not-found`, `bad-setting`, `error`, `masked`.
-    pub(super) load: String,
+    pub(crate) load: String,
     /// `active`, `reloading`, `inactive`, `failed`, `activating`, `deactivating`.
-    pub(super) active: String,
+    pub(crate) active: String,
     /// `enabled`, `disabled`, `static`, and more; empty without a file.
-    pub(super) file: String,
+    pub(crate) file: String,
     /// Its files have changed since they were read.
-    pub(super) is_stale: bool,
+    pub(crate) is_stale: bool,
 }
 
 /// What has to happen, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Plan {
-    pub(super) startup: Option<Startup>,
-    pub(super) job: Option<Job>,
+pub(crate) struct Plan {
+    pub(crate) startup: Option<Startup>,
+    pub(crate) job: Option<Job>,
 }
 
 /// Something that the service manager is asked to do with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Job {
+pub(crate) enum Job {
     Start,
     Stop,
     /// Reloads or restarts what runs.
     Refresh,
+    /// Stops it, if it runs, and starts it.
+    Restart,
 }
 
 impl Plan {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Plan::default()
     }
 }
 
 /// Why what is wanted cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Impossible {
-    pub(super) message: String,
-    pub(super) hint: String,
+pub(crate) struct Impossible {
+    pub(crate) message: String,
+    pub(crate) hint: String,
 }
 
 /// What has to happen so that a unit of which these are the facts is as wanted.
-pub(super) fn plan(
+pub(crate) fn plan(
     unit: &str,
     facts: &Facts,
     state: Option<State>,

@@ -24,18 +24,18 @@ const RELOAD_LIMIT: Duration = Duration::from_secs(120);
 const REMINDER: Duration = Duration::from_secs(10);
 
 /// The service manager.
-pub(super) struct Manager(pub(super) Arc<BusService>);
+pub(crate) struct Manager(pub(crate) Arc<BusService>);
 
 /// What is known about a unit, and the job that somebody has for it.
 #[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) facts: Facts,
-    pub(super) job: Option<BusPath>,
+pub(crate) struct Seen {
+    pub(crate) facts: Facts,
+    pub(crate) job: Option<BusPath>,
 }
 
 impl Manager {
     /// The system's, or that of our own session. It may not be connected yet. To be called in a runtime.
-    pub(super) fn of(session: bool) -> Result<Manager> {
+    pub(crate) fn of(session: bool) -> Result<Manager> {
         if !Path::new(BOOTED).is_dir() {
             return Err(Error::new("this host does not run systemd, which services need")
                 .with_hint("manage services only on hosts that were booted with systemd"));
@@ -45,12 +45,12 @@ impl Manager {
         Ok(Manager(BusService::of(bus, service)))
     }
 
-    pub(super) async fn ready(&self) -> Result<()> {
+    pub(crate) async fn ready(&self) -> Result<()> {
         self.0.ready().await.map_err(unreachable)
     }
 
     /// Looks at a unit without making the manager load it: that would be an event, and a check.
-    pub(super) async fn look(&self, unit: &str) -> Result<Seen> {
+    pub(crate) async fn look(&self, unit: &str) -> Result<Seen> {
         let failed = |error| failure("look at", unit, error);
         let file = match self.call::<_, String>("GetUnitFileState", &unit).await {
             Ok(state) => Some(state),
@@ -89,7 +89,7 @@ impl Manager {
     }
 
     /// Makes the manager read all unit files again.
-    pub(super) async fn reload(&self) -> Result<()> {
+    pub(crate) async fn reload(&self) -> Result<()> {
         let reload = self.0.call_within::<_, ()>(RELOAD_LIMIT, PATH, MANAGER, "Reload", &());
         reload.await.map_err(|error| {
             Error::new(format_args!("cannot make systemd read its unit files again: {error}"))
@@ -97,7 +97,7 @@ impl Manager {
     }
 
     /// Enables or disables a unit, as the manager does not notice by itself.
-    pub(super) async fn set_startup(&self, unit: &str, startup: Startup, facts: &Facts) -> Result<()> {
+    pub(crate) async fn set_startup(&self, unit: &str, startup: Startup, facts: &Facts) -> Result<()> {
         type Changes = Vec<(String, String, String)>;
         let units = [unit];
         match startup {
@@ -116,11 +116,12 @@ impl Manager {
     }
 
     /// Has a job done, and waits for its end.
-    pub(super) async fn run(&self, unit: &str, job: Job, cx: &Context<'_>) -> Result<()> {
+    pub(crate) async fn run(&self, unit: &str, job: Job, cx: &Context<'_>) -> Result<()> {
         let (method, verb) = match job {
             Job::Start => ("StartUnit", "start"),
             Job::Stop => ("StopUnit", "stop"),
             Job::Refresh => ("ReloadOrTryRestartUnit", "reload or restart"),
+            Job::Restart => ("RestartUnit", "restart"),
         };
         // Before the call, as the job may end before we know its path.
         let mut signals = self.0.signals();
@@ -144,7 +145,7 @@ impl Manager {
     }
 
     /// Waits for the end of a job of somebody else, whatever comes of it.
-    pub(super) async fn settle(
+    pub(crate) async fn settle(
         &self,
         unit: &str,
         path: &BusPath,
@@ -203,7 +204,7 @@ fn unloaded(file: Option<String>) -> Facts {
 }
 
 /// The path under which a unit is known on the bus.
-pub(super) fn object_path(unit: &str) -> String {
+pub(crate) fn object_path(unit: &str) -> String {
     let mut path = UNITS.to_owned();
     for (position, byte) in unit.bytes().enumerate() {
         // A digit in the first place would be taken for part of an escape.
@@ -255,7 +256,7 @@ fn failure(verb: &str, unit: &str, error: BusError) -> Error {
     }
 }
 
-pub(super) fn unreachable(error: BusError) -> Error {
+pub(crate) fn unreachable(error: BusError) -> Error {
     let hint = match &error {
         BusError::Unreachable { bus: Bus::Session, .. } => {
             "the session of the user has to run; `loginctl enable-linger` starts it at boot"

@@ -11,7 +11,7 @@ use mgmt_watch::Followed;
 use super::manager::{Manager, object_path};
 
 /// What the service manager says about a unit.
-pub(super) fn unit(session: bool, unit: &str) -> Watch {
+pub(crate) fn unit(session: bool, unit: &str) -> Watch {
     let key = Str::from(format!("svc {session} {unit}"));
     let path = object_path(unit);
     let start = move |_: &Host| {

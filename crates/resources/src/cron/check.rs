@@ -1,0 +1,192 @@
+//! Looks at a timer and makes it as declared.
+
+use mgmt_resource::{Checked, Context, Error, Result};
+use mgmt_sys::ManagedPath;
+use mgmt_sys::dir::Parent;
+use mgmt_sys::replace::InPlace;
+use mgmt_sys::stat::Kind;
+
+use super::{Cron, timer_name, unit};
+use crate::account::lookup_now;
+use crate::presence::Presence;
+use crate::svc::decide::{Facts, Impossible, Job, Plan, Startup, State, plan};
+use crate::svc::manager::Manager;
+use crate::text_file::{TextFile, explain};
+
+const MODE: u32 = 0o644;
+
+pub(super) async fn check(cron: &Cron, started: &mut bool, cx: &mut Context<'_>) -> Result<Checked> {
+    let wanted = Wanted::read(cron, cx)?;
+    let cancel = cx.cancel;
+    let manager = Manager::of(cron.session)?;
+    tokio::select! {
+        ready = manager.ready() => ready?,
+        () = cancel.cancelled() => return Err(Error::Cancelled),
+    }
+    // Whatever has begun comes to its end, unless we have to stop at any cost; jobs go on without us.
+    tokio::select! {
+        checked = async {
+            match wanted.presence {
+                Presence::Exists => wanted.keep(&manager, started, cx).await,
+                Presence::Absent => wanted.remove(&manager, started, cx).await,
+            }
+        } => checked,
+        () = cancel.interrupted() => Err(Error::Cancelled),
+    }
+}
+
+struct Wanted<'a> {
+    cron: &'a Cron,
+    timer: String,
+    unit: String,
+    file: ManagedPath,
+    presence: Presence,
+    startup: Option<Startup>,
+}
+
+impl<'a> Wanted<'a> {
+    fn read(cron: &'a Cron, cx: &Context<'_>) -> Result<Wanted<'a>> {
+        let name = &cx.id.name;
+        Ok(Wanted {
+            cron,
+            timer: timer_name(name).map_err(Error::new)?,
+            unit: cron.started_unit(name).map_err(Error::new)?,
+            file: cron.file(name).map_err(Error::new)?,
+            presence: Presence::read(&cron.state).map_err(Error::new)?,
+            startup: Startup::read(&cron.startup).map_err(Error::new)?,
+        })
+    }
+
+    async fn keep(&self, manager: &Manager, started: &mut bool, cx: &Context<'_>) -> Result<Checked> {
+        let timer = self.timer.as_str();
+        let written = self.write(cx)?;
+        let mut facts = manager.look(timer).await?.facts;
+        let outdated = written == Checked::Changed || facts.is_stale;
+        if !cx.apply {
+            // What is not there yet will be all that is wanted.
+            let plan = if outdated { Plan::default() } else { self.plan(&facts, *started)? };
+            return Ok(if outdated || !plan.is_empty() || cx.refresh {
+                Checked::Changed
+            } else {
+                Checked::Right
+            });
+        }
+        if outdated {
+            manager.reload().await?;
+            facts = manager.look(timer).await?.facts;
+        }
+        let mut change = self.plan(&facts, *started && !outdated)?;
+        if change.job.is_none() && (outdated || cx.refresh) {
+            // It may be at rest after it has elapsed.
+            change.job = Some(Job::Restart);
+        }
+        if !outdated && change.is_empty() {
+            *started = true;
+            return Ok(Checked::Right);
+        }
+        if let Some(startup) = change.startup {
+            manager.set_startup(timer, startup, &facts).await?;
+            cx.info(if startup == Startup::Enabled { "enabled" } else { "disabled" });
+        }
+        if let Some(job) = change.job {
+            if let Err(error) = manager.run(timer, job, cx).await {
+                // Only an attempt to start it makes the manager read it.
+                let facts = manager.look(timer).await?.facts;
+                self.planned(&facts, Some(State::Running), None)?;
+                return Err(error);
+            }
+            cx.info("started");
+        }
+        *started = true;
+        Ok(Checked::Changed)
+    }
+
+    /// What the timer needs. One that may come to rest by itself is started once.
+    fn plan(&self, facts: &Facts, started: bool) -> Result<Plan> {
+        let rests = !self.cron.remainafterelapse && started && facts.active == "inactive";
+        let state = if rests { None } else { Some(State::Running) };
+        self.planned(facts, state, self.startup)
+    }
+
+    fn planned(&self, facts: &Facts, state: Option<State>, startup: Option<Startup>) -> Result<Plan> {
+        plan(&self.timer, facts, state, startup, false).map_err(|Impossible { message, hint }| {
+            match facts.load.as_str() {
+                "bad-setting" | "error" => Error::new(format_args!(
+                    "systemd cannot use the timer: {}={} may not be a time, or the unit {} cannot be started",
+                    self.cron.trigger.display(),
+                    self.cron.time.display(),
+                    self.unit
+                ))
+                .with_hint(format_args!("systemd-analyze verify {} tells what is wrong", self.file)),
+                _ => Error::new(message).with_hint(hint),
+            }
+        })
+    }
+
+    async fn remove(&self, manager: &Manager, started: &mut bool, cx: &Context<'_>) -> Result<Checked> {
+        let timer = self.timer.as_str();
+        *started = false;
+        let facts = manager.look(timer).await?.facts;
+        let change = self.planned(&facts, Some(State::Stopped), Some(Startup::Disabled))?;
+        let is_there = lookup_now(|| self.is_there())?;
+        if change.is_empty() && !is_there {
+            return Ok(Checked::Right);
+        }
+        if !cx.apply {
+            return Ok(Checked::Changed);
+        }
+        cx.checkpoint()?;
+        if let Some(job) = change.job {
+            manager.run(timer, job, cx).await?;
+            cx.info("stopped");
+        }
+        if let Some(startup) = change.startup {
+            manager.set_startup(timer, startup, &facts).await?;
+            cx.info("disabled");
+        }
+        if is_there {
+            lookup_now(|| self.unlink())?;
+            manager.reload().await?;
+            cx.info("removed");
+        }
+        Ok(Checked::Changed)
+    }
+
+    /// Keeps the unit file as declared.
+    fn write(&self, cx: &Context<'_>) -> Result<Checked> {
+        let wanted = unit::content(self.cron, &cx.id.name, &self.unit);
+        let file = TextFile { path: self.file.clone(), owner: None, mode: MODE, in_place: InPlace::Refuse };
+        lookup_now(|| {
+            // The directory for the units of a user is not there before the first one is.
+            if cx.apply && self.cron.session {
+                Parent::open_or_create(&self.file).map_err(|error| explain(&error))?;
+            }
+            file.edit(cx, |content| (content != Some(&wanted)).then(|| wanted.clone()))
+        })
+    }
+
+    /// Whether there is a unit file. One that masks the timer is none.
+    fn is_there(&self) -> Result<bool> {
+        let look = || {
+            let parent = Parent::open(&self.file)?;
+            let name = self.file.file_name().unwrap_or_default();
+            match parent.lstat_entry(name)? {
+                None => Ok(false),
+                Some(stat) if stat.kind == Kind::Symlink => Ok(parent.read_link(name)? != b"/dev/null"),
+                Some(_) => Ok(true),
+            }
+        };
+        match look() {
+            Err(error) if mgmt_sys::Error::is_not_found(&error) || error.is_parent_missing() => Ok(false),
+            looked => looked.map_err(|error| explain(&error)),
+        }
+    }
+
+    fn unlink(&self) -> Result<()> {
+        let remove = || Parent::open(&self.file)?.unlink(self.file.file_name().unwrap_or_default());
+        match remove() {
+            Err(error) if error.is_not_found() => Ok(()),
+            removed => removed.map_err(|error| explain(&error)),
+        }
+    }
+}

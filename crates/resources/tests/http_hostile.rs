@@ -97,3 +97,24 @@ async fn a_client_that_takes_nothing_is_cut_off() {
     assert!(got < 29_000_000, "all of it was sent");
     running.stop();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_connections_than_there_is_room_for_wait_their_turn() {
+    let mut running = Running::start();
+    let (server, port) = server();
+    running.swap(graph(vec![spec("s", server), spec("/a", text("fine"))])).await;
+    let mut crowd = Vec::new();
+    for _ in 0..256 {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        // An answer means that it has been let in, and it stays.
+        stream.read_exact(&mut [0; 4]).await.unwrap();
+        crowd.push(stream);
+    }
+    let late = tokio::spawn(async move { get(port, "/a").await.status });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!late.is_finished(), "it was let in");
+    crowd.pop();
+    assert_eq!(late.await.unwrap(), 200);
+    running.stop();
+}

@@ -23,8 +23,9 @@ use tokio::time::{Instant, Sleep};
 use super::board::Board;
 use super::{lock, serve};
 
-/// Connections of one server at a time. More wait until others have ended.
-const MOST_CONNECTIONS: usize = 1024;
+/// Connections of one server at a time. More wait until others have ended. Each may hold a file open, too, and a process has
+/// a thousand descriptors, which other resources need.
+const MOST_CONNECTIONS: usize = 256;
 /// The head of a request.
 const LARGEST_HEAD: usize = 64 * 1024;
 const MOST_HEADERS: usize = 100;

@@ -32,7 +32,7 @@ use super::{identity, or_name};
 /// serves.
 ///
 /// Requests whose path has `//`, `.` or `..` in it are redirected to the plain path. There are limits for what clients can
-/// ask for: 1024 connections at a time, 64 KiB for the head of a request, 4 MiB for its body, 30 seconds for the head,
+/// ask for: 256 connections at a time, 64 KiB for the head of a request, 4 MiB for its body, 30 seconds for the head,
 /// 60 seconds for the body, and 60 seconds in which a client takes nothing of its answer.
 ///
 /// There is no encryption and no password: everybody who can reach the address can see what is served, raise flags

@@ -63,7 +63,7 @@ fn group_family(graph: &mut ResourceGraph, members: &[NodeId]) -> Result<usize, 
 
 fn compatible(graph: &ResourceGraph, parent: NodeId, child: NodeId) -> bool {
     let (Some(parent), Some(child)) = (graph.node(parent), graph.node(child)) else { return false };
-    // Groups of one kind stay flat. Different kinds of a family may nest.
+    // Two groups of one kind stay apart.
     let flat = parent.id.kind != child.id.kind || child.children.is_empty();
     flat && parent.meta.groups_with(&child.meta) && parent.resource.groups_with(&*child.resource)
 }
@@ -79,12 +79,15 @@ fn merge(graph: &mut ResourceGraph, parent: NodeId, child: NodeId) {
     for (node, edge) in after {
         graph.merge_edge(parent, node, edge, Edge::merge);
     }
-    let Some(child) = graph.remove_node(child) else { return };
+    let Some(mut child) = graph.remove_node(child) else { return };
     let Some(parent) = graph.node_mut(parent) else { return };
     for id in &child.meta.sema {
         if !parent.meta.sema.contains(id) {
             parent.meta.sema.push(id.clone());
         }
     }
+    // A group has no groups in it: everyone in it is served by whoever holds it.
+    let members = std::mem::take(&mut child.children);
     parent.children.push(child);
+    parent.children.extend(members);
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use common::{Graph, Probe};
 use mgmt_engine::{Preparation, SwapError, group_automatically, prepare};
 use mgmt_graph::NodeId;
-use mgmt_resource::{Edge, ResourceGraph};
+use mgmt_resource::{Checked, Context, Edge, Invalid, Kind, Nothing, Resource, ResourceGraph, Result, Spec};
 use mgmt_value::Str;
 
 /// Reads `a1, a2, a1 -> b1, b1 => c1`: names that start with the same letter may be grouped; `=>` notifies.
@@ -224,4 +224,54 @@ fn two_resources_cannot_have_one_name_unless_hidden() {
     assert!(matches!(error, SwapError::Duplicate(_)));
     graph.meta(twin, |meta| meta.hidden = true);
     assert!(prepare(graph.0, Vec::new(), &Preparation::default()).is_ok());
+}
+
+/// Three kinds of one family, each of which takes in the next.
+macro_rules! nested {
+    ($name:ident, $kind:literal, $($takes:ident)?) => {
+        /// A member of a family.
+        #[derive(Clone, Debug, Default, PartialEq, Resource)]
+        #[resource(kind = $kind, group)]
+        pub struct $name {
+            /// Anything.
+            pub text: Str,
+        }
+
+        impl Kind for $name {
+            type State = ();
+            type Sends = Nothing;
+
+            fn validate(&self, _: &Str) -> Result<(), Invalid> {
+                Ok(())
+            }
+
+            async fn check_apply(&self, (): &mut (), _: &mut Context<'_>) -> Result<Checked> {
+                Ok(Checked::Right)
+            }
+
+            fn groups_with(&self, other: &dyn Resource) -> bool {
+                let _ = other;
+                false $(|| other.as_any().is::<$takes>())?
+            }
+        }
+    };
+}
+nested!(Tree, "tree", Branch);
+nested!(Branch, "tree:branch", Leaf);
+nested!(Leaf, "tree:branch:leaf",);
+
+#[test]
+fn a_group_that_joins_another_one_brings_its_members() {
+    let mut graph = ResourceGraph::new();
+    graph.add_node(Spec::new("t", Tree::default()));
+    graph.add_node(Spec::new("b", Branch::default()));
+    graph.add_node(Spec::new("l", Leaf::default()));
+    assert_eq!(group_automatically(&mut graph).unwrap(), 2);
+    let (_, tree) = graph.nodes().next().unwrap();
+    let members: Vec<String> = tree.children.iter().map(|child| child.id.to_string()).collect();
+    assert_eq!(
+        (tree.id.to_string().as_str(), members.join(" ").as_str()),
+        ("tree[t]", "tree:branch[b] tree:branch:leaf[l]")
+    );
+    assert!(tree.children.iter().all(|child| child.children.is_empty()));
 }

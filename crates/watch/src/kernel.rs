@@ -1,17 +1,17 @@
-//! What the kernel tells by itself: network interfaces, devices, the name of the host.
+//! What the kernel tells by itself: network interfaces, devices, mounts, the name of the host.
 //!
 //! [`KernelEvents`] is one topic, as events. All who follow the same source share it: one socket for interfaces and
-//! addresses, one for devices, one file for the name, each there as long as somebody follows it.
+//! addresses, one for devices, one file for the name, one for mounts, each there as long as somebody follows it.
 //!
 //! What a follower may rely on
 //! - It hears of everything that happens after [`KernelEvents::follow`] returned, several changes perhaps as one event.
 //! - When the kernel had to drop messages, everybody hears an event: whatever was missed has to be looked at.
 //! - Only the kernel is believed, whoever else sends the same.
-//! - It is about the network name space that the process is in. The name of the host may be told of too often: the
+//! - It is about the name spaces for networks and mounts that the process is in. The name of the host may be told of too often: the
 //!   kernel tells all name spaces together.
 
-mod hostname;
 mod netlink;
+mod polled;
 mod uevent;
 
 use std::collections::HashMap;
@@ -25,8 +25,8 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use self::hostname::HostnameFile;
 use self::netlink::{Heard, Socket};
+use self::polled::PolledFile;
 
 /// What the kernel can be asked to tell about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +37,8 @@ pub enum KernelTopic {
     Devices(String),
     /// The name of the host.
     Hostname,
+    /// What is mounted where, and with which options.
+    Mounts,
 }
 
 /// A topic, as events.
@@ -89,6 +91,7 @@ enum Origin {
     Links,
     Devices,
     Hostname,
+    Mounts,
 }
 
 impl KernelTopic {
@@ -97,6 +100,7 @@ impl KernelTopic {
             KernelTopic::Links => Origin::Links,
             KernelTopic::Devices(_) => Origin::Devices,
             KernelTopic::Hostname => Origin::Hostname,
+            KernelTopic::Mounts => Origin::Mounts,
         }
     }
 }
@@ -128,13 +132,10 @@ impl Source {
                 runtime.spawn(told.follow(socket, topic))
             }
             Origin::Hostname => {
-                let file = HostnameFile::open()?;
-                runtime.spawn(async move {
-                    while file.changed().await.is_ok() {
-                        told.tell(&KernelTopic::Hostname);
-                    }
-                    told.end();
-                })
+                runtime.spawn(told.follow_file(PolledFile::open(polled::HOSTNAME)?, KernelTopic::Hostname))
+            }
+            Origin::Mounts => {
+                runtime.spawn(told.follow_file(PolledFile::open(polled::MOUNTS)?, KernelTopic::Mounts))
             }
         };
         Ok(Source { audience, task: task.abort_handle() })
@@ -175,6 +176,14 @@ impl Audience {
     /// Nobody will hear anything any more.
     fn end(&self) {
         lock(&self.topics).clear();
+    }
+
+    /// Tells when a file shows something else, until it fails.
+    async fn follow_file(self: Arc<Audience>, file: PolledFile, topic: KernelTopic) {
+        while file.changed().await.is_ok() {
+            self.tell(&topic);
+        }
+        self.end();
     }
 
     /// Tells what a socket hears, until it fails.

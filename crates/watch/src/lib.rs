@@ -7,7 +7,7 @@
 //! The central type is [`FileHub`]: one inotify instance for the whole process. A subscriber hands it a
 //! [`Token`] and a [`WatchPath`], and the [`Sink`] hears the token whenever that path may have changed.
 //! [`Timers`] is the same idea for time, without a clock inside, [`BusService`] for what services say on a message
-//! bus, and [`KernelEvents`] for what the kernel tells about interfaces, devices and the name of the host.
+//! bus, and [`KernelEvents`] for what the kernel tells about interfaces, devices, mounts and the name of the host.
 //! [`WallClock`] is for times of the calendar.
 //!
 //! ```

@@ -116,6 +116,35 @@ fn inside_hostname() {
 }
 
 #[test]
+fn mounts_are_followed() {
+    bench::run_inside("unshare --mount --propagation private $TEST", "inside_mounts");
+}
+
+#[test]
+#[ignore = "started by mounts_are_followed"]
+fn inside_mounts() {
+    if !bench::inside() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().display();
+    in_runtime(async {
+        let mut events = KernelEvents::follow(&KernelTopic::Mounts).unwrap();
+        for change in [
+            format!("mount -t tmpfs one {place}"),
+            format!("mount -o remount,ro {place}"),
+            format!("mount -o remount,bind,rw,noexec {place}"),
+            format!("mount --bind /etc {place}"),
+            format!("umount {place}"),
+            format!("umount --lazy {place}"),
+        ] {
+            shell(&change);
+            heard(&mut events).await;
+        }
+    });
+}
+
+#[test]
 fn a_source_ends_with_its_followers_and_begins_again() {
     in_runtime(async {
         let sockets = || {

@@ -1,4 +1,4 @@
-//! The file that holds the name of the host, which tells when the name changes.
+//! Files of the kernel that tell when what they show changes.
 
 use std::fs::File;
 use std::io;
@@ -7,16 +7,19 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-const PATH: &str = "/proc/sys/kernel/hostname";
+/// The name of the host.
+pub(super) const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+/// What is mounted, as this process sees it.
+pub(super) const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// The open file. The kernel compares with what this very file has heard of last.
 #[derive(Debug)]
-pub(super) struct HostnameFile(AsyncFd<OwnedFd>);
+pub(super) struct PolledFile(AsyncFd<OwnedFd>);
 
-impl HostnameFile {
-    pub(super) fn open() -> io::Result<HostnameFile> {
+impl PolledFile {
+    pub(super) fn open(path: &str) -> io::Result<PolledFile> {
         // It can always be read; that something is urgent is said once per change.
-        Ok(HostnameFile(super::waiting(File::open(PATH)?.into(), Interest::PRIORITY)?))
+        Ok(PolledFile(super::waiting(File::open(path)?.into(), Interest::PRIORITY)?))
     }
 
     /// Waits for the next change.

@@ -19,6 +19,7 @@ pub mod http;
 pub mod json_edit;
 pub mod kv;
 pub mod line;
+pub mod mount;
 pub mod msg;
 pub mod noop;
 pub mod panic;
@@ -60,6 +61,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<json_edit::JsonEdit>,
     schema_of::<kv::Kv>,
     schema_of::<line::Line>,
+    schema_of::<mount::Mount>,
     schema_of::<msg::Msg>,
     schema_of::<noop::Noop>,
     schema_of::<panic::Panic>,

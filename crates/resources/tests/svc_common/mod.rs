@@ -1,5 +1,6 @@
 //! A host with systemd: a view of this machine on which every change is thrown away, booted with the machine's own
 //! systemd and message bus, in which one test runs as a service.
+#![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 use std::process::Command;

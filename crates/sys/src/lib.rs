@@ -1,13 +1,14 @@
 //! System calls: safe paths, atomic replacement, child processes.
 //!
 //! This is the floor of the program: the one crate that may hold unsafe code (it holds none so far) and the only way to
-//! change the file system. Two halves that share nothing:
+//! change the file system. Parts that share nothing:
 //!
 //! - **Files.** A path from anywhere becomes a [`ManagedPath`] once; it is resolved once to the
 //!   handle of its [`Parent`](dir::Parent), the central type; every look and every change then names one entry of that
 //!   handle. [`Replacement`](replace::Replacement) puts new content in place, [`tree`] lists and removes, [`mode`] reads
 //!   permission bits, [`xattr`] labels. All of it blocks; callers put it on a thread where that is fine.
 //! - **Processes.** [`process`] runs and stops children.
+//! - **The kernel's network.** [`netlink`] asks about interfaces, addresses and routes, and changes them.
 //!
 //! ```
 //! use mgmt_sys::{dir::Parent, handle::Attributes, path::ManagedPath};
@@ -29,7 +30,7 @@
 //! # }
 //! ```
 //!
-//! Invariants of the file half:
+//! Invariants of the part for files:
 //!
 //! - Paths and names are bytes. Nothing assumes UTF-8, and nothing prints them unescaped.
 //! - The last component is never followed if it is a symbolic link, except to
@@ -50,6 +51,7 @@ pub mod file;
 pub mod handle;
 pub mod made;
 pub mod mode;
+pub mod netlink;
 pub mod path;
 pub mod process;
 pub mod replace;

@@ -1,7 +1,7 @@
-//! What the kernel tells by itself: network interfaces, devices, mounts, the name of the host.
+//! What the kernel tells by itself: network interfaces and routes, devices, mounts, the name of the host.
 //!
-//! [`KernelEvents`] is one topic, as events. All who follow the same source share it: one socket for interfaces and
-//! addresses, one for devices, one file for the name, one for mounts, each there as long as somebody follows it.
+//! [`KernelEvents`] is one topic, as events. All who follow the same source share it: one socket for interfaces,
+//! addresses and routes, one for devices, one file for the name, one for mounts, each there as long as somebody follows it.
 //!
 //! What a follower may rely on
 //! - It hears of everything that happens after [`KernelEvents::follow`] returned, several changes perhaps as one event.
@@ -10,6 +10,7 @@
 //! - It is about the name spaces for networks and mounts that the process is in. The name of the host may be told of too often: the
 //!   kernel tells all name spaces together.
 
+mod links;
 mod netlink;
 mod polled;
 mod uevent;
@@ -25,14 +26,17 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use self::links::{Concerned, Links};
 use self::netlink::{Heard, Socket};
 use self::polled::PolledFile;
 
 /// What the kernel can be asked to tell about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KernelTopic {
     /// Network interfaces and their addresses: there, gone, up, down, renamed.
     Links,
+    /// One network interface by its name, its addresses, and the routes through it.
+    Interface(String),
     /// Devices of one subsystem, `cpu` or `module` for example.
     Devices(String),
     /// The name of the host.
@@ -97,7 +101,7 @@ enum Origin {
 impl KernelTopic {
     fn origin(&self) -> Origin {
         match self {
-            KernelTopic::Links => Origin::Links,
+            KernelTopic::Links | KernelTopic::Interface(_) => Origin::Links,
             KernelTopic::Devices(_) => Origin::Devices,
             KernelTopic::Hostname => Origin::Hostname,
             KernelTopic::Mounts => Origin::Mounts,
@@ -124,7 +128,8 @@ impl Source {
         let task = match origin {
             Origin::Links => {
                 let socket = Socket::links()?;
-                runtime.spawn(told.follow(socket, |_| Some(KernelTopic::Links)))
+                socket.ask_for_all(links::GET_LINK, &[0; links::LINK])?;
+                runtime.spawn(told.follow_links(socket))
             }
             Origin::Devices => {
                 let socket = Socket::devices()?;
@@ -182,6 +187,29 @@ impl Audience {
     async fn follow_file(self: Arc<Audience>, file: PolledFile, topic: KernelTopic) {
         while file.changed().await.is_ok() {
             self.tell(&topic);
+        }
+        self.end();
+    }
+
+    /// Tells what a socket hears of interfaces, until it fails.
+    async fn follow_links(self: Arc<Audience>, mut socket: Socket) {
+        let mut links = Links::default();
+        while let Ok(heard) = socket.next().await {
+            let concerned = match heard {
+                Heard::Message(message) => links.concerned(message),
+                Heard::Lost => {
+                    links.forget();
+                    // Until the list is there, everybody is told of everything.
+                    if socket.ask_for_all(links::GET_LINK, &[0; links::LINK]).is_err() {
+                        break;
+                    }
+                    Concerned::All
+                }
+            };
+            match concerned {
+                Concerned::Some(topics) => topics.iter().for_each(|topic| self.tell(topic)),
+                Concerned::All => self.tell_all(),
+            }
         }
         self.end();
     }

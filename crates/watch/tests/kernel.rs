@@ -59,6 +59,61 @@ fn inside_links() {
 }
 
 #[test]
+fn one_interface_is_told_of_by_its_name() {
+    bench::run_inside("unshare --net $TEST", "inside_one_interface");
+}
+
+#[test]
+#[ignore = "started by one_interface_is_told_of_by_its_name"]
+fn inside_one_interface() {
+    if !bench::inside() {
+        return;
+    }
+    in_runtime(async {
+        // Without these, the kernel says more about the interfaces by itself, and later.
+        shell(
+            "ip link add test0 type veth peer name test1; echo 1 >/proc/sys/net/ipv6/conf/test1/disable_ipv6",
+        );
+        shell("echo 1 >/proc/sys/net/ipv6/conf/test0/addr_gen_mode");
+        let follow = |name: &str| KernelEvents::follow(&KernelTopic::Interface(name.into())).unwrap();
+        let (mut one, mut two, mut renamed) = (follow("test0"), follow("test1"), follow("other"));
+        let mut later = follow("later");
+        for command in [
+            "ip address add 192.0.2.1/24 dev test0",
+            "ip address add 2001:db8::1/64 dev test0 nodad",
+            "ip link set test0 mtu 1400",
+            "ip link set test0 up; ip link set test1 up",
+            "ip route add 198.51.100.0/24 dev test0",
+            "ip route del 198.51.100.0/24 dev test0",
+            "ip -6 route add 2001:db8:1::/64 dev test0",
+            "ip -6 route add default via 2001:db8::2 dev test0",
+        ] {
+            shell(command);
+            heard(&mut one).await;
+            while !is_quiet(&mut one).await || !is_quiet(&mut two).await {}
+            // Before all interfaces are known, everybody may hear of everything.
+            while !is_quiet(&mut renamed).await || !is_quiet(&mut later).await {}
+        }
+        // All that is about the one is not about the other, in the order in which it comes.
+        shell("ip link set test0 mtu 1300");
+        heard(&mut one).await;
+        assert!(is_quiet(&mut two).await && is_quiet(&mut renamed).await && is_quiet(&mut later).await);
+        shell("ip link set test0 down && ip link set test0 name other");
+        heard(&mut one).await;
+        heard(&mut renamed).await;
+        while !is_quiet(&mut one).await || !is_quiet(&mut renamed).await || !is_quiet(&mut two).await {}
+        shell("ip address add 192.0.2.9/24 dev other");
+        heard(&mut renamed).await;
+        assert!(is_quiet(&mut one).await && is_quiet(&mut two).await && is_quiet(&mut later).await);
+        shell("ip link add later type veth peer name last");
+        heard(&mut later).await;
+        assert!(is_quiet(&mut one).await && is_quiet(&mut two).await);
+        shell("ip link del later");
+        heard(&mut later).await;
+    });
+}
+
+#[test]
 fn more_changes_than_the_kernel_keeps_are_heard_of() {
     bench::run_inside("unshare --net $TEST", "inside_many_links");
 }

@@ -1,18 +1,20 @@
-//! A netlink socket that only listens.
+//! A netlink socket that listens.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
+use mgmt_sys::netlink::{is_kernel, list_request};
 use rustix::io::Errno;
 use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SocketAddrAny, SocketFlags, SocketType, bind, recvfrom, socket_with,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recvfrom, sendto,
+    socket_with,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`.
-const LINK_GROUPS: u32 = 0x1 | 0x10 | 0x100;
+/// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_IFADDR` and `RTMGRP_IPV6_ROUTE`.
+const LINK_GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 /// What the kernel itself says. Programs that deal with devices talk in another group.
 const KERNEL_GROUP: u32 = 0x1;
 /// More than the kernel makes a message long, but for interfaces with very many virtual functions.
@@ -34,9 +36,9 @@ pub(super) enum Heard<'b> {
 }
 
 impl Socket {
-    /// Hears of interfaces and addresses.
+    /// Hears of interfaces, addresses and routes.
     pub(super) fn links() -> io::Result<Socket> {
-        // The protocol of interfaces and addresses is number zero.
+        // The protocol of these is number zero.
         Socket::open(None, LINK_GROUPS)
     }
 
@@ -51,6 +53,13 @@ impl Socket {
         bind(&socket, &SocketAddrNetlink::new(0, groups))?;
         let socket = super::waiting(socket, Interest::READABLE)?;
         Ok(Socket { socket, buffer: vec![0; LONGEST] })
+    }
+
+    /// Asks for a list. The answers come among everything else.
+    pub(super) fn ask_for_all(&self, kind: u16, payload: &[u8]) -> io::Result<()> {
+        let request = list_request(kind, payload);
+        sendto(self.socket.get_ref(), &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+        Ok(())
     }
 
     /// Waits for the next message of the kernel. A call that is dropped loses nothing.
@@ -74,9 +83,4 @@ impl Socket {
         let message = length.and_then(|length| self.buffer.get(..length));
         Ok(message.map_or(Heard::Lost, Heard::Message))
     }
-}
-
-fn is_kernel(sender: Option<&SocketAddrAny>) -> bool {
-    let sender = sender.cloned().map(SocketAddrNetlink::try_from);
-    matches!(sender, Some(Ok(sender)) if sender.pid() == 0)
 }

@@ -21,6 +21,7 @@ pub mod kv;
 pub mod line;
 pub mod mount;
 pub mod msg;
+pub mod net;
 pub mod noop;
 pub mod panic;
 pub mod password;
@@ -63,6 +64,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<line::Line>,
     schema_of::<mount::Mount>,
     schema_of::<msg::Msg>,
+    schema_of::<net::Net>,
     schema_of::<noop::Noop>,
     schema_of::<panic::Panic>,
     schema_of::<password::Password>,

@@ -57,6 +57,7 @@ impl Pool {
         }
         let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.jobs.extend(jobs.drain(..));
+        // Each that wakes wakes another one, as long as there is something left to do.
         let wake = queue.jobs.len().div_ceil(BATCH).min(queue.idle);
         drop(queue);
         for _ in 0..wake {
@@ -88,9 +89,14 @@ fn work(shared: &Shared) {
             queue = shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.idle -= 1;
         }
-        let take = (queue.jobs.len() / 2).clamp(1, BATCH);
+        // A run may take long, and whatever waits behind it waits as long: while others have nothing to do, it is theirs.
+        let take = (queue.jobs.len() / (queue.idle + 1)).clamp(1, BATCH);
         batch.extend(queue.jobs.drain(..take));
+        let more = !queue.jobs.is_empty() && queue.idle > 0;
         drop(queue);
+        if more {
+            shared.work.notify_one();
+        }
         let done: Vec<Done> = batch.drain(..).map(|job| job.run_here(&shared.runtime)).collect();
         shared.inbox.send(Message::Finished(done));
     }

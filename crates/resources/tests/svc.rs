@@ -2,13 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 mod common;
+mod host_common;
 mod svc_common;
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use common::{Bench, Run};
-use mgmt_resource::{Cancel, Checked, Error, Kind, Watch, WatchStream};
+use host_common::{Running, edges, shell, soon};
+use mgmt_resource::{Cancel, Checked, Error, Kind, Spec, Watch, WatchStream};
+use mgmt_resources::file::File;
 use mgmt_resources::svc::Svc;
 use svc_common::{on_booted_host, run, told};
 
@@ -173,6 +176,99 @@ fn whatever_others_do_to_a_service_is_an_event_and_repaired() {
         let silence = tokio::time::timeout(Duration::ZERO, others.next(&Cancel::default())).await;
         assert!(silence.is_err(), "looking at a unit that is not loaded is no event");
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_repairs_whatever_others_do_to_a_service() {
+    if !on_booted_host("the_engine_repairs_whatever_others_do_to_a_service") {
+        return;
+    }
+    let mut running = Running::start();
+    let unit = File { state: "exists".into(), content: Some(DEMO.into()), ..File::default() };
+    let specs = vec![Spec::new("demo", svc("running", "enabled")), Spec::new(UNIT, unit)];
+    running.swap(specs).await;
+    let right = || told("is-active", "demo") == "active" && told("is-enabled", "demo") == "enabled";
+    assert!(right());
+    for drift in [
+        "systemctl stop demo",
+        "systemctl kill --signal=KILL demo",
+        "systemctl disable demo",
+        "systemctl disable --now demo",
+        "systemctl stop --no-block demo",
+        "rm /etc/systemd/system/demo.service; systemctl daemon-reload; systemctl stop demo",
+    ] {
+        shell(drift);
+        soon(drift, right).await;
+    }
+    running.stop();
+}
+
+/// Starts the service manager of root's own session, as a log-in does.
+fn start_session() {
+    // Such a host has nobody who could log in, so it is started without asking for that.
+    let directory = "/etc/systemd/system/user@0.service.d";
+    fs::create_dir_all(directory).unwrap();
+    let runtime = "ExecStartPre=+/bin/mkdir -p -m 700 /run/user/0\nEnvironment=XDG_RUNTIME_DIR=/run/user/0\n";
+    let unit = format!("[Unit]\nRequires=\nAfter=\n[Service]\nPAMName=\nDelegate=yes\n{runtime}");
+    fs::write(format!("{directory}/plain.conf"), unit).unwrap();
+    shell("mkdir -p -m 700 /run/user/0; systemctl daemon-reload; systemctl start user@0.service");
+    shell("systemctl --user start dbus.socket; test -S /run/user/0/bus");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_of_the_session_is_kept_by_the_manager_of_the_session() {
+    if !on_booted_host("a_service_of_the_session_is_kept_by_the_manager_of_the_session") {
+        return;
+    }
+    let bench = Bench::new();
+    let wanted = Svc { session: true, ..svc("running", "enabled") };
+    let error = bench.vertex("demo", wanted.clone()).apply().await.result.unwrap_err();
+    assert!(error.hint().unwrap().contains("enable-linger"), "{error}");
+    start_session();
+    let unit = "/root/.config/systemd/user/demo.service";
+    fs::create_dir_all("/root/.config/systemd/user").unwrap();
+    fs::write(unit, DEMO.replace("multi-user.target", "default.target")).unwrap();
+
+    let mut running = Running::start();
+    running.swap(vec![Spec::new("demo", wanted)]).await;
+    let told_by = |question: &str| host_common::output("systemctl", &["--user", question, "demo"]).stdout;
+    let right = || told_by("is-active") == b"active\n" && told_by("is-enabled") == b"enabled\n";
+    assert!(right());
+    assert_eq!(told("is-active", "demo"), "inactive", "the system's manager has nothing to do with it");
+    for drift in [
+        "systemctl --user stop demo",
+        "systemctl --user kill --signal=KILL demo",
+        "systemctl --user disable --now demo",
+    ] {
+        shell(drift);
+        soon(drift, right).await;
+    }
+    running.stop();
+}
+
+#[test]
+fn a_service_comes_after_its_unit_file_and_what_changes_it() {
+    let file = |path: &str| {
+        Spec::new(path, File { state: "exists".into(), content: Some("".into()), ..File::default() })
+    };
+    let specs = vec![
+        Spec::new("demo", svc("running", "")),
+        Spec::new("getty@tty7", svc("running", "")),
+        Spec::new("other", svc("running", "")),
+        file(UNIT),
+        file("/etc/systemd/system/demo.service.d/more.conf"),
+        file("/usr/lib/systemd/system/demo.service"),
+        file("/usr/lib/systemd/system/getty@.service"),
+        file("/etc/systemd/system/demo.timer"),
+    ];
+    assert_eq!(
+        edges(specs),
+        [
+            "file[/etc/systemd/system/demo.service.d/more.conf] -> svc[demo]",
+            "file[/etc/systemd/system/demo.service] -> svc[demo]",
+            "file[/usr/lib/systemd/system/getty@.service] -> svc[getty@tty7]",
+        ]
+    );
 }
 
 #[test]

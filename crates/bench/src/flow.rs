@@ -91,9 +91,9 @@ impl Host for Changing {
 /// A program of so many resources, of which one depends on a value that changes.
 fn program(resources: usize) -> String {
     let mut text = String::from("import \"world\"\n$tick = world.getval(\"tick\")->value\n");
-    text.push_str("test \"follows\" {\n\tanotherstr => \"at ${tick}\",\n}\n");
+    text.push_str("value \"follows\" {\n\tany => \"at ${tick}\",\n}\n");
     for number in 1..resources {
-        let _ = write!(text, "test \"resource{number}\" {{\n\tanotherstr => \"text of {number}\",\n}}\n");
+        let _ = write!(text, "value \"resource{number}\" {{\n\tany => \"text of {number}\",\n}}\n");
     }
     text
 }
@@ -172,7 +172,10 @@ fn coming_and_going(report: &mut Report) {
             let directory = scratch(std::path::Path::new("/dev/shm"));
             let mut engine = World::start(directory.path(), Durability::None);
             let value = Arc::new(Changing::default());
-            let text = format!("{}if $tick == \"1\" {{\n\ttest \"more\" {{}}\n}}\n", program(resources));
+            let text = format!(
+                "{}if $tick == \"1\" {{\n\tvalue \"more\" {{\n\t\tany => 1,\n\t}}\n}}\n",
+                program(resources)
+            );
             let mut running = Running::new(check(&text), mgmt_resources::KINDS, value.clone());
             let Outcome::Graph(graph) = running.settle() else { panic!("the first graph is whole") };
             engine.converge(graph);

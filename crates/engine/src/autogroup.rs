@@ -18,10 +18,37 @@ pub fn group(graph: &mut ResourceGraph) -> Result<usize, Cycle> {
     }
     let mut merged = 0;
     for mut members in families.into_values().filter(|members| members.len() > 1) {
+        if nobody_groups(graph, &members) {
+            continue;
+        }
         members.sort_by_cached_key(|node| graph.node(*node).map(|spec| Reverse(hierarchy(spec))));
         merged += group_family(graph, &members)?;
     }
     Ok(merged)
+}
+
+/// Whether no two members of a family would ever be grouped, whatever their places are. Most are alike, so this looks at
+/// one of each sort, where pairs of all would have to be looked at; with many sorts it gives no answer.
+fn nobody_groups(graph: &ResourceGraph, members: &[NodeId]) -> bool {
+    const SORTS: usize = 16;
+    let mut sorts: Vec<&Spec> = Vec::new();
+    for spec in members.iter().filter_map(|node| graph.node(*node)) {
+        let alike = |known: &&Spec| {
+            known.id.kind == spec.id.kind
+                && known.meta.same_as(&spec.meta)
+                && known.resource.groups_alike(&*spec.resource)
+        };
+        if !sorts.iter().any(alike) {
+            if sorts.len() == SORTS {
+                return false;
+            }
+            sorts.push(spec);
+        }
+    }
+    let groups = |parent: &Spec, child: &Spec| {
+        parent.meta.groups_with(&child.meta) && parent.resource.groups_with(&*child.resource)
+    };
+    !sorts.iter().any(|parent| sorts.iter().any(|child| groups(parent, child)))
 }
 
 fn may_group(spec: &Spec) -> bool {

@@ -154,6 +154,12 @@ fn a_long_chain_and_a_wide_field_are_no_trouble() {
     assert_eq!(group_automatically(&mut graph).unwrap(), 0);
     let mut graph = parse(&chain.join(", "));
     assert_eq!(group_automatically(&mut graph).unwrap(), 999);
+    // Those that never group are not compared in pairs, of which there would be a thousand million.
+    let mut graph = Graph::default();
+    for number in 0..30_000 {
+        graph.add(&format!("a{number}"), Probe::default());
+    }
+    assert_eq!(group_automatically(&mut graph.0).unwrap(), 0);
 }
 
 fn provider(is: &str, needs: &str) -> Probe {

@@ -38,7 +38,8 @@ impl Kind for Meets {
         *arrived += 1;
         come.notify_all();
         let patience = Duration::from_secs(20);
-        let (_arrived, late) = come.wait_timeout_while(arrived, patience, |there| *there < self.count).unwrap();
+        let (_arrived, late) =
+            come.wait_timeout_while(arrived, patience, |there| *there < self.count).unwrap();
         if late.timed_out() { Err(Error::new("the others do not come")) } else { Ok(Checked::Right) }
     }
 }

@@ -59,8 +59,8 @@ pub trait Kind: Declared + Clone + PartialEq + fmt::Debug + Send + Sync + 'stati
         false
     }
 
-    /// Trait `group`: whether another declaration of the same resource groups with the same others as this one, so that
-    /// it can take its place in a group, or outside of one.
+    /// Trait `group`: whether another resource of the kind groups with the same others as this one, whoever takes in whom:
+    /// then one can take the place of the other in a group, or outside of one.
     fn groups_alike(&self, other: &Self) -> bool {
         let _ = other;
         false

@@ -97,7 +97,8 @@ async fn what_comes_only_in_part_is_not_kept() {
     });
     let answer = get(port, "/mirror/file").await;
     assert_eq!((answer.status, answer.header("content-length")), (200, Some("100")));
-    assert_eq!(answer.text(), "half");
+    // How much of it gets through before the end is a matter of luck.
+    assert!("half".starts_with(answer.text()), "{}", answer.text());
     let asked = String::from_utf8(answering.await.unwrap()).unwrap();
     assert!(asked.starts_with("GET /file HTTP/1.1\r\n"), "{asked}");
     // Nobody answers there any more, so this comes from nowhere.

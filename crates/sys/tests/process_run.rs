@@ -215,8 +215,7 @@ async fn a_trap_that_exits_with_zero_is_still_a_cancellation() {
 
 #[tokio::test]
 async fn the_chosen_signal_is_sent() {
-    let (running, ..) =
-        started("trap 'echo int; exit 0' INT; touch ready; while :; do sleep 0.05; done").await;
+    let (running, ..) = started("trap 'echo int; exit 0' INT; : >ready; while :; do sleep 0.05; done").await;
     let finished = patiently(running.wait_with(ready(()), pending(), Signal::INT, None)).await.unwrap();
     assert_eq!(finished.stdout.bytes, b"int\n");
 }

@@ -1,5 +1,7 @@
 //! Looks at a timer and makes it as declared.
 
+use std::time::Duration;
+
 use mgmt_resource::{Checked, Context, Error, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
@@ -14,6 +16,9 @@ use crate::svc::manager::Manager;
 use crate::text_file::{TextFile, explain};
 
 const MODE: u32 = 0o644;
+/// How often it is tried against somebody who is at work at the same time, and how long the pause is.
+const ATTEMPTS: usize = 3;
+const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn check(cron: &Cron, started: &mut bool, cx: &mut Context<'_>) -> Result<Checked> {
     let wanted = Wanted::read(cron, cx)?;
@@ -25,12 +30,7 @@ pub(super) async fn check(cron: &Cron, started: &mut bool, cx: &mut Context<'_>)
     }
     // Whatever has begun comes to its end, unless we have to stop at any cost; jobs go on without us.
     tokio::select! {
-        checked = async {
-            match wanted.presence {
-                Presence::Exists => wanted.keep(&manager, started, cx).await,
-                Presence::Absent => wanted.remove(&manager, started, cx).await,
-            }
-        } => checked,
+        checked = wanted.settle(&manager, started, cx) => checked,
         () = cancel.interrupted() => Err(Error::Cancelled),
     }
 }
@@ -55,6 +55,24 @@ impl<'a> Wanted<'a> {
             presence: Presence::read(&cron.state).map_err(Error::new)?,
             startup: Startup::read(&cron.startup).map_err(Error::new)?,
         })
+    }
+
+    /// Who takes the file away between our writing and the manager's reading, or starts what we stop, makes us fail
+    /// without anything being wrong: then we begin again.
+    async fn settle(&self, manager: &Manager, started: &mut bool, cx: &Context<'_>) -> Result<Checked> {
+        let mut attempt = 1;
+        loop {
+            let checked = match self.presence {
+                Presence::Exists => self.keep(manager, started, cx).await,
+                Presence::Absent => self.remove(manager, started, cx).await,
+            };
+            match checked {
+                Err(error) if cx.apply && !error.is_cancelled() && attempt < ATTEMPTS => attempt += 1,
+                checked => return checked,
+            }
+            tokio::time::sleep(PAUSE).await;
+            cx.checkpoint()?;
+        }
     }
 
     async fn keep(&self, manager: &Manager, started: &mut bool, cx: &Context<'_>) -> Result<Checked> {

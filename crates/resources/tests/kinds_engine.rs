@@ -2,25 +2,22 @@
 //! by itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
+mod engine_common;
 mod pkg_common;
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation, prepare};
+use mgmt_engine::{Engine, EngineEvent, Level, Preparation, prepare};
 use mgmt_resource::{Host, ResourceGraph, Spec};
-use mgmt_resources::KINDS;
 use mgmt_resources::exec::Exec;
 use mgmt_resources::file::File;
 use mgmt_resources::kv::Kv;
 use mgmt_resources::line::Line;
 use mgmt_resources::pkg::Pkg;
-use mgmt_sys::process::Helper;
-use mgmt_sys::replace::Durability;
 use mgmt_value::Str;
-use mgmt_world::Local;
 use pkg_common::{Package, Source, in_sandbox, run, told, transactions};
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -35,29 +32,7 @@ struct Running {
 impl Running {
     fn start() -> Running {
         let directory = tempfile::tempdir().unwrap();
-        let local = Local::open_with(directory.path().join("local"), Durability::None).unwrap();
-        let host = Arc::new(Host {
-            hostname: "host.example.com".into(),
-            program: "mgmt".into(),
-            version: "0".into(),
-            state: directory.path().join("state"),
-            local: Arc::new(local),
-            helper: Helper::this_program(),
-            durability: Durability::None,
-            view: RwLock::default(),
-            exit: tokio::sync::watch::Sender::new(None),
-        });
-        let settings = EngineSettings {
-            host: Arc::clone(&host),
-            registry: KINDS,
-            preparation: Preparation::default(),
-            converge_after: Some(Duration::ZERO),
-            threads: None,
-            export: None,
-            journal: None,
-            dot: false,
-        };
-        let (engine, events) = Engine::start(settings).unwrap();
+        let (host, engine, events) = engine_common::start(directory.path(), Preparation::default());
         Running { directory, host, engine, events }
     }
 

@@ -1,18 +1,17 @@
 //! Ten thousand graphs, one after the other: nothing is left of those that have gone.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
+mod engine_common;
+
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation};
-use mgmt_resource::{Host, Registry, ResourceGraph, Spec};
+use mgmt_engine::{EngineEvent, Level, Preparation};
+use mgmt_resource::{Registry, ResourceGraph, Spec};
 use mgmt_resources::KINDS;
-use mgmt_sys::process::Helper;
-use mgmt_sys::replace::Durability;
 use mgmt_value::{Str, Value};
-use mgmt_world::Local;
 
 const SWAPS: usize = 10_000;
 
@@ -90,29 +89,7 @@ fn one_of_each(directory: &Path) -> ResourceGraph {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_ten_thousand_graphs() {
     let directory = tempfile::tempdir().unwrap();
-    let local = Local::open_with(directory.path().join("local"), Durability::None).unwrap();
-    let host = Arc::new(Host {
-        hostname: "host.example.com".into(),
-        program: "mgmt".into(),
-        version: "0".into(),
-        state: directory.path().join("state"),
-        local: Arc::new(local),
-        helper: Helper::this_program(),
-        durability: Durability::None,
-        view: RwLock::default(),
-        exit: tokio::sync::watch::Sender::new(None),
-    });
-    let settings = EngineSettings {
-        host,
-        registry: KINDS,
-        preparation: Preparation::default(),
-        converge_after: Some(Duration::ZERO),
-        threads: None,
-        export: None,
-        journal: None,
-        dot: false,
-    };
-    let (engine, mut events) = Engine::start(settings).unwrap();
+    let (_, engine, mut events) = engine_common::start(directory.path(), Preparation::default());
     let work = directory.path().join("work");
     fs::create_dir_all(work.join("tree")).unwrap();
     let mut before = None;

@@ -3,20 +3,19 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
+#[path = "../engine_common/mod.rs"]
+mod engine_common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation, prepare};
-use mgmt_resource::{Host, ResourceGraph, Spec};
-use mgmt_resources::KINDS;
-use mgmt_sys::process::Helper;
-use mgmt_sys::replace::Durability;
-use mgmt_world::Local;
+use mgmt_engine::{Engine, EngineEvent, Level, Preparation, prepare};
+use mgmt_resource::{ResourceGraph, Spec};
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -125,29 +124,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start() -> Running {
         let directory = tempfile::tempdir().unwrap();
-        let local = Local::open_with(directory.path().join("local"), Durability::None).unwrap();
-        let host = Arc::new(Host {
-            hostname: "host.example.com".into(),
-            program: "mgmt".into(),
-            version: "0".into(),
-            state: directory.path().join("state"),
-            local: Arc::new(local),
-            helper: Helper::this_program(),
-            durability: Durability::None,
-            view: RwLock::default(),
-            exit: tokio::sync::watch::Sender::new(None),
-        });
-        let settings = EngineSettings {
-            host,
-            registry: KINDS,
-            preparation: Preparation::default(),
-            converge_after: Some(Duration::ZERO),
-            threads: None,
-            export: None,
-            journal: None,
-            dot: false,
-        };
-        let (engine, mut told) = Engine::start(settings).unwrap();
+        let (_, engine, mut told) = engine_common::start(directory.path(), Preparation::default());
         let (sender, events) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Some(event) = told.recv().await {

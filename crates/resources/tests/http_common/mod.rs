@@ -2,18 +2,17 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
+#[path = "../engine_common/mod.rs"]
+mod engine_common;
+
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation};
+use mgmt_engine::{Engine, EngineEvent, Level, Preparation};
 use mgmt_resource::{Edge, Host, Id, Receive, Resource, ResourceGraph, Spec};
-use mgmt_resources::KINDS;
 use mgmt_resources::http::{HttpServer, HttpServerFile};
-use mgmt_sys::process::Helper;
-use mgmt_sys::replace::Durability;
 use mgmt_value::{Str, Value};
-use mgmt_world::Local;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -33,29 +32,7 @@ impl Running {
 
     pub(crate) fn start_with(preparation: Preparation) -> Running {
         let directory = tempfile::tempdir().unwrap();
-        let local = Local::open_with(directory.path().join("local"), Durability::None).unwrap();
-        let host = Arc::new(Host {
-            hostname: "host.example.com".into(),
-            program: "mgmt".into(),
-            version: "0".into(),
-            state: directory.path().join("state"),
-            local: Arc::new(local),
-            helper: Helper::this_program(),
-            durability: Durability::None,
-            view: RwLock::default(),
-            exit: tokio::sync::watch::Sender::new(None),
-        });
-        let settings = EngineSettings {
-            host: Arc::clone(&host),
-            registry: KINDS,
-            preparation,
-            converge_after: Some(Duration::ZERO),
-            threads: None,
-            export: None,
-            journal: None,
-            dot: false,
-        };
-        let (engine, events) = Engine::start(settings).unwrap();
+        let (host, engine, events) = engine_common::start(directory.path(), preparation);
         Running { directory, host, engine, events }
     }
 

@@ -1,0 +1,44 @@
+//! An engine with all kinds, on a host whose state is in a directory.
+#![allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation};
+use mgmt_resource::Host;
+use mgmt_resources::KINDS;
+use mgmt_sys::process::Helper;
+use mgmt_sys::replace::Durability;
+use mgmt_world::Local;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+pub(crate) fn start(
+    directory: &Path,
+    preparation: Preparation,
+) -> (Arc<Host>, Engine, UnboundedReceiver<EngineEvent>) {
+    let local = Local::open_with(directory.join("local"), Durability::None).unwrap();
+    let host = Arc::new(Host {
+        hostname: "host.example.com".into(),
+        program: "mgmt".into(),
+        version: "0".into(),
+        state: directory.join("state"),
+        local: Arc::new(local),
+        helper: Helper::this_program(),
+        durability: Durability::None,
+        view: RwLock::default(),
+        exit: tokio::sync::watch::Sender::new(None),
+    });
+    let settings = EngineSettings {
+        host: Arc::clone(&host),
+        registry: KINDS,
+        preparation,
+        converge_after: Some(Duration::ZERO),
+        threads: None,
+        export: None,
+        journal: None,
+        dot: false,
+    };
+    let (engine, events) = Engine::start(settings).unwrap();
+    (host, engine, events)
+}

@@ -27,6 +27,7 @@ mod error;
 mod local;
 mod pool;
 mod record;
+pub mod store;
 mod strings;
 mod value;
 

@@ -23,6 +23,8 @@
 //! Deliberately absent: more than one process per root, expiry, and any notion of who may read what. All calls are
 //! plain system calls that block for a short time; only the first look at a key, and changes, reach the disk.
 
+mod bytes;
+mod embedded;
 mod error;
 mod local;
 mod pool;
@@ -31,6 +33,7 @@ pub mod store;
 mod strings;
 mod value;
 
+pub use embedded::Embedded;
 pub use error::LocalError;
 pub use local::Local;
 pub use strings::{Changes, Pending, Scope, Strings, StringsError};

@@ -5,6 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Keys and their values, for all who share the store.
 ///
 /// A key is text, its parts separated by slashes; a value is bytes. Each change of the store has a number, its revision,
@@ -13,7 +15,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Reads keys, as they all are at one moment.
     fn read(&self, spans: Vec<Span>) -> Pending<'_, Snapshot>;
 
-    /// Makes all changes of a transaction in one step, provided that all its conditions hold.
+    /// Makes all changes of a transaction in one step, those of one branch or those of the other.
     fn commit(&self, transaction: Transaction) -> Pending<'_, Commit>;
 
     /// Follows keys: first all that there is, then what changes. See [`Watch`].
@@ -37,7 +39,7 @@ pub trait Store: fmt::Debug + Send + Sync {
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Some of the keys.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Span {
     /// One key.
     Key(String),
@@ -56,11 +58,12 @@ impl Span {
 }
 
 /// A key, its value, and their history.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// The key.
     pub key: String,
     /// The value.
+    #[serde(with = "crate::bytes")]
     pub value: Vec<u8>,
     /// The revision in which the key came to be.
     pub created: u64,
@@ -71,7 +74,7 @@ pub struct Entry {
 }
 
 /// Entries as they were at one moment, sorted by key, each once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The revision of that moment.
     pub revision: u64,
@@ -93,37 +96,53 @@ impl Snapshot {
 }
 
 /// Changes that are made together or not at all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction {
     /// What has to hold for the changes to be made.
     pub conditions: Vec<Condition>,
     /// The changes. No key may be changed twice.
     pub effects: Vec<Effect>,
+    /// What is changed instead, in the same step, if a condition does not hold.
+    pub otherwise: Vec<Effect>,
 }
 
 /// What has to hold for a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
     /// There is no such key.
     Missing(String),
     /// There is such a key.
     Exists(String),
     /// The key has this value.
-    Value(String, Vec<u8>),
+    Value(String, #[serde(with = "crate::bytes")] Vec<u8>),
     /// The key was last written in this revision.
     Modified(String, u64),
     /// The key came to be in this revision and has been there ever since.
     Created(String, u64),
 }
 
+impl Condition {
+    /// The key that is looked at.
+    pub fn key(&self) -> &str {
+        match self {
+            Condition::Missing(key)
+            | Condition::Exists(key)
+            | Condition::Value(key, _)
+            | Condition::Modified(key, _)
+            | Condition::Created(key, _) => key,
+        }
+    }
+}
+
 /// A change of one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
     /// Writes a value.
     Put {
         /// Where.
         key: String,
         /// What.
+        #[serde(with = "crate::bytes")]
         value: Vec<u8>,
         /// The lease that the key shall be bound to. A lease that has ended makes the transaction fail.
         lease: Option<LeaseId>,
@@ -142,16 +161,17 @@ impl Effect {
 }
 
 /// How a transaction ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
-    /// All conditions held, and all changes have been made.
+    /// All conditions held and all changes have been made, those of [`Transaction::effects`]. If not, those of
+    /// [`Transaction::otherwise`] have.
     pub done: bool,
     /// The revision in which that was so.
     pub revision: u64,
 }
 
 /// A lease, as it was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// Its number.
     pub id: LeaseId,
@@ -160,11 +180,11 @@ pub struct Lease {
 }
 
 /// The number of a lease. Never 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeaseId(pub i64);
 
 /// How much fits into a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// The largest value, in bytes. All values of one transaction together must not be larger either.
     pub value: usize,
@@ -183,7 +203,7 @@ pub trait Watch: Send {
 }
 
 /// News of the keys that somebody follows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     /// The revision in which all this is so.
     pub revision: u64,
@@ -194,7 +214,7 @@ pub struct Batch {
 }
 
 /// Why a store could not do its work.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum StoreError {
     /// Nobody answers.
     #[error("the store cannot be reached: {reason}")]

@@ -1,0 +1,157 @@
+//! The store of a host that needs no other: one file, no port, ready at once.
+//!
+//! All changes go through one thread, which takes whatever waits for it and pushes it to the disk in one step; so a
+//! hundred changes at once cost about as much as one. Leases live in that thread too, and in memory alone: when the
+//! store is opened, nobody can be holding one, so keys that were bound to a lease are removed then.
+//!
+//! Readers look at the file as it was after the last step and wait for nobody.
+
+mod disk;
+mod follow;
+mod writer;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::{broadcast, oneshot};
+
+use crate::store::{
+    Commit, Condition, Effect, Entry, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, StoreError,
+    Transaction, Watch,
+};
+use disk::Disk;
+use writer::{Request, Writer};
+
+/// The store of one host, in one file. It ends when it is dropped, after all that it was asked to do.
+pub struct Embedded {
+    disk: Arc<Disk>,
+    requests: Option<mpsc::Sender<Request>>,
+    published: broadcast::Sender<Arc<Published>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    path: PathBuf,
+}
+
+/// What one step has changed.
+#[derive(Debug)]
+struct Published {
+    revision: u64,
+    changes: Vec<(String, Option<Entry>)>,
+}
+
+/// How many steps a reader may be late before it has to read everything again.
+const LATE: usize = 1024;
+
+const LIMITS: Limits = Limits { value: 16 << 20, operations: 4096 };
+
+impl Embedded {
+    /// Opens the store in this file, and makes it if it is missing. Nobody else can open it meanwhile.
+    pub fn open(path: &Path) -> Result<Embedded, StoreError> {
+        let disk = Arc::new(Disk::open(path)?);
+        let (requests, incoming) = mpsc::channel();
+        let published = broadcast::Sender::new(LATE);
+        let writer = Writer::new(Arc::clone(&disk), published.clone())?;
+        let thread = std::thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(move || writer.run(&incoming))
+            .map_err(|error| StoreError::Refused { reason: format!("cannot start its thread: {error}") })?;
+        Ok(Embedded {
+            disk,
+            requests: Some(requests),
+            published,
+            writer: Mutex::new(Some(thread)),
+            path: path.to_owned(),
+        })
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
+    ) -> Pending<'_, T> {
+        let (answer, answered) = oneshot::channel();
+        let sent = self.requests.as_ref().is_some_and(|requests| requests.send(request(answer)).is_ok());
+        Box::pin(async move {
+            match sent {
+                true => answered.await.unwrap_or(Err(StoreError::Ended)),
+                false => Err(StoreError::Ended),
+            }
+        })
+    }
+}
+
+impl Store for Embedded {
+    fn read(&self, spans: Vec<Span>) -> Pending<'_, Snapshot> {
+        Box::pin(async move { self.disk.read(&spans) })
+    }
+
+    fn commit(&self, transaction: Transaction) -> Pending<'_, Commit> {
+        if let Err(error) = check(&transaction) {
+            return Box::pin(async { Err(error) });
+        }
+        self.ask(|answer| Request::Commit(transaction, answer))
+    }
+
+    fn watch(&self, span: Span) -> Box<dyn Watch> {
+        Box::new(follow::Follow::new(span, Arc::clone(&self.disk), self.published.subscribe()))
+    }
+
+    fn grant(&self, time: Duration) -> Pending<'_, Lease> {
+        self.ask(|answer| Request::Grant(time, answer))
+    }
+
+    fn keep(&self, lease: LeaseId) -> Pending<'_, bool> {
+        self.ask(|answer| Request::Keep(lease, answer))
+    }
+
+    fn revoke(&self, lease: LeaseId) -> Pending<'_, ()> {
+        self.ask(|answer| Request::Revoke(lease, answer))
+    }
+
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.requests = None;
+        let thread = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A writer that has panicked has told everyone by hanging up.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Embedded").field(&self.path).finish()
+    }
+}
+
+/// Refuses what no store takes.
+fn check(transaction: &Transaction) -> Result<(), StoreError> {
+    let refused = |reason: String| Err(StoreError::Refused { reason });
+    let Transaction { conditions, effects, otherwise } = transaction;
+    if conditions.len().max(effects.len()).max(otherwise.len()) > LIMITS.operations {
+        return refused(format!("more than {} operations in one transaction", LIMITS.operations));
+    }
+    let size = |effect: &Effect| if let Effect::Put { value, .. } = effect { value.len() } else { 0 };
+    if effects.iter().chain(otherwise).map(size).sum::<usize>() > LIMITS.value {
+        return refused(format!("more than {} bytes in one transaction", LIMITS.value));
+    }
+    for branch in [effects, otherwise] {
+        let mut keys: Vec<&str> = branch.iter().map(Effect::key).collect();
+        keys.sort_unstable();
+        if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+            return refused(format!("the key `{}` is changed twice in one transaction", pair[0]));
+        }
+    }
+    let keys = conditions.iter().map(Condition::key).chain(effects.iter().chain(otherwise).map(Effect::key));
+    match keys.into_iter().find(|key| key.is_empty() || key.len() > 4096) {
+        Some(_) => refused("a key is empty or longer than 4096 bytes".to_owned()),
+        None => Ok(()),
+    }
+}

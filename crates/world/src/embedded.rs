@@ -19,8 +19,7 @@ use std::time::Duration;
 use tokio::sync::{broadcast, oneshot};
 
 use crate::store::{
-    Commit, Condition, Effect, Entry, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, StoreError,
-    Transaction, Watch,
+    Commit, Entry, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, StoreError, Transaction, Watch,
 };
 use disk::Disk;
 use writer::{Request, Writer};
@@ -87,7 +86,7 @@ impl Store for Embedded {
     }
 
     fn commit(&self, transaction: Transaction) -> Pending<'_, Commit> {
-        if let Err(error) = check(&transaction) {
+        if let Err(error) = transaction.check(LIMITS) {
             return Box::pin(async { Err(error) });
         }
         self.ask(|answer| Request::Commit(transaction, answer))
@@ -128,30 +127,5 @@ impl Drop for Embedded {
 impl fmt::Debug for Embedded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Embedded").field(&self.path).finish()
-    }
-}
-
-/// Refuses what no store takes.
-fn check(transaction: &Transaction) -> Result<(), StoreError> {
-    let refused = |reason: String| Err(StoreError::Refused { reason });
-    let Transaction { conditions, effects, otherwise } = transaction;
-    if conditions.len().max(effects.len()).max(otherwise.len()) > LIMITS.operations {
-        return refused(format!("more than {} operations in one transaction", LIMITS.operations));
-    }
-    let size = |effect: &Effect| if let Effect::Put { value, .. } = effect { value.len() } else { 0 };
-    if effects.iter().chain(otherwise).map(size).sum::<usize>() > LIMITS.value {
-        return refused(format!("more than {} bytes in one transaction", LIMITS.value));
-    }
-    for branch in [effects, otherwise] {
-        let mut keys: Vec<&str> = branch.iter().map(Effect::key).collect();
-        keys.sort_unstable();
-        if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
-            return refused(format!("the key `{}` is changed twice in one transaction", pair[0]));
-        }
-    }
-    let keys = conditions.iter().map(Condition::key).chain(effects.iter().chain(otherwise).map(Effect::key));
-    match keys.into_iter().find(|key| key.is_empty() || key.len() > 4096) {
-        Some(_) => refused("a key is empty or longer than 4096 bytes".to_owned()),
-        None => Ok(()),
     }
 }

@@ -29,6 +29,7 @@ mod error;
 mod local;
 mod pool;
 mod record;
+pub mod socket;
 pub mod store;
 mod strings;
 mod value;

@@ -106,6 +106,38 @@ pub struct Transaction {
     pub otherwise: Vec<Effect>,
 }
 
+impl Transaction {
+    /// Refuses what no store takes, or not this one.
+    pub fn check(&self, limits: Limits) -> Result<(), StoreError> {
+        let refused = |reason: String| Err(StoreError::Refused { reason });
+        let Transaction { conditions, effects, otherwise } = self;
+        if conditions.len().max(effects.len()).max(otherwise.len()) > limits.operations {
+            return refused(format!("more than {} operations in one transaction", limits.operations));
+        }
+        let size = |effect: &Effect| if let Effect::Put { value, .. } = effect { value.len() } else { 0 };
+        if effects.iter().chain(otherwise).map(size).sum::<usize>() > limits.value {
+            return refused(format!("more than {} bytes in one transaction", limits.value));
+        }
+        for branch in [effects, otherwise] {
+            let mut keys: Vec<&str> = branch.iter().map(Effect::key).collect();
+            keys.sort_unstable();
+            if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+                return refused(format!("the key `{}` is changed twice in one transaction", pair[0]));
+            }
+        }
+        let changed = effects.iter().chain(otherwise).map(Effect::key);
+        match conditions
+            .iter()
+            .map(Condition::key)
+            .chain(changed)
+            .find(|key| key.is_empty() || key.len() > 4096)
+        {
+            Some(_) => refused("a key is empty or longer than 4096 bytes".to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What has to hold for a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
@@ -122,21 +123,26 @@ impl Disk {
         done
     }
 
+    /// Works with the file, which is opened again if it has failed. The library trusts what it reads from the disk so
+    /// far that it may panic over a file that somebody has damaged; here that is an error.
     fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        {
-            let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(database) = &*database {
-                return work(database);
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            {
+                let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+                if let Some(database) = &*database {
+                    return work(database);
+                }
             }
-        }
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        if database.is_none() {
-            *database = Some(open(&self.path)?);
-        }
-        match &*database {
-            Some(database) => work(database),
-            None => Err(StoreError::Ended),
-        }
+            let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+            if database.is_none() {
+                *database = Some(open(&self.path)?);
+            }
+            match &*database {
+                Some(database) => work(database),
+                None => Err(StoreError::Ended),
+            }
+        }));
+        done.unwrap_or_else(|_| Err(damaged(&self.path)))
     }
 
     fn collect(
@@ -166,6 +172,14 @@ impl Disk {
 
     fn failed(&self, error: impl Into<redb::Error>) -> StoreError {
         failed(&self.path, &error.into())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let database = self.database.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // Closing a damaged file is as good as leaving it.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
     }
 }
 
@@ -226,7 +240,7 @@ fn open(path: &Path) -> Result<Database, StoreError> {
             reason: format!("cannot open {}: {error}", path.display()),
         })?;
     // A file that somebody has damaged must not end the program, whatever the library makes of it.
-    let opened = std::panic::catch_unwind(move || {
+    let opened = catch_unwind(move || {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE);
         builder.create_file(file)
@@ -237,10 +251,14 @@ fn open(path: &Path) -> Result<Database, StoreError> {
             Err(StoreError::Refused { reason: format!("{} is in use by another process", path.display()) })
         }
         Ok(Err(error)) => Err(failed(path, &error.into())),
-        Err(_) => Err(StoreError::Corrupt {
-            what: format!("the file {}", path.display()),
-            reason: "its structure is damaged; move it away to start over".to_owned(),
-        }),
+        Err(_) => Err(damaged(path)),
+    }
+}
+
+fn damaged(path: &Path) -> StoreError {
+    StoreError::Corrupt {
+        what: format!("the file {}", path.display()),
+        reason: "its structure is damaged; move it away to start over".to_owned(),
     }
 }
 

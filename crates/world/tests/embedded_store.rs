@@ -1,0 +1,99 @@
+//! The store in one file: what every store does, and what only this one has to.
+
+mod store_suite;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mgmt_world::Embedded;
+use mgmt_world::store::{Span, Store as _, StoreError, Transaction};
+use store_suite::{Shared, commit, entry, leased, put, value};
+
+fn open(path: &Path) -> Shared {
+    Arc::new(Embedded::open(path).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_does_what_every_store_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory.path().join("store"));
+    store_suite::all(Arc::clone(&store), store).await;
+}
+
+#[tokio::test]
+async fn everything_but_leases_outlives_the_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let store = open(&path);
+    let lease = store.grant(Duration::from_secs(3600)).await.unwrap();
+    commit(&store, vec![put("/a", "1")]).await;
+    let last = commit(&store, vec![put("/b", "2"), leased("/c", "3", lease.id)]).await;
+    let before = entry(&store, "/b").await;
+    drop(store);
+    let store = open(&path);
+    assert_eq!(entry(&store, "/b").await, before);
+    assert_eq!(value(&store, "/c").await, None, "nobody can be holding the lease");
+    assert!(!store.keep(lease.id).await.unwrap());
+    let next = commit(&store, vec![put("/d", "4")]).await;
+    assert!(next.revision > last.revision, "revisions go on");
+}
+
+#[tokio::test]
+async fn the_file_is_for_its_owner_and_for_one_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let _store = open(&path);
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, 0o600);
+    let refused = Embedded::open(&path).unwrap_err().to_string();
+    assert!(refused.contains("in use"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_link_in_its_place_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, victim) = (directory.path().join("store"), directory.path().join("victim"));
+    std::fs::write(&victim, "precious").unwrap();
+    std::os::unix::fs::symlink(&victim, &path).unwrap();
+    assert!(matches!(Embedded::open(&path), Err(StoreError::Refused { .. })));
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+}
+
+#[tokio::test]
+async fn whatever_is_done_to_the_file_ends_in_an_error_or_in_old_values() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let store = open(&path);
+    for number in 0..200 {
+        commit(&store, vec![put(&format!("/k/{number}"), "some value that takes some room")]).await;
+    }
+    drop(store);
+    let whole = std::fs::read(&path).unwrap();
+    let damaged = directory.path().join("damaged");
+    // A fixed sequence, so that what fails can be looked at again.
+    let mut state = 1_u64;
+    for round in 0..150 {
+        let mut bytes = whole.clone();
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(state >> 33).unwrap() % below
+        };
+        match round % 3 {
+            0 => bytes.truncate(random(whole.len())),
+            1 => (0..1 + random(8)).for_each(|_| bytes[random(whole.len())] ^= 1 << random(8)),
+            _ => {
+                let at = random(whole.len());
+                let end = (at + random(4096)).min(whole.len());
+                bytes[at..end].fill(0);
+            }
+        }
+        std::fs::write(&damaged, bytes).unwrap();
+        if let Ok(store) = Embedded::open(&damaged) {
+            // Whether this succeeds is luck; that it comes back is not.
+            let _ = store.read(vec![Span::Prefix(String::new())]).await;
+            let _ =
+                store.commit(Transaction { effects: vec![put("/new", "x")], ..Transaction::default() }).await;
+        }
+    }
+}

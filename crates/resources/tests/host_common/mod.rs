@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 #[path = "../engine_common/mod.rs"]
-mod engine_common;
+pub(crate) mod engine_common;
 
 use std::collections::BTreeMap;
 use std::fs;

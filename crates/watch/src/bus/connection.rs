@@ -89,10 +89,16 @@ impl Connection {
 
     /// Messages that match a rule.
     pub(super) async fn select(&self, rule: &str, queue: usize) -> Result<MessageStream, BusError> {
-        let stream = MessageStream::for_match_rule(rule, &self.0, NonZeroUsize::new(queue));
+        // In a task of its own, because whoever waits for it may be taken away meanwhile: a rule that the bus has been asked
+        // for has to be known here, or it would stay as long as the connection.
+        let (connection, rule) = (self.0.clone(), rule.to_owned());
+        let stream = tokio::spawn(async move {
+            MessageStream::for_match_rule(rule.as_str(), &connection, NonZeroUsize::new(queue)).await
+        });
         match tokio::time::timeout(LIMIT, stream).await {
-            Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(failure(format!("{DAEMON}.AddMatch"), error)),
+            Ok(Ok(Ok(stream))) => Ok(stream),
+            Ok(Ok(Err(error))) => Err(failure(format!("{DAEMON}.AddMatch"), error)),
+            Ok(Err(_)) => Err(BusError::Gone("the connection to the bus")),
             Err(_) => Err(BusError::Late { call: format!("{DAEMON}.AddMatch"), seconds: LIMIT.as_secs() }),
         }
     }

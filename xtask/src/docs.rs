@@ -152,6 +152,13 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_proofs_is_whole_and_up_to_date() {
+        let pages = tree(&workspace().join(PAGES)).unwrap();
+        let made = crate::proofs::page(&kinds(&pages)).unwrap_or_else(|Failed(why)| panic!("{why}"));
+        assert!(pages[Path::new("proofs.md")] == made.as_bytes(), "run `cargo xtask docs`");
+    }
+
+    #[test]
     fn writing_makes_both_the_same() {
         let scratch = Scratch::new().unwrap();
         std::fs::create_dir(scratch.0.join("kinds")).unwrap();

@@ -1,7 +1,7 @@
 //! Watching paths that are known only while the program runs: in the home directory of a user who may come or move, or in
-//! our own state directory.
+//! our own state directory; and values of the local store.
 //!
-//! One hub for all of them, made when the first is watched and gone with the last.
+//! One hub for all paths, made when the first is watched and gone with the last.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use mgmt_resource::{Cancel, Error, Host, Result, ResultExt, Watch, WatchStream};
 use mgmt_value::Str;
 use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::account::lookup_now;
 
@@ -23,7 +23,7 @@ type Locate = Arc<dyn Fn(&Path) -> Vec<Str> + Send + Sync>;
 /// A watch of the paths that `locate` names; it is asked again after every event. The key tells whether two watches are the
 /// same.
 pub(crate) fn paths(key: impl Into<Str>, locate: impl Fn() -> Vec<Str> + Send + Sync + 'static) -> Watch {
-    watch(key.into(), Arc::new(move |_: &Path| locate()))
+    located(key.into(), Arc::new(move |_: &Path| locate()))
 }
 
 /// A watch of files in a resource's directory for its state.
@@ -33,10 +33,30 @@ pub(crate) fn state_files(directory: String, files: &'static [&'static str]) -> 
         let directory = state.join(&directory);
         files.iter().map(|file| Str::new(directory.join(file).as_os_str().as_bytes())).collect()
     };
-    watch(key, Arc::new(locate))
+    located(key, Arc::new(locate))
 }
 
-fn watch(key: Str, locate: Locate) -> Watch {
+/// A watch of a value of the local store.
+pub(crate) fn stored_value(key: &Str) -> Watch {
+    let (told, key) = (Str::from(format!("value {key:?}")), key.clone());
+    let start = move |host: &Host| Ok(Box::new(Stored(host.local.value_watch(&key))) as Box<dyn WatchStream>);
+    Watch::Stream { key: told, start: Arc::new(start) }
+}
+
+struct Stored(watch::Receiver<u64>);
+
+impl WatchStream for Stored {
+    fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
+        Box::pin(async move {
+            tokio::select! {
+                changed = self.0.changed() => changed.context("cannot follow the value any longer"),
+                () = cancel.cancelled() => Err(Error::Cancelled),
+            }
+        })
+    }
+}
+
+fn located(key: Str, locate: Locate) -> Watch {
     let start = move |host: &Host| {
         let mut followed = Followed::new(Hub::get()?, host.state.clone(), Arc::clone(&locate));
         followed.subscribe()?;

@@ -1,12 +1,15 @@
 //! `value`: keeps a value.
 
-use mgmt_resource::{Checked, Context, Fields, Invalid, Kind, Resource, Result, ResultExt};
+use mgmt_resource::{Checked, Context, Fields, Invalid, Kind, Resource, Result, ResultExt, Watch};
 use mgmt_value::{Str, Value as AnyValue};
+
+use crate::follow;
 
 /// Keeps a value of any type under the name of the resource, and sends it on.
 ///
 /// The value is stored on this host and survives a restart, so that a function that reads it by name sees it at
-/// once. It can be received from another resource and sent to a third one.
+/// once. It can be received from another resource and sent to a third one. Whenever something else, like an
+/// `http:server:ui:input`, stores another value under this name, this one is set again.
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "value", send, receive, blocking)]
 pub struct Value {
@@ -27,6 +30,10 @@ impl Kind for Value {
 
     fn validate(&self, _: &Str) -> Result<(), Invalid> {
         Ok(())
+    }
+
+    fn watches(&self, name: &Str) -> Vec<Watch> {
+        vec![follow::stored_value(name)]
     }
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {

@@ -139,6 +139,32 @@ fn a_user_is_made_changed_and_removed() {
 }
 
 #[test]
+fn a_group_that_cannot_be_is_told_and_changes_nothing() {
+    if !on_own_host("a_group_that_cannot_be_is_told_and_changes_nothing") {
+        return;
+    }
+    let bench = Bench::new();
+    for (name, wrong, why) in [
+        ("two words", group("exists", None), "not the name of a group"),
+        ("staff", group("present", None), "`state`"),
+        ("staff", group("exists", Some(u32::MAX)), "`gid`"),
+    ] {
+        let told = bench.vertex(name, wrong).validate().unwrap_err().to_string();
+        assert!(told.contains(why), "{told}");
+    }
+    run("groupadd", &["--gid", "4712", "crew"]);
+    let before = snapshot(&["/etc"]);
+    for run in [Run::LOOK, Run::APPLY] {
+        let error = outcome(&bench, "joes", &group("exists", Some(4712)), run).unwrap_err();
+        assert!(error.to_string().contains("4712 belongs to the group crew"), "{error}");
+        assert!(error.hint().unwrap().contains("allowduplicategid"), "{error}");
+    }
+    assert_eq!(snapshot(&["/etc"]), before);
+    let shared = Group { allowduplicategid: true, ..group("exists", Some(4712)) };
+    settles(&bench, "joes", &shared);
+}
+
+#[test]
 fn what_cannot_be_is_told_and_changes_nothing() {
     if !on_own_host("what_cannot_be_is_told_and_changes_nothing") {
         return;

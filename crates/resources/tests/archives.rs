@@ -202,21 +202,45 @@ async fn a_slash_puts_what_is_in_a_directory_at_the_top() {
     vertex.resource.inputs.reverse();
     assert_eq!(vertex.apply().await.checked(), Checked::Changed);
     assert!(listed(&output).starts_with("link\nother\na\n"));
+    vertex.resource = Tar::default();
+    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    assert_eq!(listed(&output), "");
+}
+
+#[tokio::test]
+async fn what_cannot_be_archived_is_told_and_the_archive_stays() {
+    let bench = Bench::new();
+    let (tree, output, other) = (tree(&bench), bench.path("a.tar"), bench.path("other"));
+    fs::write(&other, "o").unwrap();
+    let mut vertex = bench.vertex(text(&output), tar(&[&other]));
+    vertex.apply().await.checked();
+    let archive = fs::read(&output).unwrap();
+    for (wrong, field) in [
+        (Tar { path: "a.tar".into(), ..Tar::default() }, "`path`"),
+        (tar(&[Path::new("relative")]), "`inputs`"),
+        (tar(&[output.parent().unwrap()]), "`inputs`"),
+        (Tar { format: 3, ..Tar::default() }, "`format`"),
+    ] {
+        let told = bench.vertex(text(&output), wrong).validate().unwrap_err().to_string();
+        assert!(told.starts_with(field), "{told}");
+    }
 
     // Two of one name.
     fs::create_dir(bench.path("elsewhere")).unwrap();
     fs::write(bench.path("elsewhere").join("other"), "").unwrap();
-    vertex.resource = tar(&[&other, &bench.path("elsewhere").join("other")]);
-    assert!(vertex.look().await.error().contains("would have the same name"));
-    // Something that cannot be archived.
     run("mkfifo", &[tree.join("fifo").to_str().unwrap()]);
-    vertex.resource = tar(&[&tree]);
-    assert!(vertex.look().await.error().contains("a FIFO, which cannot be archived"));
-    vertex.resource = tar(&[Path::new(&format!("{}/", other.display()))]);
-    assert!(vertex.look().await.error().contains("a regular file"));
-    vertex.resource = Tar::default();
-    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
-    assert_eq!(listed(&output), "");
+    for (wrong, why) in [
+        (tar(&[&other, &bench.path("elsewhere").join("other")]), "would have the same name"),
+        (tar(&[&tree]), "a FIFO, which cannot be archived"),
+        (tar(&[Path::new(&format!("{}/", other.display()))]), "a regular file"),
+    ] {
+        vertex.resource = wrong;
+        for run in [Run::LOOK, Run::APPLY] {
+            let told = vertex.run(run).await.error();
+            assert!(told.contains(why), "{told}");
+        }
+    }
+    assert_eq!(fs::read(&output).unwrap(), archive);
 }
 
 #[tokio::test]

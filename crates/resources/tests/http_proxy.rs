@@ -81,6 +81,28 @@ async fn what_has_been_asked_for_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_takes_away_is_fetched_and_kept_again() {
+    let mut running = Running::start();
+    let (root, cache) = (running.path("root"), running.path("cache"));
+    fs::create_dir_all(&root).unwrap();
+    fs::write(root.join("a"), "content").unwrap();
+    let (origin, head) = origin(&root);
+    let (server, port) = server();
+    running.swap(graph(vec![origin, spec("proxy", server), spec("/mirror/", proxy(head, &cache))])).await;
+    for lost in [None, Some(cache.join("a")), Some(cache.clone())] {
+        match lost {
+            Some(lost) if lost.is_dir() => fs::remove_dir_all(lost).unwrap(),
+            Some(lost) => fs::remove_file(lost).unwrap(),
+            None => {}
+        }
+        let answer = get(port, "/mirror/a").await;
+        assert_eq!((answer.status, answer.text()), (200, "content"));
+        soon("it is kept", async || fs::read(cache.join("a")).is_ok_and(|kept| kept == b"content")).await;
+    }
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_comes_only_in_part_is_not_kept() {
     let mut running = Running::start();
     let cache = running.path("cache");

@@ -12,8 +12,9 @@ use http_common::{
 use mgmt_engine::{EngineEvent, Preparation};
 use mgmt_resource::Spec;
 use mgmt_resources::file::File;
-use mgmt_resources::http::{HttpServer, HttpServerFile};
+use mgmt_resources::http::{HttpServer, HttpServerFile, HttpServerProxy, HttpServerUi};
 use mgmt_resources::value::Value as Kept;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -49,6 +50,52 @@ async fn a_text_is_served_and_changes_while_the_server_listens() {
     running.swap(graph(vec![spec("s", server)])).await;
     soon("what has gone is served no more", async || get(port, "/a.html").await.status == 404).await;
     running.stop();
+}
+
+/// Does to the socket that listens on a port what any program with enough rights can do.
+fn shut(port: u16) {
+    let sockets = fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let socket = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let listening = |words: &Vec<&str>| words[1].ends_with(&format!(":{port:04X}")) && words[3] == "0A";
+    let inode = socket.skip(1).find(listening).unwrap()[9].to_owned();
+    let descriptor = fs::read_dir("/proc/self/fd").unwrap().find_map(|entry| {
+        let entry = entry.unwrap();
+        let is_it =
+            fs::read_link(entry.path()).is_ok_and(|to| to.to_str() == Some(&format!("socket:[{inode}]")));
+        is_it.then(|| entry.file_name().to_str().unwrap().parse().unwrap())
+    });
+    let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
+    let socket = rustix::process::pidfd_getfd(own, descriptor.unwrap(), PidfdGetfdFlags::empty()).unwrap();
+    rustix::net::shutdown(socket, rustix::net::Shutdown::Both).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_that_somebody_shuts_is_opened_again_and_all_is_served_as_before() {
+    let mut running = Running::start();
+    let (server, port) = server();
+    let cache = running.path("cache");
+    fs::create_dir_all(&cache).unwrap();
+    fs::write(cache.join("kept"), "kept").unwrap();
+    let cache = format!("{}/", cache.display());
+    let proxy = HttpServerProxy { cache: cache.into(), ..HttpServerProxy::default() };
+    running
+        .swap(graph(vec![
+            spec("s", server),
+            spec("/a", text("a")),
+            spec("/page/", HttpServerUi::default()),
+            spec("/mirror/", proxy),
+        ]))
+        .await;
+    for _ in 0..3 {
+        assert!(listens(port).await);
+        shut(port);
+        soon("it listens again", async || listens(port).await).await;
+        assert_eq!(get(port, "/a").await.text(), "a");
+        assert_eq!(get(port, "/page/ping").await.status, 200);
+        assert_eq!(get(port, "/mirror/kept").await.text(), "kept");
+    }
+    running.stop();
+    assert!(!listens(port).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

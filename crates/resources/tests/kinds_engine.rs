@@ -1,4 +1,4 @@
-//! `line`, `kv` and `pkg` in a running engine: what is broken from outside is repaired by an event, and the order comes
+//! `exec`, `line`, `kv`, `pkg`, `timer` and `value` in a running engine: what is broken from outside is repaired by an event, and the order comes
 //! by itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
@@ -11,13 +11,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mgmt_engine::{Engine, EngineEvent, Level, Preparation, prepare};
-use mgmt_resource::{Host, ResourceGraph, Spec};
+use mgmt_resource::{Edge, Host, ResourceGraph, Spec};
 use mgmt_resources::exec::Exec;
 use mgmt_resources::file::File;
 use mgmt_resources::kv::Kv;
 use mgmt_resources::line::Line;
 use mgmt_resources::pkg::Pkg;
-use mgmt_value::Str;
+use mgmt_resources::timer::Timer;
+use mgmt_resources::value::Value as Kept;
+use mgmt_value::{Str, Value};
 use pkg_common::{Package, Source, in_sandbox, run, told, transactions};
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -129,6 +131,81 @@ async fn a_key_that_somebody_changes_is_set_again() {
         soon("a", async || strings.shared(&a).await.unwrap() == Some("1".into())).await;
         strings.set_of_host(&b, &host, wrong.as_ref()).await.unwrap();
         soon("b", async || strings.by_host(&b).await.unwrap().get(&host) == Some(&"2".into())).await;
+    }
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_somebody_changes_is_set_again() {
+    let mut running = Running::start();
+    let kept = |value| Kept { any: value };
+    running.swap(vec![Spec::new("a", kept(Some(Value::Int(1)))), Spec::new("b", kept(None))]).await;
+    let local = &running.host.local;
+    let (a, b) = (Str::from("a"), Str::from("b"));
+    for wrong in [Some(Value::Int(2)), Some(Value::str("other")), None] {
+        local.value_set(&a, wrong.as_ref()).unwrap();
+        soon("a", async || local.value_get(&a).unwrap() == Some(Value::Int(1))).await;
+    }
+    local.value_set(&b, Some(&Value::Bool(true))).unwrap();
+    soon("b", async || local.value_get(&b).unwrap().is_none()).await;
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timer_goes_on_by_itself_and_each_tick_notifies() {
+    let mut running = Running::start();
+    let ticks = running.path("ticks");
+    let noted = Exec {
+        cmd: format!("echo tick >>{}", ticks.display()).into(),
+        shell: "/bin/sh".into(),
+        refreshonly: true,
+        ..Exec::default()
+    };
+    let mut graph = graph(vec![Spec::new("noted", noted), Spec::new("each second", Timer { interval: 1 })]);
+    let find =
+        |kind: &str| graph.nodes().find(|(_, spec)| spec.id.kind == kind).map(|(node, _)| node).unwrap();
+    let (timer, exec) = (find("timer"), find("exec"));
+    graph.merge_edge(timer, exec, Edge::NOTIFY, Edge::merge);
+    running.engine.swap(graph).await.unwrap();
+    let count = || fs::read_to_string(&ticks).unwrap_or_default().lines().count();
+    running.converged().await;
+    assert_eq!(count(), 0, "the first run only begins");
+    for wanted in 1..=3 {
+        soon("another tick", async || count() >= wanted).await;
+    }
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_runs_again_whenever_what_it_watches_calls_for_it() {
+    let mut running = Running::start();
+    let (made, watched, asked) = (running.path("made"), running.path("watched"), running.path("asked"));
+    let sh = |text: String| Exec { cmd: text.into(), shell: "/bin/sh".into(), ..Exec::default() };
+    let creates = Exec { creates: text(&made), ..sh(format!("echo made >{}", made.display())) };
+    // Both repair the same way: one is told by a file, the other by a command that goes on.
+    let right = running.path("right");
+    let guarded = |own: &str| Exec {
+        ifcmd: format!("! test -e {}.{own}", right.display()).into(),
+        ifshell: "/bin/sh".into(),
+        ..sh(format!("echo right >{}.{own}", right.display()))
+    };
+    let by_file = Exec { watchfiles: vec![text(&watched)], ..guarded("file") };
+    let listen = format!("touch {0}; exec tail -n 0 -f {0}", asked.display());
+    let by_command = Exec { watchcmd: listen.into(), watchshell: "/bin/sh".into(), ..guarded("command") };
+    running.swap(vec![Spec::new("a", creates), Spec::new("b", by_file), Spec::new("c", by_command)]).await;
+    for _ in 0..2 {
+        fs::remove_file(&made).unwrap();
+        soon("what was made is made again", async || made.exists()).await;
+        for (own, event) in [("file", &watched), ("command", &asked)] {
+            let right = running.path(&format!("right.{own}"));
+            fs::remove_file(&right).unwrap();
+            soon(own, async || {
+                let mut event = fs::OpenOptions::new().append(true).create(true).open(event).unwrap();
+                std::io::Write::write_all(&mut event, b"now\n").unwrap();
+                right.exists()
+            })
+            .await;
+        }
     }
     running.stop();
 }

@@ -52,6 +52,34 @@ async fn a_value_is_stored_changed_and_removed() {
 }
 
 #[tokio::test]
+async fn looking_stores_and_removes_nothing() {
+    let bench = Bench::new();
+    store(&bench, "a", Some("theirs")).await;
+    for wanted in [kv("ours"), Kv::default(), Kv { mapped: true, ..kv("ours") }] {
+        assert_eq!(bench.vertex("a", wanted).look().await.checked(), Checked::Changed);
+        assert_eq!(shared(&bench, "a").await.as_deref(), Some("theirs"));
+        assert!(bench.host.strings().by_host(&"a".into()).await.unwrap().is_empty());
+    }
+    assert_eq!(bench.vertex("a", kv("theirs")).look().await.checked(), Checked::Right);
+    assert_eq!(bench.vertex("b", Kv::default()).look().await.checked(), Checked::Right);
+}
+
+#[test]
+fn what_cannot_be_kept_or_compared_is_refused() {
+    for (name, wrong, why) in [
+        ("", kv("1"), "`key`: is empty"),
+        ("a", largest("many"), "`value`: expected a whole number"),
+        ("a", largest("99999999999999999999"), "`value`: expected a whole number"),
+        ("a", Kv { skipcmpstyle: 2, ..largest("1") }, "`skipcmpstyle`: expected 0"),
+    ] {
+        let told = Kind::validate(&wrong, &name.into()).unwrap_err().to_string();
+        assert!(told.starts_with(why), "{told}");
+    }
+    let invalid = Kind::validate(&largest("many"), &"a".into()).unwrap_err();
+    assert!(invalid.hint.unwrap().contains("compare as text"));
+}
+
+#[tokio::test]
 async fn a_key_and_a_value_of_the_local_store_have_nothing_to_do_with_each_other() {
     let bench = Bench::new();
     bench.host.local.value_set(&"a".into(), Some(&Value::Int(7))).unwrap();

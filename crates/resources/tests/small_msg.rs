@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 mod common;
+mod svc_common;
 
 use std::collections::BTreeMap;
 use std::io::{IoSliceMut, Read, Seek};
@@ -66,6 +67,43 @@ async fn a_message_is_logged_once_per_start_and_per_notification() {
     vertex.resource.body = "new".into();
     assert_eq!(vertex.apply().await.checked(), Checked::Changed);
     assert_eq!(log.take(), ["new"]);
+}
+
+#[test]
+fn the_journal_of_a_host_has_the_message_once_per_place_and_notification() {
+    if !svc_common::on_booted_host("the_journal_of_a_host_has_the_message_once_per_place_and_notification") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let bench = Bench::new();
+    let fields = BTreeMap::from([("DEMO_FIELD".into(), "with a\nline of its own".into())]);
+    let declared = Msg { journal: true, syslog: true, fields, ..msg("from the demo: é") };
+    let mut vertex = bench.vertex("a", declared);
+    let found = |matches: &str| {
+        svc_common::run("journalctl", &["--sync"]);
+        let shown = svc_common::run("journalctl", &["--output=json", "--quiet", "--all", matches]);
+        let lines = shown.lines().filter(|line| line.contains("from the demo"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (journal, syslog) = ("_TRANSPORT=journal", "_TRANSPORT=syslog");
+    assert_eq!(runtime.block_on(vertex.look()).checked(), Checked::Changed);
+    assert_eq!((found(journal).len(), found(syslog).len()), (0, 0), "looking writes nothing");
+    assert_eq!(runtime.block_on(vertex.apply()).checked(), Checked::Changed);
+    let (own, old) = (found(journal), found(syslog));
+    assert_eq!((own.len(), old.len()), (1, 1), "{own:?} {old:?}");
+    for part in [
+        r#""MESSAGE":"from the demo: é""#,
+        r#""PRIORITY":"5""#,
+        r#""SYSLOG_IDENTIFIER":"mgmt""#,
+        r#""DEMO_FIELD":"with a\nline of its own""#,
+    ] {
+        assert!(own[0].contains(part), "{}", own[0]);
+    }
+    assert!(old[0].contains(r#""SYSLOG_FACILITY":"1""#), "{}", old[0]);
+    assert_eq!(runtime.block_on(vertex.apply()).checked(), Checked::Right);
+    assert_eq!((found(journal).len(), found(syslog).len()), (1, 1));
+    assert_eq!(runtime.block_on(vertex.run(Run::REFRESH)).checked(), Checked::Changed);
+    assert_eq!((found(journal).len(), found(syslog).len()), (2, 2));
 }
 
 #[tokio::test]

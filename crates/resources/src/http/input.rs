@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::board::{Board, Lease, bell};
 use super::{lock, or_name, request};
+use crate::follow;
 
 /// How long the store may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -271,18 +272,13 @@ impl Store {
     }
 
     fn watch(&self) -> Watch {
-        let store = self.clone();
+        let key = match self {
+            Store::Local(key) => return follow::stored_value(key),
+            Store::World(key) => key.clone(),
+        };
         let start = move |host: &Host| {
-            Ok(match &store {
-                Store::Local(key) => {
-                    Box::new(LocalChanges(host.local.value_watch(key))) as Box<dyn WatchStream>
-                }
-                Store::World(key) => {
-                    let changes =
-                        host.strings().watch(key, Scope::Shared).context("cannot follow the key")?;
-                    Box::new(WorldChanges(changes))
-                }
-            })
+            let changes = host.strings().watch(&key, Scope::Shared).context("cannot follow the key")?;
+            Ok(Box::new(WorldChanges(changes)) as Box<dyn WatchStream>)
         };
         Watch::Stream { key: Str::from(format!("{self:?}")), start: Arc::new(start) }
     }
@@ -299,19 +295,6 @@ async fn in_time<T>(
             "cannot {what} the value: the store has not answered within {} seconds",
             LIMIT.as_secs()
         ))),
-    }
-}
-
-struct LocalChanges(watch::Receiver<u64>);
-
-impl WatchStream for LocalChanges {
-    fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
-        Box::pin(async move {
-            tokio::select! {
-                changed = self.0.changed() => changed.context("cannot follow the value any longer"),
-                () = cancel.cancelled() => Err(Error::Cancelled),
-            }
-        })
     }
 }
 

@@ -13,6 +13,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use mgmt_resource::{Declared, Id};
 use mgmt_sys::path::ManagedPath;
 use mgmt_value::Str;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -21,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 
 use super::board::Board;
+use super::server::HttpServer;
 use super::{lock, serve};
 
 /// Connections of one server at a time. More wait until others have ended. Each may hold a file open, too, and a process has
@@ -61,7 +63,7 @@ impl Settings {
     }
 }
 
-/// A socket that is listened on, until it is stopped. What it was asked for then ends by itself.
+/// A socket that is listened on, until it is stopped, or somebody shuts it. What it was asked for then ends by itself.
 pub(super) struct Listener {
     /// The address that was asked for.
     pub(super) wanted: SocketAddr,
@@ -131,7 +133,7 @@ impl Listener {
         let _ = self.released.clone().wait_for(|released| *released).await;
     }
 
-    /// The address is free.
+    /// The address is free: nobody listens any longer.
     pub(super) fn is_released(&self) -> bool {
         *self.released.borrow()
     }
@@ -195,13 +197,13 @@ async fn accept(listener: TcpListener, connection: Connection, released: watch::
     let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let mut stop = connection.stop.clone();
     let mut connections = JoinSet::new();
-    loop {
+    let shut = loop {
         let permit = tokio::select! {
-            () = stopped(&mut stop) => break,
+            () = stopped(&mut stop) => break false,
             permit = Arc::clone(&room).acquire_owned() => permit,
         };
         tokio::select! {
-            () = stopped(&mut stop) => break,
+            () = stopped(&mut stop) => break false,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     let connection = Connection { deadline: Deadline::default(), ..connection.clone() };
@@ -210,6 +212,11 @@ async fn accept(listener: TcpListener, connection: Connection, released: watch::
                         drop(permit);
                     });
                 }
+                // Somebody has taken the socket away from us, and no client will ever come this way again.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    tracing::debug!(target: "mgmt::resource", "cannot listen any longer: {error}");
+                    break true;
+                }
                 Err(error) => {
                     tracing::debug!(target: "mgmt::resource", "cannot accept a connection: {error}");
                     tokio::time::sleep(BREATH).await;
@@ -217,9 +224,12 @@ async fn accept(listener: TcpListener, connection: Connection, released: watch::
             },
             _ = connections.join_next(), if !connections.is_empty() => {}
         }
-    }
+    };
     drop(listener);
     released.send_replace(true);
+    if shut {
+        connection.board.ring(&Id::new(HttpServer::KIND, connection.settings().server.clone()));
+    }
     let grace = connection.settings().shutdown_timeout;
     let all = async { while connections.join_next().await.is_some() {} };
     match grace {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_resource::{
-    Background, Checked, Context, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result,
-    ResultExt, Want,
+    Background, Checked, Context, Declared, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result,
+    ResultExt, Want, Watch,
 };
 use mgmt_sys::dir::Parent;
 use mgmt_sys::path::ManagedPath;
 use mgmt_value::Str;
 
-use super::board::{Board, Lease};
+use super::board::{Board, Lease, bell};
 use super::file::HttpServerFile;
 use super::flag::HttpServerFlag;
 use super::input::HttpServerUiInput;
@@ -27,7 +27,8 @@ use super::{identity, or_name};
 /// of a directory, if there is one. A request is answered by the offer with exactly its path, else by the one with the longest path above
 /// it; among equal ones by that whose kind, then name, comes first; else from `root`.
 ///
-/// The server listens from its first run on, and for as long as it is in the graph. A change of what it serves, or of any
+/// The server listens from its first run on, and for as long as it is in the graph; if somebody shuts its socket, it opens
+/// another. A change of what it serves, or of any
 /// parameter but `address`, is made while it listens. Resources that depend on the server can use what it
 /// serves.
 ///
@@ -75,6 +76,10 @@ impl Kind for HttpServer {
         Ok(())
     }
 
+    fn watches(&self, name: &Str) -> Vec<Watch> {
+        vec![bell(HttpServer::KIND, name)]
+    }
+
     async fn check_apply(&self, state: &mut HttpServerState, cx: &mut Context<'_>) -> Result<Checked> {
         let invalid = |invalid: Invalid| Error::new(invalid.to_string());
         let wanted = self.listen_address(&cx.id.name).map_err(invalid)?;
@@ -88,7 +93,7 @@ impl Kind for HttpServer {
         }
         let settings = self.settings(cx, root);
         let board = Board::of(cx.host);
-        let present = board.listener(&cx.id.name);
+        let present = board.listener(&cx.id.name).filter(|listener| !listener.is_released());
         if !cx.apply {
             let right =
                 present.is_some_and(|listener| listener.wanted == wanted && *listener.settings() == settings);

@@ -24,6 +24,7 @@
 //! plain system calls that block for a short time; only the first look at a key, and changes, reach the disk.
 
 mod bytes;
+pub mod cluster;
 mod embedded;
 mod error;
 mod local;

@@ -106,7 +106,7 @@ impl Membership {
                 effects
             }
         };
-        Some(Request::Commit(Transaction { conditions, effects }))
+        Some(Request::Commit(Transaction { conditions, effects, ..Transaction::default() }))
     }
 
     fn next_move(&self, view: &View, now: u64) -> (Move, Vec<Trouble>) {

@@ -227,7 +227,7 @@ impl Membership {
             }
         };
         let effect = Effect::Put { key, value: wanted.write(), lease: Some(held.id) };
-        Some(Transaction { conditions: vec![condition], effects: vec![effect] })
+        Some(Transaction { conditions: vec![condition], effects: vec![effect], ..Transaction::default() })
     }
 
     /// Stands for the office of decider when it is free, and gives it up before leaving.
@@ -240,6 +240,7 @@ impl Membership {
             return Some(Transaction {
                 conditions: vec![Condition::Created(DECIDER.to_owned(), ours.created)],
                 effects: vec![Effect::Delete(DECIDER.to_owned())],
+                ..Transaction::default()
             });
         }
         if decider.is_some() || view.keys.unreadable.contains_key(DECIDER) {
@@ -256,6 +257,7 @@ impl Membership {
                 value: office.write(),
                 lease: Some(held.id),
             }],
+            ..Transaction::default()
         })
     }
 

@@ -15,8 +15,11 @@ struct Need {
 const NEEDS: &[Need] = &[
     Need { program: "dbus-daemon", package: "dbus", why: "the bus of hosts that tests boot" },
     Need { program: "dot", package: "graphviz", why: "pictures of graphs" },
+    Need { program: "etcd", package: "etcd-server", why: "a store that hosts share" },
+    Need { program: "etcdctl", package: "etcd-client", why: "a second opinion on what is in it" },
     Need { program: "git", package: "git", why: "modules that come from elsewhere" },
     Need { program: "mount", package: "mount", why: "mounts below watched and managed paths" },
+    Need { program: "openssl", package: "openssl", why: "certificates of servers that tests start" },
     Need { program: "passwd", package: "passwd", why: "accounts on hosts that tests make" },
     Need { program: "perl", package: "perl-base", why: "hashes and locks of the C library" },
     Need { program: "setpriv", package: "util-linux", why: "programs with fewer rights" },

@@ -27,6 +27,7 @@ mod bytes;
 pub mod cluster;
 mod embedded;
 mod error;
+pub mod etcd;
 mod local;
 mod pool;
 mod record;

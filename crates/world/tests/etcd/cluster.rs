@@ -1,0 +1,123 @@
+//! Members that come and go.
+
+use std::time::Instant;
+
+use mgmt_world::etcd::Etcd;
+use mgmt_world::etcd::cluster::{ClusterError, MemberId};
+use mgmt_world::store::Store;
+
+use crate::etcd_common::*;
+
+/// Repeats what the cluster is not ready for.
+async fn patiently<T>(mut attempt: impl AsyncFnMut() -> Result<T, ClusterError>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match attempt().await {
+            Ok(done) => return done,
+            Err(ClusterError::NotYet { .. }) if Instant::now() < end => {
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_grows_by_a_learner_and_shrinks_again() {
+    let mut cluster = Cluster::start(1);
+    let mut settings = cluster.settings();
+    settings.follow_members = false;
+    let store = Etcd::connect(settings).unwrap();
+    change(&store, vec![put("/k", "v")]).await;
+    let members = store.members().await.unwrap();
+    assert_eq!(members.len(), 1);
+    assert_eq!(members[0].client_urls, cluster.endpoints());
+    let first = members[0].id;
+
+    let peer_url = format!("http://127.0.0.1:{}", free_port());
+    let learner = patiently(async || store.add_learner(vec![peer_url.clone()]).await).await;
+    assert!(learner.learner && learner.name.is_empty());
+    assert_eq!(learner.peer_urls, std::slice::from_ref(&peer_url));
+    let again = store.add_learner(vec![peer_url.clone()]).await;
+    assert!(matches!(again, Err(ClusterError::MemberExists | ClusterError::NotYet { .. })), "{again:?}");
+
+    let at = cluster.join(&peer_url);
+    patiently(async || store.promote(learner.id).await).await;
+    let again = store.promote(learner.id).await;
+    assert!(matches!(again, Err(ClusterError::NoLearner)), "{again:?}");
+
+    let address = cluster.members[at].client_url.clone();
+    let status = store.status(&address).await.unwrap();
+    assert_eq!(status.member, learner.id);
+    assert_eq!(status.leader, Some(first));
+    assert!(!status.learner && status.version.starts_with("3."), "{status:?}");
+    assert!(status.size > 0 && status.term > 0 && status.revision > 0, "{status:?}");
+
+    // The new one takes over, and the old one leaves.
+    store.move_leader(&cluster.members[0].client_url, learner.id).await.unwrap();
+    assert_eq!(store.status(&address).await.unwrap().leader, Some(learner.id));
+    let other = Etcd::connect(mgmt_world::etcd::EtcdSettings::new([address])).unwrap();
+    patiently(async || other.remove_member(first).await).await;
+    let again = patiently(async || match other.remove_member(first).await {
+        Err(ClusterError::NoMember) => Ok(true),
+        outcome => outcome.map(|()| false),
+    });
+    assert!(again.await);
+    assert_eq!(other.members().await.unwrap().len(), 1);
+    assert_eq!(other.read(vec![key("/k")]).await.unwrap().entries.len(), 1);
+}
+
+#[tokio::test]
+async fn other_members_are_found_through_one() {
+    let mut cluster = Cluster::start(3);
+    let mut settings = cluster.settings();
+    settings.endpoints.truncate(1);
+    let store = Etcd::connect(settings.clone()).unwrap();
+    change(&store, vec![put("/k", "1")]).await;
+    let mut found = store.endpoints();
+    found.sort();
+    let mut expected = cluster.endpoints();
+    expected.sort();
+    assert_eq!(found, expected);
+    cluster.kill(0);
+    insist(&store, vec![put("/k", "2")]).await;
+    assert!(store.endpoints().contains(&settings.endpoints[0]), "what the user named stays");
+
+    settings.follow_members = false;
+    settings.endpoints = vec![cluster.members[1].client_url.clone()];
+    let store = Etcd::connect(settings).unwrap();
+    insist(&store, vec![put("/k", "3")]).await;
+    assert_eq!(store.endpoints().len(), 1);
+}
+
+#[tokio::test]
+async fn history_is_forgotten_and_room_is_given_back() {
+    let cluster = Cluster::start(1);
+    let store = cluster.connect();
+    let mut last = 0;
+    for turn in 0..20 {
+        last = change(&store, vec![put("/k", &format!("{turn}{}", "x".repeat(100_000)))]).await.revision;
+    }
+    store.compact(last).await.unwrap();
+    store.compact(last).await.unwrap();
+    let address = cluster.members[0].client_url.clone();
+    store.defragment(&address).await.unwrap();
+    let status = store.status(&address).await.unwrap();
+    assert!(status.size < 2_000_000 && status.errors.is_empty(), "{status:?}");
+    assert_eq!(store.alarms().await.unwrap(), []);
+    let missing = store.remove_member(MemberId(1)).await;
+    assert!(matches!(missing, Err(ClusterError::NoMember)), "{missing:?}");
+}
+
+#[tokio::test]
+async fn an_alarm_is_told_and_disarmed() {
+    let cluster = Cluster::start(1);
+    let store = cluster.connect();
+    let member = store.members().await.unwrap()[0].id;
+    cluster.etcdctl(&["put", "x", "y"]);
+    // The only way to raise one without filling a disk is to ask for it, which the client that comes with etcd cannot.
+    assert_eq!(store.alarms().await.unwrap(), []);
+    let alarm =
+        mgmt_world::etcd::cluster::Alarm { member, kind: mgmt_world::etcd::cluster::AlarmKind::NoSpace };
+    store.disarm(alarm).await.unwrap();
+}

@@ -35,9 +35,10 @@
 //!
 //! - **One decides.** What a decider writes is conditional on its own key being the one that it created, and on the plan
 //!   being the one that it saw. Changes of the membership itself cannot be made conditional; so a decider asks for one
-//!   only until shortly before its lease could end, and a new decider first waits for as long as a request of the old one
-//!   could still be under way. Members are named by numbers that are never given twice, so that what comes late finds
-//!   nothing.
+//!   only at once after a look that showed it in office, and looks and requests that take too long are given up. A new
+//!   decider first waits for as long as what the last one has seen, and asked for, could still have an effect. That
+//!   needs no trust in leases, only clocks of about the same rate. Members are named by numbers that are never given
+//!   twice, so that even what comes later than that finds nothing.
 //! - **One change at a time**, which is in the plan before it is begun and until it is known to be done. Replies are not
 //!   believed, neither good nor bad ones: after each request the decider looks again. So a decider that takes over goes on
 //!   exactly where the last one was, whatever became of its requests. Deadlines are counted by the decider's own clock
@@ -143,8 +144,6 @@ struct Leasing {
 struct Held {
     id: LeaseId,
     time: u64,
-    /// Until then it is there for certain.
-    certain_until: u64,
 }
 
 #[derive(Debug, Default)]
@@ -252,14 +251,14 @@ impl Membership {
     }
 
     fn seen(&mut self, look: u64, view: View, now: u64, out: &mut Vec<Output>) {
-        let Some((_, asked)) = self.looks.under_way.take_if(|(number, _)| *number == look) else {
+        if self.looks.under_way.take_if(|(number, _)| *number == look).is_none() {
             return;
-        };
+        }
         let view = Arc::new(view);
         self.view = Some(Arc::clone(&view));
         self.troubles.clear();
         self.attend(&view, look, now, out);
-        self.decide(&view, look, asked, now, out);
+        self.decide(&view, look, now, out);
         let settings = &self.config.settings;
         let busy = self.rule.is_some()
             || self.leave.is_some()
@@ -321,30 +320,26 @@ impl Membership {
     }
 
     fn granted(&mut self, call: u64, lease: Option<Lease>, now: u64) {
-        let Some((_, asked)) = self.lease.asked.take_if(|(number, _)| *number == call) else {
+        if self.lease.asked.take_if(|(number, _)| *number == call).is_none() {
             return;
-        };
-        self.lease.held = lease.map(|lease| {
-            let time = u64::try_from(lease.time.as_millis()).unwrap_or(u64::MAX);
-            Held { id: lease.id, time, certain_until: asked.saturating_add(certain(time)) }
+        }
+        self.lease.held = lease.map(|lease| Held {
+            id: lease.id,
+            time: u64::try_from(lease.time.as_millis()).unwrap_or(u64::MAX),
         });
         self.lease_next(now);
     }
 
     fn kept(&mut self, call: u64, kept: Option<bool>, now: u64) {
-        let Some((_, asked)) = self.lease.asked.take_if(|(number, _)| *number == call) else {
+        if self.lease.asked.take_if(|(number, _)| *number == call).is_none() {
             return;
-        };
-        match (kept, &mut self.lease.held) {
-            (Some(true), Some(held)) => held.certain_until = asked.saturating_add(certain(held.time)),
-            (Some(false), _) => {
-                self.lease.held = None;
-                self.lease.next = now;
-                return;
-            }
-            _ => {}
         }
-        self.lease_next(now);
+        if kept == Some(false) {
+            self.lease.held = None;
+            self.lease.next = now;
+        } else {
+            self.lease_next(now);
+        }
     }
 
     fn lease_next(&mut self, now: u64) {
@@ -355,15 +350,9 @@ impl Membership {
         self.lease.next = now.saturating_add(pause);
     }
 
-    /// The lease, if it is there for certain.
-    fn certain_lease(&self, now: u64) -> Option<Held> {
-        self.lease.held.filter(|held| now < held.certain_until)
-    }
-
-    /// Sends a request, unless there is no time left for it.
-    fn call(&mut self, who: Who, request: Request, until: u64, now: u64, out: &mut Vec<Output>) {
+    fn call(&mut self, who: Who, request: Request, now: u64, out: &mut Vec<Output>) {
         let settings = &self.config.settings;
-        let until = until.min(now.saturating_add(settings.send_within));
+        let until = now.saturating_add(settings.send_within);
         self.calls += 1;
         let caller = match who {
             Who::Own => &mut self.own,
@@ -429,9 +418,4 @@ impl Caller {
     fn is_free(&self, look: u64) -> bool {
         self.under_way.is_none() && look > self.floor
     }
-}
-
-/// Of a lease's time, as the store counts it, what is certain by a clock that may be slow.
-fn certain(time: u64) -> u64 {
-    time - time / 8
 }

@@ -27,7 +27,7 @@ fn every_story_keeps_all_the_promises() {
         if catch_unwind(AssertUnwindSafe(|| play(seed, false, &mut String::new(), &mut marks))).is_err() {
             eprintln!("seed {seed} failed");
             failed.push(seed);
-            if failed.len() == 5 {
+            if failed.len() == number("MGMT_SIM_FAILURES").unwrap_or(5) as usize {
                 break;
             }
         }

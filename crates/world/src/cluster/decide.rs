@@ -48,8 +48,8 @@ enum Move {
 
 impl Membership {
     /// Decides, if this host is the one that does.
-    pub(super) fn decide(&mut self, view: &View, look: u64, asked: u64, now: u64, out: &mut Vec<Output>) {
-        let Some(term) = self.term(view, now) else {
+    pub(super) fn decide(&mut self, view: &View, look: u64, now: u64, out: &mut Vec<Output>) {
+        let Some(term) = self.term(view) else {
             self.rule = None;
             return;
         };
@@ -59,23 +59,18 @@ impl Membership {
         };
         let rule = self.rule.insert(rule);
         rule.observe(view, now);
-        let settings = &self.config.settings;
-        // A request of the last decider may be under way for this long, by the slowest clock.
-        let settled = (settings.request_time + settings.send_within) * 5 / 4;
-        let fresh_until = asked.saturating_add(settings.fresh);
-        if now < rule.since.saturating_add(settled) || now >= fresh_until || !self.ruling.is_free(look) {
+        if now < rule.since.saturating_add(self.config.settings.aftermath()) || !self.ruling.is_free(look) {
             return;
         }
         let (chosen, mut troubles) = self.next_move(view, now);
         self.troubles.append(&mut troubles);
         let Some(request) = self.request(view, term, chosen) else { return };
-        let certain = self.certain_lease(now).map_or(now, |held| held.certain_until);
-        self.call(Who::Ruling, request, certain.min(fresh_until), now, out);
+        self.call(Who::Ruling, request, now, out);
     }
 
-    /// The revision in which this host became the decider, if it is the decider for certain.
-    fn term(&self, view: &View, now: u64) -> Option<u64> {
-        let held = self.certain_lease(now)?;
+    /// The revision in which this host became the decider, if it is.
+    fn term(&self, view: &View) -> Option<u64> {
+        let held = self.lease.held?;
         let decider = view.keys.decider.as_ref()?;
         let ours = decider.value.instance == self.config.instance && decider.lease == Some(held.id);
         let identity = view.keys.identity.as_deref()?;

@@ -31,10 +31,10 @@ impl Membership {
         self.join(view, identity, out);
         self.consider_leaving(view);
         if self.own.is_free(look)
-            && let Some(held) = self.certain_lease(now)
+            && let Some(held) = self.lease.held
             && let Some(transaction) = self.own_transaction(view, held, now)
         {
-            self.call(Who::Own, Request::Commit(transaction), held.certain_until, now, out);
+            self.call(Who::Own, Request::Commit(transaction), now, out);
         }
     }
 
@@ -59,7 +59,7 @@ impl Membership {
             transaction.effects.push(Effect::Put { key: key.to_owned(), value, lease: None });
         }
         if self.own.is_free(look) {
-            self.call(Who::Own, Request::Commit(transaction), u64::MAX, now, out);
+            self.call(Who::Own, Request::Commit(transaction), now, out);
         }
     }
 
@@ -202,6 +202,17 @@ impl Membership {
             leaving: self.leave.is_some(),
         };
         let there = view.keys.volunteers.get(&self.config.host);
+        let ours = there.filter(|stored| stored.value.instance == self.config.instance);
+        let mut members = view.members.iter();
+        if members.any(|it| it.name == self.config.host && it.healthy && Some(it.id) != member) {
+            // Whoever serves under this name was here first.
+            self.troubles.push(Trouble::Duplicate { host: self.config.host.clone() });
+            return ours.map(|stored| Transaction {
+                conditions: vec![Condition::Modified(key.clone(), stored.modified)],
+                effects: vec![Effect::Delete(key)],
+                ..Transaction::default()
+            });
+        }
         let condition = match there {
             Some(stored) if stored.value.instance == self.config.instance => {
                 self.duplicate = None;
@@ -233,6 +244,9 @@ impl Membership {
     /// Stands for the office of decider when it is free, and gives it up before leaving.
     fn stand(&mut self, view: &View, held: Held) -> Option<Transaction> {
         let offer = view.keys.volunteers.get(&self.config.host)?;
+        if offer.value.instance != self.config.instance {
+            return None;
+        }
         let decider = view.keys.decider.as_ref();
         let ours = decider.filter(|it| it.value.instance == self.config.instance);
         if self.leave.is_some() {

@@ -115,10 +115,8 @@ pub struct Settings {
     pub send_within: u64,
     /// How long a request may take. Afterwards it has no effect any more.
     pub request_time: u64,
-    /// How long a look may take.
+    /// How long a look may take. One that takes longer is not used.
     pub look_time: u64,
-    /// How old a look may be for a decision.
-    pub fresh: u64,
     /// How often a host looks that has nothing to do.
     pub look_every: u64,
     /// How often a host looks that has.
@@ -147,14 +145,22 @@ pub struct Settings {
     pub restart_after: u64,
 }
 
+impl Settings {
+    /// How long after it has lost its office a decider could still change something, by the slowest clock: it may have
+    /// begun to look before.
+    pub(crate) fn aftermath(&self) -> u64 {
+        let longest = self.look_time.saturating_add(self.send_within).saturating_add(self.request_time);
+        longest.saturating_add(longest / 4)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
             lease_time: 10_000,
             send_within: 1_000,
             request_time: 5_000,
-            look_time: 5_000,
-            fresh: 5_000,
+            look_time: 3_000,
             look_every: 5_000,
             decide_every: 1_000,
             dead_after: 10_000,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mgmt_world::cluster::{Change, Keys, Request, Settings, Trouble};
+use mgmt_world::cluster::{Change, Keys, Reason, Request, Settings, Trouble};
 
 use super::servers::{Seat, Servers};
 use super::story::{Order, Story};
@@ -13,6 +13,8 @@ pub(crate) struct Judge {
     terms: BTreeMap<String, u64>,
     /// Changes of the membership since nothing goes wrong any more.
     changes: u64,
+    /// When a host was last blamed, and how often in a row.
+    blamed: BTreeMap<(String, String), (u64, u32)>,
     pub(crate) marks: Marks,
 }
 
@@ -42,7 +44,7 @@ impl Judge {
     }
 
     /// Keys have been changed.
-    pub(crate) fn committed(&mut self, before: &Keys, after: &Keys) {
+    pub(crate) fn committed(&mut self, now: u64, before: &Keys, after: &Keys, order: &Order) {
         if let Some(identity) = &before.identity {
             self.check(after.identity.as_ref() == Some(identity), || "the identity has changed".to_owned());
         }
@@ -54,7 +56,19 @@ impl Judge {
                 "a stranger decides".to_owned()
             });
         }
+        let identity = after.identity.clone().unwrap_or_default();
+        for (host, failure) in &after.failures {
+            if before.failures.get(host).is_none_or(|old| old.value != failure.value) {
+                self.mark("blamed");
+                self.blamed.insert((identity.clone(), host.clone()), (now, failure.value.count));
+            }
+        }
         let (Some(old), Some(new)) = (&before.plan, &after.plan) else { return };
+        if new.modified != old.modified {
+            let office = after.decider.as_ref().map(|decider| decider.created);
+            let term = order.truth.as_ref().map(|truth| truth.term);
+            self.check(office == term, || format!("{} writes the plan, not being in office", order.host));
+        }
         let (old, new) = (&old.value, &new.value);
         self.check(new.attempt >= old.attempt, || format!("attempt {} follows {}", new.attempt, old.attempt));
         if new != old {
@@ -64,6 +78,8 @@ impl Judge {
                 Some(Change::Remove { reason, .. }) => format!("plan remove {reason:?}"),
             });
         }
+        let begins = old.change.is_none() && new.change.is_some();
+        self.check(!begins || new.attempt == old.attempt + 1, || "a change without an attempt".to_owned());
         let (Some(was), Some(is)) = (&old.change, &new.change) else { return };
         let goes_on = match (was, is) {
             _ if was == is => true,
@@ -101,6 +117,7 @@ impl Judge {
                 (Change::Remove { member, .. }, Request::Remove(removed)) => member == removed,
                 _ => false,
             });
+        self.judge_reason(now, settings, keys, before, after, order);
         self.check(planned, || format!("{request:?} while the plan is {plan:?}"));
         let attempt = plan.map_or(0, |plan| plan.attempt);
         self.check(attempt == truth.attempt, || {
@@ -119,16 +136,12 @@ impl Judge {
         });
         self.check(after.iter().filter(|seat| seat.learner).count() <= 1, || "two learners".to_owned());
         self.check(after.iter().any(|seat| !seat.learner), || "no voters".to_owned());
-        if let Request::Remove(id) = request {
-            let voter = before.iter().any(|seat| seat.id == *id && !seat.learner);
-            self.check(!voter || truth.leader != Some(*id), || format!("{request:?} removes the leader"));
-        }
         let mut names: Vec<&str> =
             after.iter().map(|seat| &*seat.name).filter(|name| !name.is_empty()).collect();
         names.sort_unstable();
         self.check(names.windows(2).all(|pair| pair[0] != pair[1]), || format!("a name twice: {names:?}"));
         // A decision is carried out while what it is based on is fresh, even by a clock that is slow.
-        let most = (settings.fresh + settings.send_within + settings.request_time) * 11 / 10;
+        let most = (settings.look_time + settings.send_within + settings.request_time) * 11 / 10;
         let age = now - truth.time;
         self.check(order.late || age <= most, || {
             format!("{request:?} of {} comes {age} ms after what it is based on", order.host)
@@ -141,6 +154,47 @@ impl Judge {
             Request::Promote(_) => "promoted",
             _ => "removed",
         });
+    }
+}
+
+impl Judge {
+    /// The change may be safe, but was there reason for it?
+    fn judge_reason(
+        &self,
+        now: u64,
+        settings: &Settings,
+        keys: &Keys,
+        before: &[Seat],
+        after: &[Seat],
+        order: &Order,
+    ) {
+        let (Some(truth), Some(plan)) = (&order.truth, &keys.plan) else { return };
+        let request = &order.request;
+        match (request, &plan.value.change) {
+            (Request::Remove(id), Some(Change::Remove { reason, .. })) => {
+                let voter = before.iter().any(|seat| seat.id == *id && !seat.learner);
+                self.check(!voter || truth.leader != Some(*id), || format!("{request:?} removes the leader"));
+                let seen_well = *reason == Reason::Gone && truth.healthy.contains(id);
+                self.check(!seen_well, || format!("{request:?} removes a member that is well"));
+            }
+            (Request::Promote(id), _) => {
+                let alone = before.iter().filter(|seat| !seat.learner).count() == 1;
+                let without = Servers::agree(after, |other| other != *id && truth.up.contains(&other));
+                self.check(alone || without, || format!("all depend on {id}: up {:?}, {after:?}", truth.up));
+            }
+            (Request::AddLearner { .. }, Some(Change::Join { host, .. })) => {
+                let key = (keys.identity.clone().unwrap_or_default(), host.clone());
+                if let Some((since, count)) = self.blamed.get(&key)
+                    && keys.failures.contains_key(host)
+                {
+                    let wait = (settings.back_off << (count - 1).min(9)).min(settings.back_off_most) * 9 / 10;
+                    self.check(now - since >= wait, || {
+                        format!("{host} is tried again after {} ms", now - since)
+                    });
+                }
+            }
+            _ => {}
+        }
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Term {
 }
 
 impl Servers {
-    pub(crate) fn new(identity: &str, first: Seat) -> Servers {
+    pub(crate) fn new(identity: &str, first: Seat, leases: i64) -> Servers {
         Servers {
             identity: identity.to_owned(),
             seats: vec![first],
@@ -49,7 +49,7 @@ impl Servers {
             revision: 1,
             leases: BTreeMap::new(),
             parsed: None,
-            next_lease: 1,
+            next_lease: leases + 1,
         }
     }
 
@@ -106,6 +106,7 @@ impl Servers {
             Effect::Put { lease: Some(lease), .. } => self.leases.contains_key(&lease.0),
             _ => true,
         };
+        assert!(transaction.otherwise.is_empty(), "the cluster has no use for another branch");
         if !transaction.conditions.iter().all(holds) || !transaction.effects.iter().all(leased) {
             return false;
         }

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use mgmt_world::cluster::{
-    Answer, Config, Disk, Input, Launch, Member, MemberId, Membership, Output, Process, Request, Settings,
-    Start, Status, View,
+    Answer, Change, Config, Disk, Input, Launch, Member, MemberId, Membership, Output, Process, Request,
+    Settings, Start, Status, View, keys,
 };
-use mgmt_world::store::{Effect, Lease, LeaseId};
+use mgmt_world::store::{Effect, Lease, LeaseId, Transaction};
 
 use super::judge::{Judge, Marks};
 use super::random::Random;
@@ -105,6 +105,8 @@ enum Held {
 pub(crate) struct Truth {
     pub(crate) time: u64,
     pub(crate) up: Vec<MemberId>,
+    /// Those that the host found to be well.
+    pub(crate) healthy: Vec<MemberId>,
     pub(crate) leader: Option<MemberId>,
     pub(crate) attempt: u64,
     pub(crate) term: u64,
@@ -161,7 +163,6 @@ pub(crate) fn settings() -> Settings {
         send_within: 500,
         request_time: 2_000,
         look_time: 2_000,
-        fresh: 3_000,
         look_every: 6_000,
         decide_every: 2_000,
         dead_after: 8_000,
@@ -281,13 +282,26 @@ impl Story {
                 self.judge.calm();
                 self.judge_the_end(None);
             }
-            (4, Some(_)) => {
+            (4, Some(cluster)) => {
                 // For good: the host counts as one that has left.
                 self.crash(at, false);
                 self.hosts[at].left = true;
                 self.judge.mark("died in calm");
                 self.judge.calm();
-                self.judge_the_end(None);
+                // Of two that are left of three, nobody takes the place of the third.
+                let able = self.able(cluster);
+                let member = |host: &usize| self.serves(*host, cluster);
+                let alike = able.len().is_multiple_of(2) && able.iter().all(member);
+                let nobody = alike && able.len() < self.clusters[cluster].voters().count();
+                let spare = self
+                    .hosts
+                    .iter()
+                    .any(|host| host.broken || host.name == self.hosts[at].name && !host.left);
+                let most = if nobody && !spare && !able.is_empty() { Some(0) } else { None };
+                if most.is_some() {
+                    self.judge.mark("place kept");
+                }
+                self.judge_the_end(most);
             }
             _ => {}
         }
@@ -499,15 +513,52 @@ impl Story {
         if self.is_unlucky(self.loss) {
             return;
         }
+        let intrigue = !self.calm && self.random.percent(4) && self.intrigue(at, &message);
         // Whatever takes longer than a request may take is cancelled by the driver.
         let slow = self.is_unlucky(self.slowness);
-        let delay = if slow {
+        let delay = if intrigue {
+            self.settings.request_time * 9 / 10
+        } else if slow {
             self.random.below(self.settings.request_time * 9 / 10)
         } else {
             1 + self.random.below(40)
         };
         let run = self.hosts[at].run;
         self.after(delay, Event::Message { host: at, run, message });
+    }
+
+    /// While a decider's request is on its way, the decider loses its office, and the reason for the request goes away.
+    fn intrigue(&mut self, at: usize, message: &Message) -> bool {
+        let Message::Call { order, .. } = message else { return false };
+        let Some(cluster) = self.hosts[at].home else { return false };
+        let rules = |transaction: &Transaction| transaction.effects.iter().any(|it| it.key() == keys::PLAN);
+        if matches!(&order.request, Request::Commit(it) if !rules(it)) || self.majority(cluster).is_none() {
+            return false;
+        }
+        tell!(self, "{at}: intrigue against {:?}", order.request);
+        let leases: Vec<i64> = self.clusters[cluster].leases.keys().copied().collect();
+        for lease in leases {
+            self.clusters[cluster].revoke(lease);
+        }
+        let keys = self.clusters[cluster].keys();
+        let change = keys.plan.as_ref().and_then(|plan| plan.value.change.clone());
+        let (Some(Change::Join { host, .. }) | Some(Change::Remove { host, .. })) = change else {
+            return true;
+        };
+        if let Some(subject) = self.hosts.iter().position(|other| other.name == host) {
+            self.crash(subject, false);
+            self.hosts[subject].left = false;
+            self.begin(subject);
+        }
+        if self.random.percent(50) {
+            let ideal = 1 + self.random.below(7) as u32;
+            self.clusters[cluster].set_ideal(ideal);
+        }
+        for _ in 0..5 {
+            self.nudge_all(cluster);
+        }
+        self.judge.mark("intrigue");
+        true
     }
 
     fn is_unlucky(&mut self, percent: u64) -> bool {
@@ -569,7 +620,7 @@ impl Story {
 
     /// Without a majority, a leader may keep a request until there is one again.
     fn propose(&mut self, at: usize, order: Order) {
-        if matches!(order.request, Request::Commit(_)) || !self.random.percent(30) {
+        if matches!(order.request, Request::Commit(_)) || !self.random.percent(60) {
             return;
         }
         if let Some(cluster) = self.hosts[at].home {
@@ -657,10 +708,11 @@ impl Story {
                 caught_up: seat.synced,
             }
         });
-        let members = members.collect();
+        let members: Vec<Member> = members.collect();
         let truth = Truth {
             time: self.now,
             up,
+            healthy: members.iter().filter(|member| member.healthy).map(|member| member.id).collect(),
             leader: servers.leader,
             attempt: keys.plan.as_ref().map_or(0, |plan| plan.value.attempt),
             term: keys.decider.as_ref().map_or(0, |decider| decider.created),
@@ -677,7 +729,7 @@ impl Story {
                 return refused("a condition does not hold");
             }
             let after = self.clusters[cluster].keys();
-            self.judge.committed(&before, &after);
+            self.judge.committed(self.now, &before, &after, order);
             self.nudge_all(cluster);
             return Answer::Done;
         }
@@ -766,7 +818,8 @@ impl Story {
                         synced: true,
                         disk: Some((at, host.disks)),
                     };
-                    self.clusters.push(Servers::new(&launch.identity, seat));
+                    let leases = 1_000_000 * self.clusters.len() as i64;
+                    self.clusters.push(Servers::new(&launch.identity, seat, leases));
                     self.hosts[at].data = Some((self.clusters.len() - 1, id));
                 }
                 Start::Join => {
@@ -1000,6 +1053,15 @@ impl Story {
             83..=87 => self.leave(at, false),
             88..=91 => {
                 self.hosts[at].left = false;
+                // Somebody gives it the wrong seeds.
+                if self.hosts[at].core.is_none() && self.hosts[at].seeds && self.random.percent(50) {
+                    let founder = self.random.below(2).min(self.hosts.len() as u64 - 1) as usize;
+                    if !self.hosts[founder].seeds && self.hosts[at].founder != founder {
+                        tell!(self, "{at}: is told of {founder}");
+                        self.hosts[at].founder = founder;
+                        self.hosts[at].home = None;
+                    }
+                }
                 if self.hosts[at].started {
                     self.begin(at);
                 }

@@ -74,16 +74,11 @@ impl Membership {
         (ours && waiting && self.leave.is_none()).then_some(*id)
     }
 
-    /// Starts the server of a new member. Before that, the offer says which one it will be: from then on whoever has
-    /// this host's name without this member has lost its data.
+    /// Starts the server of a new member. It gets its vote only after the offer has named it, too.
     fn join(&mut self, view: &View, identity: &str, out: &mut Vec<Output>) {
         let Some(id) = self.plan_names_us(view) else { return };
-        let offered = view.keys.volunteers.get(&self.config.host);
-        let offered = offered.is_some_and(|offer| {
-            offer.value.instance == self.config.instance && offer.value.member == Some(id)
-        });
         let fresh = matches!(self.disk, Disk::Empty | Disk::Former { .. });
-        if !offered || !fresh || self.server.process != ProcessState::Stopped {
+        if !fresh || self.server.process != ProcessState::Stopped {
             return;
         }
         self.disk = Disk::Member { identity: identity.to_owned(), member: id };
@@ -193,7 +188,7 @@ impl Membership {
     /// Keeps the offer to serve as it should be.
     fn offer(&mut self, view: &View, held: Held, now: u64) -> Option<Transaction> {
         let key = volunteer_key(&self.config.host);
-        let member = self.disk.member().map(|(_, id)| id).or_else(|| self.plan_names_us(view));
+        let member = self.disk.member().map(|(_, id)| id);
         let wanted = Volunteer {
             instance: self.config.instance.clone(),
             peers: self.config.peers.clone(),

@@ -434,6 +434,11 @@ impl Story {
         let cut = if unlucky { self.random.below(outputs.len() as u64) as usize } else { outputs.len() };
         let killed = unlucky && self.random.percent(40);
         for (index, output) in outputs.into_iter().enumerate() {
+            let change =
+                matches!(&output, Output::Call { request, .. } if !matches!(request, Request::Commit(_)));
+            if change && !self.calm && self.random.percent(4) {
+                self.pause(at, Pause::Program);
+            }
             if index == cut && killed {
                 self.crash(at, false);
                 return;

@@ -2,6 +2,8 @@
 //!
 //! All of this is plain data and single calls. Who shall be a member is decided elsewhere.
 
+use std::time::Duration;
+
 use tonic::Code;
 
 use super::Etcd;
@@ -17,7 +19,8 @@ const REMOVE: Call = Call::change("/etcdserverpb.Cluster/MemberRemove");
 const STATUS: Call = Call::read("/etcdserverpb.Maintenance/Status").alone();
 const MOVE_LEADER: Call = Call::change("/etcdserverpb.Maintenance/MoveLeader").alone();
 const ALARM: Call = Call::read("/etcdserverpb.Maintenance/Alarm").alone();
-const DEFRAGMENT: Call = Call::change("/etcdserverpb.Maintenance/Defragment").alone();
+const DEFRAGMENT: Call =
+    Call::change("/etcdserverpb.Maintenance/Defragment").alone().within(Duration::from_secs(600));
 const COMPACT: Call = Call::change("/etcdserverpb.KV/Compact");
 
 /// The number of a member.
@@ -157,7 +160,8 @@ impl Etcd {
         Ok(answer.member.map(Member::from).ok_or_else(missing)?)
     }
 
-    /// Gives a learner a vote, as soon as it has copied enough.
+    /// Gives a learner a vote, as soon as it has copied enough. Some servers say of a member that has one already that it
+    /// has not copied enough, so whoever tries again looks at [`Etcd::members`] first.
     pub async fn promote(&self, member: MemberId) -> Result<(), ClusterError> {
         let promoted: Result<wire::Members, Failure> =
             self.core.servers.call(PROMOTE, wire::MemberAsk { id: member.0 }).await;
@@ -232,7 +236,7 @@ impl Etcd {
     }
 
     /// Gives the room back to the disk that is not in use any more. The server at that address does nothing else
-    /// meanwhile.
+    /// meanwhile, which may take minutes.
     pub async fn defragment(&self, address: &str) -> Result<(), ClusterError> {
         let done: Result<wire::Done, Failure> =
             self.core.servers.call_at(address, DEFRAGMENT, wire::Ask {}).await;

@@ -48,7 +48,9 @@ impl Failure {
             return Self::of_stranger(status.code(), text);
         };
         match own {
-            "no leader" | "too many requests" | "not capable" => Failure::Untried(own.to_owned()),
+            "no leader" | "too many requests" | "not capable" | "rpc not supported for learner" => {
+                Failure::Untried(own.to_owned())
+            }
             "mvcc: required revision has been compacted" => Failure::Compacted,
             "invalid auth token" | "user name is empty" | "revision of auth store is old" => {
                 Failure::Token(own.to_owned())

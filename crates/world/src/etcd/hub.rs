@@ -186,10 +186,10 @@ impl Follower {
                 Happened::Work | Happened::Time => {}
                 Happened::Done(Errand::Listed(id, outcome)) => self.listed(id, outcome),
                 Happened::Done(Errand::Compared(id, line, outcome)) => self.compared(id, line, outcome),
-                Happened::Done(Errand::Opened(number, outcome)) => self.opened(number, outcome).await,
-                Happened::News(Ok(Some(news))) => self.news(news).await,
+                Happened::Done(Errand::Opened(number, outcome)) => self.opened(number, outcome),
+                Happened::News(Ok(Some(news))) => self.news(news),
                 Happened::News(Ok(None)) => self.broken("etcd ended the stream"),
-                Happened::News(Err(status)) => self.stream_failed(Failure::of(&status)).await,
+                Happened::News(Err(status)) => self.stream_failed(Failure::of(&status)),
             }
         }
     }
@@ -321,28 +321,28 @@ impl Follower {
         }
     }
 
-    async fn opened(&mut self, number: u64, outcome: Result<Streaming<wire::WatchNews>, Failure>) {
+    fn opened(&mut self, number: u64, outcome: Result<Streaming<wire::WatchNews>, Failure>) {
         let Some(stream) = self.stream.as_mut().filter(|stream| stream.number == number) else { return };
         match outcome {
             Ok(answers) => stream.answers = Some(answers),
-            Err(failure) => self.stream_failed(failure).await,
+            Err(failure) => self.stream_failed(failure),
         }
     }
 
-    async fn stream_failed(&mut self, failure: Failure) {
+    fn stream_failed(&mut self, failure: Failure) {
         if let Failure::Token(_) = failure {
-            self.core.servers.forget().await;
+            self.core.servers.forget();
         }
         self.broken(&failure.of_read().to_string());
     }
 
-    async fn news(&mut self, news: wire::WatchNews) {
+    fn news(&mut self, news: wire::WatchNews) {
         let revision = news.header.as_ref().map_or(0, |header| header.revision);
         let Ok(revision @ 1..) = u64::try_from(revision) else {
             return self.broken("etcd sent news without a revision");
         };
         if news.created {
-            return self.created(&news, revision).await;
+            return self.created(&news, revision);
         }
         let Some(stream) = &mut self.stream else { return };
         let Some(&id) = stream.lines.get(&news.id) else { return };
@@ -357,19 +357,19 @@ impl Follower {
             );
             board.lose(id);
         } else if !news.events.is_empty() {
-            board.news(id, &self.core.namespace, news.events, news.fragment);
+            board.news((id, news.id), &self.core.namespace, news.events, news.fragment);
         }
     }
 
     /// Etcd has answered the question that was asked first.
-    async fn created(&mut self, news: &wire::WatchNews, revision: u64) {
+    fn created(&mut self, news: &wire::WatchNews, revision: u64) {
         let Some(stream) = &mut self.stream else { return };
         let Some(line) = stream.asked.pop_front() else {
             return self.broken("etcd follows what nobody asked for");
         };
         if news.canceled {
             // What was just read must not be followed: our proof of who we are has run out since this stream began.
-            self.core.servers.forget().await;
+            self.core.servers.forget();
             return self.broken(&plain(&news.reason));
         }
         if news.id != line {

@@ -1,7 +1,7 @@
 //! The servers of an etcd, asked one after the other until one answers.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -40,22 +40,30 @@ pub(super) struct Call {
     repeatable: bool,
     /// Only a server that has a leader can answer well.
     with_leader: bool,
+    /// How long it may take, if that is longer than usual.
+    time: Duration,
 }
 
 impl Call {
     /// Something that may be done twice.
     pub(super) const fn read(path: &'static str) -> Self {
-        Self { path, repeatable: true, with_leader: true }
+        Self { path, repeatable: true, with_leader: true, time: Duration::ZERO }
     }
 
     /// Something that must not be done twice.
     pub(super) const fn change(path: &'static str) -> Self {
-        Self { path, repeatable: false, with_leader: true }
+        Self { path, repeatable: false, with_leader: true, time: Duration::ZERO }
     }
 
     /// Something that a server can do that has lost its leader.
     pub(super) const fn alone(mut self) -> Self {
         self.with_leader = false;
+        self
+    }
+
+    /// Something that may take this long.
+    pub(super) const fn within(mut self, time: Duration) -> Self {
+        self.time = time;
         self
     }
 }
@@ -76,8 +84,10 @@ pub(super) struct Servers {
     seeds: Vec<Arc<Server>>,
     /// Held for a look or an exchange, never while waiting for anything.
     list: Mutex<List>,
+    /// Held for a look or an exchange, like the list.
+    token: Mutex<Token>,
     /// Held while somebody logs in, so that others wait for the outcome instead of logging in as well.
-    token: tokio::sync::Mutex<Token>,
+    logging_in: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -146,7 +156,8 @@ impl Servers {
             follow_members: settings.follow_members && !tunnelled,
             list: Mutex::new(List { servers: seeds.clone(), current: 0, refreshed: None }),
             seeds,
-            token: tokio::sync::Mutex::default(),
+            token: Mutex::default(),
+            logging_in: tokio::sync::Mutex::default(),
         })
     }
 
@@ -229,13 +240,13 @@ impl Servers {
             Some(server) => server,
             None => Arc::new(Server::new(&self.dialer, address).map_err(refused)?),
         };
-        let until = Instant::now() + self.deadline;
+        let until = Instant::now() + self.deadline.max(call.time);
         let mut logins = 0;
         loop {
-            let number = self.token.lock().await.number;
+            let number = self.proof().number;
             match self.unary(&server, call, question.clone(), until).await {
                 Err(Failure::Token(_)) if self.login.is_some() && logins < LOGINS => {
-                    self.forget_token(number).await;
+                    self.forget_token(number);
                     logins += 1;
                 }
                 outcome => return outcome.map_err(|failure| at(&server, failure)),
@@ -252,9 +263,9 @@ impl Servers {
     }
 
     /// Throws the proof away that we have logged in.
-    pub(super) async fn forget(&self) {
-        let number = self.token.lock().await.number;
-        self.forget_token(number).await;
+    pub(super) fn forget(&self) {
+        let number = self.proof().number;
+        self.forget_token(number);
     }
 
     async fn attempts<A, F>(
@@ -277,7 +288,7 @@ impl Servers {
             } else {
                 end
             };
-            let number = self.token.lock().await.number;
+            let number = self.proof().number;
             let failure = match attempt(Arc::clone(&server), until).await {
                 Ok(answer) => {
                     self.refresh().await;
@@ -287,7 +298,7 @@ impl Servers {
             };
             match &failure {
                 Failure::Token(_) if self.login.is_some() && logins < LOGINS => {
-                    self.forget_token(number).await;
+                    self.forget_token(number);
                     logins += 1;
                     continue;
                 }
@@ -370,11 +381,12 @@ impl Servers {
     /// The proof of who we are, if we are somebody.
     async fn token(&self, server: &Server, until: Instant) -> Result<Option<AsciiMetadataValue>, Failure> {
         let Some(login) = &self.login else { return Ok(None) };
-        let mut token = self.token.lock().await;
-        match &token.state {
-            Proof::NotNeeded => return Ok(None),
-            Proof::Held(value) => return Ok(Some(value.clone())),
-            Proof::Missing => {}
+        if let Some(proven) = self.proven() {
+            return Ok(proven);
+        }
+        let _alone = self.logging_in.lock().await;
+        if let Some(proven) = self.proven() {
+            return Ok(proven);
         }
         let mut request =
             Request::new(wire::Authenticate { name: login.user.clone(), password: login.password.clone() });
@@ -386,13 +398,11 @@ impl Servers {
             Ok(answer) => {
                 let value = AsciiMetadataValue::try_from(answer.into_inner().token)
                     .map_err(|_| Failure::Untried("the token that etcd gave is no text".to_owned()))?;
-                token.number += 1;
-                token.state = Proof::Held(value.clone());
+                self.prove(Proof::Held(value.clone()));
                 Ok(Some(value))
             }
             Err(status) if status.message() == "etcdserver: authentication is not enabled" => {
-                token.number += 1;
-                token.state = Proof::NotNeeded;
+                self.prove(Proof::NotNeeded);
                 Ok(None)
             }
             // Logging in changes nothing, so the call that wanted it has not been tried.
@@ -404,11 +414,30 @@ impl Servers {
     }
 
     /// Throws a proof away that is not accepted any more, unless somebody else has replaced it since.
-    async fn forget_token(&self, number: u64) {
-        let mut token = self.token.lock().await;
+    fn forget_token(&self, number: u64) {
+        let mut token = self.proof();
         if token.number == number {
             token.state = Proof::Missing;
         }
+    }
+
+    fn proof(&self) -> MutexGuard<'_, Token> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What there is of a proof: one to be shown, or that none is needed; or nothing.
+    fn proven(&self) -> Option<Option<AsciiMetadataValue>> {
+        match &self.proof().state {
+            Proof::Missing => None,
+            Proof::NotNeeded => Some(None),
+            Proof::Held(value) => Some(Some(value.clone())),
+        }
+    }
+
+    fn prove(&self, state: Proof) {
+        let mut token = self.proof();
+        token.number += 1;
+        token.state = state;
     }
 
     fn pick(&self) -> (Arc<Server>, usize) {
@@ -491,7 +520,7 @@ impl Servers {
         list.servers = servers;
     }
 
-    fn list(&self) -> std::sync::MutexGuard<'_, List> {
+    fn list(&self) -> MutexGuard<'_, List> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

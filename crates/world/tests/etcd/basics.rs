@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use mgmt_world::etcd::Etcd;
+use mgmt_world::etcd::{Etcd, EtcdSettings};
 use mgmt_world::store::{Condition, LeaseId, Store, StoreError, Transaction};
 
 use crate::etcd_common::*;
@@ -191,4 +191,18 @@ async fn only_one_of_two_clients_wins_a_race() {
     assert!(first != second);
     let expected = if first { "one" } else { "two" };
     assert_eq!(two.read(vec![key("/lead")]).await.unwrap().entries[0].value, expected.as_bytes());
+}
+
+#[tokio::test]
+async fn a_socket_in_the_file_system_is_as_good_as_a_port() {
+    let mut cluster = Cluster::start(1);
+    let store = Etcd::connect(EtcdSettings::new([cluster.socket(0)])).unwrap();
+    change(&store, vec![put("/k", "1")]).await;
+    let mut mirror = Mirror::new(&store, below(""));
+    mirror.until_value("/k", "1").await;
+    cluster.kill(0);
+    cluster.restart_and_wait(0);
+    insist(&store, vec![put("/k", "2")]).await;
+    mirror.until_value("/k", "2").await;
+    assert_eq!(store.endpoints().len(), 1, "what members say of themselves is not asked for");
 }

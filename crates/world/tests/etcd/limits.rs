@@ -51,7 +51,12 @@ async fn a_large_prefix_is_read_in_parts_as_it_was_at_one_moment() {
     let writer = cluster.connect();
     let writing = async {
         for turn in 1..=200 {
-            change(&writer, vec![put("/n/0000", &turn.to_string()), put("/n/0999", &turn.to_string())]).await;
+            let both = vec![put("/n/0000", &turn.to_string()), put("/n/0999", &turn.to_string())];
+            let revision = change(&writer, both).await.revision;
+            if turn % 20 == 0 {
+                // What is just being read becomes history.
+                writer.compact(revision).await.unwrap();
+            }
         }
     };
     let reading = async {

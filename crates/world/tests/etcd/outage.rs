@@ -1,5 +1,7 @@
 //! Servers that die, freeze and come back.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mgmt_world::etcd::Etcd;
@@ -74,7 +76,8 @@ async fn the_fate_of_a_change_that_a_frozen_server_got_is_unknown() {
     change(&store, vec![put("/k", "1")]).await;
     mirror.until_value("/k", "1").await;
     cluster.pause(0);
-    let error = store.commit(write("/k", "2")).await.unwrap_err();
+    // The server may well find it when it goes on, so what is written after that is another key.
+    let error = store.commit(write("/late", "")).await.unwrap_err();
     assert!(error.is_passing() && error.to_string().contains("not known whether"), "{error}");
     let error = store.read(vec![key("/k")]).await.unwrap_err();
     assert!(error.is_passing() && !error.to_string().contains("not known whether"), "{error}");
@@ -169,4 +172,102 @@ async fn leader(cluster: &Cluster, store: &Etcd) -> usize {
     }
     let leader: MemberId = found[0].leader.unwrap();
     found.iter().position(|status| status.member == leader).unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_has_lost_the_others_is_no_help() {
+    let cluster = Cluster::start(3);
+    let store = cluster.connect();
+    change(&store, vec![put("/k", "1")]).await;
+    let mut mirror = Mirror::new(&store, below(""));
+    mirror.until_value("/k", "1").await;
+    let first = store.endpoints()[0].clone();
+    let others: Vec<usize> = (0..3).filter(|at| cluster.members[*at].client_url != first).collect();
+    for at in &others {
+        cluster.pause(*at);
+    }
+    // What one server alone says is not what the cluster says, as soon as the others have really stopped.
+    let end = Instant::now() + PATIENCE;
+    let error = loop {
+        match store.read(vec![key("/k")]).await {
+            Err(error) => break error,
+            Ok(_) => assert!(Instant::now() < end, "one alone goes on answering"),
+        }
+    };
+    assert!(error.is_passing(), "{error}");
+    let error = store.commit(write("/late", "")).await.unwrap_err();
+    assert!(error.is_passing(), "{error}");
+    for at in &others {
+        cluster.resume(*at);
+    }
+    insist(&store, vec![put("/k", "3")]).await;
+    mirror.until_value("/k", "3").await;
+}
+
+/// Counts what is said about etcd, by level.
+#[derive(Default)]
+struct Ear {
+    warnings: AtomicUsize,
+    notes: AtomicUsize,
+}
+
+impl tracing::Subscriber for Ear {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("mgmt_world::etcd")
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        match *event.metadata().level() {
+            tracing::Level::WARN => self.warnings.fetch_add(1, Ordering::Relaxed),
+            tracing::Level::INFO => self.notes.fetch_add(1, Ordering::Relaxed),
+            _ => 0,
+        };
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn an_outage_is_told_once_however_many_watches_there_are() {
+    let mut cluster = Cluster::start(1);
+    let ear = Arc::new(Ear::default());
+    // Without somebody who listens everywhere, a place that first speaks in a test that does not listen is taken for one
+    // that nobody ever listens to.
+    let _first = tracing::subscriber::set_global_default(Ear::default());
+    let _listening = tracing::subscriber::set_default(Arc::clone(&ear));
+    let store = cluster.connect();
+    let mut mirrors: Vec<Mirror> = (0..50).map(|at| Mirror::new(&store, key(&format!("/{at}")))).collect();
+    for mirror in &mut mirrors {
+        mirror.step().await;
+    }
+    assert_eq!((ear.warnings.load(Ordering::Relaxed), ear.notes.load(Ordering::Relaxed)), (0, 0));
+    cluster.kill(0);
+    let waiting =
+        mirrors.iter_mut().map(|mirror| tokio::time::timeout(Duration::from_millis(100), mirror.step()));
+    for wait in waiting {
+        assert!(wait.await.is_err());
+    }
+    assert_eq!(ear.warnings.load(Ordering::Relaxed), 1);
+    cluster.restart_and_wait(0);
+    for mirror in &mut mirrors {
+        mirror.step().await;
+    }
+    insist(&store, vec![put("/0", "x")]).await;
+    mirrors[0].until_value("/0", "x").await;
+    // Lists come before the stream that ends the outage.
+    let end = Instant::now() + PATIENCE;
+    while ear.notes.load(Ordering::Relaxed) == 0 && Instant::now() < end {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!((ear.warnings.load(Ordering::Relaxed), ear.notes.load(Ordering::Relaxed)), (1, 1));
 }

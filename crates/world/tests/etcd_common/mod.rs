@@ -21,6 +21,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Cluster {
     directory: TempDir,
     tls: bool,
+    more: Vec<String>,
     pub(crate) members: Vec<Server>,
 }
 
@@ -36,15 +37,20 @@ pub(crate) struct Server {
 impl Cluster {
     /// Starts servers and waits until they have a leader.
     pub(crate) fn start(count: usize) -> Cluster {
-        Self::start_with(count, false)
+        Self::start_with(count, false, &[])
     }
 
     /// Starts one server that speaks to those alone who have a certificate.
     pub(crate) fn start_with_tls() -> Cluster {
-        Self::start_with(1, true)
+        Self::start_with(1, true, &[])
     }
 
-    fn start_with(count: usize, tls: bool) -> Cluster {
+    /// Starts one server with more arguments.
+    pub(crate) fn start_one_with(more: &[&str]) -> Cluster {
+        Self::start_with(1, false, more)
+    }
+
+    fn start_with(count: usize, tls: bool, more: &[&str]) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         if tls {
             make_certificates(directory.path());
@@ -59,7 +65,8 @@ impl Cluster {
                 child: None,
             })
             .collect();
-        let mut cluster = Cluster { directory, tls, members };
+        let mut cluster =
+            Cluster { directory, tls, more: more.iter().map(|&each| each.to_owned()).collect(), members };
         let initial = cluster.initial();
         for at in 0..count {
             cluster.spawn(at, &initial, "new");
@@ -82,13 +89,22 @@ impl Cluster {
             .append(true)
             .open(self.directory.path().join(format!("{}.log", member.name)))
             .unwrap();
-        let mut command = Command::new("etcd");
+        let mut listen = member.client_url.clone();
+        if !self.tls {
+            // A socket in its working directory as well. It takes no name without a number, and one that is left from
+            // before is in its way.
+            let _gone = fs::remove_file(self.directory.path().join(format!("{}:0", member.name)));
+            listen.push_str(&format!(",unix://{}:0", member.name));
+        }
+        // Nobody else would end it if the tests were killed.
+        let mut command = Command::new("setpriv");
         command
+            .args(["--pdeathsig", "KILL", "etcd"])
             .arg("--name")
             .arg(&member.name)
             .arg("--data-dir")
             .arg(self.directory.path().join(&member.name))
-            .args(["--listen-client-urls", &member.client_url, "--advertise-client-urls", &member.client_url])
+            .args(["--listen-client-urls", &listen, "--advertise-client-urls", &member.client_url])
             .args(["--listen-peer-urls", &member.peer_url, "--initial-advertise-peer-urls", &member.peer_url])
             .args(["--listen-metrics-urls", &format!("http://127.0.0.1:{}", member.health)])
             .args(["--initial-cluster", initial, "--initial-cluster-state", state])
@@ -105,8 +121,9 @@ impl Cluster {
                 .arg(file("ca.pem"))
                 .arg("--client-cert-auth");
         }
+        command.args(&self.more).current_dir(self.directory.path());
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        let child = command.spawn().expect("etcd is missing: run `cargo xtask setup`");
+        let child = command.spawn().expect("setpriv is missing: run `cargo xtask setup`");
         self.members[at].child = Some(child);
     }
 
@@ -114,7 +131,10 @@ impl Cluster {
         let end = Instant::now() + PATIENCE;
         while !is_healthy(self.members[at].health) {
             if let Some(status) = self.members[at].child.as_mut().unwrap().try_wait().unwrap() {
-                panic!("etcd ended with {status}:\n{}", self.log(at));
+                panic!(
+                    "etcd ended with {status} (if it is missing, run `cargo xtask setup`):\n{}",
+                    self.log(at)
+                );
             }
             assert!(Instant::now() < end, "etcd is not ready in time:\n{}", self.log(at));
             std::thread::sleep(Duration::from_millis(20));
@@ -206,6 +226,11 @@ impl Cluster {
 
     pub(crate) fn connect(&self) -> Etcd {
         Etcd::connect(self.settings()).unwrap()
+    }
+
+    /// The address of a server's socket in the file system.
+    pub(crate) fn socket(&self, at: usize) -> String {
+        format!("unix://{}/{}:0", self.directory.path().display(), self.members[at].name)
     }
 
     /// Runs the client that comes with etcd.

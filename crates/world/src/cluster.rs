@@ -43,10 +43,11 @@
 //!   believed, neither good nor bad ones: after each request the decider looks again. So a decider that takes over goes on
 //!   exactly where the last one was, whatever became of its requests. Deadlines are counted by the decider's own clock
 //!   from when it first saw the change; a new decider begins to count anew.
-//! - **A vote is never given or taken at the cost of the majority.** See [`choose`](self) for the three rules: a voter is removed only if
-//!   those that are healthy are a majority of the rest; a vote is given only if those that were healthy before are a
-//!   majority afterwards, even without the newcomer (except from one to two, where that is impossible); and nothing is done
-//!   unless a majority is healthy, both by the store's leases and by being asked.
+//! - **A vote is never given or taken at the cost of the majority.** A voter is removed only if those that are healthy
+//!   are a majority of the rest. A vote is given only if those that were healthy before are a majority afterwards, even
+//!   without the newcomer (except from one to two, where that is impossible). Nothing is done unless a majority is
+//!   healthy. A voter counts as gone only if its lease has ended *and* it has not answered for a while, so that one bad
+//!   connection of the decider removes nobody.
 //! - **First remove the dead, then add.** Adding first makes quorum depend on the newcomer at the worst moment: of three
 //!   with one dead, the newcomer makes four with three alive, of which three are needed. Removing first makes two of
 //!   two, which needs nobody new, and a dead member's address may be the very one that the newcomer has. But a dead voter

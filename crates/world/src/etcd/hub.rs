@@ -23,6 +23,9 @@ const WATCH: Call = Call::read("/etcdserverpb.Watch/Watch");
 /// How many lists are read at the same time.
 const LISTS: usize = 8;
 
+/// How many watches are listed with one question.
+const TOGETHER: usize = 32;
+
 /// How long to wait after trouble, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -150,7 +153,7 @@ struct Stream {
 
 /// Something that takes time and has been done.
 enum Errand {
-    Listed(WatchId, Result<Snapshot, StoreError>),
+    Listed(Vec<(WatchId, Result<Snapshot, StoreError>)>),
     Compared(WatchId, Line, Result<Snapshot, StoreError>),
     Opened(u64, Result<Streaming<wire::WatchNews>, Failure>),
 }
@@ -184,7 +187,7 @@ impl Follower {
             self.begin();
             match self.wait().await {
                 Happened::Work | Happened::Time => {}
-                Happened::Done(Errand::Listed(id, outcome)) => self.listed(id, outcome),
+                Happened::Done(Errand::Listed(lists)) => self.listed(lists),
                 Happened::Done(Errand::Compared(id, line, outcome)) => self.compared(id, line, outcome),
                 Happened::Done(Errand::Opened(number, outcome)) => self.opened(number, outcome),
                 Happened::News(Ok(Some(news))) => self.news(news),
@@ -207,9 +210,14 @@ impl Follower {
             return;
         }
         while self.errands.len() < LISTS {
-            let Some((id, span)) = self.shared.board().start_listing(now) else { break };
+            let mut board = self.shared.board();
+            let together = std::iter::from_fn(|| board.start_listing(now)).take(TOGETHER).collect::<Vec<_>>();
+            drop(board);
+            if together.is_empty() {
+                break;
+            }
             let core = Arc::clone(&self.core);
-            self.errands.spawn(async move { Errand::Listed(id, read(&core, &[span], Detail::All).await) });
+            self.errands.spawn(async move { Errand::Listed(list(&core, together).await) });
         }
         if now >= self.next_compare {
             self.start_comparing(now);
@@ -296,14 +304,16 @@ impl Follower {
         }
     }
 
-    fn listed(&mut self, id: WatchId, outcome: Result<Snapshot, StoreError>) {
-        match outcome {
-            Ok(snapshot) => self.shared.board().listed(id, snapshot),
-            Err(error) => {
-                if error.is_passing() {
-                    self.trouble(&error.to_string());
+    fn listed(&mut self, lists: Vec<(WatchId, Result<Snapshot, StoreError>)>) {
+        for (id, outcome) in lists {
+            match outcome {
+                Ok(snapshot) => self.shared.board().listed(id, snapshot),
+                Err(error) => {
+                    if error.is_passing() {
+                        self.trouble(&error.to_string());
+                    }
+                    self.shared.board().not_listed(id, error);
                 }
-                self.shared.board().not_listed(id, error);
             }
         }
     }
@@ -413,6 +423,34 @@ impl Follower {
     }
 }
 
+/// Lists watches with one question. If somebody may not know the answer to all of it, each is asked for alone.
+async fn list(core: &Core, watches: Vec<(WatchId, Span)>) -> Vec<(WatchId, Result<Snapshot, StoreError>)> {
+    let spans: Vec<Span> = watches.iter().map(|(_, span)| span.clone()).collect();
+    let outcome = read(core, &spans, Detail::All).await;
+    match (outcome, watches.as_slice()) {
+        (outcome, [(id, _)]) => vec![(*id, outcome)],
+        (Ok(snapshot), _) => watches.iter().map(|(id, span)| (*id, Ok(part(&snapshot, span)))).collect(),
+        (Err(error), _) if error.is_passing() => {
+            watches.iter().map(|(id, _)| (*id, Err(error.clone()))).collect()
+        }
+        (Err(_), _) => {
+            let mut lists = Vec::new();
+            for (id, span) in watches {
+                lists.push((id, read(core, &[span], Detail::All).await));
+            }
+            lists
+        }
+    }
+}
+
+/// What of a moment belongs to a span.
+fn part(snapshot: &Snapshot, span: &Span) -> Snapshot {
+    let (Span::Key(first) | Span::Prefix(first)) = span;
+    let from = snapshot.entries.partition_point(|entry| entry.key.as_str() < first.as_str());
+    let entries = snapshot.entries.iter().skip(from).take_while(|entry| span.contains(&entry.key));
+    Snapshot { revision: snapshot.revision, entries: entries.cloned().collect() }
+}
+
 impl Stream {
     fn new(number: u64) -> (Self, mpsc::UnboundedReceiver<wire::WatchAsk>) {
         let (questions, receiver) = mpsc::unbounded_channel();
@@ -438,5 +476,211 @@ impl Stream {
     /// A stream that has ended tells so by itself, so that nobody listens is no error here.
     fn ask(&self, kind: wire::WatchAskKind) {
         let _ended = self.questions.send(wire::WatchAsk { kind: Some(kind) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::etcd::{EtcdSettings, Namespace, Servers};
+
+    /// A task that has asked for the changes of two keys and has got no answer yet, over a stream that leads nowhere.
+    struct Bench {
+        follower: Follower,
+        ids: [WatchId; 2],
+        /// What was asked.
+        questions: mpsc::UnboundedReceiver<wire::WatchAsk>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let settings = EtcdSettings::new(["127.0.0.1:1"]);
+            let core = Core {
+                servers: Servers::new(&settings).unwrap(),
+                namespace: Namespace::new("/m"),
+                compare_every: Duration::from_secs(600),
+            };
+            let mut follower = Follower::new(Arc::new(core), Arc::default());
+            let (stream, questions) = Stream::new(1);
+            follower.stream = Some(stream);
+            let ids = ["/a", "/b"].map(|key| {
+                let mut board = follower.shared.board();
+                let id = board.add(Span::Key(key.to_owned()), Arc::default());
+                assert!(matches!(board.take(id), Found::Wait(true)));
+                assert!(board.start_listing(Instant::now()).is_some());
+                board.listed(id, Snapshot { revision: 10, entries: Vec::new() });
+                assert!(matches!(board.take(id), Found::News(_)));
+                assert!(matches!(board.take(id), Found::Wait(true)));
+                id
+            });
+            follower.follow();
+            let mut bench = Self { follower, ids, questions };
+            assert_eq!(bench.asked(), ["follow 1 from 11", "follow 2 from 11"]);
+            bench
+        }
+
+        fn asked(&mut self) -> Vec<String> {
+            let mut asked = Vec::new();
+            while let Ok(question) = self.questions.try_recv() {
+                asked.push(match question.kind {
+                    Some(wire::WatchAskKind::Create(create)) => {
+                        format!("follow {} from {}", create.id, create.start)
+                    }
+                    Some(wire::WatchAskKind::Cancel(cancel)) => format!("leave {}", cancel.id),
+                    None => "nothing".to_owned(),
+                });
+            }
+            asked
+        }
+
+        fn hear(&mut self, news: wire::WatchNews) {
+            self.follower.news(news);
+        }
+
+        fn is_open(&self) -> bool {
+            self.follower.stream.is_some()
+        }
+
+        /// Which of the two has to be read again.
+        fn lost(&mut self) -> [bool; 2] {
+            let mut board = self.follower.shared.board();
+            let mut found = Vec::new();
+            while let Some(when) = board.next_listing()
+                && let Some((id, _)) = board.start_listing(when)
+            {
+                found.push(id);
+            }
+            self.ids.map(|id| found.contains(&id))
+        }
+    }
+
+    fn at(revision: i64) -> Option<wire::Header> {
+        Some(wire::Header { revision, ..wire::Header::default() })
+    }
+
+    fn created(id: i64, revision: i64) -> wire::WatchNews {
+        wire::WatchNews { header: at(revision), id, created: true, ..wire::WatchNews::default() }
+    }
+
+    fn written(id: i64, key: &str, modified: i64) -> wire::WatchNews {
+        let entry = wire::KeyValue { key: key.into(), modified, ..wire::KeyValue::default() };
+        let events = vec![wire::Event { kind: 0, entry: Some(entry) }];
+        wire::WatchNews { header: at(modified), id, events, ..wire::WatchNews::default() }
+    }
+
+    #[test]
+    fn a_moment_is_shared_by_those_who_asked_together() {
+        let names = ["/a", "/a/1", "/a/2", "/ab", "/b"];
+        let entry = |key: &str| crate::store::Entry {
+            key: key.to_owned(),
+            value: Vec::new(),
+            created: 1,
+            modified: 1,
+            lease: None,
+        };
+        let snapshot = Snapshot { revision: 3, entries: names.map(entry).to_vec() };
+        let of = |span: Span| {
+            part(&snapshot, &span).entries.into_iter().map(|entry| entry.key).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Span::Key("/a".to_owned())), ["/a"]);
+        assert_eq!(of(Span::Key("/aa".to_owned())), [""; 0]);
+        assert_eq!(of(Span::Prefix("/a/".to_owned())), ["/a/1", "/a/2"]);
+        assert_eq!(of(Span::Prefix("/a".to_owned())), ["/a", "/a/1", "/a/2", "/ab"]);
+        assert_eq!(of(Span::Prefix("/c".to_owned())), [""; 0]);
+        assert_eq!(of(Span::Prefix(String::new())), names);
+    }
+
+    #[tokio::test]
+    async fn news_go_to_the_watch_that_asked_for_them() {
+        let mut bench = Bench::new();
+        bench.hear(created(1, 10));
+        bench.hear(created(2, 10));
+        bench.hear(written(2, "/m/b", 11));
+        bench.hear(written(77, "/m/a", 11));
+        let [a, b] = bench.ids;
+        let mut board = bench.follower.shared.board();
+        assert!(matches!(board.take(a), Found::Wait(_)));
+        assert!(matches!(board.take(b), Found::News(batch) if batch.revision == 11 && !batch.whole));
+        drop(board);
+        assert_eq!(bench.lost(), [false, false]);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_makes_no_sense_is_given_up_with_all_that_it_told() {
+        let nameless = wire::WatchNews { header: None, id: 1, ..wire::WatchNews::default() };
+        let zero = wire::WatchNews { header: at(0), id: 1, ..wire::WatchNews::default() };
+        let refused = wire::WatchNews { canceled: true, ..created(-1, 10) };
+        for nonsense in [nameless, zero, refused, created(2, 10), created(5, 10)] {
+            let mut bench = Bench::new();
+            bench.hear(nonsense.clone());
+            assert!(!bench.is_open(), "{nonsense:?}");
+            assert_eq!(bench.lost(), [true, true], "{nonsense:?}");
+            assert!(bench.follower.outage.is_some());
+        }
+        let mut bench = Bench::new();
+        for (id, open) in [(1, true), (2, true), (3, false)] {
+            bench.hear(created(id, 10));
+            assert_eq!(bench.is_open(), open, "nobody asked for a third");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_is_cancelled_is_read_again_and_others_go_on() {
+        let mut bench = Bench::new();
+        bench.hear(created(1, 10));
+        bench.hear(wire::WatchNews {
+            header: at(20),
+            id: 1,
+            canceled: true,
+            compacted: 15,
+            ..wire::WatchNews::default()
+        });
+        assert!(bench.is_open());
+        assert_eq!(bench.lost(), [true, false]);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_behind_what_was_read_is_doubted() {
+        let mut bench = Bench::new();
+        bench.hear(created(1, 9));
+        assert!(bench.is_open());
+        assert_eq!(bench.lost(), [true, false]);
+        bench.follower.begin();
+        assert_eq!(bench.asked(), ["leave 1"]);
+        // What still comes for it is for nobody.
+        bench.hear(written(1, "/m/a", 11));
+        let id = bench.ids[0];
+        assert!(matches!(bench.follower.shared.board().take(id), Found::Wait(_)));
+    }
+
+    #[tokio::test]
+    async fn who_leaves_is_not_followed_any_more() {
+        let mut bench = Bench::new();
+        bench.hear(created(1, 10));
+        bench.hear(created(2, 10));
+        assert!(bench.follower.shared.board().remove(bench.ids[1]));
+        bench.follower.begin();
+        assert_eq!(bench.asked(), ["leave 2"]);
+        bench.hear(written(2, "/m/b", 11));
+        assert!(bench.is_open());
+    }
+
+    #[tokio::test]
+    async fn pauses_grow_while_nothing_works_and_shrink_when_something_does() {
+        let mut bench = Bench::new();
+        bench.follower.broken("a test");
+        let first = bench.follower.pause;
+        bench.follower.trouble("still waiting");
+        assert_eq!(bench.follower.pause, first, "what fails in one outage at the same time counts once");
+        for _ in 0..20 {
+            bench.follower.not_before = Instant::now();
+            bench.follower.trouble("again");
+        }
+        assert_eq!(bench.follower.pause, LONGEST_PAUSE);
+        let (mut stream, _questions) = Stream::new(2);
+        stream.follow(9, 9, Vec::new(), Vec::new(), 1);
+        bench.follower.stream = Some(stream);
+        bench.hear(created(9, 10));
+        assert_eq!((bench.follower.pause, bench.follower.outage), (FIRST_PAUSE, None));
     }
 }

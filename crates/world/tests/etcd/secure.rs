@@ -68,6 +68,16 @@ async fn who_has_a_password_is_let_in_and_others_are_not() {
     assert!(matches!(watch.next().await, Err(StoreError::Refused { .. })));
     assert!(matches!(watch.next().await, Err(StoreError::Refused { .. })), "an error is the end");
 
+    // What one watch may not see is no loss for those that are listed together with it.
+    let mut everywhere = login("mgmt", "hunter3");
+    everywhere.namespace = String::new();
+    let everywhere = Etcd::connect(everywhere).unwrap();
+    let mut allowed = Mirror::new(&everywhere, key("/mgmt/k"));
+    let mut denied = everywhere.watch(key("/elsewhere/k"));
+    let (denied, ()) = tokio::join!(denied.next(), allowed.step());
+    assert!(matches!(denied, Err(StoreError::Refused { .. })));
+    assert_eq!(allowed.value("/mgmt/k").as_deref(), Some("1"));
+
     // A change of users makes all proofs worthless that were given before.
     cluster.etcdctl(&["--user", "root:hunter2", "user", "add", "another:x"]);
     change(&store, vec![put("/k", "2")]).await;

@@ -22,6 +22,7 @@ const NEEDS: &[Need] = &[
     Need { program: "openssl", package: "openssl", why: "certificates of servers that tests start" },
     Need { program: "passwd", package: "passwd", why: "accounts on hosts that tests make" },
     Need { program: "perl", package: "perl-base", why: "hashes and locks of the C library" },
+    Need { program: "pkcon", package: "packagekit-tools", why: "packages through PackageKit" },
     Need { program: "setpriv", package: "util-linux", why: "programs with fewer rights" },
     Need { program: "ssh", package: "openssh-client", why: "keys that let somebody in" },
     Need { program: "sshd", package: "openssh-server", why: "somewhere to be let in" },

@@ -1,12 +1,14 @@
 //! `pkg`: packages of the distribution.
 //!
 //! [`Pkg`] is the declaration. `decide` says what has to happen, from plain facts, and `check` asks for the facts and has
-//! it done; both speak to a `backend`, of which `apt` is the first. `edges` says what of a package others may wait for.
+//! it done; both speak to a `backend`. There are two, `apt` and `packagekit`, and `choose` says which of them does what
+//! where both are there. `edges` says what of a package others may wait for.
 //!
 //! Invariants
 //! - A check that finds everything right reads the package database and starts no program, except for `newest`, which
 //!   asks once per change of the package lists.
 //! - A whole group is one transaction. In this process there is never more than one.
+//! - Nobody is waited for without end: not for a lock, not for a daemon that is silent, stands still or has died.
 //! - Nothing is handed to the package tools that is not known to be the name of a package, as their names and patterns
 //!   can mean other things.
 //! - After a transaction the database is read again; tools that only say that they succeeded are not believed.
@@ -16,8 +18,10 @@
 mod apt;
 mod backend;
 mod check;
+mod choose;
 mod decide;
 mod edges;
+mod packagekit;
 
 use std::fmt;
 
@@ -35,10 +39,19 @@ use self::decide::Wanted;
 /// Whenever somebody changes packages with other tools, they are looked at again at once; while such a tool is at
 /// work, this resource waits for it.
 ///
-/// On Debian and its relatives `apt` does the work. Recommended packages are not installed along. Changed configuration
-/// files are kept. Package lists are fetched when a package is not in them, and for `newest` when they are older than
-/// an hour; nothing is fetched when only looking. Removing a package removes those that need it, and leaves its
-/// configuration files.
+/// Changed configuration files are kept. Package lists are fetched when a package is not in them, and for `newest` when
+/// they are older than an hour; nothing is fetched when only looking. Removing a package removes those that need it, and
+/// leaves its configuration files.
+///
+/// PackageKit does the work where it runs or can be started; which way is taken, and why, is in the log. On Debian and its
+/// relatives the databases of `dpkg` and `apt` say what is there and what can be had, and `apt` itself does the work
+/// where PackageKit is not, and what PackageKit would not do right: when it believes to be offline, which it does
+/// without a default route even if all package sources are files; when something is half installed; for packages of
+/// another architecture; for lists that nobody has signed; and behind a proxy that the environment names. Elsewhere
+/// PackageKit does all of it, and only knows the newest version and the installed one.
+///
+/// `apt` is told not to install recommended packages along. PackageKit cannot be told: there the settings of the host
+/// decide, which on Debian install them unless `APT::Install-Recommends` is set to `false`.
 ///
 /// An installed package comes before every `file` and `svc` resource for something that it brings, and before every
 /// `exec` that runs one of its programs. What a package brings is only known once it is installed, so the first

@@ -7,7 +7,8 @@
 //! - It hears of every signal under its topic that comes after the service [is ready](BusService::ready), several
 //!   perhaps as one event.
 //! - When the bus or the service restarts, the connection is made anew, less and less often as long as it fails, and
-//!   everybody hears an event then: whatever was missed has to be looked at.
+//!   everybody hears an event then: whatever was missed has to be looked at. A service that merely starts, because it
+//!   was called, costs no connection and loses no signal.
 //! - Only what the service itself sends counts, whoever else sends the same.
 //! - No call takes longer than its limit. The rule by which the bus selects messages is one per service, not one per
 //!   follower.
@@ -408,6 +409,13 @@ impl Session {
                 changed = next(owners) => match changed {
                     // Only the bus itself can send under its own name.
                     Some(Ok(changed)) if sender(&changed).as_deref() != Some(DAEMON) => continue,
+                    Some(Ok(changed)) if shared.service.subscribe.is_none() && self.owner.is_none() => {
+                        // Its signals come after the news that it is there, so none of them is missed.
+                        let Some(owner) = new_owner(&changed) else { return };
+                        self.owner = Some(owner);
+                        lock(&shared.audience).tell_all();
+                        continue;
+                    }
                     _ => return,
                 },
                 signal = next(signals) => match signal {
@@ -425,6 +433,12 @@ impl Session {
 
 fn next(stream: &mut MessageStream) -> impl Future<Output = Option<zbus::Result<Signal>>> + '_ {
     poll_fn(move |cx| Pin::new(&mut *stream).poll_next(cx))
+}
+
+/// Who has a name now, if somebody has.
+fn new_owner(changed: &Signal) -> Option<String> {
+    let (_, _, owner) = changed.body().deserialize::<(String, String, String)>().ok()?;
+    Some(owner).filter(|owner| !owner.is_empty())
 }
 
 fn sender(message: &Signal) -> Option<String> {

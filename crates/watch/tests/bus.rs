@@ -231,13 +231,19 @@ fn inside_restart() {
         tokio::time::timeout(PATIENCE, service.connected()).await.expect("it connects by itself");
         let mut followed = service.follow(PATH);
         for _ in 0..2 {
+            service.ready().await.unwrap();
+            let mut signals = service.signals();
             let owner = connection(Some(NAME)).await;
             heard(&mut followed).await;
             tokio::time::timeout(PATIENCE, service.connected()).await.unwrap();
             while !is_quiet(&mut followed).await {}
             emit(&owner, PATH).await;
             heard(&mut followed).await;
+            let signal = tokio::time::timeout(PATIENCE, signals.next()).await.unwrap();
+            assert!(signal.is_ok(), "whoever listened before it started hears all of it");
             drop(owner);
+            let gone = tokio::time::timeout(PATIENCE, signals.next()).await.unwrap();
+            assert!(matches!(gone, Err(BusError::Gone(_))), "{gone:?}");
             // It has gone: what it did meanwhile has to be looked at.
             heard(&mut followed).await;
         }

@@ -92,11 +92,26 @@ impl Apt {
     }
 
     /// Waits until no other resource of this process is at work.
-    async fn alone(&self, job: &Job<'_>) -> Result<tokio::sync::MutexGuard<'_, ()>> {
+    pub(super) async fn alone(&self, job: &Job<'_>) -> Result<tokio::sync::MutexGuard<'_, ()>> {
         tokio::select! {
             alone = self.transaction.lock() => Ok(alone),
             () = job.cancel.cancelled() => Err(Error::Cancelled),
         }
+    }
+
+    /// Waits until nobody else changes packages.
+    pub(super) async fn wait_until_free(&self, job: &Job<'_>) -> Result<()> {
+        wait_until_free(&LOCKS, job).await
+    }
+
+    /// Waits until nobody else fetches package lists.
+    pub(super) async fn wait_until_lists_are_free(&self, job: &Job<'_>) -> Result<()> {
+        wait_until_free(&LIST_LOCKS, job).await
+    }
+
+    /// Whether `dpkg` was stopped in the middle of its work, provided that it is not at work now.
+    pub(super) fn is_interrupted(&self) -> Result<bool> {
+        self.dpkg.is_interrupted()
     }
 
     fn known_offers(&self, stamp: &OffersStamp) -> Offers {
@@ -188,7 +203,8 @@ impl Apt {
         if ended.status.success() { Ok(()) } else { Err(failure("dpkg --configure --pending", &ended)) }
     }
 
-    async fn transact(&self, changes: &Changes, job: &Job<'_>) -> Result<()> {
+    /// Makes changes. Whoever calls is [alone](Apt::alone).
+    pub(super) async fn transact(&self, changes: &Changes, job: &Job<'_>) -> Result<()> {
         self.repair(job).await?;
         if !changes.remove.is_empty() {
             let arguments = [OsString::from("remove"), "--".into()].into_iter();
@@ -215,7 +231,8 @@ impl Apt {
         if ended.status.success() { Ok(()) } else { Err(failure("apt-get install", &ended)) }
     }
 
-    async fn update(&self, allow_untrusted: bool, job: &Job<'_>) -> Result<()> {
+    /// Fetches the package lists. Whoever calls is [alone](Apt::alone).
+    pub(super) async fn update(&self, allow_untrusted: bool, job: &Job<'_>) -> Result<()> {
         let mut arguments: Vec<OsString> = Vec::new();
         if allow_untrusted {
             arguments.push("--allow-insecure-repositories".into());
@@ -244,7 +261,11 @@ impl Backend for Apt {
         self.dpkg.files(name)
     }
 
-    fn installed<'a>(&'static self, names: &'a [&'a Str]) -> Answer<'a, Vec<Option<Installed>>> {
+    fn installed<'a>(
+        &'static self,
+        names: &'a [&'a Str],
+        _: &'a Job<'a>,
+    ) -> Answer<'a, Vec<Option<Installed>>> {
         Box::pin(async move {
             let (_, index) = lookup(|| self.dpkg.index()).await?;
             Ok(names.iter().map(|name| index.installed(name)).collect())
@@ -298,8 +319,13 @@ impl Backend for Apt {
     }
 
     fn compare(&self, a: &Str, b: &Str) -> Ordering {
-        version::compare(a, b)
+        compare_versions(a, b)
     }
+}
+
+/// Which of two versions is newer.
+pub(super) fn compare_versions(a: &Str, b: &Str) -> Ordering {
+    version::compare(a, b)
 }
 
 /// The arguments that install all at once.

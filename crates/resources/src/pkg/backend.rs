@@ -3,12 +3,14 @@
 use std::cmp::Ordering;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 use mgmt_resource::{Cancel, Error, Id, Result, Watch};
 use mgmt_value::Str;
 
 use super::apt::Apt;
+use super::choose::Choice;
+use super::packagekit::{self, Alone};
 
 /// A package system of the host. There is one of each, for as long as the program runs.
 ///
@@ -26,7 +28,11 @@ pub(super) trait Backend: Send + Sync {
     fn files(&self, name: &Str) -> Arc<[Str]>;
 
     /// What is installed. `None`: the package is not.
-    fn installed<'a>(&'static self, names: &'a [&'a Str]) -> Answer<'a, Vec<Option<Installed>>>;
+    fn installed<'a>(
+        &'static self,
+        names: &'a [&'a Str],
+        job: &'a Job<'a>,
+    ) -> Answer<'a, Vec<Option<Installed>>>;
 
     /// What the package lists of the host offer. `None`: they do not know the name.
     fn available<'a>(
@@ -98,12 +104,16 @@ impl Changes {
 
 /// The package system of this host.
 pub(super) fn find() -> Result<&'static dyn Backend> {
-    static APT: Apt = Apt::new();
-    static TOLD: Once = Once::new();
-    if !Apt::is_there() {
-        return Err(Error::new("this host has no package system that is known here: there is no apt")
-            .with_hint("`pkg` is for Debian and its relatives; elsewhere use `exec`"));
+    static WITH_APT: Choice = Choice::new();
+    static WITH_PACKAGEKIT: Alone = Alone::new();
+    if Apt::is_there() {
+        return Ok(&WITH_APT);
     }
-    TOLD.call_once(|| tracing::info!(target: "mgmt::resource", "packages are managed with {}", APT.name()));
-    Ok(&APT)
+    if packagekit::is_likely() {
+        return Ok(&WITH_PACKAGEKIT);
+    }
+    Err(Error::new(
+        "this host has no package system that is known here: there is no apt, and no system bus for PackageKit",
+    )
+    .with_hint("`pkg` is for Debian and its relatives, and for hosts with PackageKit; elsewhere use `exec`"))
 }

@@ -19,7 +19,7 @@ const REFRESH_OLD: Duration = Duration::from_secs(3600);
 pub(super) async fn check(pkg: &Pkg, cx: &Context<'_>) -> Result<Checked> {
     let backend = backend::find()?;
     let job = Job { id: cx.id, cancel: cx.cancel, apply: cx.apply };
-    let members = members(pkg, cx, backend).await?;
+    let members = members(pkg, cx, backend, &job).await?;
     if members.iter().all(|member| member.is_right() == Some(true)) {
         return Ok(Checked::Right);
     }
@@ -33,7 +33,7 @@ pub(super) async fn check(pkg: &Pkg, cx: &Context<'_>) -> Result<Checked> {
     }
     cx.checkpoint()?;
     backend.change(&changes, &job).await?;
-    let wrong = still_wrong(&changes, pkg, cx, backend).await?;
+    let wrong = still_wrong(&changes, pkg, cx, backend, &job).await?;
     if wrong.is_empty() {
         return Ok(Checked::Changed);
     }
@@ -50,6 +50,7 @@ async fn members<'a>(
     pkg: &'a Pkg,
     cx: &Context<'a>,
     backend: &'static dyn Backend,
+    job: &Job<'_>,
 ) -> Result<Vec<Member<'a>>> {
     let mut declared = vec![(&cx.id.name, pkg)];
     declared.extend(
@@ -58,7 +59,7 @@ async fn members<'a>(
             .filter_map(|child| Some((&child.id.name, child.resource.as_any().downcast_ref::<Pkg>()?))),
     );
     let names: Vec<&Str> = declared.iter().map(|(name, _)| *name).collect();
-    let found = backend.installed(&names).await?;
+    let found = backend.installed(&names, job).await?;
     let members = declared.into_iter().zip(found).map(|((name, pkg), installed)| {
         let wanted = Wanted::read(&pkg.state).map_err(Error::new)?;
         Ok(Member { name, pkg, wanted, installed })
@@ -124,9 +125,10 @@ async fn still_wrong(
     pkg: &Pkg,
     cx: &Context<'_>,
     backend: &'static dyn Backend,
+    job: &Job<'_>,
 ) -> Result<Vec<Str>> {
     let mut wrong = Vec::new();
-    for member in members(pkg, cx, backend).await? {
+    for member in members(pkg, cx, backend, job).await? {
         let installs = changes.install.iter().any(|(name, _)| name == member.name);
         if (installs || changes.remove.contains(member.name)) && member.is_right() == Some(false) {
             wrong.push(member.name.clone());

@@ -14,6 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 
 const MARK: &str = "MGMT_TEST_SANDBOX";
+/// Hosts that were booted for a test are thrown away, too.
+const BOOTED: &str = "MGMT_TEST_BOOTED";
 
 /// Mounts an empty file system of memory, this machine's files below it, and runs a program there. Everything goes away
 /// with the last process.
@@ -26,6 +28,7 @@ mkdir "$place/upper" "$place/work" "$place/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" "$place/root"
 cd "$place/root"
 mount -t proc proc proc
+mount -t tmpfs tmpfs run
 mount --rbind /dev dev
 touch mgmt-test-program
 mount --bind "$program" mgmt-test-program
@@ -76,6 +79,8 @@ pub(crate) struct Package<'a> {
     pub(crate) control: &'a str,
     /// Files beyond the program, with their content.
     pub(crate) files: &'a [(&'a str, &'a str)],
+    /// Which of them are configuration files, a line each.
+    pub(crate) conffiles: &'a str,
     /// A script that runs at the end of the installation.
     pub(crate) postinst: &'a str,
     /// The part of the distribution that it says to belong to.
@@ -91,7 +96,8 @@ impl<'a> Package<'a> {
 impl Source {
     /// The only package source of the sandbox. Its lists have not been fetched.
     pub(crate) fn new() -> Source {
-        assert!(std::env::var_os(MARK).is_some(), "packages are only installed in a sandbox");
+        let is_thrown_away = [MARK, BOOTED].iter().any(|mark| std::env::var_os(mark).is_some());
+        assert!(is_thrown_away, "packages are only installed in a sandbox");
         let directory = PathBuf::from("/mgmt-test-source");
         fs::create_dir(&directory).unwrap();
         let source = Source { directory, index: String::new(), trusted: true };
@@ -127,6 +133,9 @@ impl Source {
             package.section, package.control
         );
         put("DEBIAN/control", &control, 0o644);
+        if !package.conffiles.is_empty() {
+            put("DEBIAN/conffiles", package.conffiles, 0o644);
+        }
         if !package.postinst.is_empty() {
             put("DEBIAN/postinst", &format!("#!/bin/sh\nset -e\n{}\n", package.postinst), 0o755);
         }

@@ -9,6 +9,8 @@
     reason = "a benchmark that cannot run should say so and stop"
 )]
 
+mod booted;
+mod databases;
 mod files;
 mod flow;
 mod graphs;
@@ -17,6 +19,7 @@ mod latency;
 mod programs;
 mod report;
 mod start;
+mod units;
 mod world;
 
 use std::time::Duration;
@@ -26,7 +29,8 @@ use report::Report;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const GROUPS: [&str; 7] = ["graphs", "lang", "flow", "memory", "latency", "start", "files"];
+const GROUPS: [&str; 10] =
+    ["graphs", "lang", "flow", "memory", "latency", "start", "units", "packages", "users", "files"];
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -69,6 +73,15 @@ fn main() {
     if want("start") {
         start::run(&mut report, &program);
     }
+    if want("units") {
+        units::run(&mut report);
+    }
+    if want("packages") {
+        databases::packages(&mut report);
+    }
+    if want("users") {
+        databases::users(&mut report);
+    }
     if want("files") {
         files::run(&mut report);
     }
@@ -80,6 +93,8 @@ fn child(arguments: &[String]) {
     match arguments {
         [what, lines] if what == "check" => lang::child(lines.parse().unwrap()),
         [what, of] if what == "weight" => flow::child(of),
+        [what] if what == "units" => units::child(),
+        [what, ..] if what == "packages" || what == "users" => databases::child(arguments),
         _ => files::child(arguments),
     }
 }
@@ -90,6 +105,7 @@ fn processor_time() -> Duration {
 }
 
 fn help() {
-    println!("usage: mgmt-bench [graphs] [lang] [flow] [memory] [latency] [start] [files] [--mgmt PROGRAM]");
+    let groups = GROUPS.map(|group| format!("[{group}]")).join(" ");
+    println!("usage: mgmt-bench {groups} [--mgmt PROGRAM]");
     println!("Runs the named groups, or all. PROGRAM is the built mgmt, by default the one beside this.");
 }

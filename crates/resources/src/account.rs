@@ -1,7 +1,10 @@
 //! Users and groups of the host, by name or by number.
 //!
 //! Everything goes through the C library, so that accounts from a directory service are found like those in
-//! `/etc/passwd`. Such a lookup may wait for the network: asynchronous code calls it through [`lookup`].
+//! `/etc/passwd`; [`local`] spares it questions that it would answer from there. Such a lookup may wait for the network:
+//! asynchronous code calls it through [`lookup`].
+
+pub(crate) mod local;
 
 use std::ffi::CString;
 

@@ -5,8 +5,8 @@ use std::fmt;
 
 use mgmt_resource::{Checked, Context, Error, Identity, Invalid, Kind, Nothing, Resource, Result, Watch};
 use mgmt_value::Str;
-use nix::unistd::{Gid, Group as Found};
 
+use crate::account::local::Accounts;
 use crate::account::lookup;
 use crate::presence::Presence;
 use crate::shadow::{self, Managed, Turn};
@@ -99,12 +99,12 @@ impl Managed for Named<'_> {
             let failed = |errno: nix::errno::Errno| {
                 Error::new(format_args!("cannot look up the group {name}: {}", errno.desc()))
             };
-            let found = Found::from_name(&name).map_err(failed)?;
+            let accounts = Accounts::now();
             let holder = match gid {
-                Some(gid) => Found::from_gid(Gid::from_raw(gid)).map_err(failed)?,
+                Some(gid) => accounts.group_numbered(gid).map_err(failed)?,
                 None => None,
             };
-            Ok(Facts { gid: found.map(|found| found.gid.as_raw()), holder: holder.map(|holder| holder.name) })
+            Ok(Facts { gid: accounts.group_named(&name).map_err(failed)?, holder })
         });
         self.group.plan(&facts.await?, &self.name)
     }

@@ -279,6 +279,25 @@ fn packagekit_that_dies_in_the_middle_is_an_error_and_the_next_run_finishes() {
 }
 
 #[test]
+fn packagekit_that_falls_silent_is_an_error_and_not_waited_for_without_end() {
+    if !on_booted_host("packagekit_that_falls_silent_is_an_error_and_not_waited_for_without_end") {
+        return;
+    }
+    let mut source = source();
+    source.publish(&Package { postinst: WAITING, ..Package::new("demo", "1.0") });
+    update();
+    let bench = Bench::new();
+    let stopper = std::thread::spawn(|| {
+        wait_for("the installation", || Path::new("/started").exists());
+        run("systemctl", &["kill", "--signal=STOP", "--kill-whom=main", "packagekit"]);
+    });
+    let error = apply(&bench, "demo", &pkg("installed")).unwrap_err();
+    stopper.join().unwrap();
+    assert!(error.to_string().contains("PackageKit does not answer any more"), "{error}");
+    assert!(error.hint().unwrap().contains("systemctl restart packagekit"), "{error}");
+}
+
+#[test]
 fn packagekit_at_work_is_finished_first_when_we_are_to_stop() {
     if !on_booted_host("packagekit_at_work_is_finished_first_when_we_are_to_stop") {
         return;

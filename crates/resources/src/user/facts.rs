@@ -7,9 +7,10 @@ use std::os::unix::ffi::OsStringExt;
 use mgmt_resource::{Error, Result};
 use mgmt_value::Str;
 use nix::errno::Errno;
-use nix::unistd::{Gid, Group, Uid, User as Found, getgrouplist};
+use nix::unistd::{User as Found, getgrouplist};
 
 use super::User;
+use crate::account::local::Accounts;
 use crate::shadow::hash;
 
 /// What is there.
@@ -46,25 +47,26 @@ impl Facts {
     pub(super) fn find(user: &User, name: &str) -> Result<Facts> {
         let failed =
             |errno: Errno| Error::new(format_args!("cannot look up the user {name}: {}", errno.desc()));
-        let account = match Found::from_name(name).map_err(failed)? {
-            Some(found) => Some(Account::read(user, found)?),
+        let accounts = Accounts::now();
+        let account = match accounts.user_named(name).map_err(failed)? {
+            Some(found) => Some(Account::read(user, found, &accounts)?),
             None => None,
         };
         let holder = match user.uid {
-            Some(uid) => Found::from_uid(Uid::from_raw(uid)).map_err(failed)?,
+            Some(uid) => accounts.user_numbered(uid).map_err(failed)?,
             None => None,
         };
         let wanted_group = match user.gid {
-            Some(gid) => group_name(gid)?,
+            Some(gid) => group_name(gid, &accounts)?,
             None => None,
         };
-        let namesake = Group::from_name(name).map_err(failed)?.is_some();
+        let namesake = accounts.group_named(name).map_err(failed)?.is_some();
         Ok(Facts { account, holder: holder.map(|holder| holder.name), wanted_group, namesake })
     }
 }
 
 impl Account {
-    fn read(user: &User, found: Found) -> Result<Account> {
+    fn read(user: &User, found: Found, accounts: &Accounts) -> Result<Account> {
         let gid = found.gid.as_raw();
         let mut groups = BTreeSet::new();
         if user.groups.is_some() {
@@ -73,7 +75,7 @@ impl Account {
             let name = CString::new(found.name.as_str()).map_err(|_| failed("it has a NUL byte"))?;
             for other in getgrouplist(&name, found.gid).map_err(|errno| failed(errno.desc()))? {
                 if other != found.gid {
-                    let named = group_name(other.as_raw())?;
+                    let named = group_name(other.as_raw(), accounts)?;
                     groups.insert(named.ok_or_else(|| failed(&format!("the group {other} has no name")))?);
                 }
             }
@@ -85,7 +87,7 @@ impl Account {
         Ok(Account {
             uid: found.uid.as_raw(),
             gid,
-            group: group_name(gid)?,
+            group: group_name(gid, accounts)?,
             groups,
             home: found.dir.into_os_string().into_vec(),
             shell: found.shell.into_os_string().into_vec(),
@@ -95,9 +97,9 @@ impl Account {
     }
 }
 
-fn group_name(gid: u32) -> Result<Option<String>> {
-    let found = Group::from_gid(Gid::from_raw(gid));
+fn group_name(gid: u32, accounts: &Accounts) -> Result<Option<String>> {
+    let found = accounts.group_numbered(gid);
     let found = found
         .map_err(|errno| Error::new(format_args!("cannot look up the group {gid}: {}", errno.desc())))?;
-    Ok(found.map(|group| Str::from(group.name).to_text().into_owned()))
+    Ok(found.map(|name| Str::from(name).to_text().into_owned()))
 }

@@ -18,7 +18,7 @@ const TRANSACTION: &str = "org.freedesktop.PackageKit.Transaction";
 const HINTS: [&str; 3] = ["locale=C.UTF-8", "interactive=false", "background=false"];
 
 /// How long the daemon may be silent before it is asked whether it is still there.
-const SILENCE: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(5);
 /// How long it may take to answer that, and how often it may fail to.
 const ANSWER: (Duration, u32) = (Duration::from_secs(10), 3);
 /// How long a transaction may stand still. A script of a package, or somebody else's lock, may take that long.

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use mgmt_world::cluster::{Change, Disk, Input, Request, keys};
-use mgmt_world::store::Transaction;
+use mgmt_world::cluster::{Change, Disk, Input};
 
-use super::story::{Event, Held, Message, Pause, Story};
+use super::story::{Event, Held, Message, Pause, Story, is_decision};
 
 impl Story {
     /// One thing more, in all calm: what comes of it can be told exactly.
@@ -79,8 +78,7 @@ impl Story {
     pub(super) fn intrigue(&mut self, at: usize, message: &Message) -> bool {
         let Message::Call { order, .. } = message else { return false };
         let Some(cluster) = self.hosts[at].home else { return false };
-        let rules = |transaction: &Transaction| transaction.effects.iter().any(|it| it.key() == keys::PLAN);
-        if matches!(&order.request, Request::Commit(it) if !rules(it)) || self.majority(cluster).is_none() {
+        if !is_decision(&order.request) || self.majority(cluster).is_none() {
             return false;
         }
         tell!(self, "{at}: intrigue against {:?}", order.request);

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt::Write as _;
 
 use mgmt_world::cluster::{
-    Answer, Config, Disk, Input, MemberId, Membership, Output, Process, Request, Settings, Status,
+    Answer, Config, Disk, Input, MemberId, Membership, Output, Process, Request, Settings, Status, keys,
 };
 use mgmt_world::store::{Effect, LeaseId};
 
@@ -75,6 +75,8 @@ pub(crate) struct Host {
     pub(super) catch_up_time: u64,
     pub(crate) status: Option<Status>,
     pub(super) truth: Option<Truth>,
+    /// A decision that has not been answered, and when it is over at the latest, by its own clock.
+    pub(super) decision: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -332,6 +334,7 @@ impl Story {
         host.core = Some(Membership::new(config).expect("the story's settings are right"));
         host.status = None;
         host.truth = None;
+        host.decision = None;
         host.held.clear();
         host.pause = Pause::No;
         tell!(self, "{at}: begins, run {run}, {:?}", self.hosts[at].disk);
@@ -346,6 +349,9 @@ impl Story {
             return;
         }
         let Some(core) = &mut host.core else { return };
+        if let Input::Answer { call, .. } = &input {
+            host.decision.take_if(|(open, _)| open == call);
+        }
         if truth.is_some() {
             host.truth = truth;
         }
@@ -399,6 +405,12 @@ impl Story {
                     let input = Input::Answer { call, answer: Answer::Unknown };
                     self.after(1, Event::Input { host: at, run, input, truth: None });
                     return;
+                }
+                if is_decision(&request) {
+                    let over = until + self.settings.request_time;
+                    let open = self.hosts[at].decision.replace((call, over));
+                    let alone = open.is_none_or(|(_, over)| self.local(at) >= over);
+                    self.judge.check(alone, || format!("{at} decides twice at a time"));
                 }
                 let truth = self.hosts[at].truth.clone();
                 let order = Order { host: at, request, truth, late: false };
@@ -463,6 +475,14 @@ impl Story {
     }
 }
 
+/// Requests that only the decider makes.
+pub(super) fn is_decision(request: &Request) -> bool {
+    match request {
+        Request::Commit(transaction) => transaction.effects.iter().any(|it| it.key() == keys::PLAN),
+        _ => true,
+    }
+}
+
 /// An output for people: stored values as the text that they are.
 fn describe(output: &Output) -> String {
     let Output::Call { call, request: Request::Commit(transaction), .. } = output else {
@@ -512,6 +532,7 @@ impl Host {
             catch_up_time: *random.pick(&[100, 1_000, 5_000, 30_000]),
             status: None,
             truth: None,
+            decision: None,
         }
     }
 }

@@ -26,7 +26,8 @@
 //!   /cluster/plan              {"format":1,"attempt":12,"change":null}
 //!                              … "change":{"join":"b","instance":"90…","peers":["http://b:2380"],"member":"8e9e05c5"}}
 //!                              … "change":{"remove":"c","member":"91bc3c39","reason":"gone"}}
-//!   /cluster/volunteer/HOST    {"format":1,"instance":"90…","peers":[…],"clients":[…],"member":null,"leaving":false}
+//!   /cluster/volunteer/HOST    {"format":1,"instance":"90…","peers":[…],"clients":[…],
+//!                               "member":null,"well":false,"leaving":false}
 //!                                                                                                under HOST's lease
 //!   /cluster/failure/HOST      {"format":1,"count":2}                how often joining has failed in a row
 //! ```
@@ -41,13 +42,14 @@
 //!   twice, so that even what comes later than that finds nothing.
 //! - **One change at a time**, which is in the plan before it is begun and until it is known to be done. Replies are not
 //!   believed, neither good nor bad ones: after each request the decider looks again. So a decider that takes over goes on
-//!   exactly where the last one was, whatever became of its requests. Deadlines are counted by the decider's own clock
+//!   exactly where the last one was, whatever became of its requests. A decider that does not reach servers
+//!   which find themselves healthy makes way for another. Deadlines are counted by the decider's own clock
 //!   from when it first saw the change; a new decider begins to count anew.
 //! - **A vote is never given or taken at the cost of the majority.** A voter is removed only if those that are healthy
 //!   are a majority of the rest. A vote is given only if those that were healthy before are a majority afterwards, even
 //!   without the newcomer (except from one to two, where that is impossible). Nothing is done unless a majority is
-//!   healthy. A voter counts as gone only if its lease has ended *and* it has not answered for a while, so that one bad
-//!   connection of the decider removes nobody.
+//!   healthy. A voter counts as gone only if the decider has not reached it for a while *and* its own host is away or
+//!   finds it ill, too: one bad connection removes nobody.
 //! - **First remove the dead, then add.** Adding first makes quorum depend on the newcomer at the worst moment: of three
 //!   with one dead, the newcomer makes four with three alive, of which three are needed. Removing first makes two of
 //!   two, which needs nobody new, and a dead member's address may be the very one that the newcomer has. But a dead voter
@@ -104,6 +106,8 @@ pub struct Membership {
     /// Requests of the decider for all.
     ruling: Caller,
     rule: Option<Rule>,
+    /// When this host stands for the office again after it has given it up.
+    stands_from: u64,
     leave: Option<Leave>,
     /// Somebody else holds our name: in which revision that began, and since when we know.
     duplicate: Option<(u64, u64)>,
@@ -186,6 +190,7 @@ impl Membership {
             own: Caller::default(),
             ruling: Caller::default(),
             rule: None,
+            stands_from: 0,
             leave: None,
             duplicate: None,
             calls: 0,

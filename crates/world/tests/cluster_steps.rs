@@ -86,6 +86,7 @@ fn offer(host: &str, instance: &str, member: Option<u64>) -> Volunteer {
         peers: vec![format!("http://{host}:2380")],
         clients: vec![format!("http://{host}:2379")],
         member: member.map(MemberId),
+        well: member.is_some(),
         leaving: false,
     }
 }

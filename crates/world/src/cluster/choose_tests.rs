@@ -40,6 +40,7 @@ fn check(cluster: &str, ideal: usize, expected: &str) {
         peers: vec!["p".into()],
         clients: Vec::new(),
         member: None,
+        well: false,
         leaving: false,
     };
     let candidates = candidates.split_whitespace().map(|text| {

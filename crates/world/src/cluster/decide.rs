@@ -25,6 +25,9 @@ pub(super) struct Rule {
     change: Option<Progress>,
     /// Since when the number of voters is even.
     even_since: Option<u64>,
+    /// Since when this host does not find healthy what must be: a majority, as the store works, or members that find
+    /// themselves healthy.
+    blind_since: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -44,6 +47,8 @@ enum Move {
     Write(Option<Change>, Vec<Effect>),
     /// Something else than the plan.
     Keep(Vec<Effect>),
+    /// Let somebody else decide.
+    Resign,
 }
 
 impl Membership {
@@ -64,6 +69,9 @@ impl Membership {
         }
         let (chosen, mut troubles) = self.next_move(view, now);
         self.troubles.append(&mut troubles);
+        if matches!(chosen, Move::Resign) {
+            self.stands_from = now.saturating_add(self.config.settings.back_off);
+        }
         let Some(request) = self.request(view, term, chosen) else { return };
         self.call(Who::Ruling, request, now, out);
     }
@@ -89,6 +97,7 @@ impl Membership {
             Move::Rest => return None,
             Move::Ask(request) => return Some(request),
             Move::Keep(effects) => effects,
+            Move::Resign => vec![Effect::Delete(DECIDER.to_owned())],
             Move::Write(change, mut effects) => {
                 let before = plan.map_or(0, |plan| plan.value.attempt);
                 // A host that is brought up after it has been added is still the same attempt.
@@ -111,8 +120,12 @@ impl Membership {
             let trouble = Trouble::Unreadable { key: key.to_owned(), reason: reason.to_owned() };
             return (Move::Rest, vec![trouble]);
         }
+        let resign_after = self.config.settings.dead_after;
+        if rule.blind_since.is_some_and(|since| now.saturating_sub(since) >= resign_after) {
+            return (Move::Resign, vec![Trouble::BadlyConnected]);
+        }
         if !has_majority(&view.members) {
-            return (Move::Rest, vec![Trouble::NoMajority]);
+            return (Move::Rest, Vec::new());
         }
         let Some(ideal) = keys.ideal else {
             let value = write_size(self.config.ideal);
@@ -140,6 +153,7 @@ impl Rule {
             failed: BTreeMap::new(),
             change: None,
             even_since: None,
+            blind_since: None,
         }
     }
 
@@ -171,6 +185,11 @@ impl Rule {
 
         let even = voters(&view.members).count().is_multiple_of(2);
         self.even_since = even.then(|| self.even_since.unwrap_or(now));
+        let says_otherwise =
+            |member: &Member| offer_of(&view.keys, member).is_some_and(|(_, offer)| offer.well);
+        let blind = !has_majority(&view.members)
+            || view.members.iter().any(|member| !member.healthy && says_otherwise(member));
+        self.blind_since = blind.then(|| self.blind_since.unwrap_or(now));
     }
 
     fn situation<'a>(
@@ -225,6 +244,7 @@ impl Rule {
         }
         let host_is_there = offer.is_some() || keys.unclear.contains(&voter.name);
         match ill_for {
+            Some(_) if offer.is_some_and(|(_, offer)| offer.well) => Standing::Ailing,
             None if host_is_there => Standing::Serving,
             None => Standing::Silent,
             Some(time) if host_is_there && time >= settings.sick_after => Standing::Gone,

@@ -182,7 +182,7 @@ impl Membership {
 
     /// What the host has to write for itself, if anything.
     fn own_transaction(&mut self, view: &View, held: Held, now: u64) -> Option<Transaction> {
-        self.offer(view, held, now).or_else(|| self.stand(view, held))
+        self.offer(view, held, now).or_else(|| self.stand(view, held, now))
     }
 
     /// Keeps the offer to serve as it should be.
@@ -194,6 +194,7 @@ impl Membership {
             peers: self.config.peers.clone(),
             clients: self.config.clients.clone(),
             member,
+            well: view.members.iter().any(|it| Some(it.id) == member && it.healthy),
             leaving: self.leave.is_some(),
         };
         let there = view.keys.volunteers.get(&self.config.host);
@@ -237,7 +238,7 @@ impl Membership {
     }
 
     /// Stands for the office of decider when it is free, and gives it up before leaving.
-    fn stand(&mut self, view: &View, held: Held) -> Option<Transaction> {
+    fn stand(&mut self, view: &View, held: Held, now: u64) -> Option<Transaction> {
         let offer = view.keys.volunteers.get(&self.config.host)?;
         if offer.value.instance != self.config.instance {
             return None;
@@ -252,7 +253,7 @@ impl Membership {
                 ..Transaction::default()
             });
         }
-        if decider.is_some() || view.keys.unreadable.contains_key(DECIDER) {
+        if decider.is_some() || now < self.stands_from || view.keys.unreadable.contains_key(DECIDER) {
             return None;
         }
         let office = Decider { host: self.config.host.clone(), instance: self.config.instance.clone() };

@@ -95,6 +95,8 @@ pub struct Volunteer {
     pub clients: Vec<String>,
     /// The member whose data the host has, or has been asked to become.
     pub member: Option<MemberId>,
+    /// The host finds its own server to be healthy.
+    pub well: bool,
     /// The host wants to serve no longer.
     pub leaving: bool,
 }
@@ -245,6 +247,7 @@ impl Volunteer {
             "peers": self.peers,
             "clients": self.clients,
             "member": self.member.map(|id| id.to_string()),
+            "well": self.well,
             "leaving": self.leaving,
         }))
     }
@@ -255,7 +258,8 @@ impl Volunteer {
             peers: texts(json, "peers")?,
             clients: texts(json, "clients")?,
             member: member(json, "member")?,
-            leaving: json.get("leaving").and_then(Json::as_bool).ok_or("`leaving` is not a boolean")?,
+            well: truth(json, "well")?,
+            leaving: truth(json, "leaving")?,
         })
     }
 }
@@ -356,6 +360,10 @@ fn text(json: &Json, name: &str) -> Result<String, String> {
     Ok(found.ok_or_else(|| format!("`{name}` is not a string"))?.to_owned())
 }
 
+fn truth(json: &Json, name: &str) -> Result<bool, String> {
+    json.get(name).and_then(Json::as_bool).ok_or_else(|| format!("`{name}` is not a boolean"))
+}
+
 fn texts(json: &Json, name: &str) -> Result<Vec<String>, String> {
     let wrong = || format!("`{name}` is not a list of strings");
     let list = json.get(name).and_then(Json::as_array).ok_or_else(wrong)?;
@@ -412,6 +420,7 @@ mod tests {
             peers: vec!["http://a:2380".into()],
             clients: vec!["http://a:2379".into()],
             member: Some(MemberId(0x8e9e_05c5_2164_694d)),
+            well: true,
             leaving: false,
         };
         let decider = Decider { host: "a".into(), instance: "i1".into() };

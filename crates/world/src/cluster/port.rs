@@ -391,8 +391,8 @@ pub enum Trouble {
         /// What is wrong with it.
         reason: String,
     },
-    /// Too few voters are healthy for anything to be changed.
-    NoMajority,
+    /// This host should decide, but does not reach servers that work.
+    BadlyConnected,
     /// A host cannot join because it has the name or an address of a member.
     Occupied {
         /// The host.
@@ -421,9 +421,10 @@ impl fmt::Display for Trouble {
             Trouble::Unreadable { key, reason } => {
                 write!(f, "the key {key} cannot be understood ({reason}): no servers are added or removed")
             }
-            Trouble::NoMajority => {
-                write!(f, "too few servers are healthy to add or remove any: start those that are missing")
-            }
+            Trouble::BadlyConnected => write!(
+                f,
+                "this host does not reach servers that work: look at the network between this host and the others"
+            ),
             Trouble::Occupied { host, member } => write!(
                 f,
                 "{host:?} cannot become a server: it has the name or an address of the server {member:?}"

@@ -11,7 +11,7 @@ impl Story {
     pub(super) fn epilogue(&mut self) {
         let at = self.random.below(self.hosts.len() as u64) as usize;
         let serving = self.hosts[at].server.filter(|server| server.up).map(|server| server.cluster);
-        match (self.random.below(5), serving) {
+        match (self.random.below(6), serving) {
             (0, _) => {
                 tell!(self, "the power fails");
                 for host in 0..self.hosts.len() {
@@ -46,6 +46,25 @@ impl Story {
             (3, Some(_)) => {
                 self.crash(at, true);
                 self.hosts[at].seeds = true;
+                self.judge.calm();
+                self.judge_the_end(None);
+            }
+            (5, Some(cluster)) => {
+                let keys = self.clusters[cluster].keys();
+                let decider = keys.decider.as_ref().map(|decider| decider.value.host.clone());
+                let Some(blind) = self.hosts.iter().position(|host| Some(&host.name) == decider.as_ref())
+                else {
+                    return;
+                };
+                tell!(self, "{blind} reaches nobody any more");
+                for other in 0..self.hosts.len() {
+                    self.blocked.insert((blind, other));
+                }
+                // Without a server of its own it cannot do anything, and nobody waits for it.
+                self.hosts[blind].broken |= self.hosts[blind].server.is_none();
+                let ideal = 1 + self.random.below(7) as u32;
+                self.clusters[cluster].set_ideal(ideal);
+                self.judge.mark("decider blinded");
                 self.judge.calm();
                 self.judge_the_end(None);
             }

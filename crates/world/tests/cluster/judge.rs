@@ -293,7 +293,8 @@ impl Story {
             });
             let elsewhere = host.data.is_some_and(|(other, _)| other != cluster);
             let member = host.data.is_some_and(|(_, id)| seats.iter().any(|seat| seat.id == id));
-            let there = host.core.is_some() && host.home == Some(cluster) && !elsewhere;
+            let connected = (0..self.hosts.len()).any(|it| self.serves(it, cluster) && self.reaches(*at, it));
+            let there = host.core.is_some() && host.home == Some(cluster) && !elsewhere && connected;
             there && host.serve && !host.broken && !host.leaving && (!duplicate || member)
         };
         (0..self.hosts.len()).filter(able).collect()

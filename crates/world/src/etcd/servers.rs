@@ -277,6 +277,9 @@ impl Servers {
         F: Future<Output = Result<A, Failure>>,
     {
         let end = Instant::now() + self.deadline;
+        // A change is not begun when the time is over before it is known whether the server lets us in: nobody could say
+        // whether it was sent.
+        let spare = if call.repeatable { Duration::ZERO } else { self.deadline / 3 };
         let mut tried = 0;
         let mut logins = 0;
         let mut pause = Duration::from_millis(20);
@@ -311,16 +314,14 @@ impl Servers {
                 _ => return Err(failure),
             }
             tried += 1;
-            if tried % count == 0 {
-                // All have failed: most likely they are choosing a leader, or one of them is just starting.
-                let next = Instant::now() + pause;
-                if next >= end {
-                    return Err(at(&server, failure));
-                }
-                sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_millis(500));
-            } else if Instant::now() >= end {
+            // All have failed: most likely they are choosing a leader, or one of them is just starting.
+            let rest = if tried % count == 0 { pause } else { Duration::ZERO };
+            if Instant::now() + rest + spare >= end {
                 return Err(at(&server, failure));
+            }
+            if !rest.is_zero() {
+                sleep(rest).await;
+                pause = (pause * 2).min(Duration::from_millis(500));
             }
         }
     }

@@ -144,6 +144,12 @@ impl Dialer {
         Ok(Self { tls, deadline: settings.deadline })
     }
 
+    /// How long a server has for letting us in. Less than a call has, so that one that is switched off leaves time for
+    /// asking others, and it is certain that it was not asked.
+    fn knock(&self) -> Duration {
+        self.deadline / 3
+    }
+
     /// How to connect to a server. Nothing is sent yet.
     pub(super) fn endpoint(&self, address: &Address) -> Result<Endpoint, EtcdSettingsError> {
         let unusable = |reason: String| EtcdSettingsError::Endpoint { endpoint: address.url.clone(), reason };
@@ -151,13 +157,12 @@ impl Dialer {
             Endpoint::from_shared(address.url.clone()).map_err(|error| unusable(said(&error)))?;
         if address.scheme == Scheme::Https {
             let config = self.tls.clone().unwrap_or_else(|| ClientTlsConfig::new().with_native_roots());
-            endpoint = endpoint.tls_config(config).map_err(|error| EtcdSettingsError::Tls {
-                what: "certificate or key",
-                reason: said(&error),
+            endpoint = endpoint.tls_config(config.timeout(self.knock())).map_err(|error| {
+                EtcdSettingsError::Tls { what: "certificate or key", reason: said(&error) }
             })?;
         }
         Ok(endpoint
-            .connect_timeout(self.deadline)
+            .connect_timeout(self.knock())
             .tcp_nodelay(true)
             .http2_keep_alive_interval(ALIVE_INTERVAL)
             .keep_alive_timeout(ALIVE_TIMEOUT)

@@ -204,3 +204,46 @@ async fn connections_that_break_at_any_place_lose_nothing_in_the_end() {
     assert_eq!(known, real.entries);
     task.abort();
 }
+
+/// An address where nobody opens, as if its host were switched off.
+fn closed_door() -> (String, Vec<std::os::fd::OwnedFd>) {
+    use rustix::net::{AddressFamily, SocketAddrV4, SocketFlags, SocketType};
+    use std::net::Ipv4Addr;
+    let socket = || {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap()
+    };
+    let door = socket();
+    rustix::net::bind(&door, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    rustix::net::listen(&door, 0).unwrap();
+    let address = rustix::net::getsockname(&door).unwrap();
+    let address = SocketAddrV4::try_from(address).unwrap();
+    let mut held = vec![door];
+    // The first ones stand in the doorway, so that nobody else gets through.
+    for _ in 0..4 {
+        let one = socket();
+        let _pending = rustix::net::connect(&one, &address);
+        held.push(one);
+    }
+    (address.to_string(), held)
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_open_leaves_time_for_another() {
+    let cluster = Cluster::start(1);
+    let (address, _held) = closed_door();
+    let mut settings = cluster.settings();
+    settings.endpoints.insert(0, address.clone());
+    let store = Etcd::connect(settings.clone()).unwrap();
+    assert!(store.endpoints()[0].contains(&address));
+    // A change is never sent twice, so this shows that it was not sent there.
+    change(&store, vec![put("/k", "1")]).await;
+    assert!(!store.endpoints()[0].contains(&address), "it is not asked first any more");
+
+    settings.endpoints.truncate(1);
+    settings.deadline = Duration::from_secs(2);
+    let effects = vec![put("/k", "2")];
+    let store = Etcd::connect(settings).unwrap();
+    let error = store.commit(Transaction { effects, ..Transaction::default() }).await.unwrap_err();
+    assert!(error.is_passing() && !error.to_string().contains("not known"), "{error}");
+}

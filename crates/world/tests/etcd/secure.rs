@@ -110,3 +110,14 @@ async fn a_proof_that_has_run_out_is_renewed() {
     assert!(done.unwrap().done);
     mirror.until_value("/k", "2").await;
 }
+
+#[tokio::test]
+async fn a_server_that_never_shows_its_certificate_leaves_time_for_another() {
+    let cluster = Cluster::start_with_tls();
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = cluster.settings();
+    settings.endpoints.insert(0, silent.local_addr().unwrap().to_string());
+    let store = Etcd::connect(settings).unwrap();
+    change(&store, vec![put("/k", "1")]).await;
+    drop(silent);
+}

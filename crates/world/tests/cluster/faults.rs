@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use mgmt_world::cluster::{Change, Disk, Input};
+use mgmt_world::cluster::{Change, Disk, Input, Keys, Reason};
 
 use super::story::{Event, Held, Message, Pause, Story, is_decision};
 
@@ -90,6 +90,18 @@ impl Story {
                 self.judge_the_end(most);
             }
             _ => {}
+        }
+    }
+
+    /// Whoever is about to be removed for being away may come back at the last moment.
+    pub(super) fn come_back(&mut self, keys: &Keys) {
+        let change = keys.plan.as_ref().and_then(|plan| plan.value.change.as_ref());
+        let Some(Change::Remove { host, reason: Reason::Gone, .. }) = change else { return };
+        let Some(at) = self.hosts.iter().position(|other| other.name == *host) else { return };
+        if !self.calm && self.random.percent(40) {
+            self.hosts[at].start_time = 1;
+            self.hosts[at].broken = false;
+            self.begin(at);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mgmt_world::cluster::{Change, Keys, Reason, Request, Settings, Trouble};
+use mgmt_world::cluster::{Change, Keys, Member, MemberId, Reason, Request, Settings, Trouble};
 
 use super::servers::{Seat, Servers};
 use super::story::{Order, Story};
@@ -15,6 +15,8 @@ pub(crate) struct Judge {
     changes: u64,
     /// When a host was last blamed, and how often in a row.
     blamed: BTreeMap<(String, String), (u64, u32)>,
+    /// Since when a host finds a member ill, by its own clock.
+    ill: BTreeMap<(usize, MemberId), u64>,
     pub(crate) marks: Marks,
 }
 
@@ -39,12 +41,35 @@ impl Judge {
         *self.marks.0.entry(name.to_owned()).or_default() += 1;
     }
 
+    /// A host has seen the members.
+    pub(crate) fn seen(&mut self, at: usize, now: u64, members: &[Member]) {
+        for member in members {
+            if member.healthy {
+                self.ill.remove(&(at, member.id));
+            } else {
+                self.ill.entry((at, member.id)).or_insert(now);
+            }
+        }
+    }
+
+    /// A host has been started anew.
+    pub(crate) fn forget(&mut self, at: usize) {
+        self.ill.retain(|(host, _), _| *host != at);
+    }
+
     pub(crate) fn calm(&mut self) {
         self.changes = 0;
     }
 
     /// Keys have been changed.
-    pub(crate) fn committed(&mut self, now: u64, before: &Keys, after: &Keys, order: &Order) {
+    pub(crate) fn committed(
+        &mut self,
+        (now, local): (u64, u64),
+        settings: &Settings,
+        before: &Keys,
+        after: &Keys,
+        order: &Order,
+    ) {
         if let Some(identity) = &before.identity {
             self.check(after.identity.as_ref() == Some(identity), || "the identity has changed".to_owned());
         }
@@ -77,6 +102,12 @@ impl Judge {
                 Some(Change::Join { member, .. }) => format!("plan join, added: {}", member.is_some()),
                 Some(Change::Remove { reason, .. }) => format!("plan remove {reason:?}"),
             });
+        }
+        if let Some(Change::Remove { member, reason: Reason::Gone, .. }) = &new.change
+            && old.change.is_none()
+        {
+            let time = self.ill.get(&(order.host, *member)).map_or(0, |since| local - since);
+            self.check(time >= settings.dead_after, || format!("{member} is given up after {time} ms"));
         }
         let begins = old.change.is_none() && new.change.is_some();
         self.check(!begins || new.attempt == old.attempt + 1, || "a change without an attempt".to_owned());

@@ -174,7 +174,9 @@ impl Story {
                 return refused("a condition does not hold");
             }
             let after = self.clusters[cluster].keys();
-            self.judge.committed(self.now, &before, &after, order);
+            let times = (self.now, self.local(order.host));
+            self.judge.committed(times, &self.settings, &before, &after, order);
+            self.come_back(&after);
             self.nudge_all(cluster);
             return Answer::Done;
         }

@@ -75,6 +75,8 @@ pub(crate) struct Host {
     pub(super) catch_up_time: u64,
     pub(crate) status: Option<Status>,
     pub(super) truth: Option<Truth>,
+    /// The look under way, and when it was asked for, by its own clock.
+    pub(super) asked: (u64, u64),
     /// A decision that has not been answered, and when it is over at the latest, by its own clock.
     pub(super) decision: Option<(u64, u64)>,
 }
@@ -335,6 +337,7 @@ impl Story {
         host.status = None;
         host.truth = None;
         host.decision = None;
+        self.judge.forget(at);
         host.held.clear();
         host.pause = Pause::No;
         tell!(self, "{at}: begins, run {run}, {:?}", self.hosts[at].disk);
@@ -352,8 +355,11 @@ impl Story {
         if let Input::Answer { call, .. } = &input {
             host.decision.take_if(|(open, _)| open == call);
         }
-        if truth.is_some() {
-            host.truth = truth;
+        if let (Input::Seen { look, view }, Some(truth)) = (&input, truth) {
+            if host.asked.0 == *look && now < host.asked.1 + self.settings.look_time {
+                self.judge.seen(at, now, &view.members);
+            }
+            host.truth = Some(truth);
         }
         if let Some(trace) = &mut self.trace
             && !matches!(input, Input::Tick | Input::Kept { .. } | Input::Seen { .. })
@@ -395,7 +401,10 @@ impl Story {
         }
         let run = self.hosts[at].run;
         match output {
-            Output::Look(look) => self.send(at, Message::Look(look)),
+            Output::Look(look) => {
+                self.hosts[at].asked = (look, self.local(at));
+                self.send(at, Message::Look(look));
+            }
             Output::Grant { call, time } => self.send(at, Message::Grant { call, time }),
             Output::Keep { call, lease } => self.send(at, Message::Keep { call, lease }),
             Output::Revoke(lease) => self.send(at, Message::Revoke(lease)),
@@ -533,6 +542,7 @@ impl Host {
             status: None,
             truth: None,
             decision: None,
+            asked: (0, 0),
         }
     }
 }

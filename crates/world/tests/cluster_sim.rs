@@ -12,13 +12,15 @@ use cluster::judge::Marks;
 use cluster::story::play;
 
 /// What has to happen in some story, as nothing is proved of what never does.
-const EXPECTED: [&str; 14] = [
+const EXPECTED: [&str; 16] = [
     "added",
     "blamed",
+    "decider blinded",
     "intrigue",
     "left",
     "left in calm",
     "left with data",
+    "misled",
     "place kept",
     "plan remove Gone",
     "plan remove Late",

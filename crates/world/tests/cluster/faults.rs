@@ -93,6 +93,18 @@ impl Story {
         }
     }
 
+    /// Somebody gives a host that is not running the seeds of another cluster.
+    fn mislead(&mut self, at: usize) {
+        let founder = 1 - self.hosts[at].founder.min(1);
+        let possible = self.hosts.get(founder).is_some_and(|host| !host.seeds) && founder != at;
+        if possible && self.hosts[at].core.is_none() && self.hosts[at].seeds && self.random.percent(30) {
+            tell!(self, "{at}: is told of {founder}");
+            self.judge.mark("misled");
+            self.hosts[at].founder = founder;
+            self.hosts[at].home = None;
+        }
+    }
+
     /// Whoever is about to be removed for being away may come back at the last moment.
     pub(super) fn come_back(&mut self, keys: &Keys) {
         let change = keys.plan.as_ref().and_then(|plan| plan.value.change.as_ref());
@@ -217,6 +229,7 @@ impl Story {
             22..=44 => {
                 for host in 0..self.hosts.len() {
                     if self.hosts[host].started && self.random.percent(60) {
+                        self.mislead(host);
                         self.begin(host);
                     }
                 }
@@ -248,15 +261,7 @@ impl Story {
             83..=87 => self.leave(at, false),
             88..=91 => {
                 self.hosts[at].left = false;
-                // Somebody gives it the wrong seeds.
-                if self.hosts[at].core.is_none() && self.hosts[at].seeds && self.random.percent(50) {
-                    let founder = self.random.below(2).min(self.hosts.len() as u64 - 1) as usize;
-                    if !self.hosts[founder].seeds && self.hosts[at].founder != founder {
-                        tell!(self, "{at}: is told of {founder}");
-                        self.hosts[at].founder = founder;
-                        self.hosts[at].home = None;
-                    }
-                }
+                self.mislead(at);
                 if self.hosts[at].started {
                     self.begin(at);
                 }

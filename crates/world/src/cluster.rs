@@ -71,6 +71,10 @@
 //! - Reads for a [`View`] are linearizable and begin after [`Output::Look`]; the health of a member is asked of the member.
 //! - A request is not sent after its `until`, and is cancelled [`Settings::request_time`] after that.
 //! - Outputs of one step are carried out in their order; [`Output::Remember`] is on disk before the next begins.
+//! - It watches [`keys::PREFIX`] and says [`Input::Nudge`] when something changes there. That makes things faster, and
+//!   nothing depends on it.
+//! - It tells the truth about the disk: where data should be and is not, a member is a [`Disk::Former`].
+//! - Servers run with their own checks of reconfigurations switched on, as these can only refuse more.
 //! - Time is monotonic, in milliseconds. Clocks of hosts may differ in rate by a tenth.
 //!
 //! Deliberately absent: any trust in who is the leader of the servers, wall-clock time, and a way to merge two clusters.

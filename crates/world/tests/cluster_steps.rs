@@ -356,6 +356,32 @@ fn nothing_is_decided_while_the_plan_is_not_understood() {
 }
 
 #[test]
+fn a_decider_that_does_not_reach_a_server_that_is_well_makes_way_for_another() {
+    let mut host = decider();
+    let mut view = alter(&in_office(), |keys| {
+        keys.volunteers.insert("b".into(), stored(offer("b", "b1", Some(2)), Some(8)));
+        keys.volunteers.insert("d".into(), stored(offer("d", "d1", Some(4)), Some(8)));
+    });
+    view.members = vec![voter(1, "a"), voter(2, "b"), Member { healthy: false, ..voter(4, "d") }];
+    host.see(&view);
+    host.wait(Settings::default().sick_after);
+    let outputs = host.see(&view);
+    let made = transaction(&outputs).unwrap();
+    assert_eq!(made.effects, [Effect::Delete(DECIDER.into())]);
+    assert_eq!(host.status.troubles, [Trouble::BadlyConnected]);
+
+    let vacant = alter(&view, |keys| keys.decider = None);
+    let stands = |host: &mut Host| {
+        let outputs = host.see(&vacant);
+        transaction(&outputs).is_some_and(|made| made.effects.iter().any(|effect| effect.key() == DECIDER))
+    };
+    host.wait(Settings::default().request_time + Settings::default().send_within);
+    assert!(!stands(&mut host));
+    host.wait(Settings::default().back_off);
+    assert!(stands(&mut host), "if nobody else does");
+}
+
+#[test]
 fn a_host_that_has_the_address_of_a_member_is_named() {
     let mut host = decider();
     host.see(&in_office());

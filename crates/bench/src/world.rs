@@ -30,6 +30,7 @@ impl World {
             durability,
             view: Default::default(),
             exit: tokio::sync::watch::Sender::new(None),
+            program_files: tokio::sync::watch::Sender::new(None),
         };
         let settings = EngineSettings {
             host: Arc::new(host),

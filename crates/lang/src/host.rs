@@ -34,12 +34,24 @@ impl<'f> Onlooker<'f> {
 pub struct Deploy {
     root: PathBuf,
     modules: Vec<PathBuf>,
+    parts: Vec<Part>,
+}
+
+/// Something that belongs to a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A text of it, or what says more about one: a file, by where it really is.
+    File(PathBuf),
+    /// A directory of a module for files that are no texts, by where it really is. It does not have to be there.
+    Directory(PathBuf),
+    /// A text that is in no file, with the path where functions would see it.
+    Text(PathBuf, Vec<u8>),
 }
 
 impl Deploy {
     /// The directory of the program.
     pub(crate) fn new(root: PathBuf) -> Deploy {
-        Deploy { root, modules: Vec::new() }
+        Deploy { root, modules: Vec::new(), parts: Vec::new() }
     }
 
     /// Adds the directory of a file, and says where functions see it. It ends with a slash.
@@ -53,6 +65,28 @@ impl Deploy {
                 format!("/modules{}/", directory.display())
             }
         }
+    }
+
+    pub(crate) fn add_part(&mut self, part: Part) {
+        if !self.parts.contains(&part) {
+            self.parts.push(part);
+        }
+    }
+
+    /// What belongs to the program. What is embedded does not: it is on every host already.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Where functions see a file, from where it really is; none if they don't.
+    #[must_use]
+    pub fn seen(&self, place: &Path) -> Option<PathBuf> {
+        if let Ok(inside) = place.strip_prefix(&self.root) {
+            return Some(Path::new("/").join(inside));
+        }
+        let inside = self.modules.iter().any(|module| place.starts_with(module)).then_some(place)?;
+        Some(Path::new("/modules").join(inside.strip_prefix("/").unwrap_or(inside)))
     }
 
     /// Where a file really is. Nothing leads out of the deploy.
@@ -231,6 +265,14 @@ mod tests {
             ("embeddedfs:/x/a", "/embeddedfs:/x/a"),
         ] {
             assert_eq!(deploy.place(Path::new(seen)).unwrap(), Path::new(place), "{seen}");
+        }
+        for (place, seen) in [
+            ("/srv/site/files/a", Some("/files/a")),
+            ("/srv/other/files/a", Some("/modules/srv/other/files/a")),
+            ("/srv/others/a", None),
+            ("/etc/passwd", None),
+        ] {
+            assert_eq!(deploy.seen(Path::new(place)).as_deref(), seen.map(Path::new), "{place}");
         }
         for up in ["/../a", "/modules/srv/other/../a", "/embeddedfs:/../a"] {
             assert!(deploy.place(Path::new(up)).unwrap_err().to_string().contains("leads out"), "{up}");

@@ -46,7 +46,7 @@ pub use codes::CODES;
 pub use diagnostic::{Class, Diagnostic, Label, Level};
 pub use eval::evaluate;
 pub use flow::{Change, Outcome, Running, WatchChange};
-pub use host::{Deploy, Onlooker};
+pub use host::{Deploy, Onlooker, Part};
 pub use session::{Input, NameKind, Named, Session, View, input_of};
 pub use source::{FileId, Source, Sources, Span};
 

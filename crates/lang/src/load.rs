@@ -9,9 +9,11 @@ use rustc_hash::FxHashMap;
 use crate::codes::Code;
 use crate::diagnostic::{Class, Diagnostic, Label, Level, Report};
 use crate::hir::*;
-use crate::host::Deploy;
+use crate::host::{Deploy, Part};
 use crate::lower;
-use crate::module::{EMBEDDED, Embedded, Entry, ImportClass, ImportName, Location, ResolveError, Resolver};
+use crate::module::{
+    EMBEDDED, Embedded, Entry, ImportClass, ImportName, Location, ResolveError, Resolver, is_embedded, normal,
+};
 use crate::scope::Imported;
 use crate::source::{FileId, Sources, Span};
 
@@ -83,6 +85,7 @@ impl Loader<'_> {
             self.loaded.deploy = Deploy::new(location.base().to_owned());
         }
         let base = self.loaded.deploy.add(location.base());
+        self.belongings(&location, &content);
         let decoded = mgmt_syntax::decode(&content);
         let text = match &decoded {
             Ok(text) => (*text).to_owned(),
@@ -111,6 +114,33 @@ impl Loader<'_> {
         self.locations.push(location);
         self.known.insert(key, module);
         module
+    }
+
+    /// Notes what belongs to the program because this file does.
+    fn belongings(&mut self, location: &Location, content: &[u8]) {
+        let (deploy, base) = (&mut self.loaded.deploy, location.base());
+        if is_embedded(&location.file) {
+            return;
+        }
+        let is_first = self.locations.is_empty();
+        match location.lock_file() {
+            // What the program imports is in files, also if it itself is not.
+            None if is_first => deploy.add_part(Part::Text("/main.mcl".into(), content.to_vec())),
+            None => deploy.add_part(Part::File(location.file.clone())),
+            Some(lock) => {
+                deploy.add_part(Part::File(location.file.clone()));
+                if is_first && self.resolver.files().is_file(lock) {
+                    deploy.add_part(Part::File(lock.to_owned()));
+                }
+            }
+        }
+        if location.metadata().is_some() {
+            deploy.add_part(Part::File(base.join("metadata.yaml")));
+        }
+        let files = location.metadata().map_or("files/", |metadata| &metadata.files);
+        if !files.is_empty() && (!is_first || location.lock_file().is_some()) {
+            deploy.add_part(Part::Directory(normal(&base.join(files))));
+        }
     }
 
     fn lower(&mut self, file: FileId, parse: &mgmt_syntax::Parse) -> ModuleId {

@@ -43,7 +43,7 @@ pub use tree::tree_hash;
 use error::without_password;
 
 /// The shortest form of an absolute path, by its text alone.
-fn normal(path: &Path) -> PathBuf {
+pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::from("/");
     for part in path.components() {
         match part {

@@ -1,5 +1,6 @@
 //! Programs in the language: where they are, and what is wrong with them.
 
+pub(crate) mod deployed;
 pub(crate) mod events;
 pub(crate) mod exports;
 pub(crate) mod surroundings;

@@ -86,6 +86,7 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("compose.mcl", logs(&["print[composed]: 41"])),
     ("constants.mcl", logs(&["a relative of Debian"])),
     ("defaults.mcl", logs(&["http://www:80/", "https://shop:443/"])),
+    ("deploy-tar/main.mcl", files(&[("contents", "files/\nfiles/note\nmain.mcl\n")])),
     (
         "edges-list.mcl",
         logs(&[

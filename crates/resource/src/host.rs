@@ -1,6 +1,7 @@
 //! What a resource may use of the program around it.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use mgmt_sys::process::Helper;
@@ -28,6 +29,51 @@ pub struct Host {
     pub view: RwLock<Option<Arc<dyn GraphView>>>,
     /// Set once to end the program with a status.
     pub exit: tokio::sync::watch::Sender<Option<u8>>,
+    /// The files of the program that runs, if it is one that has files. Another program brings others.
+    pub program_files: tokio::sync::watch::Sender<Option<Arc<dyn ProgramFiles>>>,
+}
+
+/// The files that belong to the program that runs: its texts, and those that its modules bring along. What a deploy consists of.
+pub trait ProgramFiles: Send + Sync {
+    /// All of them, and the directories that they are in, in the order of their paths. No path is there twice.
+    ///
+    /// # Errors
+    ///
+    /// Something cannot be read.
+    fn list(&self) -> io::Result<Vec<ProgramFile>>;
+
+    /// The content of one of them, piece by piece.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or `take` does not want to go on.
+    fn read(&self, path: &Path, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
+
+    /// Where on this host they, or more of them, can come and go; none if they never change.
+    fn places(&self) -> Vec<PathBuf>;
+}
+
+/// One of the files of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramFile {
+    /// Its path from the root of all files, without a slash in front; it never leads out.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: ProgramFileKind,
+}
+
+/// What one of the files of a program is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgramFileKind {
+    /// A directory.
+    Directory,
+    /// A file.
+    File {
+        /// Its owner may execute it.
+        executable: bool,
+    },
+    /// A symbolic link, with what it points at.
+    Link(PathBuf),
 }
 
 /// The running graph, as far as resources may look at it.

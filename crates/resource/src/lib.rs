@@ -33,7 +33,7 @@ mod stored;
 pub use context::{Cancel, Child, Context, Received, Sent, Stage, state_name};
 pub use error::{Error, Result, ResultExt};
 pub use graph::{Edge, Id, Origin, Receive, ResourceGraph, Spec};
-pub use host::{GraphView, Host};
+pub use host::{GraphView, Host, ProgramFile, ProgramFileKind, ProgramFiles};
 pub use identity::{Identity, Order, Want};
 pub use kind::{Background, Checked, Invalid, Kind, Resource, StartStream, Watch, WatchStream, schema_of};
 pub use meta::{Meta, SharedMeta};

@@ -1,39 +1,64 @@
-//! Watching paths that are known only while the program runs: in the home directory of a user who may come or move, or in
-//! our own state directory; and values of the local store.
+//! Watching paths that are known only while the program runs: in the home directory of a user who may come or move, in our
+//! own state directory, or among the files of the program; and values of the local store.
 //!
 //! One hub for all paths, made when the first is watched and gone with the last.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use mgmt_resource::{Cancel, Error, Host, Result, ResultExt, Watch, WatchStream};
+use mgmt_resource::{Cancel, Error, Host, ProgramFiles, Result, ResultExt, Watch, WatchStream};
 use mgmt_value::Str;
 use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
 use tokio::sync::{Notify, watch};
 
 use crate::account::lookup_now;
 
-/// Says which paths are to be watched as things are now, from where resources keep their state.
-type Locate = Arc<dyn Fn(&Path) -> Vec<Str> + Send + Sync>;
+/// Says which paths are to be watched as things are now, and whether with all that is below them.
+type Locate = Box<dyn Fn() -> Vec<(Str, bool)> + Send + Sync>;
+/// Says so about one host.
+type LocateOn = Arc<dyn Fn(&Host) -> Locate + Send + Sync>;
+/// Tells of another program.
+type Programs = watch::Receiver<Option<Arc<dyn ProgramFiles>>>;
 
 /// A watch of the paths that `locate` names; it is asked again after every event. The key tells whether two watches are the
 /// same.
 pub(crate) fn paths(key: impl Into<Str>, locate: impl Fn() -> Vec<Str> + Send + Sync + 'static) -> Watch {
-    located(key.into(), Arc::new(move |_: &Path| locate()))
+    let locate = Arc::new(locate);
+    let locate = move |_: &Host| {
+        let locate = Arc::clone(&locate);
+        Box::new(move || locate().into_iter().map(alone).collect()) as Locate
+    };
+    located(key.into(), Arc::new(locate), None)
 }
 
 /// A watch of files in a resource's directory for its state.
 pub(crate) fn state_files(directory: String, files: &'static [&'static str]) -> Watch {
     let key = Str::from(format!("state {directory}"));
-    let locate = move |state: &Path| {
-        let directory = state.join(&directory);
-        files.iter().map(|file| Str::new(directory.join(file).as_os_str().as_bytes())).collect()
+    let locate = move |host: &Host| {
+        let directory = host.state.join(&directory);
+        let path = move |file: &&str| alone(Str::new(directory.join(file).as_os_str().as_bytes()));
+        Box::new(move || files.iter().map(&path).collect()) as Locate
     };
-    located(key, Arc::new(locate))
+    located(key, Arc::new(locate), None)
+}
+
+/// A watch of the files of the program that runs, whichever it is.
+pub(crate) fn program_files() -> Watch {
+    let locate = |host: &Host| {
+        let programs = host.program_files.subscribe();
+        Box::new(move || {
+            let places = programs.borrow().as_ref().map(|files| files.places()).unwrap_or_default();
+            places.iter().map(|place| (Str::new(place.as_os_str().as_bytes()), true)).collect()
+        }) as Locate
+    };
+    located("program".into(), Arc::new(locate), Some(|host| host.program_files.subscribe()))
+}
+
+fn alone(path: Str) -> (Str, bool) {
+    (path, false)
 }
 
 /// A watch of a value of the local store.
@@ -56,9 +81,10 @@ impl WatchStream for Stored {
     }
 }
 
-fn located(key: Str, locate: Locate) -> Watch {
+fn located(key: Str, locate: LocateOn, programs: Option<fn(&Host) -> Programs>) -> Watch {
     let start = move |host: &Host| {
-        let mut followed = Followed::new(Hub::get()?, host.state.clone(), Arc::clone(&locate));
+        let programs = programs.map(|subscribe| subscribe(host));
+        let mut followed = Followed::new(Hub::get()?, locate(host), programs);
         followed.subscribe()?;
         Ok(Box::new(followed) as Box<dyn WatchStream>)
     };
@@ -68,29 +94,31 @@ fn located(key: Str, locate: Locate) -> Watch {
 /// The paths of one watch.
 struct Followed {
     hub: Arc<Hub>,
-    state: PathBuf,
     locate: Locate,
+    /// If the paths depend on it.
+    programs: Option<Programs>,
     token: Token,
     told: Arc<Notify>,
-    paths: Vec<Str>,
+    paths: Vec<(Str, bool)>,
     subscriptions: Vec<SubscriptionId>,
 }
 
 impl Followed {
-    fn new(hub: Arc<Hub>, state: PathBuf, locate: Locate) -> Followed {
+    fn new(hub: Arc<Hub>, locate: Locate, programs: Option<Programs>) -> Followed {
         let told = Arc::new(Notify::new());
         let token = hub.audience.add(Arc::clone(&told));
-        Followed { hub, state, locate, token, told, paths: Vec::new(), subscriptions: Vec::new() }
+        Followed { hub, locate, programs, token, told, paths: Vec::new(), subscriptions: Vec::new() }
     }
 
     /// Watches what is to be watched now. The old watches end only after the new ones have begun.
     fn subscribe(&mut self) -> Result<()> {
-        let paths = lookup_now(|| Ok((self.locate)(&self.state)))?;
+        let paths = lookup_now(|| Ok((self.locate)()))?;
         if paths == self.paths {
             return Ok(());
         }
-        let parsed = paths.iter().map(|path| WatchPath::from_bytes(path, false).context("cannot watch"));
-        let parsed = parsed.collect::<Result<Vec<_>>>()?;
+        let parse =
+            |(path, recursive): &(Str, bool)| WatchPath::from_bytes(path, *recursive).context("cannot watch");
+        let parsed = paths.iter().map(parse).collect::<Result<Vec<_>>>()?;
         let fresh = parsed.iter().map(|path| self.hub.files.subscribe(self.token, path)).collect();
         for old in std::mem::replace(&mut self.subscriptions, fresh) {
             self.hub.files.unsubscribe(old);
@@ -103,8 +131,18 @@ impl Followed {
 impl WatchStream for Followed {
     fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
         Box::pin(async move {
+            let another_program = async {
+                // Fails only when the host is gone, and then there is nothing more to tell.
+                if let Some(programs) = &mut self.programs
+                    && programs.changed().await.is_ok()
+                {
+                    return;
+                }
+                std::future::pending::<()>().await;
+            };
             tokio::select! {
                 () = self.told.notified() => {}
+                () = another_program => {}
                 () = cancel.cancelled() => return Err(Error::Cancelled),
             }
             // Before the event is told, so that nothing is missed between it and the next one.

@@ -5,6 +5,7 @@
 
 mod account;
 pub mod cron;
+pub mod deploy_tar;
 mod derived_file;
 pub mod exec;
 pub mod exit;
@@ -46,6 +47,7 @@ pub const KINDS: Registry = Registry::new(ALL);
 
 const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<cron::Cron>,
+    schema_of::<deploy_tar::DeployTar>,
     schema_of::<exec::Exec>,
     schema_of::<exit::Exit>,
     schema_of::<file::File>,

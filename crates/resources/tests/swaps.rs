@@ -9,14 +9,16 @@ mod svc_common;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host_common::{engine_common, on_own_host, shell};
 use mgmt_engine::{EngineEvent, Level, Preparation};
-use mgmt_resource::{Resource, ResourceGraph, Spec};
+use mgmt_resource::{ProgramFile, ProgramFiles, Resource, ResourceGraph, Spec};
 use mgmt_resources::KINDS;
 use mgmt_resources::cron::Cron;
+use mgmt_resources::deploy_tar::DeployTar;
 use mgmt_resources::exec::Exec;
 use mgmt_resources::exit::Exit;
 use mgmt_resources::file::File;
@@ -134,6 +136,7 @@ fn anywhere(directory: &Path, port: u16) -> Vec<Spec> {
         spec(at("tree/"), File { recurse: true, ..file() }),
         spec(at("copy.gz"), Gzip { input: Some(at("file")), ..Gzip::default() }),
         spec(at("tree.tar"), Tar { inputs: vec![at("tree")], ..Tar::default() }),
+        spec(at("program.tar"), DeployTar::default()),
         spec(at("settings.json"), JsonEdit { edits: vec![".a = 1".into()], ..JsonEdit::default() }),
         spec("line", Line { file: at("lines"), state: exists(), content: "a line".into(), trim: false }),
         spec("host", Host { state: exists(), ip: "192.0.2.7".into(), file: at("hosts"), ..Host::default() }),
@@ -236,6 +239,21 @@ fn of_systemd() -> Vec<Spec> {
     ]
 }
 
+/// A program whose files are in none.
+struct NoFiles;
+
+impl ProgramFiles for NoFiles {
+    fn list(&self) -> std::io::Result<Vec<ProgramFile>> {
+        Ok(Vec::new())
+    }
+    fn read(&self, _: &Path, _: &mut dyn FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn places(&self) -> Vec<PathBuf> {
+        vec!["/no/such/place".into()]
+    }
+}
+
 /// What a process can run out of.
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
@@ -321,7 +339,8 @@ fn has_bus() -> bool {
 /// Declares all of this and then nothing, again and again. Some stay all the time, so that what all of a kind have in common
 /// does not end and take along what would have stayed behind.
 async fn leaves_nothing(swaps: usize, directory: &Path, stay: &[&str], specs: impl Fn() -> Vec<Spec>) {
-    let (_, engine, mut events) = engine_common::start(directory, Preparation::default());
+    let (host, engine, mut events) = engine_common::start(directory, Preparation::default());
+    host.program_files.send_replace(Some(Arc::new(NoFiles)));
     let graph = |all: bool| {
         let mut graph = ResourceGraph::new();
         for spec in specs() {

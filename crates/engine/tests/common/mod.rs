@@ -174,6 +174,7 @@ impl World {
             durability: mgmt_sys::replace::Durability::None,
             view: Default::default(),
             exit: tokio::sync::watch::Sender::new(None),
+            program_files: tokio::sync::watch::Sender::new(None),
         };
         World {
             directory,

@@ -103,8 +103,7 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
         First::Program(loaded) => Following::Program(program::Follower {
             engine: Arc::clone(&engine),
             loaded,
-            hostname: settings.hostname.clone(),
-            local: Arc::clone(&host.local),
+            host: Arc::clone(&host),
             exports,
             watch: settings.watch,
             drawings,
@@ -193,6 +192,7 @@ pub(crate) fn host(hostname: &str, durability: Durability, prefix: &Prefix) -> R
         durability,
         view: std::sync::RwLock::default(),
         exit: tokio::sync::watch::Sender::new(None),
+        program_files: tokio::sync::watch::Sender::new(None),
     }))
 }
 

@@ -1,6 +1,6 @@
 //! The format of `tar`.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use mgmt_resource::{Error, Invalid};
 use mgmt_sys::error::Escaped;
@@ -59,7 +59,12 @@ pub(crate) enum Content<'a> {
     Link(&'a [u8]),
     /// As long as it was when it was opened.
     File(&'a OpenedFile),
+    /// So many bytes, which come piece by piece.
+    Pieces(u64, &'a mut Pieces<'a>),
 }
+
+/// Gives a content, piece by piece, to whoever is named.
+pub(crate) type Pieces<'a> = dyn FnMut(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> + 'a;
 
 /// An archive that is being written.
 pub(crate) struct Archive<'a> {
@@ -77,6 +82,7 @@ impl<'a> Archive<'a> {
             Content::Directory => (EntryType::Directory, b"", 0),
             Content::Link(target) => (EntryType::Symlink, target, 0),
             Content::File(file) => (EntryType::Regular, b"", file.stat().size),
+            Content::Pieces(size, _) => (EntryType::Regular, b"", *size),
         };
         let header = match self.format {
             Format::Ustar | Format::Pax => self.ustar(member, kind, link, size)?,
@@ -85,7 +91,8 @@ impl<'a> Archive<'a> {
         self.to.write_all(header.as_bytes())?;
         match content {
             Content::File(file) => self.copy(file, size),
-            _ => Ok(()),
+            Content::Pieces(size, pieces) => self.take(pieces, size),
+            Content::Directory | Content::Link(_) => Ok(()),
         }
     }
 
@@ -220,6 +227,28 @@ impl<'a> Archive<'a> {
             offset += chunk.len() as u64;
         }
         self.pad(size)
+    }
+
+    fn take(&mut self, pieces: &mut Pieces<'_>, size: u64) -> Result<(), Trouble> {
+        let (mut written, mut sunk) = (0, Ok(()));
+        let read = pieces(&mut |piece| {
+            written += piece.len() as u64;
+            if written <= size {
+                sunk = self.to.write_all(piece);
+            }
+            match &sunk {
+                Ok(()) if written <= size => Ok(()),
+                _ => Err(io::ErrorKind::Other.into()),
+            }
+        });
+        sunk?;
+        match read {
+            Ok(()) if written == size => self.pad(size),
+            Err(error) if written <= size && error.kind() != io::ErrorKind::NotFound => {
+                Err(Trouble::Told(Error::new(format_args!("cannot read what is to be archived: {error}"))))
+            }
+            _ => Err(Trouble::Changing("what is to be archived".into())),
+        }
     }
 
     fn pad(&mut self, length: u64) -> Result<(), Trouble> {

@@ -76,6 +76,7 @@ fn host_in(directory: &Path) -> Host {
         durability: Durability::None,
         view: RwLock::default(),
         exit: tokio::sync::watch::Sender::new(None),
+        program_files: tokio::sync::watch::Sender::new(None),
     }
 }
 

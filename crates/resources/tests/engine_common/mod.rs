@@ -28,6 +28,7 @@ pub(crate) fn start(
         durability: Durability::None,
         view: RwLock::default(),
         exit: tokio::sync::watch::Sender::new(None),
+        program_files: tokio::sync::watch::Sender::new(None),
     });
     let settings = EngineSettings {
         host: Arc::clone(&host),

@@ -59,6 +59,7 @@ impl World {
             durability: Durability::None,
             view: RwLock::new(None),
             exit: tokio::sync::watch::Sender::new(None),
+            program_files: tokio::sync::watch::Sender::new(None),
         };
         World { directory, host, id: Id::new("exec", "test"), cancel: Cancel::default(), state: fresh() }
     }

@@ -50,6 +50,7 @@ impl World {
             durability: Durability::None,
             view: RwLock::default(),
             exit: tokio::sync::watch::Sender::new(None),
+            program_files: tokio::sync::watch::Sender::new(None),
         };
         World { directory, host }
     }

@@ -11,11 +11,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mgmt_engine::{Engine, EngineEvent, Level, Preparation, prepare};
-use mgmt_resource::{ResourceGraph, Spec};
+use mgmt_resource::{Host, ResourceGraph, Spec};
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -117,6 +117,7 @@ static FAILURES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// A running engine.
 pub(crate) struct Running {
     directory: TempDir,
+    host: Arc<Host>,
     engine: Engine,
     events: UnboundedReceiver<EngineEvent>,
 }
@@ -124,7 +125,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start() -> Running {
         let directory = tempfile::tempdir().unwrap();
-        let (_, engine, mut told) = engine_common::start(directory.path(), Preparation::default());
+        let (host, engine, mut told) = engine_common::start(directory.path(), Preparation::default());
         let (sender, events) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Some(event) = told.recv().await {
@@ -134,7 +135,12 @@ impl Running {
                 let _ = sender.send(event);
             }
         });
-        Running { directory, engine, events }
+        Running { directory, host, engine, events }
+    }
+
+    /// What resources see of the program.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
     }
 
     /// Where resources keep their state.

@@ -148,6 +148,7 @@ impl Workshop {
             durability: Durability::None,
             view: std::sync::RwLock::default(),
             exit: watch::Sender::new(None),
+            program_files: watch::Sender::new(None),
         };
         let _inside = self.runtime.enter();
         let started = Engine::start(EngineSettings {

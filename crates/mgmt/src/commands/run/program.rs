@@ -7,15 +7,15 @@ use std::sync::Arc;
 use mgmt_engine::{Engine, PathWatch, SwapError, SwapReport};
 use mgmt_lang::module::{Entry, is_embedded};
 use mgmt_lang::{Checked, Diagnostic, Outcome, Running};
-use mgmt_resource::ResourceGraph;
+use mgmt_resource::{Host, ResourceGraph};
 use mgmt_watch::WatchPath;
-use mgmt_world::Local;
 use tokio::sync::{Notify, oneshot};
 
 use super::follow::{Drawings, Triggers, refused, settle, swapped};
 use crate::commands::exit_codes;
 use crate::failure::Failure;
 use crate::program;
+use crate::program::deployed::Deployed;
 use crate::program::events::Sources;
 use crate::program::exports::Exports;
 use crate::program::surroundings::Surroundings;
@@ -64,8 +64,7 @@ type Watching = HashMap<PathBuf, PathWatch>;
 pub(super) struct Follower {
     pub(super) engine: Arc<Engine>,
     pub(super) loaded: Loaded,
-    pub(super) hostname: String,
-    pub(super) local: Arc<Local>,
+    pub(super) host: Arc<Host>,
     pub(super) exports: Arc<Exports>,
     pub(super) watch: bool,
     pub(super) drawings: Drawings,
@@ -83,10 +82,11 @@ impl Follower {
             let mut watching = self.watch_texts(&changed);
             let checked = Arc::clone(&self.loaded.checked);
             let surroundings =
-                Surroundings::new(&self.hostname, checked.deploy.clone(), Arc::clone(&self.local));
+                Surroundings::new(&self.host.hostname, checked.deploy.clone(), Arc::clone(&self.host.local));
             let surroundings = Arc::new(surroundings.exporting(Arc::clone(&self.exports)));
             let mut sources = Sources::new(Some(Arc::clone(&self.engine)), Arc::clone(&surroundings));
             let deploy = Arc::clone(&surroundings);
+            self.host.program_files.send_replace(Some(Arc::new(Deployed(checked.deploy.clone()))));
             let mut running =
                 tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, surroundings));
             let happenings = Arc::clone(&sources.happenings);

@@ -23,6 +23,7 @@ const NEEDS: &[Need] = &[
     Need { program: "passwd", package: "passwd", why: "accounts on hosts that tests make" },
     Need { program: "perl", package: "perl-base", why: "hashes and locks of the C library" },
     Need { program: "pkcon", package: "packagekit-tools", why: "packages through PackageKit" },
+    Need { program: "pkg-config", package: "pkg-config", why: "libraries to build against" },
     Need { program: "setpriv", package: "util-linux", why: "programs with fewer rights" },
     Need { program: "ssh", package: "openssh-client", why: "keys that let somebody in" },
     Need { program: "sshd", package: "openssh-server", why: "somewhere to be let in" },
@@ -31,18 +32,31 @@ const NEEDS: &[Need] = &[
     Need { program: "unshare", package: "util-linux", why: "mounts that end with the test" },
 ];
 
+/// Packages that bring no program, and what is built with them.
+const LIBRARIES: &[(&str, &str)] = &[
+    ("libaugeas-dev", "the kind augeas, and the formats that it knows"),
+    ("libclang-dev", "the bindings of libaugeas"),
+];
+
 /// Installs what is missing. Does nothing, and says so, if nothing is.
 pub(crate) fn run() -> Result<(), Failed> {
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need.program)).collect();
-    if missing.is_empty() {
+    // Elsewhere than on Debian and its kin, the build tells.
+    let libraries = LIBRARIES.iter().filter(|(package, _)| is_there("dpkg-query") && !is_installed(package));
+    let libraries: Vec<_> = libraries.collect();
+    if missing.is_empty() && libraries.is_empty() {
         say("setup: all programs that the tests need are installed\n");
         return Ok(());
     }
     for need in &missing {
         say(&format!("setup: {} is missing ({}; package {})\n", need.program, need.why, need.package));
     }
+    for (package, why) in &libraries {
+        say(&format!("setup: {package} is missing ({why})\n"));
+    }
     let mut packages: Vec<&str> =
         missing.iter().map(|need| need.package).filter(|package| !is_installed(package)).collect();
+    packages.extend(libraries.iter().map(|(package, _)| *package));
     packages.sort_unstable();
     packages.dedup();
     if packages.is_empty() {

@@ -8,14 +8,26 @@ use crate::step::{Failed, cargo, step};
 /// arguments go to `cargo test`.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     step(Command::new(cargo()).args(["test", "--workspace", "--no-run"]).args(before_dashes(arguments)))?;
-    step(Command::new(cargo()).args(["test", "--workspace", "--no-fail-fast"]).args(arguments))
+    step(Command::new(cargo()).args(["test", "--workspace", "--no-fail-fast"]).args(arguments))?;
+    features(arguments)
 }
 
 /// The tests of resources: each on a host of its own, with the real thing.
 pub(crate) fn hosts(arguments: &[&str]) -> Result<(), Failed> {
     let package = ["--package", "mgmt-resources", "--tests"];
     step(Command::new(cargo()).arg("test").args(package).arg("--no-run").args(before_dashes(arguments)))?;
-    step(Command::new(cargo()).arg("test").args(package).arg("--no-fail-fast").args(arguments))
+    step(Command::new(cargo()).arg("test").args(package).arg("--no-fail-fast").args(arguments))?;
+    features(arguments)
+}
+
+/// What is not in the default build, because it needs a library of the system: only the tests of it. Who names tests gets
+/// those alone.
+fn features(arguments: &[&str]) -> Result<(), Failed> {
+    if !arguments.is_empty() {
+        return Ok(());
+    }
+    let augeas = ["--package", "mgmt-resources", "--features", "augeas", "--test", "augeas"];
+    step(Command::new(cargo()).arg("test").args(augeas))
 }
 
 /// The arguments for cargo itself; those after `--` are for the tests.

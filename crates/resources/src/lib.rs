@@ -4,6 +4,7 @@
 //! completion come from the struct.
 
 mod account;
+pub mod augeas;
 pub mod cron;
 pub mod deploy_tar;
 mod derived_file;
@@ -46,6 +47,7 @@ use mgmt_resource::{Registry, Schema, schema_of};
 pub const KINDS: Registry = Registry::new(ALL);
 
 const ALL: &[fn() -> &'static Schema] = &[
+    schema_of::<augeas::Augeas>,
     schema_of::<cron::Cron>,
     schema_of::<deploy_tar::DeployTar>,
     schema_of::<exec::Exec>,

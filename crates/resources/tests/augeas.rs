@@ -1,0 +1,291 @@
+//! `augeas` with the real library and its lenses. Needs the feature `augeas`:
+//! `cargo test --package mgmt-resources --features augeas --test augeas`.
+#![cfg(feature = "augeas")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
+
+mod common;
+mod host_common;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use common::{Bench, Run, Vertex, refused};
+use host_common::{Running, edges, shell, snapshot, soon, text};
+use mgmt_resource::{Checked, Spec};
+use mgmt_resources::augeas::{Augeas, AugeasInsert, AugeasSet};
+use mgmt_resources::file::File;
+use mgmt_value::Str;
+
+const SSHD: &str = "# Who may come in\nPort 22\nPermitRootLogin yes\n\nAcceptEnv LANG LC_*\n\
+                    Match User joe\n  PermitTTY no\n";
+
+fn sets(sets: &[(&str, &str)]) -> Vec<AugeasSet> {
+    sets.iter().map(|(path, value)| AugeasSet { path: (*path).into(), value: (*value).into() }).collect()
+}
+
+fn texts(texts: &[&str]) -> Vec<Str> {
+    texts.iter().map(|text| Str::from(*text)).collect()
+}
+
+fn sshd(values: &[(&str, &str)]) -> Augeas {
+    Augeas { lens: "Sshd.lns".into(), sets: sets(values), ..Augeas::default() }
+}
+
+/// Looking changes nothing and says what applying does; applying again changes nothing.
+async fn settles(vertex: &mut Vertex<'_, Augeas>, file: &Path) {
+    let seen = || snapshot(&[file.parent().unwrap().to_str().unwrap()]);
+    let before = seen();
+    assert_eq!(vertex.look().await.checked(), Checked::Changed);
+    assert_eq!(seen(), before, "looking has changed something");
+    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    let before = seen();
+    assert_eq!(vertex.apply().await.checked(), Checked::Right);
+    assert_eq!(vertex.look().await.checked(), Checked::Right);
+    assert_eq!(seen(), before, "something was touched although all was right");
+}
+
+#[tokio::test]
+async fn values_are_set_and_all_else_stays() {
+    let bench = Bench::new();
+    let path = bench.path("sshd_config");
+    fs::write(&path, SSHD).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::chown(&path, Some(7), Some(8)).unwrap();
+    let values = [
+        ("PermitRootLogin", "no"),
+        ("Match[Condition/User = 'joe']/Settings/PermitTTY", "yes"),
+        ("/UsePAM", "yes"),
+    ];
+    // What belongs to all has to come before what belongs to some.
+    let ins = AugeasInsert {
+        label: "UsePAM".into(),
+        path: "Match[1]".into(),
+        before: true,
+        unless: "UsePAM".into(),
+    };
+    let mut vertex = bench.vertex(text(&path), Augeas { ins: vec![ins], ..sshd(&values) });
+    settles(&mut vertex, &path).await;
+    let wanted = SSHD.replace("Login yes", "Login no").replace("TTY no", "TTY yes");
+    let wanted = wanted.replace("AcceptEnv LANG LC_*\n", "AcceptEnv LANG LC_*\nUsePAM yes\n");
+    assert_eq!(fs::read_to_string(&path).unwrap(), wanted);
+    let found = fs::metadata(&path).unwrap();
+    assert_eq!((found.mode() & 0o7777, found.uid(), found.gid()), (0o640, 7, 8));
+    // By its own parameter, and a value that is there.
+    let same = Augeas { file: text(&path), ..sshd(&[("Port", "22")]) };
+    assert_eq!(bench.vertex("any name", same).apply().await.checked(), Checked::Right);
+    let names: Vec<_> =
+        fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["sshd_config"], "nothing is left beside it");
+}
+
+#[tokio::test]
+async fn nodes_are_removed_cleared_and_inserted() {
+    let bench = Bench::new();
+    let path = bench.path("hosts");
+    // The last line has no end.
+    fs::write(&path, "127.0.0.1 localhost\n192.0.2.7 printer lp\n192.0.2.8 old").unwrap();
+    let mut vertex = bench.vertex(
+        text(&path),
+        Augeas {
+            lens: "Hosts.lns".into(),
+            rm: texts(&["*[canonical = 'old']", "*[canonical = 'never there']", "//alias[. = 'lp']"]),
+            ins: vec![AugeasInsert {
+                label: "0".into(),
+                path: "1".into(),
+                before: true,
+                unless: "*[canonical = 'first']".into(),
+            }],
+            // By the label that the new node has until the file is read again, and by what it has then.
+            sets: sets(&[
+                ("*[label() = '0' or canonical = 'first']/ipaddr", "192.0.2.1"),
+                ("*[ipaddr = '192.0.2.1']/canonical", "first"),
+            ]),
+            ..Augeas::default()
+        },
+    );
+    settles(&mut vertex, &path).await;
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        "192.0.2.1\tfirst\n127.0.0.1 localhost\n192.0.2.7 printer\n"
+    );
+    // Nodes without values.
+    let exports = bench.path("sudoers");
+    fs::write(&exports, "Defaults env_reset\n").unwrap();
+    let mut vertex = bench.vertex(
+        text(&exports),
+        Augeas {
+            lens: "Sudoers.lns".into(),
+            clear: texts(&["Defaults[2]/requiretty/negate"]),
+            ..Augeas::default()
+        },
+    );
+    settles(&mut vertex, &exports).await;
+    assert_eq!(fs::read_to_string(&exports).unwrap(), "Defaults env_reset\nDefaults !requiretty\n");
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_there_is_made_and_without_an_end_it_is_right_as_it_is() {
+    let bench = Bench::new();
+    let path = bench.path("new");
+    let mut vertex = bench.vertex(
+        text(&path),
+        Augeas {
+            lens: "Hosts.lns".into(),
+            sets: sets(&[("1/ipaddr", "::1"), ("1/canonical", "localhost")]),
+            ..Augeas::default()
+        },
+    );
+    settles(&mut vertex, &path).await;
+    assert_eq!(fs::read_to_string(&path).unwrap(), "::1\tlocalhost\n");
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+    fs::write(&path, "::1\tlocalhost").unwrap();
+    assert_eq!(vertex.apply().await.checked(), Checked::Right);
+    fs::remove_file(&path).unwrap();
+    vertex.resource = Augeas { lens: "Hosts.lns".into(), rm: texts(&["*"]), ..Augeas::default() };
+    assert_eq!(vertex.apply().await.checked(), Checked::Right);
+    assert!(!path.exists(), "there was nothing to remove");
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_told_and_the_file_stays() {
+    let bench = Bench::new();
+    let path = bench.path("sshd_config");
+    let at = |augeas: Augeas| Augeas { file: text(&path), ..augeas };
+    for (wrong, field) in [
+        (sshd(&[]), "`file`"),
+        (Augeas { file: "/etc/".into(), ..sshd(&[]) }, "`file`"),
+        (at(Augeas::default()), "`lens`: is missing"),
+        (at(Augeas { lens: "Sshd".into(), ..sshd(&[]) }), "`lens`: expected"),
+        (at(Augeas { lens: "../../tmp/Evil.lns".into(), ..sshd(&[]) }), "`lens`: expected"),
+        (at(sshd(&[("", "x")])), "`sets`"),
+        (at(sshd(&[("Port", "2\0")])), "`sets`"),
+        (at(Augeas { rm: texts(&[" "]), ..sshd(&[]) }), "`rm`"),
+        (
+            at(Augeas {
+                ins: vec![AugeasInsert { path: "Port".into(), ..AugeasInsert::default() }],
+                ..sshd(&[])
+            }),
+            "`ins`",
+        ),
+    ] {
+        let told = refused(&wrong);
+        assert!(told.starts_with(field), "{told}");
+    }
+    let own = |label: &str, unless: &str| AugeasInsert {
+        label: label.into(),
+        path: "Port".into(),
+        before: false,
+        unless: unless.into(),
+    };
+    for (content, wrong, why, hint) in [
+        (SSHD, Augeas { lens: "Nowhere.lns".into(), ..sshd(&[]) }, "lens Nowhere.lns", "augeas-lenses"),
+        (
+            "alone\n",
+            Augeas { lens: "Hosts.lns".into(), ..sshd(&[]) },
+            "in line 1, character",
+            "mend the file",
+        ),
+        ("Port 22\0\n", sshd(&[("Port", "23")]), "null byte", ""),
+        (SSHD, sshd(&[("Port[", "23")]), "cannot set Port[", ""),
+        (SSHD, sshd(&[("AcceptEnv/*", "x")]), "cannot set AcceptEnv/*", ""),
+        (SSHD, sshd(&[("Port/deeper", "x")]), "do not fit into the format", "augtool print"),
+        (
+            "127.0.0.1 localhost\n",
+            Augeas {
+                lens: "Hosts.lns".into(),
+                ins: vec![AugeasInsert { path: "1".into(), before: true, ..own("0", "") }],
+                ..sshd(&[("0/ipaddr", "::1"), ("0/canonical", "again")])
+            },
+            "never come to an end",
+            "unless",
+        ),
+        (
+            SSHD,
+            Augeas { ins: vec![AugeasInsert { path: "Nothing".into(), ..own("Banner", "") }], ..sshd(&[]) },
+            "insert beside Nothing",
+            "",
+        ),
+    ] {
+        fs::write(&path, content).unwrap();
+        let mut vertex = bench.vertex(text(&path), wrong);
+        for run in [Run::LOOK, Run::APPLY] {
+            let error = vertex.run(run).await.result.unwrap_err();
+            assert!(error.to_string().contains(why), "{why}: {error}");
+            assert!(!error.to_string().contains('\n'), "{error}");
+            assert!(error.hint().unwrap_or_default().contains(hint), "{:?}", error.hint());
+        }
+        assert_eq!(fs::read(&path).unwrap(), content.as_bytes());
+    }
+    // A planted link is not followed.
+    let (target, link) = (bench.path("target"), bench.path("link"));
+    fs::write(&target, SSHD).unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    assert!(
+        bench.vertex(text(&link), sshd(&[("Port", "23")])).apply().await.error().contains("symbolic link")
+    );
+    assert_eq!(fs::read_to_string(&target).unwrap(), SSHD);
+    let nowhere = bench.path("no-such-directory").join("sshd_config");
+    let mut vertex = bench.vertex(text(&nowhere), sshd(&[("Port", "23")]));
+    assert_eq!(vertex.look().await.checked(), Checked::Changed, "somebody may be about to make it");
+    assert!(vertex.apply().await.result.unwrap_err().hint().unwrap().contains("declare file["));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_somebody_does_to_the_file_is_an_event_and_repaired() {
+    let mut running = Running::start();
+    let path = running.path("sshd_config");
+    fs::write(&path, "Port 22\nPermitRootLogin yes # for now\n").unwrap();
+    let unwanted = Augeas { file: text(&path), rm: texts(&["UseDNS"]), ..sshd(&[]) };
+    running
+        .swap(vec![
+            Spec::new(text(&path), sshd(&[("PermitRootLogin", "no"), ("Port", "2222")])),
+            Spec::new("unwanted", unwanted),
+        ])
+        .await;
+    let right = || {
+        let now = fs::read_to_string(&path).unwrap_or_default();
+        let has = |line: &str| now.lines().any(|found| found.split(" #").next() == Some(line));
+        has("PermitRootLogin no") && has("Port 2222") && !now.contains("UseDNS")
+    };
+    assert!(right());
+    for drift in [
+        "sed -i 's/Login no/Login yes/' FILE",
+        "sed -i /^Port/d FILE",
+        "sed -i '1iUseDNS yes' FILE",
+        ": >FILE",
+        "rm FILE",
+        "echo 'Port 23' >x; mv x FILE",
+        "mv FILE FILE.old",
+    ] {
+        shell(&format!("cd {}; {}", path.parent().unwrap().display(), drift.replace("FILE", "sshd_config")));
+        soon(drift, right).await;
+    }
+    running.stop();
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_many_runs() {
+    let bench = Bench::new();
+    let path = bench.path("hosts");
+    let held = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = held();
+    for run in 0..300 {
+        let values = [("1/ipaddr", "::1"), ("1/canonical", &format!("host-{run}"))];
+        let augeas = Augeas { lens: "Hosts.lns".into(), sets: sets(&values), ..Augeas::default() };
+        assert_eq!(bench.vertex(text(&path), augeas).apply().await.checked(), Checked::Changed);
+    }
+    // Other tests run at the same time, and hold some.
+    assert!(held() < before + 100, "{} at the end, {before} at the beginning", held());
+}
+
+#[test]
+fn an_edit_comes_after_the_file_it_edits() {
+    let file = |name: &str| Spec::new(name, File { state: "exists".into(), ..File::default() });
+    let edit = Augeas { file: "/etc/ssh/sshd_config".into(), ..sshd(&[("Port", "22")]) };
+    let specs = vec![Spec::new("port", edit), file("/etc/ssh/sshd_config"), file("/etc/ssh/")];
+    let edges = edges(specs);
+    for expected in ["file[/etc/ssh/sshd_config] -> augeas[port]", "file[/etc/ssh/] -> augeas[port]"] {
+        assert!(edges.contains(&expected.to_owned()), "{expected}: {edges:?}");
+    }
+}

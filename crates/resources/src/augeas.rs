@@ -121,7 +121,7 @@ impl Kind for Augeas {
     #[cfg(not(feature = "augeas"))]
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
         // Refused before, but for what was received and is not there to be refused.
-        self.validate(&cx.id.name).map_err(Error::new)?;
+        Kind::validate(self, &cx.id.name).map_err(Error::new)?;
         Err(Error::new("this build of mgmt does not have the kind augeas"))
     }
 

@@ -12,11 +12,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     features(arguments)
 }
 
-/// The tests of resources: each on a host of its own, with the real thing.
+/// The tests of resources, and the examples that change a host: each on a host of its own, with the real thing.
 pub(crate) fn hosts(arguments: &[&str]) -> Result<(), Failed> {
     let package = ["--package", "mgmt-resources", "--tests"];
     step(Command::new(cargo()).arg("test").args(package).arg("--no-run").args(before_dashes(arguments)))?;
     step(Command::new(cargo()).arg("test").args(package).arg("--no-fail-fast").args(arguments))?;
+    if arguments.is_empty() {
+        step(Command::new(cargo()).args(["test", "--package", "mgmt", "--test", "host_examples"]))?;
+    }
     features(arguments)
 }
 

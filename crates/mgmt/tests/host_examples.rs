@@ -1,78 +1,128 @@
 //! Every example that changes the host beyond a directory is run by the real program, on a view of this machine on which
 //! every change is thrown away: it says what it would change and changes nothing, then it converges, and then all is right.
+//! Those that need systemd run on a host that was booted for them.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
+#[path = "../../resources/tests/sandbox/mod.rs"]
+mod sandbox;
+#[path = "../../resources/tests/svc_common/mod.rs"]
+mod svc_common;
 
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use common::Said;
+use sandbox::Sandbox;
 
-/// Mounts an empty file system of memory, this machine's files below it, and runs the program there, three times.
-const HOST: &str = r#"
-set -e
-place=$1 program=$2 graph=$3
-mount -t tmpfs tmpfs "$place"
-mkdir "$place/upper" "$place/work" "$place/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" "$place/root"
-cd "$place/root"
-mount -t proc proc proc
-mount -t tmpfs tmpfs run
-mount --rbind /dev dev
-touch mgmt-test-program
-mount --bind "$program" mgmt-test-program
-cp "$graph" mgmt-test-graph.yaml
-hostname test-host
-run() {
-    echo "$1:"
-    shift
-    chroot . /mgmt-test-program run --prefix /mgmt-test-prefix --converger-timeout=0 --converged-exit --max-runtime=60 "$@" \
-        yaml /mgmt-test-graph.yaml 2>&1
+/// Where the program is on a host of its own.
+const PROGRAM: &str = "/mgmt-test-mgmt";
+/// Names the example there.
+const EXAMPLE: &str = "MGMT_TEST_EXAMPLE";
+
+/// The examples in a directory, of which there are at least so many.
+fn examples(directory: &str, least: usize) -> Vec<PathBuf> {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yaml").join(directory);
+    let mut files: Vec<_> = std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= least, "only {} examples", files.len());
+    files
 }
-state() { find etc home var -type f ! -name .pwd.lock -exec stat --format='%n %i %Z' {} + | sort | sha256sum; }
-before=$(state)
-run looking --noop
-test "$before" = "$(state)"
-run applying
-before=$(state)
-run again
-test "$before" = "$(state)"
-"#;
+
+fn run(program: &str, more: &[&str], graph: &Path) -> Said {
+    let mut command = Command::new(program);
+    command.args(["run", "--prefix", "/mgmt-test-prefix", "--converger-timeout=0", "--converged-exit"]);
+    command.arg("--max-runtime=60").args(more).arg("yaml").arg(graph);
+    Said::from(command.output().unwrap())
+}
+
+fn told(said: &Said) -> String {
+    format!("{}{}", said.stdout, said.stderr)
+}
+
+fn state() -> Output {
+    let list = "find /etc /home /var -path /var/log -prune -o -type f ! -name .pwd.lock -exec stat --format='%n %i %Z' {} + | sort";
+    Command::new("sh").args(["-c", list]).output().unwrap()
+}
+
+/// Looking changes nothing and says what applying does; applying again changes nothing.
+fn settles(program: &str, graph: &Path) {
+    let before = state();
+    let looking = run(program, &["--noop"], graph);
+    assert_eq!(looking.code, 0, "{looking:?}");
+    assert!(told(&looking).contains("would change"), "{looking:?}");
+    assert_eq!(state(), before, "looking has changed something: {looking:?}");
+    let applying = run(program, &[], graph);
+    assert_eq!(applying.code, 0, "{applying:?}");
+    assert!(!told(&applying).contains(" 0 changed, 0 failed"), "{applying:?}");
+    let before = state();
+    let again = run(program, &[], graph);
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(told(&again).contains(" 0 changed, 0 failed"), "{again:?}");
+    assert_eq!(state(), before, "something was touched although all was right: {again:?}");
+}
 
 #[test]
 fn examples_for_a_host_look_converge_and_are_right_the_second_time() {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yaml/host");
-    let mut files: Vec<_> = std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    assert!(files.len() >= 6, "only {} examples", files.len());
-    for file in files {
-        let place = tempfile::tempdir().unwrap();
-        let output = Command::new("unshare")
-            .args([
-                "--mount",
-                "--propagation",
-                "private",
-                "--pid",
-                "--fork",
-                "--kill-child",
-                "--uts",
-                "--net",
-                "--",
-            ])
-            .args(["sh", "-c", HOST, "host"])
-            .arg(place.path())
-            .arg(env!("CARGO_BIN_EXE_mgmt"))
-            .arg(&file)
-            .current_dir("/")
-            .output()
-            .unwrap_or_else(|error| panic!("this test needs unshare: {error}"));
-        let said = Said::from(output);
-        assert_eq!(said.code, 0, "{}:\n{}{}", file.display(), said.stdout, said.stderr);
-        let (looking, rest) = said.stdout.split_once("applying:").unwrap();
-        let (applying, again) = rest.split_once("again:").unwrap();
-        assert!(looking.contains("would change"), "{}: {looking}", file.display());
-        assert!(!applying.contains(" 0 changed, 0 failed"), "{}: {applying}", file.display());
-        assert!(again.contains(" 0 changed, 0 failed"), "{}: {again}", file.display());
+    if sandbox::is_inside() {
+        return settles(PROGRAM, Path::new(&std::env::var_os(EXAMPLE).unwrap()));
     }
+    for file in examples("host", 6) {
+        Sandbox {
+            apart: true,
+            prepare: &format!("hostname test-host; cp '{}' graph.yaml", file.display()),
+            also: Some((PROGRAM, Path::new(env!("CARGO_BIN_EXE_mgmt")))),
+            environment: &[(EXAMPLE, "/graph.yaml".as_ref())],
+        }
+        .run("examples_for_a_host_look_converge_and_are_right_the_second_time");
+    }
+}
+
+#[test]
+fn examples_for_systemd_look_converge_are_right_the_second_time_and_repaired() {
+    if svc_common::is_booted() {
+        return on_a_booted_host();
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_mgmt"));
+    let name = "examples_for_systemd_look_converge_are_right_the_second_time_and_repaired";
+    for file in examples("systemd", 2) {
+        svc_common::on_booted_host_with(name, &[("mgmt", program), ("graph.yaml", &file)]);
+    }
+}
+
+fn on_a_booted_host() {
+    let (program, graph) = ("/mgmt-test-result/mgmt", Path::new("/mgmt-test-result/graph.yaml"));
+    // A host need not have the service that an example is about, but a test does.
+    let service = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n";
+    if !Path::new("/lib/systemd/system/cron.service").exists() {
+        std::fs::write("/etc/systemd/system/cron.service", service).unwrap();
+        svc_common::run("systemctl", &["daemon-reload"]);
+    }
+    settles(program, graph);
+    let declared = std::fs::read_to_string(graph).unwrap();
+    let unit = if declared.contains("graph: cron") { "example-clean.timer" } else { "cron.service" };
+    assert_eq!(svc_common::told("is-active", unit), "active");
+    assert_eq!(svc_common::told("is-enabled", unit), "enabled");
+    // What the examples say about themselves.
+    let mut running = Command::new(program)
+        .args(["run", "--prefix", "/mgmt-test-prefix", "yaml"])
+        .arg(graph)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    for drift in ["stop", "disable"] {
+        let end = Instant::now() + Duration::from_secs(60);
+        // The program may not be there yet; whatever somebody does then is repaired in the beginning.
+        svc_common::run("systemctl", &[drift, unit]);
+        while svc_common::told("is-active", unit) != "active"
+            || svc_common::told("is-enabled", unit) != "enabled"
+        {
+            assert!(Instant::now() < end, "{unit} is not repaired after {drift}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    running.kill().unwrap();
+    running.wait().unwrap();
 }

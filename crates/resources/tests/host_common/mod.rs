@@ -5,76 +5,29 @@
 
 #[path = "../engine_common/mod.rs"]
 pub(crate) mod engine_common;
+#[path = "../sandbox/mod.rs"]
+#[allow(clippy::duplicate_mod, reason = "a test program may have several that need it")]
+mod sandbox;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mgmt_engine::{Engine, EngineEvent, Level, Preparation, prepare};
 use mgmt_resource::{Host, ResourceGraph, Spec};
+use sandbox::Sandbox;
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
-
-const MARK: &str = "MGMT_TEST_HOST";
-
-/// Mounts an empty file system of memory, this machine's files below it, and runs a program there. Everything goes away
-/// with the last process.
-const HOST: &str = r#"
-set -e
-place=$1 program=$2
-shift 2
-mount -t tmpfs tmpfs "$place"
-mkdir "$place/upper" "$place/work" "$place/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" "$place/root"
-cd "$place/root"
-mount -t proc proc proc
-mount -t tmpfs tmpfs run
-mount --rbind /dev dev
-touch mgmt-test-program
-mount --bind "$program" mgmt-test-program
-hostname test-host
-exec chroot . /mgmt-test-program "$@"
-"#;
 
 /// True on such a host. Outside, runs the test `name` again on one and is false.
 #[track_caller]
 pub(crate) fn on_own_host(name: &str) -> bool {
-    if std::env::var_os(MARK).is_some() {
-        return true;
-    }
-    // One at a time: they gain nothing from each other.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = tempfile::tempdir().unwrap();
-    let output = Command::new("unshare")
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--uts",
-            "--net",
-            "--",
-        ])
-        .args(["sh", "-c", HOST, "host"])
-        .arg(place.path())
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture"])
-        .env(MARK, "1")
-        .env("TMPDIR", "/tmp")
-        .env("HOME", "/root")
-        .current_dir("/")
-        .output()
-        .unwrap_or_else(|error| panic!("this test needs unshare: {error}"));
-    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out.contains("1 passed"), "{out}\n{errors}");
-    false
+    let prepare = "hostname test-host";
+    Sandbox { apart: true, prepare, ..Sandbox::default() }.is_around(name)
 }
 
 /// Runs a program that must succeed, and gives what it says.

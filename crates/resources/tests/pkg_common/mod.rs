@@ -3,63 +3,28 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
+#[path = "../sandbox/mod.rs"]
+#[allow(clippy::duplicate_mod, reason = "a test program may have several that need it")]
+mod sandbox;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use sandbox::Sandbox;
 use sha2::{Digest, Sha256};
 
-const MARK: &str = "MGMT_TEST_SANDBOX";
 /// Hosts that were booted for a test are thrown away, too.
 const BOOTED: &str = "MGMT_TEST_BOOTED";
-
-/// Mounts an empty file system of memory, this machine's files below it, and runs a program there. Everything goes away
-/// with the last process.
-const SANDBOX: &str = r#"
-set -e
-place=$1 program=$2
-shift 2
-mount -t tmpfs tmpfs "$place"
-mkdir "$place/upper" "$place/work" "$place/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" "$place/root"
-cd "$place/root"
-mount -t proc proc proc
-mount -t tmpfs tmpfs run
-mount --rbind /dev dev
-touch mgmt-test-program
-mount --bind "$program" mgmt-test-program
-rm -rf etc/apt/sources.list etc/apt/sources.list.d etc/apt/preferences.d/* var/lib/apt/lists/*
-exec chroot . /mgmt-test-program "$@"
-"#;
 
 /// True in a sandbox. Outside, runs the test `name` again inside one and is false.
 #[track_caller]
 pub(crate) fn in_sandbox(name: &str) -> bool {
-    if std::env::var_os(MARK).is_some() {
-        return true;
-    }
-    // One at a time: they share two cores and all their caches, and gain nothing from each other.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = tempfile::tempdir().unwrap();
-    let output = Command::new("unshare")
-        .args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--"])
-        .args(["sh", "-c", SANDBOX, "sandbox"])
-        .arg(place.path())
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture"])
-        .env(MARK, "1")
-        .env("TMPDIR", "/tmp")
-        .current_dir("/")
-        .output()
-        .unwrap_or_else(|error| panic!("this test needs unshare: {error}"));
-    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out.contains("1 passed"), "{out}\n{errors}");
-    false
+    let sources = "etc/apt/sources.list etc/apt/sources.list.d etc/apt/preferences.d/* var/lib/apt/lists/*";
+    Sandbox { prepare: &format!("rm -rf {sources}"), ..Sandbox::default() }.is_around(name)
 }
 
 /// A package source in a directory.
@@ -96,7 +61,7 @@ impl<'a> Package<'a> {
 impl Source {
     /// The only package source of the sandbox. Its lists have not been fetched.
     pub(crate) fn new() -> Source {
-        let is_thrown_away = [MARK, BOOTED].iter().any(|mark| std::env::var_os(mark).is_some());
+        let is_thrown_away = sandbox::is_inside() || std::env::var_os(BOOTED).is_some();
         assert!(is_thrown_away, "packages are only installed in a sandbox");
         let directory = PathBuf::from("/mgmt-test-source");
         fs::create_dir(&directory).unwrap();

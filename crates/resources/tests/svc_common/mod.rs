@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -66,10 +67,21 @@ exec env -i container=mgmt-test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/
     </dev/null >/mgmt-test-result/boot 2>&1
 "#;
 
+/// This is a booted host.
+pub(crate) fn is_booted() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
 /// True on a booted host. Elsewhere, boots one, runs the test `name` again there, and is false.
 #[track_caller]
 pub(crate) fn on_booted_host(name: &str) -> bool {
-    if std::env::var_os(MARK).is_some() {
+    on_booted_host_with(name, &[])
+}
+
+/// The same, with some files, which are in `/mgmt-test-result` there.
+#[track_caller]
+pub(crate) fn on_booted_host_with(name: &str, files: &[(&str, &Path)]) -> bool {
+    if is_booted() {
         return true;
     }
     // One at a time: they gain nothing from each other.
@@ -78,6 +90,9 @@ pub(crate) fn on_booted_host(name: &str) -> bool {
     let place = tempfile::tempdir().unwrap();
     for directory in ["host", "result"] {
         std::fs::create_dir(place.path().join(directory)).unwrap();
+    }
+    for (own, other) in files {
+        std::fs::copy(other, place.path().join("result").join(own)).unwrap();
     }
     let output = Command::new("sh")
         .args(["-c", GROUP, "group", BOOT, "boot"])

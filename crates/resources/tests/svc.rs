@@ -339,3 +339,24 @@ async fn next(events: &mut dyn WatchStream) {
     let event = tokio::time::timeout(Duration::from_secs(20), events.next(&cancel)).await;
     event.expect("no event").unwrap();
 }
+
+#[test]
+fn hundreds_of_services_are_looked_at_at_once() {
+    if !on_booted_host("hundreds_of_services_are_looked_at_at_once") {
+        return;
+    }
+    // A bus refuses calls when too many of one connection wait for their answers.
+    runtime().block_on(async {
+        let mut looks = tokio::task::JoinSet::new();
+        for number in 0..500 {
+            looks.spawn(async move {
+                let bench = Bench::new();
+                let name = format!("no-such-service-{number}");
+                bench.vertex(name.as_str(), svc("stopped", "")).run(Run::LOOK).await.result
+            });
+        }
+        while let Some(looked) = looks.join_next().await {
+            assert_eq!(looked.unwrap().unwrap(), Checked::Right);
+        }
+    });
+}

@@ -10,7 +10,7 @@
 //!   everybody hears an event then: whatever was missed has to be looked at. A service that merely starts, because it
 //!   was called, costs no connection and loses no signal.
 //! - Only what the service itself sends counts, whoever else sends the same.
-//! - No call takes longer than its limit. The rule by which the bus selects messages is one per service, not one per
+//! - No call takes longer than its limit, once it is its turn: no more calls wait for answers than a bus allows. The rule by which the bus selects messages is one per service, not one per
 //!   follower.
 
 mod connection;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::runtime::{Handle, Id};
+use tokio::sync::Semaphore;
 use zbus::connection::Builder;
 use zbus::{DynamicType, Message, MessageStream};
 
@@ -19,9 +20,12 @@ const DAEMON_PATH: &str = "/org/freedesktop/DBus";
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const SYSTEM_ADDRESS: &str = "unix:path=/run/dbus/system_bus_socket";
 
-/// A connection to a bus, for all services on it.
+/// How many calls may wait for their answers. Buses refuse more, mostly beyond 128.
+const PENDING: usize = 64;
+
+/// A connection to a bus, for all services on it, and the calls that may still be made.
 #[derive(Debug)]
-pub(super) struct Connection(zbus::Connection);
+pub(super) struct Connection(zbus::Connection, Semaphore);
 
 type Slot = Arc<tokio::sync::Mutex<Weak<Connection>>>;
 
@@ -43,7 +47,7 @@ pub(super) async fn connect(bus: Bus) -> Result<Arc<Connection>, BusError> {
     let unreachable = |why: String| BusError::Unreachable { bus, address: address.clone(), why };
     let attempt = Builder::address(address.as_str()).build();
     let connection = match tokio::time::timeout(CONNECT_LIMIT, attempt).await {
-        Ok(Ok(connection)) => Arc::new(Connection(connection)),
+        Ok(Ok(connection)) => Arc::new(Connection(connection, Semaphore::new(PENDING))),
         Ok(Err(error)) => return Err(unreachable(error.to_string())),
         Err(_) => return Err(unreachable(format!("no answer within {} seconds", CONNECT_LIMIT.as_secs()))),
     };
@@ -79,6 +83,8 @@ impl Connection {
         arguments: &B,
     ) -> Result<Message, BusError> {
         let call = || format!("{interface}.{method}");
+        // Whoever is before us is done within a limit. It is never closed.
+        let _turn = self.1.acquire().await;
         let answer = self.0.call_method(Some(destination), path, Some(interface), method, arguments);
         match tokio::time::timeout(limit, answer).await {
             Ok(Ok(answer)) => Ok(answer),

@@ -65,6 +65,13 @@ pub struct Net {
     pub ip_forward: Option<bool>,
 }
 
+/// What a `net` remembers.
+#[derive(Default)]
+pub struct Remembered {
+    /// The file has changed, and `systemd-networkd` has not read it yet.
+    is_untold: bool,
+}
+
 /// What is declared, as it is meant.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
@@ -74,7 +81,7 @@ struct Wanted {
 }
 
 impl Kind for Net {
-    type State = ();
+    type State = Remembered;
     type Sends = Nothing;
 
     fn validate(&self, name: &Str) -> Result<(), Invalid> {
@@ -112,7 +119,7 @@ impl Kind for Net {
         [kernel].into_iter().chain(file).collect()
     }
 
-    async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
+    async fn check_apply(&self, remembered: &mut Remembered, cx: &mut Context<'_>) -> Result<Checked> {
         let wanted = self.wanted().map_err(Error::new)?;
         let name = &cx.id.name;
         let content = (wanted.up == Some(true)).then(|| self.content(name, &wanted));
@@ -120,9 +127,13 @@ impl Kind for Net {
         if wanted.up.is_some() {
             checked = lookup_now(|| networkd::keep(name, content.as_deref(), cx))?;
             if checked == Checked::Changed && cx.apply {
-                networkd::tell(cx).await?;
+                remembered.is_untold = true;
                 cx.info(if content.is_some() { "stored for the next boot" } else { "removed the file" });
             }
+        }
+        if remembered.is_untold && cx.apply {
+            networkd::tell(cx).await?;
+            remembered.is_untold = false;
         }
         Ok(checked.and(lookup_now(|| wanted.make(name, cx))?))
     }

@@ -3,6 +3,7 @@
 
 mod common;
 mod host_common;
+mod svc_common;
 
 use std::fs;
 
@@ -12,6 +13,7 @@ use mgmt_resource::{Checked, Error, Id, Kind, Meta, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::net::Net;
 use mgmt_value::Str;
+use svc_common::on_booted_host;
 
 const FILE: &str = "/etc/systemd/network/mgmt-test0.network";
 
@@ -254,6 +256,100 @@ fn an_interface_that_is_not_there_is_told_of() {
         let error = outcome(&bench, "long-name", &wanted, Run::APPLY).unwrap_err();
         assert!(error.to_string().contains("another name of \"test0\""), "{error}");
     }
+}
+
+/// Starts `systemd-networkd`, which takes interfaces as they are if nobody could tell it of devices.
+fn start_networkd() {
+    shell("mount -o remount,bind,ro /sys; rm -f /etc/systemd/network/*; systemctl start systemd-networkd");
+}
+
+/// The file that the service has set an interface up from.
+fn networkd_uses(file: &str) -> bool {
+    let status = output("networkctl", &["status", "test0", "--no-pager", "--full"]);
+    let status = String::from_utf8_lossy(&status.stdout);
+    status
+        .lines()
+        .any(|line| line.trim_start().starts_with("Network File:") && line.trim_end().ends_with(file))
+}
+
+#[test]
+fn a_networkd_that_runs_is_told() {
+    if !on_booted_host("a_networkd_that_runs_is_told") {
+        return;
+    }
+    pair();
+    start_networkd();
+    assert!(networkd_uses("n/a"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut running = Running::start();
+        running
+            .swap(vec![Spec::new("test0", net("up", &["192.0.2.1/24", "2001:db8::1/64"], "192.0.2.254"))])
+            .await;
+        soon("networkd has it", || networkd_uses(FILE)).await;
+        let right = |address: &str| {
+            let [is_up, addresses, file] = seen();
+            let lines: Vec<&str> = addresses.lines().collect();
+            is_up == "up"
+                && lines.contains(&address)
+                && lines.iter().filter(|line| line.ends_with("/24")).count() == 1
+                && addresses.contains("default via 192.0.2.254")
+                && file.contains(&format!("Address={address}\n"))
+                && networkd_uses(FILE)
+        };
+        soon("it is set up", || right("192.0.2.1/24")).await;
+        for drift in [
+            "ip address del 192.0.2.1/24 dev test0",
+            "ip address add 192.0.2.9/24 dev test0",
+            "networkctl down test0",
+            "networkctl reconfigure test0",
+            "sed -i s/192.0.2.1/192.0.2.8/ /etc/systemd/network/mgmt-test0.network; networkctl reload",
+            "rm /etc/systemd/network/mgmt-test0.network; networkctl reload",
+            "systemctl restart systemd-networkd",
+            "systemctl stop systemd-networkd; ip address flush dev test0; systemctl start systemd-networkd",
+        ] {
+            shell(drift);
+            soon(drift, || right("192.0.2.1/24")).await;
+        }
+        // What is declared otherwise is told, too.
+        running.swap(vec![Spec::new("test0", net("up", &["192.0.2.2/24"], "192.0.2.254"))]).await;
+        soon("another address", || right("192.0.2.2/24")).await;
+        running.swap(vec![Spec::new("test0", net("down", &[], ""))]).await;
+        soon("networkd has left it", || networkd_uses("n/a")).await;
+        soon("it is down", || seen()[0] == "down" && seen()[2].is_empty()).await;
+        running.stop();
+    });
+}
+
+#[test]
+fn a_networkd_that_could_not_be_told_is_told_later() {
+    if !on_booted_host("a_networkd_that_could_not_be_told_is_told_later") {
+        return;
+    }
+    pair();
+    start_networkd();
+    let policy = "/etc/dbus-1/system.d/deny.conf";
+    let reload = "busctl call org.freedesktop.DBus / org.freedesktop.DBus ReloadConfig";
+    fs::write(
+        policy,
+        "<!DOCTYPE busconfig PUBLIC \"-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN\" \
+         \"http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd\">\n<busconfig><policy context=\"mandatory\">\
+         <deny send_interface=\"org.freedesktop.network1.Manager\" send_member=\"Reload\"/></policy></busconfig>",
+    )
+    .unwrap();
+    shell(reload);
+    let bench = Bench::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut vertex = bench.vertex("test0", net("up", &["192.0.2.1/24"], ""));
+        let error = vertex.apply().await.result.unwrap_err();
+        assert!(error.to_string().contains("cannot make systemd-networkd read its files again"), "{error}");
+        assert!(fs::exists(FILE).unwrap() && networkd_uses("n/a"));
+        fs::remove_file(policy).unwrap();
+        shell(reload);
+        vertex.apply().await.result.unwrap();
+        soon("networkd has it", || networkd_uses(FILE)).await;
+    });
 }
 
 #[test]

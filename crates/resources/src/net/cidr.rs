@@ -46,6 +46,16 @@ impl Cidr {
         }
     }
 
+    /// The address of all in its network, if it is so large that there is one.
+    pub(super) fn broadcast(self) -> Option<Ipv4Addr> {
+        match self.address {
+            IpAddr::V4(address) if (1..=30).contains(&self.prefix) => {
+                Some(Ipv4Addr::from_bits(address.to_bits() | (u32::MAX >> self.prefix)))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether others are in its network, which is then reached through the interface.
     pub(super) fn has_network(self) -> bool {
         self.prefix > 0 && self.prefix < longest(self.address)
@@ -82,6 +92,17 @@ mod tests {
 
     fn read(text: &str) -> Result<Cidr, String> {
         Cidr::read(&text.into())
+    }
+
+    #[test]
+    fn a_network_of_more_than_two_has_an_address_of_all() {
+        let broadcast = |text: &str| Cidr::read(&text.into()).unwrap().broadcast().map(|all| all.to_string());
+        assert_eq!(broadcast("192.0.2.1/24").as_deref(), Some("192.0.2.255"));
+        assert_eq!(broadcast("192.0.2.1/30").as_deref(), Some("192.0.2.3"));
+        assert_eq!(broadcast("10.1.2.3/8").as_deref(), Some("10.255.255.255"));
+        for none in ["192.0.2.1/31", "192.0.2.1/32", "192.0.2.1/0", "2001:db8::1/64"] {
+            assert_eq!(broadcast(none), None, "{none}");
+        }
     }
 
     #[test]

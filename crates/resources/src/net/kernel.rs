@@ -25,6 +25,7 @@ const GET_ROUTE: u16 = 26;
 const LINK_NAME: u16 = 3;
 const ADDRESS_PEER: u16 = 1;
 const ADDRESS_LOCAL: u16 = 2;
+const ADDRESS_BROADCAST: u16 = 4;
 const ROUTE_NETWORK: u16 = 1;
 const ROUTE_INTERFACE: u16 = 4;
 const ROUTE_GATEWAY: u16 = 5;
@@ -111,7 +112,11 @@ impl Interface {
     }
 
     pub(super) fn add_address(&mut self, cidr: Cidr) -> Result<()> {
-        let payload = self.address_payload(&Address { cidr, peer: None });
+        let mut payload = self.address_payload(&Address { cidr, peer: None });
+        // As systemd-networkd does: one without would be another address to it, which it would replace over and over.
+        if let Some(broadcast) = cidr.broadcast() {
+            push_attribute(&mut payload, ADDRESS_BROADCAST, &broadcast.octets());
+        }
         match self.connection.change(NEW_ADDRESS, CREATE | EXCLUSIVE, &payload) {
             // Somebody else was faster.
             Err(error) if is(&error, &[Errno::EXIST]) => Ok(()),

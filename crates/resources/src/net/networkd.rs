@@ -53,7 +53,8 @@ fn remove(path: &ManagedPath, cx: &Context<'_>) -> Result<Checked> {
     }
 }
 
-/// Has the service read its files again, if it runs. Without it, the file is for the next boot.
+/// Has the service read its files again, if it runs; it sets up anew those interfaces whose file has changed, and no others.
+/// Without it, the file is for the next boot.
 pub(super) async fn tell(cx: &Context<'_>) -> Result<()> {
     if !Path::new(BOOTED).is_dir() {
         return Ok(());

@@ -13,7 +13,7 @@ use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::cron::Cron;
 use mgmt_resources::file::File;
 use mgmt_resources::svc::Svc;
-use svc_common::{on_booted_host, run, told};
+use svc_common::{on_booted_host, run, start_session, told};
 
 const FILE: &str = "/etc/systemd/system/demo.timer";
 const WANTED: &str = "/etc/systemd/system/timers.target.wants/demo.timer";
@@ -179,6 +179,74 @@ fn whatever_somebody_does_to_a_timer_is_an_event_and_repaired() {
         running.swap(vec![Spec::new("demo", absent())]).await;
         shell("printf '[Timer]\nOnCalendar=daily\n[Install]\nWantedBy=timers.target\n' >/etc/systemd/system/demo.timer; systemctl enable --now demo.timer 2>/dev/null || true");
         soon("it is gone again", || !fs::exists(FILE).unwrap() && !fs::exists(WANTED).unwrap() && told("is-active", "demo.timer") != "active").await;
+        running.stop();
+    });
+}
+
+#[test]
+fn a_timer_of_the_session_is_kept_by_the_manager_of_the_session() {
+    if !on_booted_host("a_timer_of_the_session_is_kept_by_the_manager_of_the_session") {
+        return;
+    }
+    let bench = Bench::new();
+    let wanted = Cron { session: true, ..cron("OnCalendar", "2099-01-01") };
+    for run in [Run::LOOK, Run::APPLY] {
+        let error = outcome(&bench, &wanted, run).unwrap_err();
+        assert!(error.hint().unwrap().contains("enable-linger"), "{error}");
+    }
+    let directory = "/root/.config/systemd/user";
+    assert!(!fs::exists(directory).unwrap(), "nothing was left behind");
+    start_session();
+    let unit = format!("{directory}/demo.timer");
+    let link = format!("{directory}/timers.target.wants/demo.timer");
+    let user = |question: &str| {
+        let told = host_common::output("systemctl", &["--user", question, "demo.timer"]).stdout;
+        String::from_utf8(told).unwrap().trim().to_owned()
+    };
+    // The directory is made when there is none; but not by looking.
+    let service =
+        |ticks: &str| format!("[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo tick >>{ticks}'\n");
+    fs::create_dir_all("/etc/systemd/user").unwrap();
+    fs::write("/etc/systemd/user/demo.service", service("/run/user/0/ticks")).unwrap();
+    shell("systemctl --user daemon-reload");
+    assert_eq!(outcome(&bench, &wanted, Run::LOOK).unwrap(), Checked::Changed);
+    assert!(!fs::exists(directory).unwrap(), "looking has changed something");
+    assert_eq!(outcome(&bench, &wanted, Run::APPLY).unwrap(), Checked::Changed);
+    assert_eq!(outcome(&bench, &wanted, Run::APPLY).unwrap(), Checked::Right);
+    assert_eq!(outcome(&bench, &wanted, Run::LOOK).unwrap(), Checked::Right);
+    assert_eq!((user("is-active"), user("is-enabled")), ("active".into(), "enabled".into()));
+    assert!(fs::exists(&unit).unwrap() && fs::exists(&link).unwrap());
+    assert!(!fs::exists(FILE).unwrap(), "the system's manager has nothing to do with it");
+    assert_ne!(told("is-active", "demo.timer"), "active");
+
+    runtime().block_on(async {
+        let mut running = Running::start();
+        running.swap(vec![Spec::new("demo", wanted.clone())]).await;
+        let right = || {
+            let show = ["--user", "show", "demo.timer", "--property=TimersCalendar"];
+            user("is-active") == "active"
+                && user("is-enabled") == "enabled"
+                && fs::read_to_string(&unit).is_ok_and(|text| text.contains("OnCalendar=2099-01-01\n"))
+                && run("systemctl", &show).contains("2099-01-01")
+        };
+        assert!(right());
+        for drift in [
+            "systemctl --user stop demo.timer",
+            "systemctl --user disable --now demo.timer",
+            "sed -i s/2099/2042/ /root/.config/systemd/user/demo.timer",
+            "rm /root/.config/systemd/user/demo.timer; systemctl --user daemon-reload",
+            "rm -r /root/.config/systemd",
+        ] {
+            shell(&format!("({drift}) 2>/dev/null"));
+            soon(drift, right).await;
+        }
+        let often = Cron { session: true, ..cron("OnCalendar", "*-*-* *:*:*") };
+        running.swap(vec![Spec::new("demo", often)]).await;
+        soon("the service starts", || fs::exists("/run/user/0/ticks").unwrap()).await;
+        running.swap(vec![Spec::new("demo", Cron { session: true, ..absent() })]).await;
+        let is_gone =
+            || !fs::exists(&unit).unwrap() && !fs::exists(&link).unwrap() && user("is-active") != "active";
+        soon("it is gone", is_gone).await;
         running.stop();
     });
 }

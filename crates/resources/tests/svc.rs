@@ -13,7 +13,7 @@ use host_common::{Running, edges, shell, soon};
 use mgmt_resource::{Cancel, Checked, Error, Kind, Spec, Watch, WatchStream};
 use mgmt_resources::file::File;
 use mgmt_resources::svc::Svc;
-use svc_common::{on_booted_host, run, told};
+use svc_common::{on_booted_host, run, start_session, told};
 
 const UNIT: &str = "/etc/systemd/system/demo.service";
 const DEMO: &str = "[Service]\nExecStart=/bin/sleep infinity\nExecReload=/bin/touch /run/demo-reloaded\n\
@@ -201,18 +201,6 @@ async fn the_engine_repairs_whatever_others_do_to_a_service() {
         soon(drift, right).await;
     }
     running.stop();
-}
-
-/// Starts the service manager of root's own session, as a log-in does.
-fn start_session() {
-    // Such a host has nobody who could log in, so it is started without asking for that.
-    let directory = "/etc/systemd/system/user@0.service.d";
-    fs::create_dir_all(directory).unwrap();
-    let runtime = "ExecStartPre=+/bin/mkdir -p -m 700 /run/user/0\nEnvironment=XDG_RUNTIME_DIR=/run/user/0\n";
-    let unit = format!("[Unit]\nRequires=\nAfter=\n[Service]\nPAMName=\nDelegate=yes\n{runtime}");
-    fs::write(format!("{directory}/plain.conf"), unit).unwrap();
-    shell("mkdir -p -m 700 /run/user/0; systemctl daemon-reload; systemctl start user@0.service");
-    shell("systemctl --user start dbus.socket; test -S /run/user/0/bus");
 }
 
 #[tokio::test(flavor = "multi_thread")]

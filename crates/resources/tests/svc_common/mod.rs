@@ -38,10 +38,16 @@ for device in null zero full random urandom tty; do
     touch dev/$device
     mount --bind /dev/$device dev/$device
 done
+ln -s pts/ptmx dev/ptmx
 mkdir -p dev/pts dev/shm mgmt-test-result old
 mount --bind "$place/result" mgmt-test-result
 touch mgmt-test-program
 mount --bind "$program" mgmt-test-program
+helper=$(dirname "$(dirname "$program")")/examples/resources_exec_as
+if test -e "$helper"; then
+    touch mgmt-test-helper
+    mount --bind "$helper" mgmt-test-helper
+fi
 mkdir -p etc/systemd/system
 cat >etc/systemd/system/mgmt-test.target <<END
 [Unit]
@@ -59,7 +65,7 @@ Environment=MGMT_TEST_BOOTED=1 TMPDIR=/tmp HOME=/root XDG_RUNTIME_DIR=/run/user/
 ExecStart=/mgmt-test-program --exact $name --nocapture
 StandardOutput=file:/mgmt-test-result/out
 StandardError=file:/mgmt-test-result/errors
-TimeoutStartSec=120
+TimeoutStartSec=300
 END
 pivot_root . old
 umount --lazy old
@@ -124,6 +130,21 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{program} {arguments:?}: {out}{errors}");
     out.trim().to_owned()
+}
+
+/// Starts the service manager of root's own session, as a log-in does.
+pub(crate) fn start_session() {
+    // Such a host has nobody who could log in, so it is started without asking for that.
+    let directory = "/etc/systemd/system/user@0.service.d";
+    std::fs::create_dir_all(directory).unwrap();
+    let runtime = "ExecStartPre=+/bin/mkdir -p -m 700 /run/user/0\nEnvironment=XDG_RUNTIME_DIR=/run/user/0\n";
+    let unit = format!("[Unit]\nRequires=\nAfter=\n[Service]\nPAMName=\nDelegate=yes\n{runtime}");
+    std::fs::write(format!("{directory}/plain.conf"), unit).unwrap();
+    run(
+        "sh",
+        &["-ec", "mkdir -p -m 700 /run/user/0; systemctl daemon-reload; systemctl start user@0.service"],
+    );
+    run("sh", &["-ec", "systemctl --user start dbus.socket; test -S /run/user/0/bus"]);
 }
 
 /// What `systemctl` says about a unit, in one word.

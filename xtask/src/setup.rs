@@ -13,11 +13,19 @@ struct Need {
 }
 
 const NEEDS: &[Need] = &[
+    Need {
+        program: "/usr/libexec/dconf-service",
+        package: "dconf-gsettings-backend",
+        why: "settings that are stored",
+    },
     Need { program: "dbus-daemon", package: "dbus", why: "the bus of hosts that tests boot" },
+    Need { program: "dconf", package: "dconf-cli", why: "settings that somebody else changes" },
     Need { program: "dot", package: "graphviz", why: "pictures of graphs" },
     Need { program: "etcd", package: "etcd-server", why: "a store that hosts share" },
     Need { program: "etcdctl", package: "etcd-client", why: "a second opinion on what is in it" },
+    Need { program: "firewalld", package: "firewalld", why: "a firewall on hosts that tests boot" },
     Need { program: "git", package: "git", why: "modules that come from elsewhere" },
+    Need { program: "glib-compile-schemas", package: "libglib2.0-bin", why: "settings of a test's own" },
     Need { program: "mount", package: "mount", why: "mounts below watched and managed paths" },
     Need { program: "openssl", package: "openssl", why: "certificates of servers that tests start" },
     Need { program: "passwd", package: "passwd", why: "accounts on hosts that tests make" },
@@ -29,6 +37,11 @@ const NEEDS: &[Need] = &[
     Need { program: "sshd", package: "openssh-server", why: "somewhere to be let in" },
     Need { program: "strace", package: "strace", why: "failing system calls on purpose" },
     Need { program: "systemctl", package: "systemd", why: "hosts that tests boot" },
+    Need {
+        program: "systemd-nspawn",
+        package: "systemd-container",
+        why: "containers on hosts that tests boot",
+    },
     Need { program: "unshare", package: "util-linux", why: "mounts that end with the test" },
 ];
 

@@ -86,7 +86,7 @@ fn examples_for_systemd_look_converge_are_right_the_second_time_and_repaired() {
     }
     let program = Path::new(env!("CARGO_BIN_EXE_mgmt"));
     let name = "examples_for_systemd_look_converge_are_right_the_second_time_and_repaired";
-    for file in examples("systemd", 2) {
+    for file in examples("systemd", 4) {
         svc_common::on_booted_host_with(name, &[("mgmt", program), ("graph.yaml", &file)]);
     }
 }
@@ -101,7 +101,13 @@ fn on_a_booted_host() {
     }
     settles(program, graph);
     let declared = std::fs::read_to_string(graph).unwrap();
-    let unit = if declared.contains("graph: cron") { "example-clean.timer" } else { "cron.service" };
+    let units = [
+        ("graph: cron", "example-clean.timer"),
+        ("graph: firewalld", "firewalld.service"),
+        ("graph: nspawn", "systemd-nspawn@example.service"),
+        ("graph: svc", "cron.service"),
+    ];
+    let (_, unit) = units.into_iter().find(|(graph, _)| declared.contains(graph)).unwrap();
     assert_eq!(svc_common::told("is-active", unit), "active");
     assert_eq!(svc_common::told("is-enabled", unit), "enabled");
     // What the examples say about themselves.

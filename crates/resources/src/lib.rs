@@ -11,8 +11,10 @@ mod derived_file;
 pub mod exec;
 pub mod exit;
 pub mod file;
+pub mod firewalld;
 mod follow;
 pub mod group;
+pub mod gsettings;
 pub mod gzip;
 mod home;
 pub mod host;
@@ -25,6 +27,7 @@ pub mod mount;
 pub mod msg;
 pub mod net;
 pub mod noop;
+pub mod nspawn;
 pub mod panic;
 pub mod password;
 pub mod pkg;
@@ -53,7 +56,9 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<exec::Exec>,
     schema_of::<exit::Exit>,
     schema_of::<file::File>,
+    schema_of::<firewalld::Firewalld>,
     schema_of::<group::Group>,
+    schema_of::<gsettings::Gsettings>,
     schema_of::<gzip::Gzip>,
     schema_of::<host::Host>,
     schema_of::<hostname::Hostname>,
@@ -70,6 +75,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<msg::Msg>,
     schema_of::<net::Net>,
     schema_of::<noop::Noop>,
+    schema_of::<nspawn::Nspawn>,
     schema_of::<panic::Panic>,
     schema_of::<password::Password>,
     schema_of::<pkg::Pkg>,

@@ -22,7 +22,9 @@ use mgmt_resources::deploy_tar::DeployTar;
 use mgmt_resources::exec::Exec;
 use mgmt_resources::exit::Exit;
 use mgmt_resources::file::File;
+use mgmt_resources::firewalld::Firewalld;
 use mgmt_resources::group::Group;
+use mgmt_resources::gsettings::Gsettings;
 use mgmt_resources::gzip::Gzip;
 use mgmt_resources::host::Host;
 use mgmt_resources::hostname::Hostname;
@@ -36,6 +38,7 @@ use mgmt_resources::mount::Mount;
 use mgmt_resources::msg::Msg;
 use mgmt_resources::net::Net;
 use mgmt_resources::noop::Noop;
+use mgmt_resources::nspawn::Nspawn;
 use mgmt_resources::panic::Panic;
 use mgmt_resources::password::Password;
 use mgmt_resources::pkg::Pkg;
@@ -97,6 +100,10 @@ async fn nothing_is_left_of_one_thousand_graphs_of_services() {
         fs::write(format!("/etc/systemd/system/{name}.service"), unit).unwrap();
     }
     shell("systemctl daemon-reload; mkdir -p /mnt/memory; : >/etc/fstab");
+    let schema = "<schemalist><schema id='org.example.demo' path='/org/example/demo/'><key name='size' type='i'>\
+                  <default>1</default></key></schema></schemalist>";
+    fs::write("/usr/share/glib-2.0/schemas/org.example.demo.gschema.xml", schema).unwrap();
+    shell("glib-compile-schemas /usr/share/glib-2.0/schemas; systemctl start firewalld");
     let directory = tempfile::tempdir().unwrap();
     leaves_nothing(1_000, directory.path(), &["other"], of_systemd).await;
 }
@@ -227,6 +234,9 @@ fn of_systemd() -> Vec<Spec> {
         spec("demo", Svc { state: "running".into(), startup: "enabled".into(), session: false }),
         spec("other", Svc { state: "stopped".into(), ..Svc::default() }),
         spec("nightly", cron),
+        spec("web", Firewalld { ports: vec!["8080/tcp".into()], ..Firewalld::default() }),
+        spec("org.example.demo size", Gsettings { value: Some(Value::Int(5)), ..Gsettings::default() }),
+        spec("no-such-machine", Nspawn { state: "stopped".into() }),
         spec("sea", Hostname::default()),
         spec(
             "said",

@@ -26,9 +26,9 @@ module! {
         "const.res.net.state.up" = Str::from("up"), "The interface is up.";
         "const.res.net.state.down" = Str::from("down"), "The interface is down.";
         "const.res.net.state.undefined" = Str::EMPTY, "The state is left alone.";
-        "const.res.firewalld.state.exists" = Str::from("exists"), "The rule is there.";
-        "const.res.firewalld.state.absent" = Str::from("absent"), "The rule is not there.";
-        "const.res.firewalld.state.undefined" = Str::EMPTY, "The state is left alone.";
+        "const.res.firewalld.state.exists" = Str::from("exists"), "The services and ports are let in.";
+        "const.res.firewalld.state.absent" = Str::from("absent"), "The services and ports are kept out.";
+        "const.res.firewalld.state.undefined" = Str::EMPTY, "The same as `exists`.";
         "const.res.tar.format.unknown" = 0_i64, "Whatever fits.";
         "const.res.tar.format.ustar" = 2_i64, "The format of 1988.";
         "const.res.tar.format.pax" = 4_i64, "The format of 2001.";

@@ -89,8 +89,16 @@ fn spread(runs: &[Vec<Repair>], part: f64, clock: impl Fn(&Repair) -> u64) -> Sp
 
 /// The part that runs on the booted host.
 pub(crate) fn child() {
-    let unit = "[Service]\nExecStart=/bin/sleep infinity\n[Unit]\nStartLimitIntervalSec=0\n";
+    // Started means that the program runs, and not only that there is a process for it.
+    let unit = "[Service]\nType=exec\nExecStart=/bin/sleep infinity\n[Unit]\nStartLimitIntervalSec=0\n";
     std::fs::write("/etc/systemd/system/bench@.service", unit).unwrap();
+    // What a unit that runs wants stays known when it is stopped; otherwise systemd forgets when that was.
+    let wanted: Vec<String> = (0..UNITS).map(name).collect();
+    let keeper = format!("[Unit]\nWants={}\n", wanted.join(" "));
+    std::fs::write("/etc/systemd/system/bench.target", keeper).unwrap();
+    for words in [&["daemon-reload"][..], &["start", "bench.target"]] {
+        assert!(std::process::Command::new("systemctl").args(words).status().unwrap().success());
+    }
     for _ in 0..RUNS {
         {
             let prefix = tempfile::tempdir().unwrap();
@@ -157,7 +165,7 @@ async fn stop(manager: &Arc<BusService>, unit: &str, repairs: bool) -> Repair {
         time("InactiveExitTimestampMonotonic"),
         time("ActiveEnterTimestampMonotonic"),
     );
-    assert!(down <= begun && begun <= up, "{unit}: {down} {begun} {up}");
+    assert!(0 < down && down <= begun && begun <= up, "{unit}: {down} {begun} {up}");
     // Let what was caused by it pass, so that every stop meets a quiet host.
     tokio::time::sleep(Duration::from_millis(5)).await;
     Repair { ours: begun - down, start: up - begun }

@@ -26,6 +26,7 @@ impl World {
             version: "bench".into(),
             state: prefix.join("state"),
             local: Arc::new(mgmt_world::Local::open(prefix.join("local")).unwrap()),
+            world: Arc::new(mgmt_world::World::in_memory("bench").unwrap()),
             helper: Default::default(),
             durability,
             view: Default::default(),

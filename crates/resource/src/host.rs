@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use mgmt_sys::process::Helper;
-use mgmt_world::{Local, Strings};
+use mgmt_world::{Local, World};
 
 use crate::{Id, Resource};
 
@@ -21,6 +21,8 @@ pub struct Host {
     pub state: PathBuf,
     /// Values and counters that outlive a run.
     pub local: Arc<Local>,
+    /// What this host shares with others.
+    pub world: Arc<World>,
     /// Starts commands as another user.
     pub helper: Helper,
     /// How hard written files are pushed to the disk.
@@ -84,8 +86,8 @@ pub trait GraphView: Send + Sync {
 
 impl Host {
     /// The strings that this host shares with others.
-    pub fn strings(&self) -> Arc<dyn Strings> {
-        self.local.strings()
+    pub fn strings(&self) -> &World {
+        &self.world
     }
 
     /// Asks the program to end.

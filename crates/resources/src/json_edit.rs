@@ -13,10 +13,8 @@ mod edit;
 mod store;
 
 use std::future::Future;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mgmt_resource::{
     Cancel, Checked, Context, Error, Host, Identity, Invalid, Kind, Nothing, Order, Resource, Result,
@@ -31,9 +29,6 @@ use self::edit::Edit;
 use self::store::Store;
 use crate::account::lookup_now;
 use crate::text_file::TextFile;
-
-/// How long the store of the cluster may take to answer.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// Sets and deletes values in a JSON document, and leaves the rest of it alone.
 ///
@@ -73,8 +68,7 @@ impl Kind for JsonEdit {
             Ok(Store::Cluster(key)) => {
                 let told = Str::from(format!("json:edit {key:?}"));
                 let start = move |host: &Host| {
-                    let changes =
-                        host.strings().watch(&key, Scope::Shared).context("cannot follow the key")?;
+                    let changes = host.strings().watch(&key, Scope::Shared);
                     Ok(Box::new(Followed(changes)) as Box<dyn WatchStream>)
                 };
                 vec![Watch::Stream { key: told, start: Arc::new(start) }]
@@ -155,50 +149,33 @@ fn edit_file(path: ManagedPath, edits: &[Edit], cx: &Context<'_>) -> Result<Chec
 
 async fn edit_key(key: &Str, edits: &[Edit], cx: &Context<'_>) -> Result<Checked> {
     let strings = cx.host.strings();
-    let alone = tokio::select! {
-        alone = editors(key).lock() => alone,
-        () = cx.cancel.cancelled() => return Err(Error::Cancelled),
-    };
-    let present = tokio::select! {
-        present = tokio::time::timeout(LIMIT, strings.shared(key)) => present.map_err(|_| late("read"))?,
-        () = cx.cancel.cancelled() => return Err(Error::Cancelled),
-    };
-    let present = present.context("cannot read the key")?.unwrap_or_else(|| "{}".into());
-    let edited =
-        document::edited(&present, edits).map_err(|why| Error::new(format_args!("{key:?}: {why}")))?;
-    let Some(new) = edited else { return Ok(Checked::Right) };
-    if !cx.apply {
-        return Ok(Checked::Changed);
-    }
-    cx.checkpoint()?;
-    let new = Str::from(new);
-    // A change that has begun is awaited, unless we have to stop at any cost.
-    tokio::select! {
-        set = tokio::time::timeout(LIMIT, strings.set_shared(key, Some(&new))) => {
-            set.map_err(|_| late("change"))?.context("cannot change the key")?
+    loop {
+        let present = tokio::select! {
+            present = strings.shared(key) => present.context("cannot read the key")?,
+            () = cx.cancel.cancelled() => return Err(Error::Cancelled),
+        };
+        let document = present.clone().unwrap_or_else(|| "{}".into());
+        let edited =
+            document::edited(&document, edits).map_err(|why| Error::new(format_args!("{key:?}: {why}")))?;
+        let Some(new) = edited else { return Ok(Checked::Right) };
+        if !cx.apply {
+            return Ok(Checked::Changed);
         }
-        () = cx.cancel.interrupted() => return Err(Error::Cancelled),
-    };
-    drop(alone);
-    Ok(Checked::Changed)
-}
-
-fn late(what: &str) -> Error {
-    let limit = LIMIT.as_secs();
-    Error::new(format_args!("cannot {what} the key: the store has not answered within {limit} seconds"))
-}
-
-/// Held by the resource of this process that edits a key.
-fn editors(key: &Str) -> &'static tokio::sync::Mutex<()> {
-    // One lock for several keys now and then costs a moment; a table of all keys would grow for ever.
-    static EDITORS: [tokio::sync::Mutex<()>; 16] = [const { tokio::sync::Mutex::const_new(()) }; 16];
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    &EDITORS[(hasher.finish() % EDITORS.len() as u64) as usize]
+        cx.checkpoint()?;
+        // Whoever edits the same document meanwhile, on this host or another, is not undone: we look again.
+        tokio::select! {
+            replaced = strings.replace_shared(key, present.as_ref(), &Str::from(new)) => {
+                if replaced.context("cannot change the key")? {
+                    return Ok(Checked::Changed);
+                }
+            }
+            () = cx.cancel.cancelled() => return Err(Error::Cancelled),
+        }
+    }
 }
 
 /// The changes of a key as events.
-struct Followed(Box<dyn Changes>);
+struct Followed(Changes);
 
 impl WatchStream for Followed {
     fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {

@@ -3,17 +3,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mgmt_resource::{
     Cancel, Checked, Context, Error, Host, Invalid, Kind, Nothing, Resource, Result, ResultExt, Watch,
     WatchStream,
 };
 use mgmt_value::Str;
-use mgmt_world::{Changes, Scope, Strings};
-
-/// How long the store may take to answer.
-const LIMIT: Duration = Duration::from_secs(5);
+use mgmt_world::{Changes, Scope, World};
 
 /// Keeps a string under a key in the store that the hosts of a cluster share.
 ///
@@ -68,7 +64,7 @@ impl Kind for Kv {
         let (key, scope) = (self.key(name).clone(), self.scope());
         let told = Str::from(format!("kv {scope:?} {key:?}"));
         let start = move |host: &Host| {
-            let changes = host.strings().watch(&key, scope).context("cannot follow the key")?;
+            let changes = host.strings().watch(&key, scope);
             Ok(Box::new(Followed(changes)) as Box<dyn WatchStream>)
         };
         vec![Watch::Stream { key: told, start: Arc::new(start) }]
@@ -80,7 +76,7 @@ impl Kind for Kv {
         let key = self.key(&cx.id.name);
 
         let present = tokio::select! {
-            present = in_time("read", self.present(&*strings, key, &host)) => present?,
+            present = self.present(strings, key, &host) => present.context("cannot read the key")?,
             () = cx.cancel.cancelled() => return Err(Error::Cancelled),
         };
         if present == self.value || (!cx.refresh && self.is_less_than(present.as_ref())) {
@@ -91,14 +87,16 @@ impl Kind for Kv {
         }
         cx.checkpoint()?;
         let value = self.value.as_ref();
-        let set = match self.scope() {
-            Scope::Shared => strings.set_shared(key, value),
-            Scope::ByHost => strings.set_of_host(key, &host, value),
+        let set = async {
+            match self.scope() {
+                Scope::Shared => strings.set_shared(key, value).await,
+                Scope::ByHost => strings.set_of_host(key, &host, value).await,
+            }
         };
-        // A change that has begun is awaited, unless we have to stop at any cost.
+        // Whether it takes a moment or as long as the store is lost: it is not done before it is done.
         tokio::select! {
-            set = in_time("change", set) => set?,
-            () = cx.cancel.interrupted() => return Err(Error::Cancelled),
+            set = set => set.context("cannot change the key")?,
+            () = cx.cancel.cancelled() => return Err(Error::Cancelled),
         };
         cx.info(if value.is_some() { "stored" } else { "removed" });
         Ok(Checked::Changed)
@@ -121,10 +119,10 @@ impl Kv {
 
     async fn present(
         &self,
-        strings: &dyn Strings,
+        strings: &World,
         key: &Str,
         host: &Str,
-    ) -> Result<Option<Str>, mgmt_world::StringsError> {
+    ) -> Result<Option<Str>, mgmt_world::StoreError> {
         match self.scope() {
             Scope::Shared => strings.shared(key).await,
             Scope::ByHost => Ok(strings.by_host(key).await?.remove(host)),
@@ -149,22 +147,8 @@ fn number(text: &Str) -> Option<i64> {
     text.as_str()?.parse().ok()
 }
 
-/// Waits for the store, but not for ever.
-async fn in_time<T>(
-    what: &str,
-    call: impl Future<Output = Result<T, mgmt_world::StringsError>>,
-) -> Result<T> {
-    match tokio::time::timeout(LIMIT, call).await {
-        Ok(answer) => answer.context(format_args!("cannot {what} the key")),
-        Err(_) => Err(Error::new(format_args!(
-            "cannot {what} the key: the store has not answered within {} seconds",
-            LIMIT.as_secs()
-        ))),
-    }
-}
-
 /// The changes of a key as events.
-struct Followed(Box<dyn Changes>);
+struct Followed(Changes);
 
 impl WatchStream for Followed {
     fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {

@@ -33,6 +33,7 @@ pub mod password;
 pub mod pkg;
 mod presence;
 pub mod print;
+pub mod schedule;
 mod shadow;
 pub mod ssh_authorized_key;
 pub mod svc;
@@ -80,6 +81,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<password::Password>,
     schema_of::<pkg::Pkg>,
     schema_of::<print::Print>,
+    schema_of::<schedule::Schedule>,
     schema_of::<ssh_authorized_key::SshAuthorizedKey>,
     schema_of::<svc::Svc>,
     schema_of::<sysctl::Sysctl>,

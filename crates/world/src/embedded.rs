@@ -48,7 +48,16 @@ const LIMITS: Limits = Limits { value: 16 << 20, operations: 4096 };
 impl Embedded {
     /// Opens the store in this file, and makes it if it is missing. Nobody else can open it meanwhile.
     pub fn open(path: &Path) -> Result<Embedded, StoreError> {
-        let disk = Arc::new(Disk::open(path)?);
+        Embedded::with(Disk::open(path)?, path)
+    }
+
+    /// A store that is gone when the program ends.
+    pub fn in_memory() -> Result<Embedded, StoreError> {
+        Embedded::with(Disk::in_memory()?, Path::new("(memory)"))
+    }
+
+    fn with(disk: Disk, path: &Path) -> Result<Embedded, StoreError> {
+        let disk = Arc::new(disk);
         let (requests, incoming) = mpsc::channel();
         let published = broadcast::Sender::new(LATE);
         let writer = Writer::new(Arc::clone(&disk), published.clone())?;

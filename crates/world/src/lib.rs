@@ -1,18 +1,34 @@
-//! State that is shared: today the local store, later the cluster's.
+//! State that is shared: of one host with itself over time, and of hosts with each other.
 //!
-//! The central type is [`Local`]: values, numbers and directories of one host that outlive a run. It is one of the few
-//! things that the resources and the functions of a program share. [`Strings`] is what hosts share; with one host alone,
-//! the local store keeps them too.
+//! There are two central types. [`Local`] is what one host keeps for itself: values, numbers and directories that outlive a
+//! run. [`World`] is what hosts share: strings, exported resources, schedules and deploys.
 //!
 //! ```text
-//!   ROOT/value/HASH.json         one value, by key         {"format": 1, "key": …, "type": …, "value": …}
-//!   ROOT/string/HASH.json        one shared string, by key, like a value
-//!   ROOT/hoststring/HASH.json    the strings of all hosts under one key, as a map from host to string
+//!      World   strings · exports · schedules · deploys         written once, on top of
+//!        │
+//!      Store   keys, transactions, watches, leases             which is one of
+//!        ├── Embedded   one file, for a host that needs no other
+//!        ├── Socket     the store that another process of this host has open
+//!        └── etcd       a cluster
+//! ```
+//!
+//! All that a store has to do is in [`store`], and there is one suite of tests for all of them. Which keys there are is
+//! in `keys.rs`; values are JSON with a version.
+//!
+//! ```text
+//!   ROOT/value/HASH.json         one local value, by key   {"format": 1, "key": …, "type": …, "value": …}
 //!   ROOT/pool/HASH/HASH.json     one number, by name       {"format": 1, "namespace": …, "uid": …, "number": …}
 //!   ROOT/vardir/…                directories for others
 //! ```
 //!
-//! Invariants
+//! Invariants of the world
+//! - What is read is what was last heard of the store, and goes on being readable while the store is lost. What is
+//!   written waits for the store. Whoever has written something reads it from then on.
+//! - A watch is a hint: after every doubt everything is read again and compared.
+//! - What this host wants to keep in the store is compared with what is there and made up for, not written once.
+//! - Nobody acts on having been the leader: every decision carries the proof that it still is one into the store.
+//!
+//! Invariants of the local store
 //! - A key is any bytes. A file is named by a digest of its key, and holds the key itself for whoever reads it.
 //! - Files are readable by their owner alone and are replaced in one step: a reader finds the old content or the new,
 //!   whenever the process is killed.
@@ -20,23 +36,48 @@
 //! - Memory never runs ahead of the disk: what a call has returned, a later process will find.
 //! - Setting a value never waits for those who watch it.
 //!
-//! Deliberately absent: more than one process per root, expiry, and any notion of who may read what. All calls are
+//! Deliberately absent there: more than one process per root, expiry, and any notion of who may read what. All calls are
 //! plain system calls that block for a short time; only the first look at a key, and changes, reach the disk.
 
 mod bytes;
 pub mod cluster;
+mod deploy;
 mod embedded;
 mod error;
 pub mod etcd;
+mod exports;
+mod json;
+mod keys;
+mod live;
 mod local;
+mod own;
 mod pool;
 mod record;
+mod schedule;
+mod session;
 pub mod socket;
+mod status;
 pub mod store;
 mod strings;
+mod tree;
 mod value;
+mod world;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use deploy::{Commits, Deploy, DeployError, Program};
 pub use embedded::Embedded;
 pub use error::LocalError;
+pub use exports::{EVERYBODY, Exported};
 pub use local::Local;
-pub use strings::{Changes, Pending, Scope, Strings, StringsError};
+pub use schedule::{Offer, Strategy};
+pub use status::Status;
+pub use store::StoreError;
+pub use strings::{Changes, Scope};
+pub use tree::{Blob, File, Tree};
+pub use world::World;
+
+/// A poisoned lock is one whose holder has panicked. No holder leaves anything half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
@@ -11,18 +10,16 @@ use mgmt_sys::replace::Durability;
 use mgmt_value::{Str, Value};
 use tokio::sync::watch;
 
+use crate::LocalError;
 use crate::error::Result;
 use crate::pool::Pools;
 use crate::record;
-use crate::strings::{BY_HOST, LocalStrings, SHARED};
 use crate::value::Values;
-use crate::{LocalError, Strings};
 
 /// Values, numbers and directories of one host. They outlive the process.
 pub struct Local {
     folders: Folders,
     values: Values,
-    strings: Arc<LocalStrings>,
     pools: Pools,
 }
 
@@ -35,11 +32,8 @@ impl Local {
     /// Opens the store, and says how hard changes are pushed to the disk. Against a killed process all ways are safe.
     pub fn open_with(root: PathBuf, durability: Durability) -> Result<Local> {
         let folders = Folders::new(root, durability)?;
-        for folder in ["value", SHARED, BY_HOST] {
-            record::sweep(&folders.open(&[folder])?);
-        }
-        let strings = Arc::new(LocalStrings::new(folders.clone()));
-        Ok(Local { folders, values: Values::new("value"), strings, pools: Pools::default() })
+        record::sweep(&folders.open(&["value"])?);
+        Ok(Local { folders, values: Values::new("value"), pools: Pools::default() })
     }
 
     /// The value under a key, or none.
@@ -63,11 +57,6 @@ impl Local {
         self.values.watch(key)
     }
 
-    /// The strings that hosts share, as far as this host alone can: whatever it stores, it finds.
-    pub fn strings(&self) -> Arc<dyn Strings> {
-        Arc::clone(&self.strings) as Arc<dyn Strings>
-    }
-
     /// The number of a name within a namespace: positive, and the same for ever. A name that is new gets one more than
     /// the largest that was ever given out.
     pub fn pool(&self, namespace: &Str, uid: &Str) -> Result<u64> {
@@ -87,7 +76,6 @@ impl fmt::Debug for Local {
 }
 
 /// The directories of the store, opened anew for each use, so that one that was removed comes back.
-#[derive(Clone)]
 pub(crate) struct Folders {
     root: ManagedPath,
     pub(crate) durability: Durability,

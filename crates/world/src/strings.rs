@@ -1,39 +1,14 @@
 //! Strings that hosts share.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
 
-use mgmt_value::{Str, Type, Value};
+use mgmt_value::Str;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::LocalError;
-use crate::local::Folders;
-use crate::value::Values;
-
-/// Strings by key, for all hosts of a cluster to read and follow.
-///
-/// Under one key there can be two things that know nothing of each other: one string that every host may set, and one
-/// string per host, which is that host's own. A call may wait for the network; dropping it leaves the store as it was
-/// or as it was to become.
-pub trait Strings: fmt::Debug + Send + Sync {
-    /// The string that all hosts share under a key, or none.
-    fn shared<'a>(&'a self, key: &'a Str) -> Pending<'a, Option<Str>>;
-
-    /// The strings that hosts have put under a key, by host.
-    fn by_host<'a>(&'a self, key: &'a Str) -> Pending<'a, BTreeMap<Str, Str>>;
-
-    /// Stores the shared string, or removes it, and tells whether that was a change.
-    fn set_shared<'a>(&'a self, key: &'a Str, value: Option<&'a Str>) -> Pending<'a, bool>;
-
-    /// Stores the string of one host, or removes it, and tells whether that was a change.
-    fn set_of_host<'a>(&'a self, key: &'a Str, host: &'a Str, value: Option<&'a Str>) -> Pending<'a, bool>;
-
-    /// Follows a key. Whatever changes after this call is told.
-    fn watch(&self, key: &Str, scope: Scope) -> Result<Box<dyn Changes>, StringsError>;
-}
+use crate::keys::{self, Topic};
+use crate::store::{Condition, Effect, Entry, StoreError, Transaction};
+use crate::{World, json};
 
 /// Which of the two things under a key is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,123 +19,135 @@ pub enum Scope {
     ByHost,
 }
 
-/// The changes of a key, several of them told as one if nobody has asked meanwhile.
-pub trait Changes: Send {
-    /// Waits for the next change. A call that is dropped loses nothing. An error is the end.
-    fn next(&mut self) -> Pending<'_, ()>;
-}
-
-/// A call under way.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StringsError>> + Send + 'a>>;
-
-/// Why strings could not be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum StringsError {
-    /// The local store could not do its work.
-    #[error(transparent)]
-    Local(#[from] LocalError),
-    /// The store has ended.
-    #[error("the store has ended")]
-    Ended,
-}
-
-pub(crate) const SHARED: &str = "string";
-pub(crate) const BY_HOST: &str = "hoststring";
-
-/// The strings of a host that shares them with nobody.
-pub(crate) struct LocalStrings(Arc<Kept>);
-
-struct Kept {
-    folders: Folders,
-    shared: Values,
-    by_host: Values,
-}
-
-impl LocalStrings {
-    pub(crate) fn new(folders: Folders) -> LocalStrings {
-        LocalStrings(Arc::new(Kept { folders, shared: Values::new(SHARED), by_host: Values::new(BY_HOST) }))
+/// Strings by key, for all hosts to read and follow.
+///
+/// Under one key there can be two things that know nothing of each other: one string that every host may set, and one
+/// string per host, which is that host's own. What is asked for is what was last heard of the store. To change something,
+/// the store is needed: a call waits until it can be reached. Dropping a call leaves the store as it was or as it was to
+/// become.
+impl World {
+    /// The string that all hosts share under a key, or none.
+    pub async fn shared(&self, key: &Str) -> Result<Option<Str>, StoreError> {
+        self.ready().await;
+        self.known_shared(key)
     }
 
-    /// Does what may reach the disk where that disturbs nobody.
-    fn apart<'a, T: Send + 'static>(
-        &'a self,
-        work: impl FnOnce(&Kept) -> Result<T, LocalError> + Send + 'static,
-    ) -> Pending<'a, T> {
-        let kept = Arc::clone(&self.0);
-        Box::pin(async move {
-            match tokio::task::spawn_blocking(move || work(&kept)).await {
-                Ok(done) => Ok(done?),
-                // Work is only turned away while the program ends.
-                Err(_) => Err(StringsError::Ended),
+    /// The strings that hosts have put under a key, by host.
+    pub async fn by_host(&self, key: &Str) -> Result<BTreeMap<Str, Str>, StoreError> {
+        self.ready().await;
+        self.known_by_host(key)
+    }
+
+    /// [`World::shared`], as far as it is known already.
+    pub fn known_shared(&self, key: &Str) -> Result<Option<Str>, StoreError> {
+        self.live().get(&keys::string(key)).map(|entry| text(&entry)).transpose()
+    }
+
+    /// [`World::by_host`], as far as it is known already.
+    pub fn known_by_host(&self, name: &Str) -> Result<BTreeMap<Str, Str>, StoreError> {
+        let mut found = BTreeMap::new();
+        for host in self.known_hosts() {
+            if let Some(entry) = self.live().get(&keys::host_string(&host, name)) {
+                found.insert(host, text(&entry)?);
             }
-        })
-    }
-}
-
-impl Strings for LocalStrings {
-    fn shared<'a>(&'a self, key: &'a Str) -> Pending<'a, Option<Str>> {
-        let key = key.clone();
-        self.apart(move |kept| {
-            let value = kept.shared.get(&kept.folders, &key)?;
-            Ok(value.and_then(|value| if let Value::Str(text) = value { Some(text) } else { None }))
-        })
+        }
+        Ok(found)
     }
 
-    fn by_host<'a>(&'a self, key: &'a Str) -> Pending<'a, BTreeMap<Str, Str>> {
-        let key = key.clone();
-        self.apart(move |kept| Ok(hosts(kept.by_host.get(&kept.folders, &key)?.as_ref())))
+    /// All hosts that have anything in the store.
+    pub(crate) fn known_hosts(&self) -> Vec<Str> {
+        self.live().parts(keys::HOSTS).iter().filter_map(|part| keys::name(part)).collect()
     }
 
-    fn set_shared<'a>(&'a self, key: &'a Str, value: Option<&'a Str>) -> Pending<'a, bool> {
-        let (key, value) = (key.clone(), value.cloned().map(Value::Str));
-        self.apart(move |kept| kept.shared.set(&kept.folders, &key, value.as_ref()))
+    /// Stores the shared string, or removes it, and tells whether that was a change.
+    pub async fn set_shared(&self, key: &Str, value: Option<&Str>) -> Result<bool, StoreError> {
+        self.set(keys::string(key), value).await
     }
 
-    fn set_of_host<'a>(&'a self, key: &'a Str, host: &'a Str, value: Option<&'a Str>) -> Pending<'a, bool> {
-        let (key, host, value) = (key.clone(), host.clone(), value.cloned());
-        self.apart(move |kept| {
-            kept.by_host.update(&kept.folders, &key, |present| {
-                let mut strings = hosts(present);
-                match value {
-                    Some(value) => strings.insert(host, value),
-                    None => strings.remove(&host),
-                };
-                let is_empty = strings.is_empty();
-                let entries = strings.into_iter().map(|(host, text)| (Value::Str(host), Value::Str(text)));
-                (!is_empty).then(|| Value::map(Type::Str, Type::Str, entries))
-            })
-        })
+    /// Stores the string of one host, or removes it, and tells whether that was a change.
+    pub async fn set_of_host(&self, key: &Str, host: &Str, value: Option<&Str>) -> Result<bool, StoreError> {
+        self.set(keys::host_string(host, key), value).await
     }
 
-    fn watch(&self, key: &Str, scope: Scope) -> Result<Box<dyn Changes>, StringsError> {
-        let values = match scope {
-            Scope::Shared => &self.0.shared,
-            Scope::ByHost => &self.0.by_host,
+    /// Replaces the shared string, provided that it is still what it was when somebody looked, and tells whether it was.
+    pub async fn replace_shared(
+        &self,
+        key: &Str,
+        expected: Option<&Str>,
+        value: &Str,
+    ) -> Result<bool, StoreError> {
+        let key = keys::string(key);
+        let condition = match expected {
+            Some(expected) => Condition::Value(key.clone(), json::stored(&Text::new(expected))?),
+            None => Condition::Missing(key.clone()),
         };
-        let mut changes = values.watch(key);
-        // The store tells of its present state first; here only what comes later counts.
-        changes.mark_unchanged();
-        Ok(Box::new(LocalChanges(changes)))
+        let value = json::stored(&Text::new(value))?;
+        let transaction = Transaction {
+            conditions: vec![condition],
+            effects: vec![Effect::Put { key: key.clone(), value, lease: None }],
+            otherwise: Vec::new(),
+        };
+        let commit = self.patiently(transaction).await?;
+        self.live().seen(&key, commit.revision).await;
+        Ok(commit.done)
+    }
+
+    /// Follows a key. Whatever changes after this call is told.
+    pub fn watch(&self, key: &Str, scope: Scope) -> Changes {
+        let topic = match scope {
+            Scope::Shared => Topic::String(key.clone()),
+            Scope::ByHost => Topic::HostStrings(key.clone()),
+        };
+        Changes(self.live().follow(topic))
+    }
+
+    /// Sets a key unless it is so already, in one step.
+    async fn set(&self, key: String, value: Option<&Str>) -> Result<bool, StoreError> {
+        let transaction = match value {
+            Some(value) => {
+                let value = json::stored(&Text::new(value))?;
+                Transaction {
+                    conditions: vec![Condition::Value(key.clone(), value.clone())],
+                    effects: Vec::new(),
+                    otherwise: vec![Effect::Put { key: key.clone(), value, lease: None }],
+                }
+            }
+            None => Transaction {
+                conditions: vec![Condition::Missing(key.clone())],
+                effects: Vec::new(),
+                otherwise: vec![Effect::Delete(key.clone())],
+            },
+        };
+        let commit = self.patiently(transaction).await?;
+        self.live().seen(&key, commit.revision).await;
+        Ok(!commit.done)
     }
 }
 
-impl fmt::Debug for LocalStrings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LocalStrings")
+/// The changes of a key, several of them told as one if nobody has asked meanwhile.
+#[derive(Debug)]
+pub struct Changes(pub(crate) watch::Receiver<u64>);
+
+impl Changes {
+    /// Waits for the next change. A call that is dropped loses nothing. An error is the end.
+    pub async fn next(&mut self) -> Result<(), StoreError> {
+        self.0.changed().await.map_err(|_| StoreError::Ended)
     }
 }
 
-struct LocalChanges(watch::Receiver<u64>);
+/// How a string is stored: as text if it is one.
+#[derive(Serialize, Deserialize)]
+struct Text {
+    #[serde(with = "crate::bytes")]
+    value: Vec<u8>,
+}
 
-impl Changes for LocalChanges {
-    fn next(&mut self) -> Pending<'_, ()> {
-        Box::pin(async { self.0.changed().await.map_err(|_| StringsError::Ended) })
+impl Text {
+    fn new(text: &Str) -> Text {
+        Text { value: text.to_vec() }
     }
 }
 
-/// The strings by host in a stored value.
-fn hosts(value: Option<&Value>) -> BTreeMap<Str, Str> {
-    let Some(Value::Map(map)) = value else { return BTreeMap::new() };
-    let text = |value: &Value| if let Value::Str(text) = value { Some(text.clone()) } else { None };
-    map.entries().iter().filter_map(|(host, string)| Some((text(host)?, text(string)?))).collect()
+fn text(entry: &Entry) -> Result<Str, StoreError> {
+    json::value(entry).map(|text: Text| Str::from(text.value))
 }

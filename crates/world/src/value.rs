@@ -1,7 +1,7 @@
 //! Values by key.
 
 use std::cmp::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use mgmt_value::{Str, Type, Value, from_json, to_json};
 use rustc_hash::FxHashMap;
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::LocalError;
 use crate::error::Result;
 use crate::local::Folders;
+use crate::lock;
 use crate::record::{self, FORMAT, MAX_SIZE, Record};
 
 /// What is known of the values stored in one folder, and who wants to know.
@@ -50,20 +51,9 @@ impl Values {
     }
 
     pub(crate) fn set(&self, folders: &Folders, key: &Str, value: Option<&Value>) -> Result<bool> {
-        self.update(folders, key, |_| value.filter(is_some_value).cloned())
-    }
-
-    /// Stores what `change` makes of the present value, and tells whether that was a change. Nobody comes in between.
-    pub(crate) fn update(
-        &self,
-        folders: &Folders,
-        key: &Str,
-        change: impl FnOnce(Option<&Value>) -> Option<Value>,
-    ) -> Result<bool> {
         let _disk = lock(&self.disk);
         let present = self.load(folders, key)?;
-        let changed = change(present.as_ref());
-        let value = changed.as_ref();
+        let value = value.filter(is_some_value);
         if same(present.as_ref(), value) {
             return Ok(false);
         }
@@ -120,11 +110,6 @@ impl Memory {
             watcher.send_modify(|changes| *changes = changes.wrapping_add(1));
         }
     }
-}
-
-/// A poisoned lock is one whose holder has panicked. No holder leaves anything half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_some_value(value: &&Value) -> bool {

@@ -1,5 +1,7 @@
 //! The store in one file: what every store does, and what only this one has to.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod store_suite;
 
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,5 +1,7 @@
 //! A store through a socket: what every store does, and what only this one has to.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod store_suite;
 
 use std::path::Path;
@@ -8,7 +10,7 @@ use std::time::Duration;
 
 use mgmt_world::Embedded;
 use mgmt_world::socket::{Server, Socket, serve};
-use mgmt_world::store::{Span, Store as _};
+use mgmt_world::store::Span;
 use store_suite::{Shared, commit, next, put, value};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

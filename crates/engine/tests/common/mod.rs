@@ -170,6 +170,7 @@ impl World {
             version: "test".into(),
             state: directory.path().join("state"),
             local: Arc::new(mgmt_world::Local::open(directory.path().join("local")).unwrap()),
+            world: Arc::new(mgmt_world::World::in_memory("host").unwrap()),
             helper: Default::default(),
             durability: mgmt_sys::replace::Durability::None,
             view: Default::default(),

@@ -10,6 +10,7 @@ mod program;
 mod session;
 mod settings;
 mod status_file;
+mod world;
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
-use mgmt_world::Local;
+use mgmt_world::{Local, World};
 use tokio::sync::{mpsc::UnboundedReceiver, oneshot};
 
 pub(crate) use arguments::Arguments;
@@ -80,7 +81,9 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
         tracing::debug!("{error}");
     }
     let host = host(&settings.hostname, settings.durability, &prefix)?;
-    let exports = Arc::new(Exports::new(&settings.hostname));
+    let exports = Arc::new(Exports::new(Arc::clone(&host.world)));
+    let _server = world::serve(&host.world, &prefix)?;
+    world::ready(&host.world).await;
     let (engine, events) = engine(&settings, &prefix, &host, Arc::clone(&exports))?;
     let engine = Arc::new(engine);
     let (drawings, drawer) = match settings.drawing.clone() {
@@ -97,7 +100,7 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
                 Source::Lang(..) | Source::Empty => None,
             };
             let (engine, terminal) = (Arc::clone(&engine), terminal.clone());
-            let follower = Follower { engine, input, watch: settings.watch, drawings, terminal };
+            let follower = Follower { engine, exports, input, watch: settings.watch, drawings, terminal };
             Following::Graph(follower, first)
         }
         First::Program(loaded) => Following::Program(program::Follower {
@@ -114,6 +117,7 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
         Session { settings: &settings, host: &host, engine: &engine, status_file, signals, events }
             .run(following)
             .await?;
+    host.world.leave().await;
     if let Some(drawer) = drawer {
         // The last picture is finished, unless that takes for ever.
         let _ = tokio::time::timeout(session::LAST_WORDS, drawer).await;
@@ -188,6 +192,7 @@ pub(crate) fn host(hostname: &str, durability: Durability, prefix: &Prefix) -> R
         version: VERSION.to_owned(),
         state: prefix.directory("engine/state")?,
         local: Arc::new(local),
+        world: Arc::new(World::new(world::open(prefix)?, hostname)),
         helper: mgmt_sys::process::Helper::this_program(),
         durability,
         view: std::sync::RwLock::default(),

@@ -12,7 +12,7 @@ use mgmt_lang::WatchChange;
 use mgmt_sys::process::{Command, LineEvent};
 use mgmt_value::Str;
 use mgmt_watch::{KernelEvents, KernelTopic, WallClock, WatchPath};
-use mgmt_world::Scope;
+use mgmt_world::{Changes, Scope};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -135,8 +135,10 @@ impl Sources {
                     }
                 }))
             }
-            Watch::WorldString(key) => self.strings(key, Scope::Shared, event),
-            Watch::WorldStrings(key) => self.strings(key, Scope::ByHost, event),
+            Watch::WorldString(key) => self.world(self.surroundings.world().watch(key, Scope::Shared), event),
+            Watch::WorldStrings(key) => {
+                self.world(self.surroundings.world().watch(key, Scope::ByHost), event)
+            }
             Watch::Command(command) => {
                 let (command, surroundings) = (command.clone(), Arc::clone(&self.surroundings));
                 Source::Task(tokio::spawn(async move {
@@ -165,18 +167,8 @@ impl Sources {
                     happenings.add(&event);
                 })))
             }
-            Watch::Exports(kind) => {
-                let mut changes = self.surroundings.exports().follow(kind);
-                // What happened between the first look and now is looked at again.
-                self.happenings.add(watch);
-                Source::Task(tokio::spawn(async move {
-                    while changes.changed().await.is_ok() {
-                        happenings.add(&event);
-                    }
-                }))
-            }
-            // A host that is alone is chosen for everything, now and later.
-            Watch::Schedule(_) => Source::Silent,
+            Watch::Exports(kind) => self.world(self.surroundings.world().watch_exports(kind), event),
+            Watch::Schedule(name) => self.world(self.surroundings.world().watch_schedule(name), event),
             // No kind of resource sends requests, so none is ever answered.
             Watch::Http(_) => Source::Silent,
         }
@@ -202,21 +194,15 @@ impl Sources {
         }
     }
 
-    fn strings(&self, key: &Str, scope: Scope, event: Watch) -> Source {
+    fn world(&self, mut changes: Changes, event: Watch) -> Source {
         let happenings = Arc::clone(&self.happenings);
-        match self.surroundings.strings().watch(key, scope) {
-            Ok(mut changes) => Source::Task(tokio::spawn(async move {
-                // What happened between the first look and now is looked at again.
+        Source::Task(tokio::spawn(async move {
+            // What happened between the first look and now is looked at again.
+            happenings.add(&event);
+            while changes.next().await.is_ok() {
                 happenings.add(&event);
-                while changes.next().await.is_ok() {
-                    happenings.add(&event);
-                }
-            })),
-            Err(error) => {
-                tracing::warn!("`{}` cannot be followed: {error}", key.display());
-                Source::Silent
             }
-        }
+        }))
     }
 }
 
@@ -252,7 +238,7 @@ mod tests {
 
     use mgmt_funcs::Host as _;
     use mgmt_lang::{Outcome, Running};
-    use mgmt_world::Local;
+    use mgmt_world::{Local, World};
 
     use super::*;
     use crate::program::{self, Options};
@@ -267,7 +253,8 @@ mod tests {
         let checked = Arc::new(program::check(&entry, &Options::default()).unwrap());
         let directory = tempfile::tempdir().unwrap();
         let local = Arc::new(Local::open(directory.path().join("state")).unwrap());
-        let surroundings = Arc::new(Surroundings::new("host", directory.path(), local));
+        let world = Arc::new(World::in_memory("host").unwrap());
+        let surroundings = Arc::new(Surroundings::new("host", directory.path(), local, world));
         let mut sources = Sources::new(None, Arc::clone(&surroundings));
         let mut running = tokio::task::block_in_place(|| {
             Running::new(checked, mgmt_resources::KINDS, surroundings.clone())
@@ -289,7 +276,8 @@ mod tests {
     fn whoever_asks_for_the_time_sees_the_same_until_the_next_look() {
         let directory = tempfile::tempdir().unwrap();
         let local = Arc::new(Local::open(directory.path().join("state")).unwrap());
-        let surroundings = Surroundings::new("host", directory.path(), local);
+        let world = Arc::new(World::in_memory("host").unwrap());
+        let surroundings = Surroundings::new("host", directory.path(), local, world);
         surroundings.look_at_the_clock();
         let first = surroundings.now();
         std::thread::sleep(Duration::from_millis(2));

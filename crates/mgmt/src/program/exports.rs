@@ -1,22 +1,18 @@
-//! What this host exports, as far as a host alone can: whatever it exports to itself or to everyone, it can collect.
+//! What the graph that runs offers to other hosts.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mgmt_engine::{Engine, SwapError, SwapReport};
 use mgmt_resource::{Error, ResourceGraph, Spec, to_stored};
 use mgmt_value::Str;
-use tokio::sync::watch;
+use mgmt_world::World;
 
-/// A host name that stands for all hosts.
-const EVERYBODY: &str = "*";
-
-/// The exported resources of the graph that runs. They are exported anew by every run of the program, so nothing of them
-/// has to outlive it.
+/// The exported resources of the graph that runs. Each is offered when it has run, so that exports come in the order of the
+/// graph; what the graph does not declare any more is taken back.
 pub(crate) struct Exports {
-    hostname: Str,
+    world: Arc<World>,
     records: Mutex<Records>,
-    /// Who wants to know, by kind. Locked only to follow and to tell.
-    followers: Mutex<HashMap<Str, watch::Sender<()>>>,
 }
 
 #[derive(Default)]
@@ -25,11 +21,12 @@ struct Records {
     declared: HashSet<Record>,
     /// What the graph that is about to run may export.
     coming: HashSet<Record>,
-    stored: BTreeMap<Record, Str>,
+    /// Some graph has run, so what an earlier run of the program has left is gone.
+    told: bool,
 }
 
 /// One resource for one host.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Record {
     kind: Str,
     name: Str,
@@ -46,58 +43,34 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Exports {
-    pub(crate) fn new(hostname: &str) -> Exports {
-        Exports { hostname: hostname.into(), records: Mutex::default(), followers: Mutex::default() }
-    }
-
-    /// The resources of a kind that are exported to this host or to everyone.
-    pub(crate) fn of_kind(&self, kind: &Str) -> Vec<mgmt_funcs::Export> {
-        let records = lock(&self.records);
-        let mut found = BTreeMap::new();
-        for (record, data) in records.stored.iter().filter(|(record, _)| record.kind == *kind) {
-            if record.to == self.hostname {
-                found.insert(record.name.clone(), data.clone());
-            } else if record.to == EVERYBODY {
-                // What is meant for this host in particular counts.
-                found.entry(record.name.clone()).or_insert_with(|| data.clone());
-            }
-        }
-        let host = &self.hostname;
-        found.into_iter().map(|(name, data)| mgmt_funcs::Export { name, host: host.clone(), data }).collect()
-    }
-
-    /// Follows the exports of a kind from now on.
-    pub(crate) fn follow(&self, kind: &Str) -> watch::Receiver<()> {
-        let mut followers = lock(&self.followers);
-        followers.retain(|_, follower| follower.receiver_count() > 0);
-        followers.entry(kind.clone()).or_default().subscribe()
+    pub(crate) fn new(world: Arc<World>) -> Exports {
+        Exports { world, records: Mutex::default() }
     }
 
     /// A graph is about to run.
-    pub(crate) fn announce(&self, graph: &ResourceGraph) {
+    fn announce(&self, graph: &ResourceGraph) {
         lock(&self.records).coming = graph.nodes().flat_map(|(_, spec)| records(spec)).collect();
     }
 
-    /// The graph that was announced runs now, or it was refused. What the graph that runs does not declare is forgotten.
-    pub(crate) fn decided(&self, runs: bool) {
+    /// The graph that was announced runs now, or it was refused.
+    fn decided(&self, runs: bool) {
         let mut records = lock(&self.records);
         let coming = std::mem::take(&mut records.coming);
-        if runs {
-            records.declared = coming;
+        if !runs {
+            return;
         }
-        let Records { declared, stored, .. } = &mut *records;
-        let gone: Vec<Record> = stored.keys().filter(|record| !declared.contains(record)).cloned().collect();
-        stored.retain(|record, _| declared.contains(record));
-        drop(records);
-        for record in gone {
-            self.tell(&record.kind);
+        if coming != records.declared || !std::mem::replace(&mut records.told, true) {
+            self.world.exports_are(coming.iter().map(|record| (&record.kind, &record.name, &record.to)));
         }
+        records.declared = coming;
     }
 
-    fn tell(&self, kind: &Str) {
-        if let Some(follower) = lock(&self.followers).get(kind) {
-            follower.send_replace(());
-        }
+    /// Gives the engine a graph. What it exports can be collected as soon as it runs.
+    pub(crate) async fn swap(&self, engine: &Engine, graph: ResourceGraph) -> Result<SwapReport, SwapError> {
+        self.announce(&graph);
+        let swapped = engine.swap(graph).await;
+        self.decided(swapped.is_ok());
+        swapped
     }
 }
 
@@ -105,17 +78,14 @@ impl mgmt_engine::Export for Exports {
     fn export(&self, spec: &Spec) -> mgmt_resource::Result<()> {
         let data = serde_json::to_vec(&to_stored(spec)).map_err(|error| Error::new(error.to_string()))?;
         let data = Str::from(data);
-        let mut is_news = false;
-        let mut stored = lock(&self.records);
+        let told = lock(&self.records);
         for record in records(spec) {
             // One that is not declared any more finishes its last run.
-            if stored.declared.contains(&record) || stored.coming.contains(&record) {
-                is_news |= stored.stored.insert(record, data.clone()).as_ref() != Some(&data);
+            if told.declared.contains(&record) || told.coming.contains(&record) {
+                self.world
+                    .export(&record.kind, &record.name, &record.to, &data, None)
+                    .map_err(|error| Error::new(error.to_string()))?;
             }
-        }
-        drop(stored);
-        if is_news {
-            self.tell(&Str::from(spec.id.kind));
         }
         Ok(())
     }
@@ -123,10 +93,16 @@ impl mgmt_engine::Export for Exports {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use mgmt_engine::Export as _;
     use mgmt_resource::Spec;
 
     use super::*;
+
+    fn exports() -> Exports {
+        Exports::new(Arc::new(World::in_memory("me").unwrap()))
+    }
 
     fn exported(name: &str, to: &[&str]) -> Spec {
         let schema = mgmt_resources::KINDS.get("noop").unwrap();
@@ -144,48 +120,46 @@ mod tests {
         exports.decided(true);
     }
 
-    fn names(exports: &Exports) -> Vec<String> {
-        exports.of_kind(&"noop".into()).iter().map(|export| export.name.display().to_string()).collect()
+    async fn names(exports: &Exports) -> Vec<String> {
+        let settled = tokio::time::timeout(Duration::from_secs(30), exports.world.settled());
+        settled.await.unwrap();
+        let exported = exports.world.exported(&"noop".into());
+        exported.iter().map(|export| export.name.display().to_string()).collect()
     }
 
-    #[test]
-    fn only_what_is_for_this_host_or_for_all_is_seen() {
-        let exports = Exports::new("me");
+    #[tokio::test]
+    async fn only_what_is_for_this_host_or_for_all_is_seen() {
+        let exports = exports();
         let specs = [exported("a", &["*"]), exported("b", &["you"]), exported("c", &["me", "you", "*"])];
         run(&exports, &specs.each_ref());
         for spec in &specs {
             exports.export(spec).unwrap();
         }
-        assert_eq!(names(&exports), ["a", "c"]);
-        assert!(exports.of_kind(&"file".into()).is_empty());
+        assert_eq!(names(&exports).await, ["a", "c"]);
+        assert!(exports.world.exported(&"file".into()).is_empty());
     }
 
-    #[test]
-    fn what_is_no_longer_declared_is_gone_and_stays_so() {
-        let exports = Exports::new("me");
+    #[tokio::test]
+    async fn what_is_no_longer_declared_is_gone_and_stays_so() {
+        let exports = exports();
         let (a, b) = (exported("a", &["*"]), exported("b", &["*"]));
-        let mut changes = exports.follow(&"noop".into());
         run(&exports, &[&a]);
         exports.export(&a).unwrap();
-        assert!(changes.has_changed().unwrap());
-        changes.mark_unchanged();
-        exports.export(&a).unwrap();
-        assert!(!changes.has_changed().unwrap(), "the same again is no news");
+        assert_eq!(names(&exports).await, ["a"]);
         run(&exports, &[&b]);
-        assert!(changes.has_changed().unwrap());
         exports.export(&a).unwrap();
         exports.export(&b).unwrap();
-        assert_eq!(names(&exports), ["b"]);
+        assert_eq!(names(&exports).await, ["b"]);
     }
 
-    #[test]
-    fn a_graph_that_is_refused_changes_nothing() {
-        let exports = Exports::new("me");
+    #[tokio::test]
+    async fn a_graph_that_is_refused_changes_nothing() {
+        let exports = exports();
         let a = exported("a", &["*"]);
         run(&exports, &[&a]);
         exports.export(&a).unwrap();
         exports.announce(&ResourceGraph::default());
         exports.decided(false);
-        assert_eq!(names(&exports), ["a"]);
+        assert_eq!(names(&exports).await, ["a"]);
     }
 }

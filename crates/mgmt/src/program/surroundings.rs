@@ -1,7 +1,6 @@
 //! What the functions of a program see of the world.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,9 +11,7 @@ use mgmt_funcs::{Export, Failure, FileKind, Host};
 use mgmt_lang::Deploy;
 use mgmt_lang::module::{Disk, Files, WithEmbedded, is_embedded};
 use mgmt_value::Str;
-use mgmt_world::{Local, Strings};
-
-use super::exports::Exports;
+use mgmt_world::{Local, World};
 
 /// Where the files of a deploy are.
 const FILES: WithEmbedded<'static> = WithEmbedded(&Disk);
@@ -24,10 +21,9 @@ pub(crate) struct Surroundings {
     hostname: Str,
     deploy: Deploy,
     local: Arc<Local>,
-    strings: Arc<dyn Strings>,
+    world: Arc<World>,
     /// The last line of each command.
     lines: Mutex<HashMap<Str, Str>>,
-    exports: Arc<Exports>,
     /// Whether a device waits for a restart, once that is known.
     firmware: Mutex<Option<bool>>,
     asked: Mutex<BTreeSet<&'static str>>,
@@ -71,15 +67,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Surroundings {
-    pub(crate) fn new(hostname: &str, deploy: impl Into<Deploy>, local: Arc<Local>) -> Surroundings {
-        let strings = local.strings();
+    pub(crate) fn new(
+        hostname: &str,
+        deploy: impl Into<Deploy>,
+        local: Arc<Local>,
+        world: Arc<World>,
+    ) -> Surroundings {
         Surroundings {
             hostname: hostname.into(),
             deploy: deploy.into(),
             local,
-            strings,
+            world,
             lines: Mutex::default(),
-            exports: Arc::new(Exports::new(hostname)),
             firmware: Mutex::default(),
             asked: Mutex::default(),
             moment: Mutex::default(),
@@ -87,26 +86,22 @@ impl Surroundings {
         }
     }
 
+    /// Those of a program that runs here.
+    pub(crate) fn of(host: &mgmt_resource::Host, deploy: impl Into<Deploy>) -> Surroundings {
+        Surroundings::new(&host.hostname, deploy, Arc::clone(&host.local), Arc::clone(&host.world))
+    }
+
     /// Looks at the wall clock, so that all who ask for the time until the next look see the same.
     pub(crate) fn look_at_the_clock(&self) {
         *lock(&self.moment) = Some(SystemTime::now());
-    }
-
-    /// With what this host exports.
-    pub(crate) fn exporting(self, exports: Arc<Exports>) -> Surroundings {
-        Surroundings { exports, ..self }
-    }
-
-    pub(crate) fn exports(&self) -> &Exports {
-        &self.exports
     }
 
     pub(crate) fn store(&self) -> &Arc<Local> {
         &self.local
     }
 
-    pub(crate) fn strings(&self) -> &Arc<dyn Strings> {
-        &self.strings
+    pub(crate) fn world(&self) -> &World {
+        &self.world
     }
 
     /// A command has printed a line.
@@ -143,9 +138,8 @@ impl Surroundings {
     }
 }
 
-/// Waits for the store, which is on this host. Functions are called where waiting disturbs nobody.
-fn answer<T>(answer: impl Future<Output = Result<T, mgmt_world::StringsError>>) -> Result<T, Failure> {
-    tokio::runtime::Handle::current().block_on(answer).map_err(|error| Failure::fatal(error.to_string()))
+fn failure(error: mgmt_world::StoreError) -> Failure {
+    Failure::fatal(error.to_string())
 }
 
 impl Host for Surroundings {
@@ -193,23 +187,25 @@ impl Host for Surroundings {
     }
 
     fn world_string(&self, key: &Str) -> Result<Option<Str>, Failure> {
-        answer(self.strings.shared(key))
+        self.world.known_shared(key).map_err(failure)
     }
 
     fn world_strings(&self, namespace: &Str) -> Result<BTreeMap<Str, Str>, Failure> {
-        answer(self.strings.by_host(namespace))
+        self.world.known_by_host(namespace).map_err(failure)
     }
 
-    fn world_schedule(&self, _: &Str) -> Result<Vec<Str>, Failure> {
-        // A host that is alone is chosen for everything.
-        Ok(vec![self.hostname.clone()])
+    fn world_schedule(&self, namespace: &Str) -> Result<Vec<Str>, Failure> {
+        self.world.scheduled(namespace).map_err(failure)
     }
 
     fn world_exports(&self, kind: &Str) -> Result<Vec<Export>, Failure> {
         if !std::str::from_utf8(kind).is_ok_and(|kind| mgmt_resources::KINDS.get(kind).is_some()) {
             return Err(Failure::fatal(format!("there is no kind of resource {kind:?}")));
         }
-        Ok(self.exports.of_kind(kind))
+        let exported = self.world.exported(kind).into_iter();
+        Ok(exported
+            .map(|export| Export { name: export.name, host: export.host, data: export.data })
+            .collect())
     }
 
     fn firmware_wants_restart(&self) -> Result<Option<bool>, Failure> {

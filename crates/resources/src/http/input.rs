@@ -277,7 +277,7 @@ impl Store {
             Store::World(key) => key.clone(),
         };
         let start = move |host: &Host| {
-            let changes = host.strings().watch(&key, Scope::Shared).context("cannot follow the key")?;
+            let changes = host.strings().watch(&key, Scope::Shared);
             Ok(Box::new(WorldChanges(changes)) as Box<dyn WatchStream>)
         };
         Watch::Stream { key: Str::from(format!("{self:?}")), start: Arc::new(start) }
@@ -285,10 +285,7 @@ impl Store {
 }
 
 /// Waits for the store, but not for ever.
-async fn in_time<T>(
-    what: &str,
-    call: impl Future<Output = Result<T, mgmt_world::StringsError>>,
-) -> Result<T> {
+async fn in_time<T>(what: &str, call: impl Future<Output = Result<T, mgmt_world::StoreError>>) -> Result<T> {
     match tokio::time::timeout(LIMIT, call).await {
         Ok(answer) => answer.context(format_args!("cannot {what} the value")),
         Err(_) => Err(Error::new(format_args!(
@@ -298,7 +295,7 @@ async fn in_time<T>(
     }
 }
 
-struct WorldChanges(Box<dyn Changes>);
+struct WorldChanges(Changes);
 
 impl WatchStream for WorldChanges {
     fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {

@@ -72,6 +72,7 @@ fn host_in(directory: &Path) -> Host {
         version: "0".to_owned(),
         state: directory.join("state"),
         local: Arc::new(local),
+        world: Arc::new(mgmt_world::World::in_memory("host.example.com").unwrap()),
         helper: Helper::this_program(),
         durability: Durability::None,
         view: RwLock::default(),

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
+use redb::backends::InMemoryBackend;
 use redb::{Database, ReadableDatabase as _, ReadableTable, TableDefinition, TableError, WriteTransaction};
 
 use crate::store::{Entry, LeaseId, Snapshot, Span, StoreError};
@@ -27,6 +28,16 @@ pub(super) struct Disk {
 }
 
 impl Disk {
+    /// One that is gone when the program ends.
+    pub(super) fn in_memory() -> Result<Disk, StoreError> {
+        let path = PathBuf::from("(memory)");
+        let database = Database::builder().create_with_backend(InMemoryBackend::new());
+        let database = database.map_err(|error| failed(&path, &error.into()))?;
+        let disk = Disk { path, database: RwLock::new(Some(database)) };
+        disk.begin()?;
+        Ok(disk)
+    }
+
     pub(super) fn open(path: &Path) -> Result<Disk, StoreError> {
         let database = open(path)?;
         let disk = Disk { path: path.to_owned(), database: RwLock::new(Some(database)) };

@@ -4,6 +4,7 @@
 //! all of them can run on one store.
 
 #![allow(dead_code, reason = "not every file of tests uses all of it")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mgmt_lang::{Checked, Outcome, Running};
 use mgmt_resource::ResourceGraph;
-use mgmt_world::Local;
+use mgmt_world::{Local, World};
 
 use super::Arguments;
 use crate::commands::exit_codes;
@@ -60,7 +60,10 @@ async fn first_graph(
     let prefix = Prefix::open(&Choice::Temporary, hostname)?;
     let local = Local::open(prefix.directory("local")?)
         .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
-    let surroundings = Arc::new(Surroundings::new(hostname, checked.deploy.clone(), Arc::new(local)));
+    let world = World::in_memory(hostname).map_err(|error| Failure::failed(error.to_string()))?;
+    world.ready().await;
+    let (local, world) = (Arc::new(local), Arc::new(world));
+    let surroundings = Arc::new(Surroundings::new(hostname, checked.deploy.clone(), local, world));
     let mut sources = Sources::new(None, Arc::clone(&surroundings));
     let mut running = tokio::task::block_in_place(|| {
         Running::new(Arc::clone(checked), mgmt_resources::KINDS, surroundings)

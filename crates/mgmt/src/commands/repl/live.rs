@@ -9,7 +9,7 @@ use mgmt_engine::{Engine, EngineSettings, Preparation};
 use mgmt_lang::{Checked, Diagnostic, Outcome, Running};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_sys::replace::Durability;
-use mgmt_world::Local;
+use mgmt_world::{Local, World};
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{oneshot, watch};
 
@@ -25,6 +25,7 @@ pub(super) struct Workshop {
     runtime: tokio::runtime::Runtime,
     hostname: String,
     local: Arc<Local>,
+    world: Arc<World>,
     /// For what it watches alone: it has no graph.
     engine: Option<Arc<Engine>>,
     interrupts: watch::Receiver<u64>,
@@ -69,7 +70,9 @@ impl Workshop {
             .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
         let (interrupts, end) = (signals.interrupts.clone(), signals.end.clone());
         let local = Arc::new(local);
-        Ok((Workshop { runtime, hostname, local, engine: None, interrupts, end, prefix }, signals))
+        let world = World::in_memory(&hostname).map_err(|error| Failure::failed(error.to_string()))?;
+        let world = Arc::new(world);
+        Ok((Workshop { runtime, hostname, local, world, engine: None, interrupts, end, prefix }, signals))
     }
 
     /// Follows the resources of a program.
@@ -89,10 +92,11 @@ impl Workshop {
         }
         self.interrupts.borrow_and_update();
         let (mut interrupts, mut end) = (self.interrupts.clone(), self.end.clone());
-        let surroundings =
-            Arc::new(Surroundings::new(&self.hostname, checked.deploy.clone(), Arc::clone(&self.local)));
+        let (local, world) = (Arc::clone(&self.local), Arc::clone(&self.world));
+        let surroundings = Arc::new(Surroundings::new(&self.hostname, checked.deploy.clone(), local, world));
         let engine = self.engine.clone();
         self.runtime.block_on(async {
+            self.world.ready().await;
             let mut sources = Sources::new(engine, Arc::clone(&surroundings));
             let mut running = tokio::task::block_in_place(|| {
                 Running::new(Arc::clone(checked), mgmt_resources::KINDS, surroundings)
@@ -144,6 +148,7 @@ impl Workshop {
             version: VERSION.to_owned(),
             state: self.prefix.directory("engine/state")?,
             local: Arc::clone(&self.local),
+            world: Arc::clone(&self.world),
             helper: mgmt_sys::process::Helper::this_program(),
             durability: Durability::None,
             view: std::sync::RwLock::default(),

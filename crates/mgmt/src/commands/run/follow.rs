@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::configuration::{self, Input, Loaded};
 use crate::failure::Failure;
+use crate::program::exports::Exports;
 use crate::terminal::Terminal;
 
 /// Editors write a file in several steps. It is read when nothing has happened to it for so long,
@@ -24,6 +25,7 @@ pub(super) type Drawings = Option<watch::Sender<String>>;
 /// Brings the graphs of a file to the engine.
 pub(super) struct Follower {
     pub(super) engine: Arc<Engine>,
+    pub(super) exports: Arc<Exports>,
     pub(super) input: Option<Input>,
     pub(super) watch: bool,
     pub(super) drawings: Drawings,
@@ -80,7 +82,7 @@ impl Follower {
             }
             _ => None,
         };
-        let result = self.engine.swap(graph).await;
+        let result = self.exports.swap(&self.engine, graph).await;
         let outcome = match result {
             Ok(report) => {
                 swapped(&name, report, &self.drawings, false);
@@ -142,7 +144,7 @@ impl Follower {
                 return;
             }
         };
-        match self.engine.swap(graph).await {
+        match self.exports.swap(&self.engine, graph).await {
             Ok(report) => swapped(&name, report, &self.drawings, false),
             Err(SwapError::Stopped) => {}
             Err(error) => {

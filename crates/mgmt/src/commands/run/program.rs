@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mgmt_engine::{Engine, PathWatch, SwapError, SwapReport};
+use mgmt_engine::{Engine, PathWatch, SwapError};
 use mgmt_lang::module::{Entry, is_embedded};
 use mgmt_lang::{Checked, Diagnostic, Outcome, Running};
-use mgmt_resource::{Host, ResourceGraph};
+use mgmt_resource::Host;
 use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot};
 
@@ -81,9 +81,7 @@ impl Follower {
             let mut fresh = true;
             let mut watching = self.watch_texts(&changed);
             let checked = Arc::clone(&self.loaded.checked);
-            let surroundings =
-                Surroundings::new(&self.host.hostname, checked.deploy.clone(), Arc::clone(&self.host.local));
-            let surroundings = Arc::new(surroundings.exporting(Arc::clone(&self.exports)));
+            let surroundings = Arc::new(Surroundings::of(&self.host, checked.deploy.clone()));
             let mut sources = Sources::new(Some(Arc::clone(&self.engine)), Arc::clone(&surroundings));
             let deploy = Arc::clone(&surroundings);
             self.host.program_files.send_replace(Some(Arc::new(Deployed(checked.deploy.clone()))));
@@ -145,7 +143,7 @@ impl Follower {
                     Err(SwapError::Stopped) => return,
                     Err(error) => Err(refused(&error)),
                 },
-                Outcome::Graph(graph) => match self.swap(graph).await {
+                Outcome::Graph(graph) => match self.exports.swap(&self.engine, graph).await {
                     Ok(report) => {
                         let (_, source) = self.loaded.checked.sources.iter().next().unzip();
                         let name = source.map_or("program", |source| &source.name);
@@ -175,14 +173,6 @@ impl Follower {
                 tracing::error!("the program has no graph now; the present one goes on");
             }
         }
-    }
-
-    /// Gives the engine a graph. What it exports can be collected as soon as it runs.
-    async fn swap(&self, graph: ResourceGraph) -> Result<SwapReport, SwapError> {
-        self.exports.announce(&graph);
-        let swapped = self.engine.swap(graph).await;
-        self.exports.decided(swapped.is_ok());
-        swapped
     }
 
     fn show(&self, wrong: &[Diagnostic]) {

@@ -7,7 +7,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
 use crate::commands::{
-    check, completions, docs, explain, fmt, functions, get, graph, help, kinds, man, repl, run,
+    check, completions, deploy, docs, explain, fmt, functions, get, graph, help, kinds, man, repl, run,
+    status, world,
 };
 use crate::environment;
 use crate::failure::Failure;
@@ -80,6 +81,9 @@ pub(crate) enum Command {
     Get(get::Arguments),
     Graph(graph::Arguments),
     Repl(repl::Arguments),
+    Deploy(deploy::Arguments),
+    Status(status::Arguments),
+    World(world::Arguments),
     Explain(explain::Arguments),
     Kinds(kinds::Arguments),
     Functions(functions::Arguments),

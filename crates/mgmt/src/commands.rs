@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod deploy;
 pub(crate) mod docs;
 pub(crate) mod exit_codes;
 pub(crate) mod explain;
@@ -15,6 +16,8 @@ pub(crate) mod license;
 pub(crate) mod man;
 pub(crate) mod repl;
 pub(crate) mod run;
+pub(crate) mod status;
+pub(crate) mod world;
 
 use crate::cli::Command;
 use crate::failure::{Exit, Failure};
@@ -29,6 +32,9 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Get(arguments) => get::run(&arguments, terminal),
         Command::Graph(arguments) => graph::run(&arguments, terminal),
         Command::Repl(arguments) => repl::run(&arguments, terminal),
+        Command::Deploy(arguments) => deploy::run(&arguments, terminal),
+        Command::Status(arguments) => status::run(&arguments, terminal),
+        Command::World(arguments) => world::run(&arguments, terminal),
         Command::Explain(arguments) => explain::run(&arguments, terminal),
         Command::Kinds(arguments) => kinds::run(&arguments, terminal),
         Command::Functions(arguments) => functions::run(&arguments, terminal),

@@ -39,7 +39,7 @@ variables! {
     MAX_RUNTIME, "MGMT_MAX_RUNTIME", "Seconds after which the program ends, as for `run --max-runtime`.";
     CONVERGED_TIMEOUT, "MGMT_CONVERGED_TIMEOUT",
         "Historic: `MGMT_CONVERGER_TIMEOUT` together with `--converged-exit`. Works, with a warning.";
-    SEEDS, "MGMT_SEEDS", "No effect in this version: endpoints of the cluster.";
+    SEEDS, "MGMT_SEEDS", "Servers of the store that hosts share, as for `--seeds`; separated by commas.";
     CLIENT_URLS, "MGMT_CLIENT_URLS", "No effect in this version: where to listen for clients.";
     SERVER_URLS, "MGMT_SERVER_URLS", "No effect in this version: where to listen for peers.";
     ADVERTISE_CLIENT_URLS, "MGMT_ADVERTISE_CLIENT_URLS", "No effect in this version: addresses for clients.";

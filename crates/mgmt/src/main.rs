@@ -14,6 +14,7 @@
 mod cli;
 mod commands;
 mod configuration;
+mod connection;
 mod diff;
 mod environment;
 mod failure;

@@ -3,6 +3,7 @@
 pub(crate) mod deployed;
 pub(crate) mod events;
 pub(crate) mod exports;
+pub(crate) mod package;
 pub(crate) mod surroundings;
 
 use std::ffi::OsStr;

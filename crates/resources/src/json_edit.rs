@@ -163,8 +163,9 @@ async fn edit_key(key: &Str, edits: &[Edit], cx: &Context<'_>) -> Result<Checked
         }
         cx.checkpoint()?;
         // Whoever edits the same document meanwhile, on this host or another, is not undone: we look again.
+        let new = Str::from(new);
         tokio::select! {
-            replaced = strings.replace_shared(key, present.as_ref(), &Str::from(new)) => {
+            replaced = strings.replace_shared(key, present.as_ref(), &new) => {
                 if replaced.context("cannot change the key")? {
                     return Ok(Checked::Changed);
                 }

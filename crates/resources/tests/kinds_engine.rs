@@ -17,9 +17,12 @@ use mgmt_resources::file::File;
 use mgmt_resources::kv::Kv;
 use mgmt_resources::line::Line;
 use mgmt_resources::pkg::Pkg;
+use mgmt_resources::schedule::Schedule;
 use mgmt_resources::timer::Timer;
 use mgmt_resources::value::Value as Kept;
 use mgmt_value::{Str, Value};
+use mgmt_world::Offer;
+use mgmt_world::store::{Effect, Transaction};
 use pkg_common::{Package, Source, in_sandbox, run, told, transactions};
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -131,6 +134,26 @@ async fn a_key_that_somebody_changes_is_set_again() {
         soon("a", async || strings.shared(&a).await.unwrap() == Some("1".into())).await;
         strings.set_of_host(&b, &host, wrong.as_ref()).await.unwrap();
         soon("b", async || strings.by_host(&b).await.unwrap().get(&host) == Some(&"2".into())).await;
+    }
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offer_that_somebody_removes_is_made_again() {
+    let mut running = Running::start();
+    running.swap(vec![Spec::new("job", Schedule::default())]).await;
+    let (world, name) = (Arc::clone(&running.host.world), Str::from("job"));
+    soon("it is chosen", async || world.scheduled(&name).unwrap().len() == 1).await;
+    let key = "/host/host.example.com/volunteer/job";
+    for effect in [
+        Effect::Delete(key.to_owned()),
+        Effect::Put { key: key.to_owned(), value: b"nonsense".to_vec(), lease: None },
+    ] {
+        let broken = Transaction { effects: vec![effect], ..Transaction::default() };
+        world.store().commit(broken).await.unwrap();
+        soon("it is as it was", async || !world.volunteer(&name, &Offer::default(), false).await.unwrap())
+            .await;
+        soon("it is chosen again", async || world.scheduled(&name).unwrap().len() == 1).await;
     }
     running.stop();
 }

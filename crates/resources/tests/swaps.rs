@@ -43,6 +43,7 @@ use mgmt_resources::panic::Panic;
 use mgmt_resources::password::Password;
 use mgmt_resources::pkg::Pkg;
 use mgmt_resources::print::Print;
+use mgmt_resources::schedule::Schedule;
 use mgmt_resources::ssh_authorized_key::SshAuthorizedKey;
 use mgmt_resources::svc::Svc;
 use mgmt_resources::sysctl::Sysctl;
@@ -138,6 +139,7 @@ fn anywhere(directory: &Path, port: u16) -> Vec<Spec> {
         spec("timer", Timer { interval: 3600 }),
         spec("kv", Kv { value: Some("text".into()), ..Kv::default() }),
         spec("mapped", Kv { value: Some("text".into()), mapped: true, ..Kv::default() }),
+        spec("schedule", Schedule::default()),
         spec("exit", Exit::default()),
         spec("msg", Msg { body: "text".into(), priority: "Info".into(), ..Msg::default() }),
         spec("password", Password { saved: true, ..Password::default() }),

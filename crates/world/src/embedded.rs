@@ -117,6 +117,10 @@ impl Store for Embedded {
         self.ask(|answer| Request::Revoke(lease, answer))
     }
 
+    fn ends_with_us(&self) -> bool {
+        true
+    }
+
     fn limits(&self) -> Limits {
         LIMITS
     }

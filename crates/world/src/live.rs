@@ -69,13 +69,28 @@ impl Live {
         self.state.known.borrow().iter().all(|revision| *revision > 0)
     }
 
-    /// Waits until a change of this key is known here. A store that is lost meanwhile does not keep anyone waiting for long.
+    /// Waits until a change of this key, made in this revision, is known here. A store that is lost meanwhile does not keep anyone waiting for long.
     pub(crate) async fn seen(&self, key: &str, revision: u64) {
         const PATIENCE: Duration = Duration::from_secs(5);
         let Some(which) = SPANS.iter().position(|prefix| key.starts_with(prefix)) else { return };
         let mut known = self.state.known.subscribe();
         let seen = known.wait_for(|known| known.get(which).is_some_and(|known| *known >= revision));
         let _ = tokio::time::timeout(PATIENCE, seen).await;
+    }
+
+    /// Waits until a key is known to be so. A store that is lost meanwhile does not keep anyone waiting for long.
+    pub(crate) async fn until(&self, key: &str, is_so: impl Fn(Option<&Entry>) -> bool) {
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let Some(topic) = Key::parse(key).map(Key::topic) else { return };
+        let mut changes = self.follow(topic);
+        let wait = async {
+            while !is_so(self.get(key).as_deref()) {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, wait).await;
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {

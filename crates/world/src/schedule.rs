@@ -248,7 +248,11 @@ impl Inner {
                 otherwise: Vec::new(),
             })
             .await?;
-        self.live().seen(SCHEDULER, won.revision).await;
+        if won.done {
+            self.live().seen(SCHEDULER, won.revision).await;
+        } else {
+            self.live().until(SCHEDULER, |leader| leader.is_some()).await;
+        }
         Ok(())
     }
 
@@ -293,7 +297,8 @@ impl Inner {
                 .await?;
             if !done.done {
                 // Somebody else leads by now, which the store is about to tell.
-                self.live().seen(SCHEDULER, done.revision).await;
+                let is_another = |now: Option<&Entry>| now.is_none_or(|now| now.created != leader.created);
+                self.live().until(SCHEDULER, is_another).await;
                 return Ok(());
             }
             self.live().seen(&key, done.revision).await;

@@ -29,6 +29,8 @@ impl Session {
         time: Duration,
         changed: impl Fn() + Send + Sync + 'static,
     ) -> Session {
+        const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+        let time = if store.ends_with_us() { FOR_EVER } else { time };
         let (sender, held) = watch::channel(None);
         let task = tokio::spawn(async move {
             loop {

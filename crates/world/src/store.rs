@@ -31,6 +31,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Ends a lease, and all keys that are bound to it. One that has ended already is no error.
     fn revoke(&self, lease: LeaseId) -> Pending<'_, ()>;
 
+    /// The store ends with this process and with nothing else, so leases of this process never have to be kept.
+    fn ends_with_us(&self) -> bool {
+        false
+    }
+
     /// How much fits.
     fn limits(&self) -> Limits;
 }

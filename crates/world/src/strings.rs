@@ -82,13 +82,15 @@ impl World {
             None => Condition::Missing(key.clone()),
         };
         let value = json::stored(&Text::new(value))?;
+        let before = self.live().get(&key).map(|entry| entry.modified);
         let transaction = Transaction {
             conditions: vec![condition],
             effects: vec![Effect::Put { key: key.clone(), value, lease: None }],
             otherwise: Vec::new(),
         };
         let commit = self.patiently(transaction).await?;
-        self.live().seen(&key, commit.revision).await;
+        // Whoever was faster, or we: something else is there now than what was known.
+        self.live().until(&key, |entry| entry.map(|entry| entry.modified) != before).await;
         Ok(commit.done)
     }
 
@@ -118,8 +120,15 @@ impl World {
                 otherwise: vec![Effect::Delete(key.clone())],
             },
         };
+        let wanted = transaction.otherwise.first().cloned();
         let commit = self.patiently(transaction).await?;
-        self.live().seen(&key, commit.revision).await;
+        // Whether we have changed it or somebody else just before us: from now on we read what we wanted.
+        self.live()
+            .until(&key, |entry| match &wanted {
+                Some(Effect::Put { value, .. }) => entry.is_some_and(|entry| entry.value == *value),
+                _ => entry.is_none(),
+            })
+            .await;
         Ok(!commit.done)
     }
 }

@@ -108,7 +108,8 @@ pub struct Engine {
     thread: Mutex<Option<JoinHandle<Summary>>>,
     host: Arc<Host>,
     registry: Registry,
-    preparation: Preparation,
+    /// Held for moments only.
+    preparation: Mutex<Preparation>,
     hub: FileHub,
     sink: Arc<HubSink>,
 }
@@ -127,7 +128,7 @@ impl Engine {
             thread: Mutex::new(None),
             host: Arc::clone(&settings.host),
             registry: settings.registry,
-            preparation: settings.preparation.clone(),
+            preparation: Mutex::new(settings.preparation.clone()),
         };
         let driver = Driver::new(settings, inbox, hub, events)?;
         let thread = std::thread::Builder::new().name("mgmt-engine".into()).spawn(move || driver.run())?;
@@ -135,11 +136,20 @@ impl Engine {
         Ok((engine, receiver))
     }
 
+    /// What holds for every resource of the graphs from now on.
+    pub fn set_preparation(&self, preparation: Preparation) {
+        *self.preparation.lock().unwrap_or_else(PoisonError::into_inner) = preparation;
+    }
+
+    fn preparation(&self) -> Preparation {
+        self.preparation.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Makes ready what runs next, without touching what runs now.
     pub fn prepare(&self, graph: ResourceGraph) -> Result<Prepared, SwapError> {
         let declared = graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| spec.id.clone()).collect();
         let (reversals, problems) = reversal::pending(&self.host.state, &declared, &self.registry);
-        let mut prepared = prepare(graph, reversals, &self.preparation)?;
+        let mut prepared = prepare(graph, reversals, &self.preparation())?;
         prepared.warnings.extend(problems);
         Ok(prepared)
     }
@@ -165,9 +175,10 @@ impl Engine {
     /// A resource is not right, or the engine has ended.
     pub async fn adjust(&self, mut specs: Vec<Spec>) -> Result<Option<SwapReport>, SwapError> {
         let began = Instant::now();
+        let preparation = self.preparation();
         for spec in &mut specs {
             check_spec(spec)?;
-            self.preparation.lay_over(spec);
+            preparation.lay_over(spec);
         }
         let (reply, answer) = oneshot::channel();
         self.inbox.send(Message::Adjust(specs, reply));

@@ -1,6 +1,7 @@
 //! `mgmt run`: the engine on this host.
 
 mod arguments;
+mod deploys;
 mod drawing;
 mod follow;
 mod historic;
@@ -10,14 +11,17 @@ mod program;
 mod session;
 mod settings;
 mod status_file;
+mod told;
 mod world;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary};
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Summary, SwapError, SwapReport};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
+use mgmt_world::store::Store;
 use mgmt_world::{Local, World};
 use tokio::sync::{mpsc::UnboundedReceiver, oneshot};
 
@@ -25,15 +29,20 @@ pub(crate) use arguments::Arguments;
 pub(crate) use historic::rewrite as rewrite_historic;
 
 use crate::commands::exit_codes;
-use crate::configuration::{self, Loaded};
+use crate::configuration::{self, Input, Loaded};
 use crate::failure::{Exit, Failure};
 use crate::program::exports::Exports;
 use crate::terminal::Terminal;
-use follow::{Follower, Triggers};
+use deploys::Deploys;
+use follow::{Drawings, Follower, Triggers};
 use prefix::Prefix;
 use session::Session;
 use settings::{Settings, Source};
 use status_file::StatusFile;
+use told::Told;
+
+/// How long nothing has had to be done when a host is called converged that was not told when to be.
+const AT_REST: Duration = Duration::from_secs(1);
 
 pub(crate) const PROGRAM: &str = "mgmt";
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -47,18 +56,14 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
     }
     // The graph comes first: signals still end the program at once, and nothing has been touched yet.
     let loaded = match &settings.input {
-        Source::Yaml(input) => First::Graph(configuration::load(input, terminal)?),
+        Source::Yaml(input) => First::Graph(Some(input.clone()), configuration::load(input, terminal)?),
         Source::Lang(entry, options) => {
             if settings.download {
                 super::get::before(entry, options.module_path.clone(), terminal)?;
             }
             First::Program(program::Loaded::new(entry.clone(), options.clone(), terminal)?)
         }
-        Source::Empty => First::Graph(Loaded {
-            graph: ResourceGraph::new(),
-            name: "empty".to_owned(),
-            content: Vec::new(),
-        }),
+        Source::Empty => First::empty(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -80,7 +85,8 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
     {
         tracing::debug!("{error}");
     }
-    let host = host(&settings.hostname, settings.durability, &prefix)?;
+    let store = world::open(&settings, &prefix)?;
+    let host = host(&settings.hostname, settings.durability, &prefix, store)?;
     let exports = Arc::new(Exports::new(Arc::clone(&host.world)));
     let _server = world::serve(&host.world, &prefix)?;
     world::ready(&host.world).await;
@@ -93,30 +99,28 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
         }
         None => (None, None),
     };
-    let following = match loaded {
-        First::Graph(first) => {
-            let input = match &settings.input {
-                Source::Yaml(input) => Some(input.clone()),
-                Source::Lang(..) | Source::Empty => None,
-            };
-            let (engine, terminal) = (Arc::clone(&engine), terminal.clone());
-            let follower = Follower { engine, exports, input, watch: settings.watch, drawings, terminal };
-            Following::Graph(follower, first)
-        }
-        First::Program(loaded) => Following::Program(program::Follower {
-            engine: Arc::clone(&engine),
-            loaded,
-            host: Arc::clone(&host),
-            exports,
-            watch: settings.watch,
-            drawings,
-            terminal: terminal.clone(),
-        }),
+    let told = Arc::new(Told::new(Arc::clone(&host.world)));
+    let means = Means {
+        engine: Arc::clone(&engine),
+        exports,
+        host: Arc::clone(&host),
+        told: Arc::clone(&told),
+        watch: settings.watch,
+        drawings,
+        terminal: terminal.clone(),
     };
-    let (ending, summary) =
-        Session { settings: &settings, host: &host, engine: &engine, status_file, signals, events }
-            .run(following)
-            .await?;
+    let following = Deploys::begin(loaded, &settings, &means, prefix.directory("deploys")?).await?;
+    let (ending, summary) = Session {
+        settings: &settings,
+        host: &host,
+        engine: &engine,
+        status_file,
+        status: told,
+        signals,
+        events,
+    }
+    .run(following)
+    .await?;
     host.world.leave().await;
     if let Some(drawer) = drawer {
         // The last picture is finished, unless that takes for ever.
@@ -132,8 +136,43 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
 
 /// What there is to run at first.
 enum First {
-    Graph(Loaded),
+    /// A graph, and where it was read from, if that can be read again.
+    Graph(Option<Input>, Loaded),
     Program(program::Loaded),
+}
+
+impl First {
+    /// Nothing.
+    fn empty() -> First {
+        First::Graph(
+            None,
+            Loaded { graph: ResourceGraph::new(), name: "empty".to_owned(), content: Vec::new() },
+        )
+    }
+}
+
+/// What it takes to bring graphs to the engine.
+#[derive(Clone)]
+struct Means {
+    engine: Arc<Engine>,
+    exports: Arc<Exports>,
+    host: Arc<Host>,
+    told: Arc<Told>,
+    /// Read files again when they change.
+    watch: bool,
+    drawings: Drawings,
+    terminal: Terminal,
+}
+
+impl Means {
+    /// Gives the engine a graph, and tells others how many resources there are now.
+    async fn swap(&self, graph: ResourceGraph) -> Result<SwapReport, SwapError> {
+        let swapped = self.exports.swap(&self.engine, graph).await;
+        if let Ok(report) = &swapped {
+            self.told.swapped(report);
+        }
+        swapped
+    }
 }
 
 /// Whoever brings graphs to the engine.
@@ -143,6 +182,14 @@ enum Following {
 }
 
 impl Following {
+    fn new(first: First, means: &Means) -> Following {
+        let means = means.clone();
+        match first {
+            First::Graph(input, loaded) => Following::Graph(Follower { means, input }, loaded),
+            First::Program(loaded) => Following::Program(program::Follower { means, loaded }),
+        }
+    }
+
     fn triggers(&self) -> Triggers {
         match self {
             Following::Graph(follower, _) => follower.triggers(),
@@ -167,13 +214,8 @@ fn engine(
     let engine = Engine::start(EngineSettings {
         host: Arc::clone(host),
         registry: mgmt_resources::KINDS,
-        preparation: Preparation {
-            noop: settings.noop,
-            sema: settings.sema,
-            autoedges: settings.autoedges,
-            autogroup: settings.autogroup,
-        },
-        converge_after: settings.converge_after,
+        preparation: settings.preparation(),
+        converge_after: Some(settings.converge_after.unwrap_or(AT_REST)),
         threads: None,
         export: Some(exports),
         journal: Some(prefix.directory("engine")?.join("journal")),
@@ -183,7 +225,12 @@ fn engine(
 }
 
 /// What resources may use of this program.
-pub(crate) fn host(hostname: &str, durability: Durability, prefix: &Prefix) -> Result<Arc<Host>, Failure> {
+pub(crate) fn host(
+    hostname: &str,
+    durability: Durability,
+    prefix: &Prefix,
+    store: Arc<dyn Store>,
+) -> Result<Arc<Host>, Failure> {
     let local = Local::open_with(prefix.directory("local")?, durability)
         .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
     Ok(Arc::new(Host {
@@ -192,7 +239,7 @@ pub(crate) fn host(hostname: &str, durability: Durability, prefix: &Prefix) -> R
         version: VERSION.to_owned(),
         state: prefix.directory("engine/state")?,
         local: Arc::new(local),
-        world: Arc::new(World::new(world::open(prefix)?, hostname)),
+        world: Arc::new(World::new(store, hostname)),
         helper: mgmt_sys::process::Helper::this_program(),
         durability,
         view: std::sync::RwLock::default(),

@@ -20,7 +20,7 @@ use mgmt_resource::{
 use mgmt_sys::process::Helper;
 use mgmt_sys::replace::Durability;
 use mgmt_value::{Str, Value};
-use mgmt_world::Local;
+use mgmt_world::{Embedded, Local, World};
 use tempfile::TempDir;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, span};
@@ -41,7 +41,15 @@ impl Bench {
 
     /// What a restarted process would find.
     pub(crate) fn restart(&mut self) {
-        self.host = host_in(self.directory.path());
+        // One process at a time: the first one lets go of its store.
+        self.host.world = Arc::new(World::in_memory("nobody").unwrap());
+        let begun = std::time::Instant::now();
+        let path = self.directory.path();
+        while Embedded::open(&path.join("world")).is_err() {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(30), "the store is still in use");
+            std::thread::yield_now();
+        }
+        self.host = host_in(path);
     }
 
     /// A path for the test's own files.
@@ -72,7 +80,10 @@ fn host_in(directory: &Path) -> Host {
         version: "0".to_owned(),
         state: directory.join("state"),
         local: Arc::new(local),
-        world: Arc::new(mgmt_world::World::in_memory("host.example.com").unwrap()),
+        world: Arc::new(World::new(
+            Arc::new(Embedded::open(&directory.join("world")).unwrap()),
+            "host.example.com",
+        )),
         helper: Helper::this_program(),
         durability: Durability::None,
         view: RwLock::default(),

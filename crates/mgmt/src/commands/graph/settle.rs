@@ -1,5 +1,6 @@
 //! `--settle`: the graph is run until it has converged, and its parameters are read then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation};
@@ -26,8 +27,9 @@ pub(super) fn settle(
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     let prefix = Prefix::open(&Choice::Temporary, &arguments.hostname)?;
+    let store = mgmt_world::Embedded::in_memory().map_err(Failure::failed)?;
     let settings = EngineSettings {
-        host: host(&arguments.hostname, Durability::None, &prefix)?,
+        host: host(&arguments.hostname, Durability::None, &prefix, Arc::new(store))?,
         registry: mgmt_resources::KINDS,
         preparation: how.clone(),
         converge_after: Some(QUIET),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::historic::Historic;
 use crate::configuration::{FrontEnd, FrontEndParser};
+use crate::connection::Connection;
 
 /// Run the engine on this host
 ///
@@ -53,6 +54,14 @@ pub(crate) struct Arguments {
     /// The same as --no-watch
     #[arg(long)]
     pub(super) no_stream_watch: bool,
+
+    /// Keep the first deploy: do not run others that come later
+    #[arg(long)]
+    pub(super) no_deploy_watch: bool,
+
+    /// With `empty`: do not run what is deployed already, only what is deployed from now on
+    #[arg(long)]
+    pub(super) wait: bool,
 
     /// Refuse a file with keys that nobody reads, instead of warning about them
     #[arg(long)]
@@ -111,6 +120,9 @@ pub(crate) struct Arguments {
     pub(super) graphviz_filter: Option<String>,
 
     #[command(flatten)]
+    pub(super) connection: Connection,
+
+    #[command(flatten)]
     pub(super) ineffective: Ineffective,
 
     #[command(flatten)]
@@ -128,9 +140,6 @@ Signals:
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Accepted, without effect in this version")]
 pub(super) struct Ineffective {
-    /// Endpoints of the cluster
-    #[arg(long, short = 's', value_name = "URL")]
-    seeds: Vec<OsString>,
     /// Where to listen for clients
     #[arg(long, value_name = "URL")]
     client_urls: Vec<OsString>,
@@ -146,12 +155,6 @@ pub(super) struct Ineffective {
     /// Open no port; none is ever opened
     #[arg(long)]
     no_network: bool,
-    /// Keep the first deploy
-    #[arg(long)]
-    no_deploy_watch: bool,
-    /// With `empty`: wait for a new deploy
-    #[arg(long)]
-    pub(super) wait: bool,
     /// Reach the cluster through this host
     #[arg(long, value_name = "URL")]
     ssh_url: Option<OsString>,
@@ -185,14 +188,11 @@ impl Ineffective {
     /// The flags that were given.
     pub(super) fn given(&self) -> Vec<&'static str> {
         [
-            ("--seeds", !self.seeds.is_empty()),
             ("--client-urls", !self.client_urls.is_empty()),
             ("--server-urls", !self.server_urls.is_empty()),
             ("--advertise-client-urls", !self.advertise_client_urls.is_empty()),
             ("--advertise-server-urls", !self.advertise_server_urls.is_empty()),
             ("--no-network", self.no_network),
-            ("--no-deploy-watch", self.no_deploy_watch),
-            ("--wait", self.wait),
             ("--ssh-url", self.ssh_url.is_some()),
             ("--ssh-hostkey", self.ssh_hostkey.is_some()),
             ("--ssh-id", self.ssh_id.is_some()),

@@ -9,10 +9,9 @@ use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
+use super::Means;
 use crate::configuration::{self, Input, Loaded};
 use crate::failure::Failure;
-use crate::program::exports::Exports;
-use crate::terminal::Terminal;
 
 /// Editors write a file in several steps. It is read when nothing has happened to it for so long,
 const QUIET: Duration = Duration::from_millis(100);
@@ -24,12 +23,8 @@ pub(super) type Drawings = Option<watch::Sender<String>>;
 
 /// Brings the graphs of a file to the engine.
 pub(super) struct Follower {
-    pub(super) engine: Arc<Engine>,
-    pub(super) exports: Arc<Exports>,
+    pub(super) means: Means,
     pub(super) input: Option<Input>,
-    pub(super) watch: bool,
-    pub(super) drawings: Drawings,
-    pub(super) terminal: Terminal,
 }
 
 /// Asks for the file to be read again.
@@ -77,15 +72,15 @@ impl Follower {
         let changed = Arc::new(Notify::new());
         // Watching begins before the file is looked at again, so that no change is missed in between.
         let mut watching = match &self.input {
-            Some(input) if self.watch && input.can_be_read_again() => {
-                Some(Watching::new(&self.engine, input.path(), &changed))
+            Some(input) if self.means.watch && input.can_be_read_again() => {
+                Some(Watching::new(&self.means.engine, input.path(), &changed))
             }
             _ => None,
         };
-        let result = self.exports.swap(&self.engine, graph).await;
+        let result = self.means.swap(graph).await;
         let outcome = match result {
             Ok(report) => {
-                swapped(&name, report, &self.drawings, false);
+                swapped(&name, report, &self.means.drawings, false);
                 Ok(())
             }
             // The session was told to end meanwhile, and that is not the graph's mistake.
@@ -136,7 +131,7 @@ impl Follower {
         }
         tracing::info!("reading {} again", input.name());
         content.clone_from(&new);
-        let parsed = tokio::task::block_in_place(|| configuration::parse(input, new, &self.terminal));
+        let parsed = tokio::task::block_in_place(|| configuration::parse(input, new, &self.means.terminal));
         let Loaded { graph, name, .. } = match parsed {
             Ok(loaded) => loaded,
             Err(_) => {
@@ -144,11 +139,11 @@ impl Follower {
                 return;
             }
         };
-        match self.exports.swap(&self.engine, graph).await {
-            Ok(report) => swapped(&name, report, &self.drawings, false),
+        match self.means.swap(graph).await {
+            Ok(report) => swapped(&name, report, &self.means.drawings, false),
             Err(SwapError::Stopped) => {}
             Err(error) => {
-                self.terminal.failure(&refused(&error));
+                self.means.terminal.failure(&refused(&error));
                 tracing::error!("{} is not right; the present graph goes on", input.name());
             }
         }

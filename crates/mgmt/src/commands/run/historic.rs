@@ -186,12 +186,10 @@ fn only_one(new_is_given: bool, new: &str, old: &str) -> Result<(), Failure> {
 
 /// Commands that other versions have, and what to say about them.
 const ABSENT: &[(&str, &str)] = &[
-    ("deploy", "there is no cluster in this version; `mgmt run yaml FILE` follows the file when it changes"),
-    ("d", "there is no cluster in this version; `mgmt run yaml FILE` follows the file when it changes"),
     ("setup", "install the packages and the service unit with the tools of your distribution"),
     ("firstboot", "a oneshot unit of the service manager does this"),
     ("tools", "it is not part of this version"),
-    ("etcd", "there is no cluster in this version"),
+    ("etcd", "run the program `etcd` itself, and give its address with `--seeds`"),
     ("provisioner", "it is not part of this version"),
 ];
 
@@ -210,6 +208,10 @@ pub(crate) fn rewrite(mut arguments: Vec<OsString>) -> Result<(Vec<OsString>, Ve
     if command == "r" {
         warnings.push("`mgmt r` is written `mgmt run` now".to_owned());
         arguments[at] = "run".into();
+    }
+    if command == "d" {
+        warnings.push("`mgmt d` is written `mgmt deploy` now".to_owned());
+        arguments[at] = "deploy".into();
     }
     if command == "g" {
         warnings.push("`mgmt g` is written `mgmt get` now".to_owned());

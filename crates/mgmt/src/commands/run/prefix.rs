@@ -43,8 +43,8 @@ pub(crate) enum Choice {
 
 /// What the choice depends on besides the flags.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Surroundings {
-    pub(super) is_root: bool,
+pub(crate) struct Surroundings {
+    pub(crate) is_root: bool,
     pub(super) mgmt_prefix: Option<OsString>,
     pub(super) state_directory: Option<OsString>,
     pub(super) xdg_cache_home: Option<OsString>,
@@ -52,7 +52,7 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    pub(super) fn of_this_process() -> Surroundings {
+    pub(crate) fn of_this_process() -> Surroundings {
         Surroundings {
             is_root: rustix::process::geteuid().is_root(),
             mgmt_prefix: environment::PREFIX.get(),
@@ -65,7 +65,7 @@ impl Surroundings {
 
 impl Choice {
     /// The flag, the variable, the service manager's directory, and then what is usual for the user; in this order.
-    pub(super) fn new(
+    pub(crate) fn new(
         flag: Option<PathBuf>,
         temporary: bool,
         allow_temporary: bool,

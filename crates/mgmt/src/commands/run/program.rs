@@ -4,20 +4,19 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mgmt_engine::{Engine, PathWatch, SwapError};
+use mgmt_engine::{PathWatch, SwapError};
 use mgmt_lang::module::{Entry, is_embedded};
 use mgmt_lang::{Checked, Diagnostic, Outcome, Running};
-use mgmt_resource::Host;
 use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot};
 
-use super::follow::{Drawings, Triggers, refused, settle, swapped};
+use super::Means;
+use super::follow::{Triggers, refused, settle, swapped};
 use crate::commands::exit_codes;
 use crate::failure::Failure;
 use crate::program;
 use crate::program::deployed::Deployed;
 use crate::program::events::Sources;
-use crate::program::exports::Exports;
 use crate::program::surroundings::Surroundings;
 use crate::terminal::Terminal;
 
@@ -62,13 +61,8 @@ type Watching = HashMap<PathBuf, PathWatch>;
 
 /// Brings the graphs of a program to the engine.
 pub(super) struct Follower {
-    pub(super) engine: Arc<Engine>,
+    pub(super) means: Means,
     pub(super) loaded: Loaded,
-    pub(super) host: Arc<Host>,
-    pub(super) exports: Arc<Exports>,
-    pub(super) watch: bool,
-    pub(super) drawings: Drawings,
-    pub(super) terminal: Terminal,
 }
 
 impl Follower {
@@ -81,8 +75,8 @@ impl Follower {
             let mut fresh = true;
             let mut watching = self.watch_texts(&changed);
             let checked = Arc::clone(&self.loaded.checked);
-            let surroundings = Arc::new(Surroundings::of(&self.host, checked.deploy.clone()));
-            let mut sources = Sources::new(Some(Arc::clone(&self.engine)), Arc::clone(&surroundings));
+            let surroundings = Arc::new(Surroundings::of(&self.means.host, checked.deploy.clone()));
+            let mut sources = Sources::new(Some(Arc::clone(&self.means.engine)), Arc::clone(&surroundings));
             let deploy = Arc::clone(&surroundings);
             self.host.program_files.send_replace(Some(Arc::new(Deployed(checked.deploy.clone()))));
             let mut running =
@@ -131,7 +125,7 @@ impl Follower {
                     outcome = tokio::task::block_in_place(|| running.whole());
                     continue;
                 }
-                Outcome::Changed(change) => match self.engine.adjust(change.changed).await {
+                Outcome::Changed(change) => match self.means.engine.adjust(change.changed).await {
                     Ok(Some(report)) => {
                         tracing::debug!("{} resources adjusted in {:.1?}", report.changed, report.took);
                         Ok(())
@@ -143,11 +137,11 @@ impl Follower {
                     Err(SwapError::Stopped) => return,
                     Err(error) => Err(refused(&error)),
                 },
-                Outcome::Graph(graph) => match self.exports.swap(&self.engine, graph).await {
+                Outcome::Graph(graph) => match self.means.swap(graph).await {
                     Ok(report) => {
                         let (_, source) = self.loaded.checked.sources.iter().next().unzip();
                         let name = source.map_or("program", |source| &source.name);
-                        swapped(name, report, &self.drawings, !std::mem::take(fresh));
+                        swapped(name, report, &self.means.drawings, !std::mem::take(fresh));
                         Ok(())
                     }
                     Err(SwapError::Stopped) => return,
@@ -169,14 +163,14 @@ impl Follower {
             }
             (None, Ok(())) => {}
             (None, Err(failure)) => {
-                self.terminal.failure(&failure);
+                self.means.terminal.failure(&failure);
                 tracing::error!("the program has no graph now; the present one goes on");
             }
         }
     }
 
     fn show(&self, wrong: &[Diagnostic]) {
-        program::show(wrong, &self.loaded.checked.sources, &self.terminal);
+        program::show(wrong, &self.loaded.checked.sources, &self.means.terminal);
     }
 
     /// Reads the program again. Whatever is wrong with it is shown, and the present one goes on.
@@ -194,12 +188,12 @@ impl Follower {
         tracing::info!("reading the program again");
         match read {
             Ok(new) => {
-                program::show(&new.diagnostics, &new.sources, &self.terminal);
+                program::show(&new.diagnostics, &new.sources, &self.means.terminal);
                 if new.is_right() {
                     return Some(new);
                 }
             }
-            Err(error) => program::show_missing(&error, &self.terminal),
+            Err(error) => program::show_missing(&error, &self.means.terminal),
         }
         tracing::error!("the program is not right; the present one goes on");
         None
@@ -208,7 +202,7 @@ impl Follower {
     /// Watches all texts of the program that can change.
     fn watch_texts(&self, changed: &Arc<Notify>) -> Watching {
         let mut watching = Watching::default();
-        if !self.watch || !self.loaded.is_in_files() {
+        if !self.means.watch || !self.loaded.is_in_files() {
             return watching;
         }
         let names = self.loaded.checked.sources.iter().map(|(_, source)| Path::new(&*source.name));
@@ -220,7 +214,7 @@ impl Follower {
 
     /// Watches what functions have looked at in the deploy.
     fn watch_deploy(&self, deploy: &Surroundings, watching: &mut Watching, changed: &Arc<Notify>) {
-        if !self.watch || !self.loaded.is_in_files() {
+        if !self.means.watch || !self.loaded.is_in_files() {
             return;
         }
         let known = watching.len();
@@ -241,7 +235,7 @@ impl Follower {
             }
             let Ok(place) = WatchPath::new(&path, false) else { continue };
             let changed = Arc::clone(changed);
-            watching.insert(path, self.engine.watch_path(&place, move || changed.notify_one()));
+            watching.insert(path, self.means.engine.watch_path(&place, move || changed.notify_one()));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One life of the engine: everything that may end it, in one loop.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mgmt_engine::{Engine, EngineEvent, Summary};
@@ -7,10 +8,11 @@ use mgmt_resource::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
-use super::Following;
+use super::deploys::Deploys;
 use super::ladder::{Ladder, Stop};
 use super::settings::Settings;
 use super::status_file::StatusFile;
+use super::told::Told;
 use crate::commands::exit_codes::Ending;
 use crate::failure::Failure;
 
@@ -23,6 +25,7 @@ pub(super) struct Session<'a> {
     pub(super) host: &'a Host,
     pub(super) engine: &'a Engine,
     pub(super) status_file: Option<StatusFile>,
+    pub(super) status: Arc<Told>,
     pub(super) signals: Signals,
     pub(super) events: mpsc::UnboundedReceiver<EngineEvent>,
 }
@@ -57,7 +60,7 @@ struct End {
 
 impl Session<'_> {
     /// Runs the graph, and those that follow, until the end.
-    pub(super) async fn run(mut self, following: Following) -> Result<(Ending, Summary), Failure> {
+    pub(super) async fn run(mut self, following: Deploys) -> Result<(Ending, Summary), Failure> {
         let mut end = End::default();
         let mut exit = self.host.exit.subscribe();
         let over = self.settings.max_runtime.and_then(|time| Instant::now().checked_add(time));
@@ -141,8 +144,9 @@ impl Session<'_> {
     fn event(&self, end: &mut End, event: &EngineEvent) {
         match event {
             EngineEvent::Converged => {
-                let seconds = self.settings.converge_after.unwrap_or_default().as_secs();
-                tracing::info!("converged for {seconds} s");
+                self.status.converged(true);
+                let Some(after) = self.settings.converge_after else { return };
+                tracing::info!("converged for {} s", after.as_secs());
                 if let Some(file) = &self.status_file {
                     file.converged(true);
                 }
@@ -151,13 +155,18 @@ impl Session<'_> {
                 }
             }
             EngineEvent::Diverged => {
+                self.status.converged(false);
+                if self.settings.converge_after.is_none() {
+                    return;
+                }
                 tracing::info!("no longer converged");
                 if let Some(file) = &self.status_file {
                     file.converged(false);
                 }
             }
             // The engine has written a line about it.
-            EngineEvent::Failed { .. } | EngineEvent::Stopped => {}
+            EngineEvent::Failed { id, .. } => self.status.failed(id),
+            EngineEvent::Stopped => {}
         }
     }
 }

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mgmt_engine::Preparation;
 use mgmt_sys::replace::Durability;
+use mgmt_world::etcd::EtcdSettings;
 
 use super::arguments::{Arguments, Fsync};
 use super::drawing::Drawing;
@@ -54,11 +56,22 @@ pub(super) struct Settings {
     pub(super) drawing: Option<Drawing>,
     /// Download the modules of the program first.
     pub(super) download: bool,
+    /// The servers of a store that hosts share.
+    pub(super) servers: Option<EtcdSettings>,
+    /// Do not run what is deployed already.
+    pub(super) wait: bool,
+    /// Run deploys that come later.
+    pub(super) deploy_watch: bool,
     /// To be printed before anything starts.
     pub(super) warnings: Vec<String>,
 }
 
 impl Settings {
+    /// What holds for every resource.
+    pub(super) fn preparation(&self) -> Preparation {
+        Preparation { noop: self.noop, sema: self.sema, autoedges: self.autoedges, autogroup: self.autogroup }
+    }
+
     pub(super) fn new(mut arguments: Arguments) -> Result<Settings, Failure> {
         let mut warnings = historic::modernise(&mut arguments)?;
         warnings.extend(ineffective(&arguments));
@@ -110,6 +123,9 @@ impl Settings {
             },
             drawing,
             download: arguments.download,
+            servers: arguments.connection.servers()?,
+            wait: arguments.wait,
+            deploy_watch: !arguments.no_deploy_watch,
             warnings,
         })
     }
@@ -117,7 +133,7 @@ impl Settings {
 
 fn input(arguments: &Arguments) -> Result<Source, Failure> {
     match (arguments.front_end, &arguments.input) {
-        (Some(FrontEnd::Yaml | FrontEnd::Lang), _) if arguments.ineffective.wait => {
+        (Some(FrontEnd::Yaml | FrontEnd::Lang), _) if arguments.wait => {
             Err(Failure::usage("`--wait` belongs to the front-end `empty`"))
         }
         (Some(FrontEnd::Yaml), Some(path)) => Ok(Source::Yaml(Input::new(path, arguments.strict))),
@@ -202,7 +218,6 @@ impl Given {
 /// One warning for everything that was asked for and does nothing.
 fn ineffective(arguments: &Arguments) -> Option<String> {
     let variables = [
-        &environment::SEEDS,
         &environment::CLIENT_URLS,
         &environment::SERVER_URLS,
         &environment::ADVERTISE_CLIENT_URLS,
@@ -218,10 +233,7 @@ fn ineffective(arguments: &Arguments) -> Option<String> {
         return None;
     }
     let have = if given.len() == 1 { "has" } else { "have" };
-    Some(format!(
-        "{} {have} no effect in this version: there is no cluster and no server, this host runs by itself",
-        given.join(", ")
-    ))
+    Some(format!("{} {have} no effect in this version: this host serves nobody", given.join(", ")))
 }
 
 /// The name of this host, as given or else as the system says.

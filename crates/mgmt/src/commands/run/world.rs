@@ -1,6 +1,5 @@
 //! The world that a run is part of.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,24 +8,25 @@ use mgmt_world::store::Store;
 use mgmt_world::{Embedded, World};
 
 use super::prefix::Prefix;
+use super::settings::Settings;
+use crate::connection::{self, SOCKET, STORE};
 use crate::failure::Failure;
 
-/// Where the store of this host is.
-const STORE: &str = "store";
-
-/// Where other processes of this host find it.
-const SOCKET: &str = "socket";
-
-/// Opens the store of this host.
-pub(super) fn open(prefix: &Prefix) -> Result<Arc<dyn Store>, Failure> {
-    let store = Embedded::open(&place(prefix)?.join(STORE))
+/// Opens the store: that of the servers, or that of this host.
+pub(super) fn open(settings: &Settings, prefix: &Prefix) -> Result<Arc<dyn Store>, Failure> {
+    if let Some(servers) = settings.servers.clone() {
+        return connection::servers(servers);
+    }
+    prefix.directory("world")?;
+    let store = Embedded::open(&prefix.path().join(STORE))
         .map_err(|error| Failure::failed(format!("cannot open the store of this host: {error}")))?;
     Ok(Arc::new(store))
 }
 
 /// Lets other processes of this host use it.
 pub(super) fn serve(world: &World, prefix: &Prefix) -> Result<Server, Failure> {
-    let path = place(prefix)?.join(SOCKET);
+    prefix.directory("world")?;
+    let path = prefix.path().join(SOCKET);
     serve_store(Arc::clone(world.store()), &path)
         .map_err(|error| Failure::failed(format!("cannot listen on {}: {error}", path.display())))
 }
@@ -37,9 +37,6 @@ pub(super) async fn ready(world: &World) {
     if tokio::time::timeout(SOON, world.ready()).await.is_err() {
         tracing::warn!("waiting for the store");
         world.ready().await;
+        tracing::info!("the store has answered");
     }
-}
-
-fn place(prefix: &Prefix) -> Result<PathBuf, Failure> {
-    prefix.directory("world")
 }

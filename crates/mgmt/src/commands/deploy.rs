@@ -1,0 +1,305 @@
+//! `mgmt deploy`: a program for all hosts that share a store.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mgmt_telemetry::{Format, escape, json_line};
+use mgmt_world::{Commits, Deploy, Program, World};
+use serde_json::json;
+
+use crate::commands::exit_codes;
+use crate::configuration::{self, Input};
+use crate::connection::{self, Connection};
+use crate::failure::{Exit, Failure};
+use crate::program::{self, package};
+use crate::terminal::Terminal;
+
+/// Give a program to all hosts that share a store
+///
+/// The program is checked here and stored with its files; every host that runs takes it at once, and those that start
+/// later take the newest. Unless `--no-git` is given, it has to be in a git repository without uncommitted changes, and
+/// the commit before it has to be the one that was deployed last.
+///
+/// `mgmt deploy list` shows what was deployed, `mgmt deploy show NUMBER` one of them with its files, and `mgmt deploy
+/// rollback [NUMBER]` deploys the one before, or that of the number, again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// `lang` for a program, `yaml` for a graph, `empty` for nothing; or `list`, `show`, `rollback`
+    #[arg(value_name = "FRONT-END")]
+    what: String,
+
+    /// The program for `lang`, the file for `yaml`; for `show` and `rollback` a number
+    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    input: Option<PathBuf>,
+
+    /// Change nothing: hosts only report what would be changed
+    #[arg(long)]
+    noop: bool,
+
+    /// Run at most so many resources at the same time on each host; -1 is no limit
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, default_value_t = -1)]
+    sema: i64,
+
+    /// Find no edges automatically
+    #[arg(long)]
+    no_autoedges: bool,
+
+    /// Group no resources automatically
+    #[arg(long)]
+    no_autogroup: bool,
+
+    /// Do not look at the git repository
+    #[arg(long)]
+    no_git: bool,
+
+    /// Whatever commit was deployed before
+    #[arg(long)]
+    force: bool,
+
+    /// Where downloaded modules are [env: MGMT_MODULE_PATH]
+    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    module_path: Option<PathBuf>,
+
+    /// The working directory of the run on this host, if there are no `--seeds` [env: MGMT_PREFIX]
+    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    prefix: Option<PathBuf>,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let action = Action::new(arguments, terminal)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        let store = arguments.connection.store(arguments.prefix.as_deref()).await?;
+        let world = World::new(store, &hostname());
+        connection::ready(&world).await?;
+        action.carry_out(&world, terminal).await
+    })
+}
+
+/// What is to be done. Everything that can be wrong with it has been looked at.
+enum Action {
+    List,
+    Show(u64),
+    Rollback(Option<u64>),
+    Add(Box<Program>, package::Package, Commits),
+}
+
+impl Action {
+    fn new(arguments: &Arguments, terminal: &Terminal) -> Result<Action, Failure> {
+        let input = arguments.input.as_deref();
+        let number = || match input.map(|input| input.to_string_lossy().parse()) {
+            None => Ok(None),
+            Some(Ok(number)) => Ok(Some(number)),
+            Some(Err(_)) => {
+                Err(Failure::usage("expected the number of a deploy").hint("`mgmt deploy list` shows them"))
+            }
+        };
+        let unwanted = |action: Action| match input {
+            None => Ok(action),
+            Some(_) => Err(Failure::usage(format!("`{}` takes no file", arguments.what))),
+        };
+        match arguments.what.as_str() {
+            "list" => unwanted(Action::List),
+            "show" => match number()? {
+                Some(number) => Ok(Action::Show(number)),
+                None => Err(Failure::usage("which deploy?").hint("write `mgmt deploy show NUMBER`")),
+            },
+            "rollback" => Ok(Action::Rollback(number()?)),
+            "empty" => {
+                let package = package::Package { files: mgmt_world::Tree::default(), entry: String::new() };
+                unwanted(Action::add(arguments, package)?)
+            }
+            "lang" => {
+                let input = input.ok_or_else(|| {
+                    Failure::usage("there is no program").hint("write `mgmt deploy lang PATH`")
+                })?;
+                Action::add(arguments, program_of(input, arguments, terminal)?)
+            }
+            "yaml" => {
+                let path = input.ok_or_else(|| {
+                    Failure::usage("there is no file").hint("write `mgmt deploy yaml FILE`")
+                })?;
+                let loaded = configuration::load(&Input::new(path, false), terminal)?;
+                Action::add(arguments, package::single("start.yaml", loaded.content)?)
+            }
+            other => Err(Failure::usage(format!("`{other}` is nothing that can be deployed")).hint(
+                "write `mgmt deploy lang PATH`, `mgmt deploy yaml FILE` or `mgmt deploy empty`; there are also `list`, \
+                 `show` and `rollback`",
+            )),
+        }
+    }
+
+    fn add(arguments: &Arguments, package: package::Package) -> Result<Action, Failure> {
+        let commits = match arguments.no_git {
+            true => Commits::default(),
+            false => commits(arguments.input.as_deref(), arguments.force)?,
+        };
+        let program = Program {
+            frontend: arguments.what.clone(),
+            entry: package.entry.clone(),
+            noop: arguments.noop,
+            sema: arguments.sema,
+            no_autoedges: arguments.no_autoedges,
+            no_autogroup: arguments.no_autogroup,
+        };
+        Ok(Action::Add(Box::new(program), package, commits))
+    }
+
+    async fn carry_out(self, world: &World, terminal: &Terminal) -> Result<Exit, Failure> {
+        let deployed = match self {
+            Action::List => {
+                for deploy in world.deploys().await.map_err(Failure::failed)? {
+                    terminal.data(&line(&deploy, terminal));
+                }
+                return Ok(Exit::OK);
+            }
+            Action::Show(number) => {
+                let found = world.deploy(number).await.map_err(Failure::failed)?;
+                let deploy = found.ok_or_else(|| Failure::failed(format!("there is no deploy {number}")))?;
+                terminal.data(&line(&deploy, terminal));
+                let files = world.deployed_files(&deploy).await.map_err(Failure::failed)?;
+                for (path, file) in files.iter() {
+                    let size = file.content.len();
+                    terminal.data(&match terminal.format() {
+                        Format::Human => format!("  {size:>9}  {}\n", escape(path)),
+                        Format::Json => json_line(&json!({ "type": "file", "path": path, "size": size })),
+                    });
+                }
+                return Ok(Exit::OK);
+            }
+            Action::Rollback(number) => {
+                let number = match number {
+                    Some(number) => number,
+                    None => before(world).await?,
+                };
+                world.repeat_deploy(number).await
+            }
+            Action::Add(program, package, commits) => {
+                world.add_deploy(&program, &package.files, &commits).await
+            }
+        };
+        match deployed {
+            Ok(deploy) => {
+                terminal.data(&line(&deploy, terminal));
+                Ok(Exit::OK)
+            }
+            Err(
+                error @ (mgmt_world::DeployError::Same { .. } | mgmt_world::DeployError::NotPrevious { .. }),
+            ) => Err(Failure::failed(error).hint("`--force` deploys it whatever was deployed before")),
+            Err(error) => Err(Failure::failed(error)),
+        }
+    }
+}
+
+/// The deploy before the newest one.
+async fn before(world: &World) -> Result<u64, Failure> {
+    let all = world.deploys().await.map_err(Failure::failed)?;
+    match all.as_slice() {
+        [.., before, _] => Ok(before.id),
+        _ => Err(Failure::failed("there is no deploy before the newest one")),
+    }
+}
+
+fn program_of(input: &Path, arguments: &Arguments, terminal: &Terminal) -> Result<package::Package, Failure> {
+    let module_path = program::module_path(arguments.module_path.as_deref());
+    let entry = program::entry(input.as_os_str())?;
+    let options = program::Options { module_path: module_path.clone(), lints: false };
+    let checked = program::check(&entry, &options).map_err(|error| {
+        program::show_missing(&error, terminal);
+        Failure::shown(exit_codes::USAGE)
+    })?;
+    program::show(&checked.diagnostics, &checked.sources, terminal);
+    match checked.is_right() {
+        true => package::package(&entry, &checked, module_path.as_deref()),
+        false => Err(Failure::shown(exit_codes::USAGE)),
+    }
+}
+
+fn line(deploy: &Deploy, terminal: &Terminal) -> String {
+    let Deploy { id, program, hash, repeats, by, at, files, .. } = deploy;
+    match terminal.format() {
+        Format::Human => {
+            let time =
+                jiff::Timestamp::from_second(i64::try_from(*at).unwrap_or_default()).unwrap_or_default();
+            let time = time.strftime("%F %T UTC");
+            let commit = hash.as_deref().map_or("-", |hash| hash.get(..12).unwrap_or(hash));
+            let repeats = repeats.map(|number| format!(", again number {number}")).unwrap_or_default();
+            let noop = if program.noop { ", noop" } else { "" };
+            let entry = format!("{} {}", program.frontend, program.entry);
+            format!("{id:>5}  {time}  {commit:12}  {}  by {}{repeats}{noop}\n", escape(&entry), escape(by))
+        }
+        Format::Json => json_line(&json!({
+            "type": "deploy",
+            "format_version": 1,
+            "id": id,
+            "frontend": program.frontend,
+            "entry": program.entry,
+            "noop": program.noop,
+            "hash": hash,
+            "repeats": repeats,
+            "by": by,
+            "at": at,
+            "list_size": files.size,
+        })),
+    }
+}
+
+/// The commit that is checked out and the one before it.
+fn commits(input: Option<&Path>, force: bool) -> Result<Commits, Failure> {
+    let directory = match input {
+        Some(path) if path.is_dir() => path.to_owned(),
+        Some(path) if path.is_file() => match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        },
+        _ => PathBuf::from("."),
+    };
+    let git = |arguments: &[&str]| git(&directory, arguments);
+    let hash = git(&["rev-parse", "--verify", "HEAD"])?.map_err(|why| {
+        Failure::usage(format!("cannot tell which commit this is: {why}"))
+            .hint("`--no-git` deploys without looking at the repository")
+    })?;
+    let changes = git(&["status", "--porcelain"])?.map_err(Failure::usage)?;
+    if !changes.is_empty() {
+        return Err(
+            Failure::usage("there are changes that are not committed").hint("commit them, or use `--no-git`")
+        );
+    }
+    // The first commit has none before it.
+    let previous = git(&["rev-parse", "--verify", "HEAD^1"])?.ok();
+    Ok(Commits { hash: Some(hash), previous: previous.filter(|_| !force) })
+}
+
+/// Asks git something, without anything that the repository could have it do.
+fn git(directory: &Path, arguments: &[&str]) -> Result<Result<String, String>, Failure> {
+    let output = Command::new("git")
+        .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C"])
+        .arg(directory)
+        .args(arguments)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .output()
+        .map_err(|error| {
+            Failure::failed(format!("cannot run git: {error}"))
+                .hint("install git, or use `--no-git` to deploy without looking at a repository")
+        })?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    Ok(match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    })
+}
+
+/// The name of this host, as the system says.
+pub(super) fn hostname() -> String {
+    let name = rustix::system::uname();
+    OsStr::to_string_lossy(std::os::unix::ffi::OsStrExt::from_bytes(name.nodename().to_bytes())).into_owned()
+}

@@ -1,0 +1,58 @@
+//! What other hosts are told about this run.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mgmt_engine::SwapReport;
+use mgmt_resource::Id;
+use mgmt_world::{Status, World};
+
+/// What other hosts are told about this run. They are told when something changes.
+pub(super) struct Told {
+    world: Arc<World>,
+    told: Mutex<(Status, HashSet<Id>)>,
+}
+
+impl Told {
+    pub(super) fn new(world: Arc<World>) -> Told {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let status = Status { version: super::VERSION.to_owned(), since, ..Status::default() };
+        let told = Told { world, told: Mutex::new((status, HashSet::new())) };
+        told.tell(|_, _| ());
+        told
+    }
+
+    pub(super) fn converged(&self, converged: bool) {
+        self.tell(|status, _| status.converged = converged);
+    }
+
+    /// Another graph runs. Those that had failed get another chance with it.
+    pub(super) fn swapped(&self, report: &SwapReport) {
+        let resources = report.vertices + report.grouped;
+        self.tell(|status, failed| {
+            status.resources = resources as u64;
+            failed.clear();
+        });
+    }
+
+    pub(super) fn failed(&self, id: &Id) {
+        self.tell(|_, failed| {
+            failed.insert(id.clone());
+        });
+    }
+
+    pub(super) fn deploy(&self, number: u64) {
+        self.tell(|status, _| status.deploy = Some(number));
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Status, &mut HashSet<Id>)) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let (status, failed) = &mut *told;
+        change(status, failed);
+        status.failed = failed.len() as u64;
+        if let Err(error) = self.world.tell_status(status) {
+            tracing::debug!("{error}");
+        }
+    }
+}

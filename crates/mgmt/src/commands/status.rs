@@ -1,0 +1,85 @@
+//! `mgmt status`: what the hosts are doing.
+
+use std::path::PathBuf;
+
+use mgmt_telemetry::{Format, escape, json_line};
+use mgmt_world::World;
+use serde_json::json;
+
+use super::deploy::hostname;
+use crate::commands::exit_codes;
+use crate::connection::{self, Connection};
+use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
+
+/// Show what the hosts that share a store are doing
+///
+/// One line for each host that runs: whether it has converged, how many resources it looks after and how many of them have
+/// failed, and which deploy it runs. Exit code 0: all have converged, none has failed. 1: at least one has not.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The working directory of the run on this host, if there are no `--seeds` [env: MGMT_PREFIX]
+    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    prefix: Option<PathBuf>,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        let store = arguments.connection.store(arguments.prefix.as_deref()).await?;
+        let world = World::new(store, &hostname());
+        connection::ready(&world).await?;
+        show(&world, terminal).await
+    })
+}
+
+async fn show(world: &World, terminal: &Terminal) -> Result<Exit, Failure> {
+    let newest = world.newest_deploy().await.map_err(Failure::failed)?.map(|deploy| deploy.id);
+    let (leader, statuses) = (world.leader(), world.statuses());
+    let all_is_well = statuses.values().all(|status| status.converged && status.failed == 0);
+    match terminal.format() {
+        Format::Human => {
+            if statuses.is_empty() {
+                terminal.data("no host runs\n");
+            }
+            for (host, status) in &statuses {
+                let state = match (status.converged, status.failed) {
+                    (true, 0) => "converged".to_owned(),
+                    (_, 0) => "working".to_owned(),
+                    (_, failed) => format!("{failed} failed"),
+                };
+                let deploy = match status.deploy {
+                    Some(number) if Some(number) == newest => format!("deploy {number}"),
+                    Some(number) => format!("deploy {number}, not the newest"),
+                    None => "a program of its own".to_owned(),
+                };
+                let leads = if leader.as_ref() == Some(host) { ", schedules" } else { "" };
+                terminal.data(&format!(
+                    "{}  {state}, {} resources, {deploy}{leads}, version {}\n",
+                    escape(&host.to_text()),
+                    status.resources,
+                    escape(&status.version)
+                ));
+            }
+        }
+        Format::Json => {
+            let hosts: serde_json::Map<_, _> =
+                statuses.iter().map(|(host, status)| (host.to_text().into_owned(), json!(status))).collect();
+            terminal.data(&json_line(&json!({
+                "type": "status",
+                "format_version": 1,
+                "hosts": hosts,
+                "scheduler": leader.map(|leader| leader.to_text().into_owned()),
+                "newest_deploy": newest,
+            })));
+        }
+    }
+    Ok(if all_is_well { Exit::OK } else { Exit(exit_codes::FAILED) })
+}

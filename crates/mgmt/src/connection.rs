@@ -1,0 +1,135 @@
+//! Where the store is that hosts share, and how to get there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mgmt_world::etcd::{Etcd, EtcdLogin, EtcdSettings, EtcdTls};
+use mgmt_world::socket::Socket;
+use mgmt_world::store::Store;
+use mgmt_world::{Embedded, World};
+
+use crate::commands::run::prefix::{Choice, Surroundings};
+use crate::environment;
+use crate::failure::Failure;
+
+/// The store of this host, in its working directory.
+pub(crate) const STORE: &str = "world/store";
+
+/// Where a run lets other processes use its store.
+pub(crate) const SOCKET: &str = "world/socket";
+
+/// The flags that say where the store is. Without any, it is that of this host.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct Connection {
+    /// A server of the etcd cluster that hosts share, such as `http://10.0.0.1:2379`; may be given several times, or as
+    /// a list with commas. Without any, the store is that of this host [env: MGMT_SEEDS]
+    #[arg(long, short = 's', value_name = "URL")]
+    seeds: Vec<String>,
+
+    /// The certificates that may vouch for servers, in PEM
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    seeds_ca: Option<PathBuf>,
+
+    /// The certificate of this host for the servers, in PEM
+    #[arg(long, value_name = "FILE", requires = "seeds_key", value_hint = clap::ValueHint::FilePath)]
+    seeds_cert: Option<PathBuf>,
+
+    /// The private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "seeds_cert", value_hint = clap::ValueHint::FilePath)]
+    seeds_key: Option<PathBuf>,
+
+    /// A file with a user and a password for the servers: `USER:PASSWORD` in its first line
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    seeds_login: Option<PathBuf>,
+
+    /// What stands in front of all keys in etcd
+    #[arg(long, value_name = "PREFIX", default_value = "/mgmt")]
+    namespace: String,
+}
+
+impl Connection {
+    /// The servers, if there are any.
+    pub(crate) fn servers(&self) -> Result<Option<EtcdSettings>, Failure> {
+        let given = match self.seeds.is_empty() {
+            true => environment::SEEDS.text().into_iter().collect(),
+            false => self.seeds.clone(),
+        };
+        let separators = [',', ';', ' '];
+        let seeds: Vec<&str> =
+            given.iter().flat_map(|seeds| seeds.split(separators)).filter(|seed| !seed.is_empty()).collect();
+        if seeds.is_empty() {
+            return Ok(None);
+        }
+        let mut settings = EtcdSettings::new(seeds);
+        settings.namespace.clone_from(&self.namespace);
+        if self.seeds_ca.is_some() || self.seeds_cert.is_some() {
+            let file = |path: &Option<PathBuf>| path.as_deref().map(read).transpose();
+            settings.tls = Some(EtcdTls {
+                authorities: file(&self.seeds_ca)?,
+                identity: file(&self.seeds_cert)?.zip(file(&self.seeds_key)?),
+                server_name: None,
+            });
+        }
+        if let Some(path) = &self.seeds_login {
+            let content = read(path)?;
+            let text = String::from_utf8_lossy(&content);
+            let Some((user, password)) = text.lines().next().and_then(|line| line.split_once(':')) else {
+                return Err(Failure::usage(format!(
+                    "{}: expected `USER:PASSWORD` in the first line",
+                    path.display()
+                )));
+            };
+            settings.login = Some(EtcdLogin { user: user.to_owned(), password: password.to_owned() });
+        }
+        Ok(Some(settings))
+    }
+
+    /// Finds the store, for a command that has none of its own: the servers, that of the run that goes on on this host,
+    /// or the file that the last one has left.
+    pub(crate) async fn store(&self, prefix: Option<&Path>) -> Result<Arc<dyn Store>, Failure> {
+        if let Some(settings) = self.servers()? {
+            return servers(settings);
+        }
+        let choice = Choice::new(prefix.map(Path::to_owned), false, false, &Surroundings::of_this_process())?;
+        let (Choice::Path(path) | Choice::PathOrTemporary(path)) = choice else {
+            return Err(Failure::usage("there is no working directory"));
+        };
+        let unreachable = match Socket::connect(&path.join(SOCKET)).await {
+            Ok(socket) => return Ok(Arc::new(socket)),
+            Err(error) => error,
+        };
+        let store = path.join(STORE);
+        if !store.exists() {
+            return Err(Failure::failed(format!("{unreachable}")).hint(
+                "start `mgmt run` on this host, say where its `--prefix` is, or give the servers with `--seeds`",
+            ));
+        }
+        let store = Embedded::open(&store)
+            .map_err(|error| Failure::failed(format!("cannot open the store of this host: {error}")))?;
+        Ok(Arc::new(store))
+    }
+}
+
+/// Connects to servers. Whether they answer is seen later.
+pub(crate) fn servers(settings: EtcdSettings) -> Result<Arc<dyn Store>, Failure> {
+    let etcd = Etcd::connect(settings).map_err(Failure::usage)?;
+    Ok(Arc::new(etcd))
+}
+
+/// Waits until it is known what is in the store, but not for ever.
+pub(crate) async fn ready(world: &World) -> Result<(), Failure> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    match tokio::time::timeout(PATIENCE, world.ready()).await {
+        Ok(()) => Ok(()),
+        Err(_) => match world.newest_deploy().await {
+            Err(error) => Err(Failure::failed(error)),
+            Ok(_) => Err(Failure::failed("the store has not answered in time")),
+        },
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
+}

@@ -1,0 +1,173 @@
+//! Hosts that share a real etcd.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+#[path = "../../world/tests/etcd_common/mod.rs"]
+mod etcd_common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Running, Said, eventually, holds, said};
+use etcd_common::Cluster;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+struct Scene {
+    directory: TempDir,
+    cluster: Cluster,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        Scene { directory: tempfile::tempdir().unwrap(), cluster: Cluster::start(1) }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.at(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn seeds(&self) -> String {
+        self.cluster.endpoints().join(",")
+    }
+
+    fn host(&self, name: &str, flags: &[&str], front_end: &[&str]) -> Running {
+        let (seeds, prefix) = (self.seeds(), self.at(name));
+        let mut all =
+            vec!["run", "--seeds", &seeds, "--hostname", name, "--prefix", prefix.to_str().unwrap()];
+        all.extend(flags);
+        all.extend(front_end);
+        Running::start(&all)
+    }
+
+    fn said(&self, command: &[&str]) -> Said {
+        let seeds = self.seeds();
+        let mut all = command.to_vec();
+        all.extend(["--seeds", &seeds]);
+        said(&all)
+    }
+}
+
+fn finish(run: Running) {
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+/// Writes a file named after the host.
+fn program(scene: &Scene, content: &str) -> String {
+    format!(
+        "import \"sys\"\nimport \"fmt\"\n$name = sys.hostname()\nfile \"{}/out-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => {content},\n}}\n",
+        scene.directory.path().display()
+    )
+}
+
+#[test]
+fn a_deploy_reaches_every_host_and_those_who_come_late() {
+    let scene = Scene::new();
+    let (mut a, mut b) = (scene.host("a", &[], &["empty"]), scene.host("b", &[], &["empty"]));
+    a.wait_for("graph empty");
+    b.wait_for("graph empty");
+    let first = scene.write("first.mcl", &program(&scene, "\"first\""));
+    let done = scene.said(&["deploy", "--no-git", "lang", &first]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let out = |host: &str| scene.at(&format!("out-{host}"));
+    holds(&out("a"), "first");
+    holds(&out("b"), "first");
+    let second = scene.write("second.mcl", &program(&scene, "\"second\""));
+    assert_eq!(scene.said(&["deploy", "--no-git", "lang", &second]).code, 0);
+    holds(&out("a"), "second");
+    holds(&out("b"), "second");
+    let mut late = scene.host("c", &[], &["empty"]);
+    holds(&out("c"), "second");
+    late.wait_for("graph");
+    // A program that is run on one host is given to all.
+    let third = scene.write("third.mcl", &program(&scene, "\"third\""));
+    let d = scene.host("d", &[], &["lang", &third]);
+    for host in ["a", "b", "c", "d"] {
+        holds(&out(host), "third");
+    }
+    eventually("all are seen", || {
+        let status = scene.said(&["status"]).stdout;
+        ["a  converged", "b  converged", "c  converged", "d  converged"].iter().all(|part| status.contains(part))
+    });
+    for run in [a, b, late, d] {
+        finish(run);
+    }
+    let status = scene.said(&["status"]);
+    assert_eq!(status.stdout, "no host runs\n");
+}
+
+#[test]
+fn hosts_collect_what_others_export_and_one_of_them_is_chosen() {
+    let scene = Scene::new();
+    let directory = scene.directory.path().display().to_string();
+    let text = format!(
+        "import \"sys\"\nimport \"world\"\nimport \"fmt\"\n$name = sys.hostname()\n\
+         schedule \"job\" {{\n\tttl => 3,\n}}\n\
+         file \"{directory}/from-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => \"by ${{name}}\",\n\tMeta:export => [\"*\",],\n\tMeta:hidden => true,\n}}\n\
+         file \"{directory}/chosen-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => fmt.printf(\"%v\", world.schedule(\"job\")),\n}}\n\
+         kv \"names\" {{\n\tmapped => true,\n\tvalue => $name,\n}}\n\
+         file \"{directory}/names-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => fmt.printf(\"%v\", world.kvlookup(\"names\")),\n}}\n"
+    );
+    let shared = scene.write("shared.mcl", &text);
+    let a = scene.host("a", &["--no-deploy-watch"], &["lang", &shared]);
+    holds(&scene.at("chosen-a"), "[\"a\"]");
+    let b = scene.host("b", &["--no-deploy-watch"], &["lang", &shared]);
+    holds(&scene.at("chosen-b"), "[\"a\"]");
+    holds(&scene.at("names-a"), "{\"a\": \"a\", \"b\": \"b\"}");
+    holds(&scene.at("names-b"), "{\"a\": \"a\", \"b\": \"b\"}");
+    let collect = format!(
+        "import \"world\"\ncollect file [\n\tstruct{{name => \"{directory}/from-a\", host => \"a\",}},\n\tstruct{{name => \"{directory}/from-b\", host => \"b\",}},\n] {{\n\tMeta:hidden => false,\n}}\n"
+    );
+    let collecting = scene.write("collect.mcl", &collect);
+    let c = scene.host("c", &["--no-deploy-watch"], &["lang", &collecting]);
+    holds(&scene.at("from-a"), "by a");
+    holds(&scene.at("from-b"), "by b");
+    // The one who is chosen is gone without a word.
+    drop(a);
+    holds(&scene.at("chosen-b"), "[\"b\"]");
+    finish(b);
+    finish(c);
+}
+
+#[test]
+fn a_run_goes_on_while_the_store_is_away() {
+    let mut scene = Scene::new();
+    let text = program(&scene, "\"text\"");
+    let first = scene.write("first.mcl", &text);
+    let mut a = scene.host("a", &[], &["lang", &first]);
+    let out = scene.at("out-a");
+    holds(&out, "text");
+    scene.cluster.kill(0);
+    a.wait_for("etcd");
+    std::fs::write(&out, "broken").unwrap();
+    holds(&out, "text");
+    scene.cluster.restart_and_wait(0);
+    let second = scene.write("second.mcl", &program(&scene, "\"after\""));
+    let deployed = scene.said(&["deploy", "--no-git", "lang", &second]);
+    assert_eq!(deployed.code, 0, "{}", deployed.stderr);
+    holds(&out, "after");
+    finish(a);
+}
+
+#[test]
+fn servers_that_are_not_there_are_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let nowhere = said(&["status", "--seeds", "http://127.0.0.1:1"]);
+    assert_eq!(nowhere.code, 1);
+    assert!(nowhere.stderr.contains("127.0.0.1:1"), "{}", nowhere.stderr);
+    let prefix = directory.path().to_str().unwrap();
+    let wrong = said(&["run", "--prefix", prefix, "--seeds", "http://user:secret@127.0.0.1:1", "empty"]);
+    assert_eq!(wrong.code, 2);
+    assert!(!wrong.stderr.contains("secret"), "{}", wrong.stderr);
+    let file = Path::new(prefix).join("login");
+    std::fs::write(&file, "no colon").unwrap();
+    let wrong = said(&["status", "--seeds", "http://127.0.0.1:1", "--seeds-login", file.to_str().unwrap()]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("USER:PASSWORD"), "{}", wrong.stderr);
+}

@@ -1,0 +1,231 @@
+//! What hosts share: programs that talk to each other through the store of one of them.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Running, Said, eventually, holds, mgmt, said};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+struct Scene(TempDir);
+
+impl Scene {
+    fn new() -> Scene {
+        Scene(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.at(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.at(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// A run that waits for deploys.
+    fn empty(&self) -> Running {
+        let mut running = Running::start(&["run", "--prefix", &self.text("prefix"), "empty"]);
+        running.wait_for("graph empty");
+        running
+    }
+
+    fn deploy(&self, arguments: &[&str]) -> Said {
+        let all: Vec<&str> = ["deploy"].into_iter().chain(arguments.iter().copied()).collect();
+        mgmt(&all).env("MGMT_PREFIX", self.at("prefix")).output().unwrap().into()
+    }
+
+    fn git(&self, directory: &Path, arguments: &[&str]) {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(directory).args(["-c", "user.name=a", "-c", "user.email=a@example.com"]);
+        let done = git.args(arguments).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+fn file(path: &Path, content: &str) -> String {
+    format!("file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => {content},\n}}\n", path.display())
+}
+
+fn finish(run: Running) -> String {
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    lines
+}
+
+#[test]
+fn a_deploy_runs_at_once_and_the_next_one_replaces_it() {
+    let scene = Scene::new();
+    let mut run = scene.empty();
+    let out = scene.at("out");
+    let program = scene.write(
+        "program/main.mcl",
+        &format!("import \"deploy\"\n{}", file(&out, "deploy.readfile(\"/files/text\")")),
+    );
+    scene.write("program/files/text", "first");
+    let Said { code, stdout, stderr } = scene.deploy(&["--no-git", "lang", &program]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("lang main.mcl"), "{stdout}");
+    run.wait_for("taking deploy 1");
+    holds(&out, "first");
+    // What ran before is replaced, and what it watched is not watched any more.
+    let graph = scene.write("graph.yaml", &format!(
+        "graph: g\nresources:\n  file:\n  - name: {0}\n    path: {0}\n    state: exists\n    content: second\n", out.display()));
+    assert_eq!(scene.deploy(&["--no-git", "yaml", &graph]).code, 0);
+    run.wait_for("taking deploy 2");
+    holds(&out, "second");
+    std::fs::write(&out, "broken").unwrap();
+    holds(&out, "second");
+    // One that is wrong is refused before it is stored.
+    let wrong = scene.write("wrong.mcl", "file \"/x\" {\n");
+    assert_eq!(scene.deploy(&["--no-git", "lang", &wrong]).code, 2);
+    // Back to the first.
+    assert_eq!(scene.deploy(&["rollback"]).code, 0);
+    run.wait_for("taking deploy 3");
+    holds(&out, "first");
+    let list = scene.deploy(&["list"]).stdout;
+    assert_eq!(list.lines().count(), 3, "{list}");
+    assert!(list.lines().last().unwrap().contains("again number 1"), "{list}");
+    let shown = scene.deploy(&["show", "1"]).stdout;
+    assert!(shown.contains("files/text") && shown.contains("main.mcl"), "{shown}");
+    assert_eq!(scene.deploy(&["empty", "--no-git"]).code, 0);
+    run.wait_for("taking deploy 4");
+    finish(run);
+}
+
+#[test]
+fn a_deploy_waits_for_those_who_start_later() {
+    let scene = Scene::new();
+    let out = scene.at("out");
+    finish(scene.empty());
+    // Nobody runs: the store of this host is used as it was left.
+    let program = scene.write("main.mcl", &file(&out, "\"text\""));
+    let said = scene.deploy(&["--no-git", "--noop", "lang", &program]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let mut run = Running::start(&["run", "--prefix", &scene.text("prefix"), "empty"]);
+    run.wait_for("would");
+    assert!(!out.exists(), "it only looks");
+    finish(run);
+    assert_eq!(scene.deploy(&["--no-git", "lang", &program]).code, 0);
+    let mut run = Running::start(&["run", "--prefix", &scene.text("prefix"), "--wait", "empty"]);
+    run.wait_for("graph empty");
+    assert!(!out.exists(), "what is deployed already is not wanted");
+    finish(run);
+    let run = Running::start(&["run", "--prefix", &scene.text("prefix"), "empty"]);
+    holds(&out, "text");
+    finish(run);
+}
+
+#[test]
+fn commits_are_deployed_in_their_order() {
+    let scene = Scene::new();
+    let run = scene.empty();
+    let program = scene.write("repository/main.mcl", "noop \"a\" {}\n");
+    let directory = scene.at("repository");
+    let refused = scene.deploy(&["lang", &program]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("--no-git"), "{}", refused.stderr);
+    scene.git(&directory, &["init", "-q"]);
+    let commit = |text: &str| {
+        std::fs::write(&program, text).unwrap();
+        scene.git(&directory, &["add", "."]);
+        scene.git(&directory, &["commit", "-q", "-m", "x"]);
+    };
+    commit("noop \"b\" {}\n");
+    assert_eq!(scene.deploy(&["lang", &program]).code, 0);
+    std::fs::write(&program, "noop \"c\" {}\n").unwrap();
+    let dirty = scene.deploy(&["lang", &program]);
+    assert!(dirty.code == 2 && dirty.stderr.contains("not committed"), "{}", dirty.stderr);
+    commit("noop \"d\" {}\n");
+    assert_eq!(scene.deploy(&["lang", &program]).code, 0);
+    let same = scene.deploy(&["lang", &program]);
+    assert!(same.code == 1 && same.stderr.contains("already"), "{}", same.stderr);
+    commit("noop \"e\" {}\n");
+    commit("noop \"f\" {}\n");
+    let skipped = scene.deploy(&["lang", &program]);
+    assert!(skipped.code == 1 && skipped.stderr.contains("--force"), "{}", skipped.stderr);
+    assert_eq!(scene.deploy(&["--force", "lang", &program]).code, 0);
+    assert_eq!(scene.deploy(&["list"]).stdout.lines().count(), 3);
+    finish(run);
+}
+
+#[test]
+fn values_exports_and_schedules_outlive_a_run() {
+    let scene = Scene::new();
+    let (out, prefix) = (scene.at("out"), scene.text("prefix"));
+    let first = "kv \"key\" {\n\tvalue => \"kept\",\n}\nnoop \"offered\" {\n\tMeta:export => [\"*\",],\n\tMeta:hidden => true,\n}\n";
+    let flags = [
+        "run",
+        "--prefix",
+        &prefix,
+        "--hostname",
+        "h1",
+        "--converger-timeout",
+        "1",
+        "--converged-exit",
+        "lang",
+    ];
+    let run = |program: &str| said(&flags.iter().copied().chain([program]).collect::<Vec<_>>());
+    let done = run(&scene.write("first.mcl", first));
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let second = format!(
+        "import \"world\"\nimport \"fmt\"\nschedule \"job\" {{}}\n$chosen = world.schedule(\"job\")\nfile \"{}\" {{\n\tstate => \"exists\",\n\t\
+         content => fmt.printf(\"%s %v\", world.getval(\"key\")->value, $chosen),\n}}\n",
+        out.display()
+    );
+    let done = run(&scene.write("second.mcl", &second));
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "kept [\"h1\"]");
+    // The second program exports nothing, so nothing is left of what the first has.
+    let all = said(&["world", "export", "--prefix", &prefix]).stdout;
+    assert!(all.contains("/string/key") && all.contains("kept"), "{all}");
+    assert!(!all.contains("/export/"), "{all}");
+}
+
+#[test]
+fn the_status_of_a_run_is_seen_from_outside_and_the_store_can_be_moved() {
+    let scene = Scene::new();
+    let (prefix, elsewhere) = (scene.text("prefix"), scene.text("elsewhere"));
+    let status = |format: &str| said(&["--message-format", format, "status", "--prefix", &prefix]);
+    let nobody = status("human");
+    assert!(nobody.code == 1 && nobody.stderr.contains("mgmt run"), "{}", nobody.stderr);
+    let program = scene.write("main.mcl", "kv \"a\" {\n\tvalue => \"b\",\n}\n");
+    let run = Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "lang", &program]);
+    eventually("it has converged", || status("human").stdout.contains("h1  converged, 1 resources"));
+    let shown: serde_json::Value = serde_json::from_str(&status("json").stdout).unwrap();
+    assert_eq!(shown["hosts"]["h1"]["resources"], 1);
+    let moved = scene.text("moved");
+    assert_eq!(said(&["world", "export", "--prefix", &prefix, &moved]).code, 0);
+    finish(run);
+    let gone = status("human");
+    assert_eq!((gone.code, gone.stdout.as_str()), (0, "no host runs\n"));
+    finish(Running::start(&["run", "--prefix", &elsewhere, "--hostname", "h2", "empty"]).into_started());
+    let stored = said(&["world", "import", "--prefix", &elsewhere, &moved]);
+    assert_eq!(stored.code, 0, "{}", stored.stderr);
+    let again = said(&["world", "import", "--prefix", &elsewhere, &moved]);
+    assert!(again.code == 1 && again.stderr.contains("--force"), "{}", again.stderr);
+    let all = said(&["world", "export", "--prefix", &elsewhere]).stdout;
+    assert!(all.contains("/string/a"), "{all}");
+    assert!(!all.contains("/status"), "what only lasts as long as a host runs is left out: {all}");
+}
+
+trait Started {
+    fn into_started(self) -> Self;
+}
+
+impl Started for Running {
+    fn into_started(mut self) -> Running {
+        self.wait_for("graph empty");
+        self
+    }
+}

@@ -91,7 +91,8 @@ fn mistakes_end_with_two_and_say_what_was_expected() {
         (&["functions", "frobnicate"], "lists all of them"),
         (&["help", "frobnicate"], "frobnicate"),
         (&["man", "frobnicate"], "frobnicate"),
-        (&["deploy", "yaml", "x"], "no cluster"),
+        (&["deploy", "yaml"], "there is no file"),
+        (&["deploy", "frobnicate"], "nothing that can be deployed"),
         (&["run", "yaml", "/no/such/file"], "/no/such/file"),
     ] {
         let Said { code, stderr, .. } = said(arguments);
@@ -178,7 +179,7 @@ fn flags_without_effect_are_named_in_one_warning() {
             "--converger-timeout",
             "0",
             "--converged-exit",
-            "--seeds=a,b",
+            "--client-urls=a,b",
             "empty",
             "--no-pgp",
             "--pprof",
@@ -189,7 +190,7 @@ fn flags_without_effect_are_named_in_one_warning() {
     assert_eq!(code, 0, "{stderr}");
     let warnings: Vec<_> = stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(warnings.len(), 1, "{stderr}");
-    for flag in ["--seeds", "--no-pgp", "--pprof", "--prometheus"] {
+    for flag in ["--client-urls", "--no-pgp", "--pprof", "--prometheus"] {
         assert!(warnings[0].contains(flag), "{stderr}");
     }
 }
@@ -199,7 +200,7 @@ fn variables_without_effect_are_named_and_empty_ones_are_unset() {
     let mut command = mgmt(&["run", "--tmp-prefix", "empty", "--converged-exit"]);
     let Said { code, stderr, .. } = command
         .envs([
-            ("MGMT_SEEDS", "x"),
+            ("MGMT_CLIENT_URLS", "x"),
             ("MGMT_PPROF", ""),
             ("MGMT_CONVERGER_TIMEOUT", "0"),
             ("MGMT_MAX_RUNTIME", ""),
@@ -208,7 +209,7 @@ fn variables_without_effect_are_named_and_empty_ones_are_unset() {
         .unwrap()
         .into();
     assert_eq!(code, 0, "{stderr}");
-    assert!(stderr.contains("MGMT_SEEDS has no effect") && !stderr.contains("MGMT_PPROF"), "{stderr}");
+    assert!(stderr.contains("MGMT_CLIENT_URLS has no effect") && !stderr.contains("MGMT_PPROF"), "{stderr}");
 }
 
 #[test]

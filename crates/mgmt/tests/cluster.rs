@@ -94,7 +94,9 @@ fn a_deploy_reaches_every_host_and_those_who_come_late() {
     }
     eventually("all are seen", || {
         let status = scene.said(&["status"]).stdout;
-        ["a  converged", "b  converged", "c  converged", "d  converged"].iter().all(|part| status.contains(part))
+        ["a  converged", "b  converged", "c  converged", "d  converged"]
+            .iter()
+            .all(|part| status.contains(part))
     });
     for run in [a, b, late, d] {
         finish(run);

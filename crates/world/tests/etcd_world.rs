@@ -51,7 +51,8 @@ async fn a_store_that_is_lost_is_waited_for_and_caught_up_with() {
         let (world, key) = (Arc::clone(&world), key.clone());
         async move { world.set_shared(&key, Some(&text("2"))).await }
     });
-    until("it does not rely on being chosen any more", || world.scheduled(&text("job")).unwrap().is_empty()).await;
+    until("it does not rely on being chosen any more", || world.scheduled(&text("job")).unwrap().is_empty())
+        .await;
     assert!(!writing.is_finished());
     cluster.restart_and_wait(0);
     let written = tokio::time::timeout(Duration::from_secs(60), writing).await.expect("it is written");

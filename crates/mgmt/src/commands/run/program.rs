@@ -78,7 +78,7 @@ impl Follower {
             let surroundings = Arc::new(Surroundings::of(&self.means.host, checked.deploy.clone()));
             let mut sources = Sources::new(Some(Arc::clone(&self.means.engine)), Arc::clone(&surroundings));
             let deploy = Arc::clone(&surroundings);
-            self.host.program_files.send_replace(Some(Arc::new(Deployed(checked.deploy.clone()))));
+            self.means.host.program_files.send_replace(Some(Arc::new(Deployed(checked.deploy.clone()))));
             let mut running =
                 tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, surroundings));
             let happenings = Arc::clone(&sources.happenings);

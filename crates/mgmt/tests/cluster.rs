@@ -62,7 +62,7 @@ fn finish(run: Running) {
 /// Writes a file named after the host.
 fn program(scene: &Scene, content: &str) -> String {
     format!(
-        "import \"sys\"\nimport \"fmt\"\n$name = sys.hostname()\nfile \"{}/out-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => {content},\n}}\n",
+        "import \"fmt\"\n$name = $hostname\nfile \"{}/out-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => {content},\n}}\n",
         scene.directory.path().display()
     )
 }
@@ -110,7 +110,7 @@ fn hosts_collect_what_others_export_and_one_of_them_is_chosen() {
     let scene = Scene::new();
     let directory = scene.directory.path().display().to_string();
     let text = format!(
-        "import \"sys\"\nimport \"world\"\nimport \"fmt\"\n$name = sys.hostname()\n\
+        "import \"world\"\nimport \"fmt\"\n$name = $hostname\n\
          schedule \"job\" {{\n\tttl => 3,\n}}\n\
          file \"{directory}/from-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => \"by ${{name}}\",\n\tMeta:export => [\"*\",],\n\tMeta:hidden => true,\n}}\n\
          file \"{directory}/chosen-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => fmt.printf(\"%v\", world.schedule(\"job\")),\n}}\n\

@@ -169,11 +169,11 @@ fn what_this_host_exports_can_be_collected() {
 }
 
 #[test]
-fn a_host_that_is_alone_is_chosen() {
+fn a_host_that_volunteers_alone_is_chosen() {
     let scene = Scene::new();
     let out = scene.at("out");
     let text = format!(
-        "import \"world\"\n{}",
+        "import \"world\"\nschedule \"x\" {{}}\n{}",
         file(&out, "if world.schedule(\"x\") == [$hostname,] { \"me\" } else { \"others\" }")
     );
     let run = Running::start_command(scene.runs(&text));

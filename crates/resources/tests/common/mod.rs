@@ -20,6 +20,7 @@ use mgmt_resource::{
 use mgmt_sys::process::Helper;
 use mgmt_sys::replace::Durability;
 use mgmt_value::{Str, Value};
+use mgmt_world::store::Store;
 use mgmt_world::{Embedded, Local, World};
 use tempfile::TempDir;
 use tracing::field::{Field, Visit};
@@ -28,6 +29,8 @@ use tracing::{Event, Level, Metadata, span};
 /// A host of its own in a temporary directory.
 pub(crate) struct Bench {
     directory: TempDir,
+    /// What hosts share, which outlives each of them.
+    store: Arc<dyn Store>,
     /// The host.
     pub(crate) host: Host,
 }
@@ -35,21 +38,14 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new() -> Bench {
         let directory = tempfile::tempdir().unwrap();
-        let host = host_in(directory.path());
-        Bench { directory, host }
+        let store: Arc<dyn Store> = Arc::new(Embedded::in_memory().unwrap());
+        let host = host_in(directory.path(), Arc::clone(&store));
+        Bench { directory, store, host }
     }
 
     /// What a restarted process would find.
     pub(crate) fn restart(&mut self) {
-        // One process at a time: the first one lets go of its store.
-        self.host.world = Arc::new(World::in_memory("nobody").unwrap());
-        let begun = std::time::Instant::now();
-        let path = self.directory.path();
-        while Embedded::open(&path.join("world")).is_err() {
-            assert!(begun.elapsed() < std::time::Duration::from_secs(30), "the store is still in use");
-            std::thread::yield_now();
-        }
-        self.host = host_in(path);
+        self.host = host_in(self.directory.path(), Arc::clone(&self.store));
     }
 
     /// A path for the test's own files.
@@ -72,7 +68,7 @@ impl Bench {
     }
 }
 
-fn host_in(directory: &Path) -> Host {
+fn host_in(directory: &Path, store: Arc<dyn Store>) -> Host {
     let local = Local::open_with(directory.join("local"), Durability::None).unwrap();
     Host {
         hostname: "host.example.com".to_owned(),
@@ -80,10 +76,7 @@ fn host_in(directory: &Path) -> Host {
         version: "0".to_owned(),
         state: directory.join("state"),
         local: Arc::new(local),
-        world: Arc::new(World::new(
-            Arc::new(Embedded::open(&directory.join("world")).unwrap()),
-            "host.example.com",
-        )),
+        world: Arc::new(World::new(store, "host.example.com")),
         helper: Helper::this_program(),
         durability: Durability::None,
         view: RwLock::default(),

@@ -113,7 +113,11 @@ impl Wanted {
                 cx.info("restarted");
             }
             Step::Stop(unit) => {
-                self.manager.run(&unit, Job::Stop, cx).await?;
+                // What was started by hand has no service that would tell its first process how to end. Without being told,
+                // a system that is just coming up would not notice that its unit is being stopped.
+                if unit == self.unit || !self.machined.end(name).await? {
+                    self.manager.run(&unit, Job::Stop, cx).await?;
+                }
                 cx.info("stopped");
             }
         }

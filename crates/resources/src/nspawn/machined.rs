@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mgmt_resource::{Cancel, Error, Host, Result, Watch, WatchStream};
 use mgmt_value::Str;
@@ -16,6 +17,14 @@ const MACHINE: &str = "org.freedesktop.machine1.Machine";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 /// There if and only if the host was booted with systemd.
 const BOOTED: &str = "/run/systemd/system";
+
+/// What tells the first process of a system to power it off: SIGRTMIN+4.
+const POWER_OFF: i32 = 38;
+/// SIGKILL.
+const KILL: i32 = 9;
+/// How long a machine may take to end in order, and by force.
+const IN_ORDER: Duration = Duration::from_secs(10);
+const BY_FORCE: Duration = Duration::from_secs(10);
 
 pub(super) struct Machined(Arc<BusService>);
 
@@ -66,6 +75,30 @@ impl Machined {
             })
         };
         Ok(Machine { state: property("State").await?, unit: property("Unit").await? })
+    }
+
+    /// Ends a machine: in order if it can, and by force if that takes too long. Tells whether it is gone.
+    pub(super) async fn end(&self, name: &str) -> Result<bool> {
+        let mut told = self.0.follow(name);
+        for (whom, signal, patience) in [("leader", POWER_OFF, IN_ORDER), ("all", KILL, BY_FORCE)] {
+            match self.0.call::<_, ()>(PATH, MANAGER, "KillMachine", &(name, whom, signal)).await {
+                // It has gone by itself.
+                Err(BusError::Refused { name, .. }) if name.ends_with(".NoSuchMachine") => return Ok(true),
+                Err(error) => return Err(failure(format_args!("cannot end the machine {name}"), error)),
+                Ok(()) => {}
+            }
+            let until = tokio::time::Instant::now() + patience;
+            while self.machine(name).await?.is_some() {
+                match tokio::time::timeout_at(until, told.next()).await {
+                    Ok(event) => event.map_err(unreachable)?,
+                    Err(_) => break,
+                }
+            }
+            if self.machine(name).await?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether there is an image of this name.

@@ -134,6 +134,7 @@ impl Input {
 }
 
 /// A graph and where it came from.
+#[derive(Clone)]
 pub(crate) struct Loaded {
     pub(crate) graph: ResourceGraph,
     pub(crate) name: String,

@@ -9,6 +9,7 @@ use mgmt_world::socket::Socket;
 use mgmt_world::store::Store;
 use mgmt_world::{Embedded, World};
 
+use crate::commands::run::hostname;
 use crate::commands::run::prefix::{Choice, Surroundings};
 use crate::environment;
 use crate::failure::Failure;
@@ -86,6 +87,13 @@ impl Connection {
         Ok(Some(settings))
     }
 
+    /// The world of the store that [`Connection::store`] finds, as soon as it is known.
+    pub(crate) async fn world(&self, prefix: Option<&Path>) -> Result<World, Failure> {
+        let world = World::new(self.store(prefix).await?, &hostname(None)?);
+        ready(&world).await?;
+        Ok(world)
+    }
+
     /// Finds the store, for a command that has none of its own: the servers, that of the run that goes on on this host,
     /// or the file that the last one has left.
     pub(crate) async fn store(&self, prefix: Option<&Path>) -> Result<Arc<dyn Store>, Failure> {
@@ -112,6 +120,16 @@ impl Connection {
     }
 }
 
+/// Does what a command asks of a store, for commands that do nothing else.
+pub(crate) fn within<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    runtime.block_on(work)
+}
+
 /// Connects to servers. Whether they answer is seen later.
 pub(crate) fn servers(settings: EtcdSettings) -> Result<Arc<dyn Store>, Failure> {
     let etcd = Etcd::connect(settings).map_err(Failure::usage)?;
@@ -119,7 +137,7 @@ pub(crate) fn servers(settings: EtcdSettings) -> Result<Arc<dyn Store>, Failure>
 }
 
 /// Waits until it is known what is in the store, but not for ever.
-pub(crate) async fn ready(world: &World) -> Result<(), Failure> {
+async fn ready(world: &World) -> Result<(), Failure> {
     const PATIENCE: Duration = Duration::from_secs(10);
     match tokio::time::timeout(PATIENCE, world.ready()).await {
         Ok(()) => Ok(()),

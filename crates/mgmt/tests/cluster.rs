@@ -159,6 +159,19 @@ fn a_run_goes_on_while_the_store_is_away() {
 }
 
 #[test]
+fn a_run_that_waits_for_its_store_can_be_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().to_str().unwrap();
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut run = Running::start(&["run", "--prefix", prefix, "--seeds", "http://127.0.0.1:1", "empty"]);
+        run.wait_for("waiting for the store");
+        run.signal(signal);
+        let (code, lines) = run.end();
+        assert_eq!(code, Some(0), "{lines}");
+    }
+}
+
+#[test]
 fn servers_that_are_not_there_are_told_of() {
     let directory = tempfile::tempdir().unwrap();
     let nowhere = said(&["status", "--seeds", "http://127.0.0.1:1"]);

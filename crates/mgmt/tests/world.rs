@@ -127,6 +127,42 @@ fn a_deploy_waits_for_those_who_start_later() {
 }
 
 #[test]
+fn a_deploy_that_cannot_run_leaves_what_ran_before_alive() {
+    let scene = Scene::new();
+    let mut run = scene.empty();
+    let (out, input) = (scene.at("out"), scene.write("input", "one"));
+    let good = scene
+        .write("good.mcl", &format!("import \"os\"\n{}", file(&out, &format!("os.readfile({input:?})"))));
+    assert_eq!(scene.deploy(&["--no-git", "lang", &good]).code, 0);
+    holds(&out, "one");
+    // It is right as far as can be told without running it, and contradicts itself on this host.
+    let text = "$name = if $hostname == \"\" { \"b\" } else { \"a\" }\nnoop \"a\" {}\nnoop \"b\" {}\nNoop[\"b\"] -> Noop[$name]\nNoop[$name] -> Noop[\"b\"]\n";
+    let wrong = scene.write("wrong.mcl", text);
+    let said = scene.deploy(&["--no-git", "--noop", "lang", &wrong]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    run.wait_for("deploy 2 cannot be run");
+    std::fs::write(&input, "two").unwrap();
+    holds(&out, "two");
+    finish(run);
+}
+
+#[test]
+fn a_run_that_keeps_its_first_deploy_takes_one() {
+    let scene = Scene::new();
+    let mut run = Running::start(&["run", "--prefix", &scene.text("prefix"), "--no-deploy-watch", "empty"]);
+    run.wait_for("graph empty");
+    let (one, two) = (scene.at("one"), scene.at("two"));
+    let program = |out: &Path| scene.write("main.mcl", &file(out, "\"text\""));
+    assert_eq!(scene.deploy(&["--no-git", "lang", &program(&one)]).code, 0);
+    holds(&one, "text");
+    assert_eq!(scene.deploy(&["--no-git", "lang", &program(&two)]).code, 0);
+    std::fs::remove_file(&one).unwrap();
+    holds(&one, "text");
+    let lines = finish(run);
+    assert!(!two.exists() && !lines.contains("taking deploy 2"), "{lines}");
+}
+
+#[test]
 fn commits_are_deployed_in_their_order() {
     let scene = Scene::new();
     let run = scene.empty();

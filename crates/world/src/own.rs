@@ -84,7 +84,30 @@ impl Own {
     }
 }
 
-const AGAIN: Duration = Duration::from_millis(300);
+/// What keeps going wrong.
+#[derive(Default)]
+struct Trouble {
+    told: Option<String>,
+    pause: Duration,
+}
+
+impl Trouble {
+    const FIRST: Duration = Duration::from_millis(300);
+    const LONGEST: Duration = Duration::from_secs(10);
+
+    /// Tells of it, once, and how long to wait, the longer the more often.
+    fn with(&mut self, error: &StoreError) -> Duration {
+        // The store tells of its own outages, and a lease that has ended is followed by another.
+        let is_news = !error.is_passing() && *error != StoreError::LeaseEnded;
+        let text = error.to_string();
+        if is_news && self.told.as_ref() != Some(&text) {
+            tracing::error!("what this host keeps in the store cannot be stored: {error}");
+            self.told = Some(text);
+        }
+        self.pause = (self.pause * 2).clamp(Trouble::FIRST, Trouble::LONGEST);
+        self.pause
+    }
+}
 
 impl Inner {
     /// Waits until the store has all that this host wants there.
@@ -98,6 +121,7 @@ impl Inner {
         let live = self.live();
         live.ready().await;
         let mut changes = live.follow(Topic::Host(self.host.clone()));
+        let mut trouble = Trouble::default();
         loop {
             changes.mark_unchanged();
             let (effects, waits) = self.difference();
@@ -111,11 +135,9 @@ impl Inner {
                 }
                 continue;
             }
-            if let Err(error) = self.make_up(effects).await {
-                if !error.is_passing() && error != StoreError::LeaseEnded {
-                    tracing::error!("what this host keeps in the store cannot be stored: {error}");
-                }
-                tokio::time::sleep(AGAIN).await;
+            match self.make_up(effects).await {
+                Ok(()) => trouble = Trouble::default(),
+                Err(error) => tokio::time::sleep(trouble.with(&error)).await,
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Random numbers that a seed repeats for ever (splitmix64).
 
 /// A stream of numbers.
+#[derive(Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -1,6 +1,5 @@
 //! `mgmt deploy`: a program for all hosts that share a store.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -71,15 +70,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let action = Action::new(arguments, terminal)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    runtime.block_on(async {
-        let store = arguments.connection.store(arguments.prefix.as_deref()).await?;
-        let world = World::new(store, &hostname());
-        connection::ready(&world).await?;
+    connection::within(async {
+        let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
         action.carry_out(&world, terminal).await
     })
 }
@@ -275,7 +267,7 @@ fn commits(input: Option<&Path>, force: bool) -> Result<Commits, Failure> {
     }
     // The first commit has none before it.
     let previous = git(&["rev-parse", "--verify", "HEAD^1"])?.ok();
-    Ok(Commits { hash: Some(hash), previous: previous.filter(|_| !force) })
+    Ok(Commits { hash: Some(hash), previous, forced: force })
 }
 
 /// Asks git something, without anything that the repository could have it do.
@@ -296,10 +288,4 @@ fn git(directory: &Path, arguments: &[&str]) -> Result<Result<String, String>, F
         true => Ok(text(&output.stdout)),
         false => Err(text(&output.stderr)),
     })
-}
-
-/// The name of this host, as the system says.
-pub(super) fn hostname() -> String {
-    let name = rustix::system::uname();
-    OsStr::to_string_lossy(std::os::unix::ffi::OsStrExt::from_bytes(name.nodename().to_bytes())).into_owned()
 }

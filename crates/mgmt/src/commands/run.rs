@@ -27,8 +27,9 @@ use tokio::sync::{mpsc::UnboundedReceiver, oneshot};
 
 pub(crate) use arguments::Arguments;
 pub(crate) use historic::rewrite as rewrite_historic;
+pub(crate) use settings::hostname;
 
-use crate::commands::exit_codes;
+use crate::commands::exit_codes::{self, Ending};
 use crate::configuration::{self, Input, Loaded};
 use crate::failure::{Exit, Failure};
 use crate::program::exports::Exports;
@@ -73,7 +74,7 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
 }
 
 async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<Exit, Failure> {
-    let signals = session::Signals::new()?;
+    let mut signals = session::Signals::new()?;
     let prefix = Prefix::open(&settings.prefix, &settings.hostname)?;
     let until = if prefix.is_temporary() { ", until the end" } else { "" };
     tracing::info!("working in {}{until}", prefix.path().display());
@@ -89,7 +90,14 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
     let host = host(&settings.hostname, settings.durability, &prefix, store)?;
     let exports = Arc::new(Exports::new(Arc::clone(&host.world)));
     let _server = world::serve(&host.world, &prefix)?;
-    world::ready(&host.world).await;
+    // Without its store, this can take for ever; and nothing has begun that would have to be finished.
+    tokio::select! {
+        () = world::ready(&host.world) => {}
+        stop = signals.end() => {
+            tracing::info!("{}: ending, the store was not reached", stop.name());
+            return Ok(Exit(exit_codes::of(Ending::Graceful, false, 0, 0)));
+        }
+    }
     let (engine, events) = engine(&settings, &prefix, &host, Arc::clone(&exports))?;
     let engine = Arc::new(engine);
     let (drawings, drawer) = match settings.drawing.clone() {
@@ -109,7 +117,7 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
         drawings,
         terminal: terminal.clone(),
     };
-    let following = Deploys::begin(loaded, &settings, &means, prefix.directory("deploys")?).await?;
+    let following = Deploys::begin(loaded, &settings, means, prefix.directory("deploys")?).await?;
     let (ending, summary) = Session {
         settings: &settings,
         host: &host,
@@ -135,6 +143,7 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
 }
 
 /// What there is to run at first.
+#[derive(Clone)]
 enum First {
     /// A graph, and where it was read from, if that can be read again.
     Graph(Option<Input>, Loaded),

@@ -6,7 +6,6 @@ use mgmt_telemetry::{Format, escape, json_line};
 use mgmt_world::World;
 use serde_json::json;
 
-use super::deploy::hostname;
 use crate::commands::exit_codes;
 use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};
@@ -27,15 +26,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    runtime.block_on(async {
-        let store = arguments.connection.store(arguments.prefix.as_deref()).await?;
-        let world = World::new(store, &hostname());
-        connection::ready(&world).await?;
+    connection::within(async {
+        let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
         show(&world, terminal).await
     })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mgmt_world::store::{Effect, Entry, Span, Store, Transaction};
 
-use crate::connection::Connection;
+use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
@@ -46,12 +46,7 @@ enum Action {
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    runtime.block_on(async {
+    connection::within(async {
         let store = arguments.connection.store(arguments.prefix.as_deref()).await?;
         match arguments.action {
             Action::Export => export(arguments, &store, terminal).await,

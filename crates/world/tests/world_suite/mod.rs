@@ -244,7 +244,7 @@ fn program() -> Program {
 
 fn commits(hash: &str, previous: &str) -> Commits {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    Commits { hash: some(hash), previous: some(previous) }
+    Commits { hash: some(hash), previous: some(previous), forced: false }
 }
 
 async fn deploys(connect: Connect<'_>) {
@@ -271,10 +271,15 @@ async fn deploys(connect: Connect<'_>) {
     let other = tree(&[("main.mcl", b"noop \"b\" {}")]);
     let same = b.add_deploy(&program(), &other, &commits("c1", "c0")).await.unwrap_err();
     assert!(matches!(same, DeployError::Same { id: 1, .. }), "{same}");
+    let same = b.add_deploy(&program(), &other, &commits("c1", "")).await.unwrap_err();
+    assert!(matches!(same, DeployError::Same { id: 1, .. }), "the first commit has none before it: {same}");
     let skipped = b.add_deploy(&program(), &other, &commits("c3", "c2")).await.unwrap_err();
     assert!(matches!(skipped, DeployError::NotPrevious { .. }), "{skipped}");
     assert_eq!(b.add_deploy(&program(), &other, &commits("c2", "c1")).await.unwrap().id, 2);
-    assert_eq!(b.add_deploy(&program(), &other, &commits("c9", "")).await.unwrap().id, 3, "by force");
+    assert_eq!(
+        b.add_deploy(&program(), &other, &Commits { forced: true, ..commits("c9", "c8") }).await.unwrap().id,
+        3
+    );
     // One without a commit does not break the chain.
     assert_eq!(b.add_deploy(&program(), &other, &Commits::default()).await.unwrap().id, 4);
     assert_eq!(b.add_deploy(&program(), &other, &commits("c10", "c9")).await.unwrap().id, 5);

@@ -22,13 +22,40 @@ use crate::program::{self, package};
 
 /// What runs now, and what comes after it.
 pub(super) struct Deploys {
-    following: Following,
+    present: Runnable,
     loader: Loader,
-    /// Later ones are run too.
-    goes_on: bool,
+    later: Later,
     /// Deploys up to this one are of no interest.
     last: u64,
     watch: Box<dyn Watch>,
+}
+
+/// Something that can be run, and again if what came after it cannot.
+#[derive(Clone)]
+struct Runnable {
+    what: First,
+    how: Preparation,
+    /// The number of the deploy that it is.
+    deploy: Option<u64>,
+    /// Its files may change.
+    watch: bool,
+}
+
+/// Which of the deploys to come are run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Later {
+    All,
+    /// The first one that comes.
+    One,
+    Nothing,
+}
+
+/// A deploy that has not shown yet that it can run.
+struct Trial {
+    deploy: Deploy,
+    /// What did.
+    before: Runnable,
+    start: oneshot::Receiver<Result<(), Failure>>,
 }
 
 /// Makes deploys ready to run.
@@ -48,70 +75,96 @@ impl Deploys {
     pub(super) async fn begin(
         first: First,
         settings: &Settings,
-        means: &Means,
+        means: Means,
         place: PathBuf,
     ) -> Result<Deploys, Failure> {
         let world = Arc::clone(&means.host.world);
         let mut watch = world.watch_deploys();
         // What comes from now on is told.
         watch.next().await.map_err(Failure::failed)?;
-        let mut deploys = Deploys {
-            following: Following::new(First::empty(), means),
-            loader: Loader { means: means.clone(), place: Place(place) },
-            goes_on: settings.deploy_watch,
-            last: 0,
-            watch,
-        };
+        let present =
+            Runnable { what: first, how: settings.preparation(), deploy: None, watch: settings.watch };
         let is_given = !matches!(settings.input, Source::Empty);
+        let later = match (settings.deploy_watch, is_given) {
+            (true, _) => Later::All,
+            (false, false) => Later::One,
+            (false, true) => Later::Nothing,
+        };
+        let loader = Loader { means, place: Place(place) };
+        let mut deploys = Deploys { present, loader, later, last: 0, watch };
         if is_given && settings.servers.is_some() {
-            let deploy = publish(&first, settings, &world).await?;
+            let deploy = publish(&deploys.present.what, settings, &world).await?;
             tracing::info!("deployed as number {}", deploy.id);
             deploys.last = deploy.id;
-            means.told.deploy(deploy.id);
-            deploys.following = Following::new(first, means);
-        } else if is_given || settings.wait {
-            deploys.last = newest(&world).await?.map_or(0, |deploy| deploy.id);
-            deploys.following = Following::new(first, means);
+            deploys.present.deploy = Some(deploy.id);
         } else if let Some(deploy) = newest(&world).await? {
             deploys.last = deploy.id;
-            match deploys.loader.load(&deploy).await {
-                Ok(following) => deploys.following = following,
-                Err(failure) => deploys.loader.refuse(&deploy, &failure),
+            if !is_given && !settings.wait {
+                deploys.take(&deploy).await;
             }
         }
         Ok(deploys)
     }
 
-    pub(super) fn triggers(&self) -> Triggers {
-        self.following.triggers()
+    /// Has a deploy run first.
+    async fn take(&mut self, deploy: &Deploy) {
+        match self.loader.load(deploy).await {
+            Ok(runnable) => {
+                self.present = runnable;
+                self.taken();
+            }
+            Err(failure) => self.loader.refuse(deploy, &failure),
+        }
     }
 
-    /// Runs what there is first, and then every newer deploy, until it is aborted.
+    fn taken(&mut self) {
+        if self.later == Later::One {
+            self.later = Later::Nothing;
+        }
+    }
+
+    pub(super) fn triggers(&self) -> Triggers {
+        self.loader.following(&self.present).triggers()
+    }
+
+    /// Runs what there is first, and then every newer deploy, until it is aborted. Where a deploy cannot run, what ran
+    /// before it goes on.
     pub(super) async fn follow(mut self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
         // What runs ends with this.
         let mut running = JoinSet::new();
-        let first =
-            std::mem::replace(&mut self.following, Following::new(First::empty(), &self.loader.means));
-        running.spawn(first.follow(triggers.clone(), started));
-        while self.goes_on {
-            let deploy = self.next().await;
-            tracing::info!("taking deploy {}, made by {}", deploy.id, deploy.by);
-            let following = match self.loader.load(&deploy).await {
-                Ok(following) => following,
-                Err(failure) => {
+        running.spawn(self.loader.begin(&self.present).follow(triggers.clone(), started));
+        let mut trial: Option<Trial> = None;
+        loop {
+            tokio::select! {
+                biased;
+                answer = answer(&mut trial) => {
+                    let (Some(Trial { deploy, before, .. }), Some(failure)) = (trial.take(), answer) else { continue };
                     self.loader.refuse(&deploy, &failure);
-                    continue;
+                    running.shutdown().await;
+                    self.present = before;
+                    let (nobody, _) = oneshot::channel();
+                    running.spawn(self.loader.begin(&self.present).follow(triggers.clone(), nobody));
                 }
-            };
-            running.shutdown().await;
-            let (started, start) = oneshot::channel();
-            running.spawn(following.follow(triggers.clone(), started));
-            if let Ok(Err(failure)) = start.await {
-                self.loader.refuse(&deploy, &failure);
+                deploy = self.next(), if self.later != Later::Nothing => {
+                    tracing::info!("taking deploy {}, made by {}", deploy.id, deploy.by);
+                    let runnable = match self.loader.load(&deploy).await {
+                        Ok(runnable) => runnable,
+                        Err(failure) => {
+                            self.loader.refuse(&deploy, &failure);
+                            continue;
+                        }
+                    };
+                    self.taken();
+                    running.shutdown().await;
+                    let replaced = std::mem::replace(&mut self.present, runnable);
+                    // One that never got so far is no way back.
+                    let before = trial.take().map_or(replaced, |trial| trial.before);
+                    let (started, start) = oneshot::channel();
+                    running.spawn(self.loader.begin(&self.present).follow(triggers.clone(), started));
+                    trial = Some(Trial { deploy, before, start });
+                }
             }
         }
-        while running.join_next().await.is_some() {}
-        std::future::pending::<()>().await;
     }
 
     /// Waits for a deploy that is newer than the last.
@@ -132,6 +185,14 @@ impl Deploys {
     }
 }
 
+/// Waits until it is known whether the deploy on trial runs, and gives what is wrong with it.
+async fn answer(trial: &mut Option<Trial>) -> Option<Failure> {
+    match trial {
+        Some(trial) => (&mut trial.start).await.ok().and_then(Result::err),
+        None => std::future::pending().await,
+    }
+}
+
 impl Loader {
     fn refuse(&self, deploy: &Deploy, failure: &Failure) {
         if !failure.message.is_empty() {
@@ -140,39 +201,51 @@ impl Loader {
         tracing::error!("deploy {} cannot be run; what ran before goes on", deploy.id);
     }
 
+    fn following(&self, runnable: &Runnable) -> Following {
+        Following::new(runnable.what.clone(), &Means { watch: runnable.watch, ..self.means.clone() })
+    }
+
+    /// From now on, this is what runs.
+    fn begin(&self, runnable: &Runnable) -> Following {
+        self.means.engine.set_preparation(runnable.how.clone());
+        self.means.told.deploy(runnable.deploy);
+        self.following(runnable)
+    }
+
     /// Makes a deploy ready to run.
-    async fn load(&self, deploy: &Deploy) -> Result<Following, Failure> {
+    async fn load(&self, deploy: &Deploy) -> Result<Runnable, Failure> {
         let files = self.means.host.world.deployed_files(deploy).await.map_err(Failure::failed)?;
-        let terminal = &self.means.terminal;
-        let first = tokio::task::block_in_place(|| {
-            let directory = self.place.put(deploy.id, &files)?;
-            let entry = directory.join(&deploy.program.entry);
-            match deploy.program.frontend.as_str() {
-                "empty" => Ok(First::empty()),
-                "yaml" => Ok(First::Graph(None, configuration::load(&Input::new(&entry, false), terminal)?)),
-                "lang" => {
-                    let entry = match deploy.program.entry.is_empty() {
-                        true => Entry::Directory(directory.clone()),
-                        false => Entry::File(entry),
-                    };
-                    let modules = directory.join(package::MODULES);
-                    let module_path = modules.is_dir().then_some(modules);
-                    let options = program::Options { module_path, lints: false };
-                    Ok(First::Program(LoadedProgram::new(entry, options, terminal)?))
-                }
-                other => Err(Failure::failed(format!("this version has no front-end `{other}`"))),
-            }
-        })?;
+        let what = tokio::task::block_in_place(|| self.read(deploy, &files))?;
         let Program { noop, sema, no_autoedges, no_autogroup, .. } = deploy.program;
-        self.means.engine.set_preparation(Preparation {
+        let how = Preparation {
             noop,
             sema: u32::try_from(sema).ok().filter(|sema| *sema > 0),
             autoedges: !no_autoedges,
             autogroup: !no_autogroup,
-        });
-        self.means.told.deploy(deploy.id);
+        };
         // The files of a deploy do not change.
-        Ok(Following::new(first, &Means { watch: false, ..self.means.clone() }))
+        Ok(Runnable { what, how, deploy: Some(deploy.id), watch: false })
+    }
+
+    fn read(&self, deploy: &Deploy, files: &Tree) -> Result<First, Failure> {
+        let terminal = &self.means.terminal;
+        let directory = self.place.put(deploy.id, files)?;
+        let entry = directory.join(&deploy.program.entry);
+        match deploy.program.frontend.as_str() {
+            "empty" => Ok(First::empty()),
+            "yaml" => Ok(First::Graph(None, configuration::load(&Input::new(&entry, false), terminal)?)),
+            "lang" => {
+                let entry = match deploy.program.entry.is_empty() {
+                    true => Entry::Directory(directory.clone()),
+                    false => Entry::File(entry),
+                };
+                let modules = directory.join(package::MODULES);
+                let module_path = modules.is_dir().then_some(modules);
+                let options = program::Options { module_path, lints: false };
+                Ok(First::Program(LoadedProgram::new(entry, options, terminal)?))
+            }
+            other => Err(Failure::failed(format!("this version has no front-end `{other}`"))),
+        }
     }
 }
 
@@ -200,8 +273,11 @@ async fn publish(first: &First, settings: &Settings, world: &World) -> Result<De
     world.add_deploy(&program, &package.files, &Commits::default()).await.map_err(Failure::failed)
 }
 
+/// How many deploys before the newest keep their files.
+const KEPT: u64 = 4;
+
 impl Place {
-    /// Writes the files of a deploy, and removes those of others but the last.
+    /// Writes the files of a deploy, and removes those of old ones.
     fn put(&self, number: u64, files: &Tree) -> Result<PathBuf, Failure> {
         let failed = |what: &Path, error: std::io::Error| {
             Failure::failed(format!("cannot write {}: {error}", what.display()))
@@ -223,10 +299,10 @@ impl Place {
                 .and_then(|mut written| written.write_all(&file.content))
                 .map_err(|error| failed(&path, error))?;
         }
-        // The one before may still be read from.
+        // What runs, and what would be gone back to, may still be read from.
         for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let old = entry.file_name().to_string_lossy().parse::<u64>();
-            if old.is_ok_and(|old| old + 1 < number) {
+            if old.is_ok_and(|old| old + KEPT < number) {
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }

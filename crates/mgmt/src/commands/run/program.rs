@@ -21,6 +21,7 @@ use crate::program::surroundings::Surroundings;
 use crate::terminal::Terminal;
 
 /// A program that can run, and where it came from.
+#[derive(Clone)]
 pub(super) struct Loaded {
     pub(super) entry: Entry,
     pub(super) options: program::Options,

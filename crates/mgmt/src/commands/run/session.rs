@@ -50,6 +50,17 @@ impl Signals {
     }
 }
 
+impl Signals {
+    /// Waits until somebody wants the program to end, for the time before there is anything to stop.
+    pub(super) async fn end(&mut self) -> Stop {
+        tokio::select! {
+            Some(()) = self.interrupt.recv() => Stop::Interrupt,
+            Some(()) = self.terminate.recv() => Stop::Terminate,
+            else => std::future::pending().await,
+        }
+    }
+}
+
 /// How the end is coming along.
 #[derive(Default)]
 struct End {

@@ -237,7 +237,7 @@ fn ineffective(arguments: &Arguments) -> Option<String> {
 }
 
 /// The name of this host, as given or else as the system says.
-fn hostname(given: Option<OsString>) -> Result<String, Failure> {
+pub(crate) fn hostname(given: Option<OsString>) -> Result<String, Failure> {
     let (name, from) = match given {
         Some(name) => (name.to_string_lossy().into_owned(), "--hostname"),
         None => (rustix::system::uname().nodename().to_string_lossy().into_owned(), "the system's host name"),

@@ -42,8 +42,8 @@ impl Told {
         });
     }
 
-    pub(super) fn deploy(&self, number: u64) {
-        self.tell(|status, _| status.deploy = Some(number));
+    pub(super) fn deploy(&self, number: Option<u64>) {
+        self.tell(|status, _| status.deploy = number);
     }
 
     fn tell(&self, change: impl FnOnce(&mut Status, &mut HashSet<Id>)) {

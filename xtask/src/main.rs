@@ -5,6 +5,7 @@
 
 mod bench;
 mod docs;
+mod programs;
 mod proofs;
 mod setup;
 mod step;

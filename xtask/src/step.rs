@@ -34,6 +34,16 @@ pub(crate) fn workspace() -> PathBuf {
 /// Shows a command, runs it in the workspace, and fails if it fails.
 pub(crate) fn step(command: &mut Command) -> Result<(), Failed> {
     command.current_dir(workspace());
+    let line = show(command);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failed::new(format!("failed ({status}): {line}"))),
+        Err(error) => Err(Failed::new(format!("cannot run {line}: {error}"))),
+    }
+}
+
+/// Shows a command; the line, as somebody would type it.
+pub(crate) fn show(command: &Command) -> String {
     let mut line = String::from("+");
     let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
     for (name, value) in variables {
@@ -45,9 +55,5 @@ pub(crate) fn step(command: &mut Command) -> Result<(), Failed> {
         line.push_str(&format!(" {}", argument.to_string_lossy()));
     }
     say(&format!("{line}\n"));
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Failed::new(format!("failed ({status}): {}", line.trim_start_matches("+ ")))),
-        Err(error) => Err(Failed::new(format!("cannot run {}: {error}", line.trim_start_matches("+ ")))),
-    }
+    line.split_off(2)
 }

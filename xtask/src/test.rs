@@ -2,24 +2,27 @@
 
 use std::process::Command;
 
+use crate::programs;
 use crate::step::{Failed, cargo, step};
 
 /// Builds everything first, so that nothing compiles while tests wait for events, and then runs the tests. Further
-/// arguments go to `cargo test`.
+/// arguments are those of `cargo test`.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
-    step(Command::new(cargo()).args(["test", "--workspace", "--no-run"]).args(before_dashes(arguments)))?;
-    step(Command::new(cargo()).args(["test", "--workspace", "--no-fail-fast"]).args(arguments))?;
+    let (selection, rest) = at_dashes(arguments);
+    programs::run(&[&[&["--workspace"], selection].concat()], rest)?;
+    if selection.is_empty() {
+        step(Command::new(cargo()).args(["test", "--workspace", "--doc", "--quiet"]))?;
+    }
     features(arguments)
 }
 
 /// The tests of resources, and the examples that change a host: each on a host of its own, with the real thing.
 pub(crate) fn hosts(arguments: &[&str]) -> Result<(), Failed> {
-    let package = ["--package", "mgmt-resources", "--tests"];
-    step(Command::new(cargo()).arg("test").args(package).arg("--no-run").args(before_dashes(arguments)))?;
-    step(Command::new(cargo()).arg("test").args(package).arg("--no-fail-fast").args(arguments))?;
-    if arguments.is_empty() {
-        step(Command::new(cargo()).args(["test", "--package", "mgmt", "--test", "host_examples"]))?;
-    }
+    let (selection, rest) = at_dashes(arguments);
+    let kinds = [&["--package", "mgmt-resources"], selection].concat();
+    let examples = ["--package", "mgmt", "--test", "host_examples"];
+    let selections = [&kinds[..], &examples];
+    programs::run(if selection.is_empty() { &selections } else { &selections[..1] }, rest)?;
     features(arguments)
 }
 
@@ -33,10 +36,12 @@ fn features(arguments: &[&str]) -> Result<(), Failed> {
     step(Command::new(cargo()).arg("test").args(augeas))
 }
 
-/// The arguments for cargo itself; those after `--` are for the tests.
-fn before_dashes<'a>(arguments: &'a [&'a str]) -> &'a [&'a str] {
-    let end = arguments.iter().position(|argument| *argument == "--").unwrap_or(arguments.len());
-    &arguments[..end]
+/// The arguments for cargo itself, and after `--` those for the tests.
+fn at_dashes<'a>(arguments: &'a [&'a str]) -> (&'a [&'a str], &'a [&'a str]) {
+    match arguments.iter().position(|argument| *argument == "--") {
+        Some(at) => (&arguments[..at], &arguments[at + 1..]),
+        None => (arguments, &[]),
+    }
 }
 
 #[cfg(test)]
@@ -44,8 +49,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn building_takes_only_what_is_for_cargo() {
-        assert_eq!(before_dashes(&["-p", "x", "--", "--nocapture"]), ["-p", "x"]);
-        assert_eq!(before_dashes(&["-p"]), ["-p"]);
+    fn dashes_part_what_is_for_cargo_from_what_is_for_the_tests() {
+        assert_eq!(at_dashes(&["-p", "x", "--", "--nocapture"]), (&["-p", "x"][..], &["--nocapture"][..]));
+        assert_eq!(at_dashes(&["-p"]), (&["-p"][..], &[][..]));
     }
 }

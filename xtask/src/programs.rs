@@ -1,0 +1,174 @@
+//! Test programs side by side: what `cargo test` runs one after the other, as many at once as there are processors.
+//!
+//! Most of our tests wait for something (a host that boots, a daemon, an event), so that one program alone leaves the
+//! machine idle. What a program writes is shown in one piece when it ends.
+
+use std::collections::VecDeque;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::step::{Failed, cargo, say, show, workspace};
+
+/// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
+/// order will do.
+const LONG: [&str; 14] = [
+    "pkg_packagekit",
+    "cluster",
+    "firewalld",
+    "pkg",
+    "svc",
+    "swaps",
+    "cron",
+    "gsettings",
+    "host_examples",
+    "cluster_sim",
+    "nspawn",
+    "world",
+    "etcd",
+    "mcl_examples",
+];
+
+/// A program with tests, as cargo has built it.
+#[derive(Debug, PartialEq)]
+struct Program {
+    name: String,
+    executable: PathBuf,
+    /// The directory of the package, where its tests expect to be run.
+    package: PathBuf,
+}
+
+struct Ended {
+    program: Program,
+    result: std::io::Result<Output>,
+    took: Duration,
+}
+
+/// Builds the test programs that each of `selections` names (arguments of `cargo test`), then runs them with `arguments`, and
+/// fails with the names of those that failed.
+pub(crate) fn run(selections: &[&[&str]], arguments: &[&str]) -> Result<(), Failed> {
+    let mut waiting = Vec::new();
+    for selection in selections {
+        waiting.append(&mut build(selection)?);
+    }
+    waiting.sort_by_key(|program| LONG.iter().position(|name| program.name == *name).unwrap_or(LONG.len()));
+    let count = waiting.len();
+    let waiting = Mutex::new(VecDeque::from(waiting));
+    let failed = Mutex::new(Vec::new());
+    let next = || lock(&waiting).pop_front();
+    let lanes = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..lanes {
+            scope.spawn(|| {
+                while let Some(program) = next() {
+                    let ended = run_one(program, arguments);
+                    // Held while it is shown, so that two programs do not write at once.
+                    let mut failed = lock(&failed);
+                    if let Some(name) = tell(ended) {
+                        failed.push(name);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if failed.is_empty() {
+        say(&format!("\nall {count} test programs passed\n"));
+        return Ok(());
+    }
+    Err(Failed::new(format!("{} of {count} test programs failed: {}", failed.len(), failed.join(", "))))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn build(selection: &[&str]) -> Result<Vec<Program>, Failed> {
+    let mut command = Command::new(cargo());
+    command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(selection);
+    command.current_dir(workspace()).stdout(Stdio::piped());
+    show(&command);
+    let cannot = |error: std::io::Error| Failed::new(format!("cannot build the tests: {error}"));
+    let mut child = command.spawn().map_err(cannot)?;
+    let mut programs = Vec::new();
+    if let Some(lines) = child.stdout.take() {
+        for line in std::io::BufReader::new(lines).lines() {
+            programs.extend(program(&line.map_err(cannot)?));
+        }
+    }
+    let status = child.wait().map_err(cannot)?;
+    if !status.success() {
+        return Err(Failed::new("the tests do not build"));
+    }
+    Ok(programs)
+}
+
+/// What a line of cargo says about a test program, if it does.
+fn program(line: &str) -> Option<Program> {
+    let (_, profile) = line.strip_prefix(r#"{"reason":"compiler-artifact""#)?.split_once(r#""profile":{"#)?;
+    profile.split('}').next()?.contains(r#""test":true"#).then_some(())?;
+    let executable = PathBuf::from(text(line, "executable")?);
+    let file = executable.file_name()?.to_str()?;
+    let name = file.rsplit_once('-').map_or(file, |(name, _)| name).to_owned();
+    let package = Path::new(&text(line, "manifest_path")?).parent()?.to_owned();
+    Some(Program { name, executable, package })
+}
+
+/// The text behind a name in a line of JSON; nothing if it has escapes, which paths of builds do not.
+fn text(line: &str, name: &str) -> Option<String> {
+    let (_, rest) = line.split_once(&format!(r#""{name}":""#))?;
+    let (text, _) = rest.split_once('"')?;
+    (!text.contains('\\')).then(|| text.to_owned())
+}
+
+fn run_one(program: Program, arguments: &[&str]) -> Ended {
+    let begin = Instant::now();
+    let result = Command::new(&program.executable)
+        .args(arguments)
+        .current_dir(&program.package)
+        .env("CARGO", cargo())
+        .env("CARGO_MANIFEST_DIR", &program.package)
+        .stdin(Stdio::null())
+        .output();
+    Ended { program, result, took: begin.elapsed() }
+}
+
+/// Shows how a program ended; its name if it failed.
+fn tell(ended: Ended) -> Option<String> {
+    let Ended { program, result, took } = ended;
+    let package = program.package.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = format!("{package}/{}", program.name);
+    say(&format!("\n     Running {name} ({:.1} s)\n", took.as_secs_f32()));
+    match result {
+        Ok(output) => {
+            say(&String::from_utf8_lossy(&output.stderr));
+            say(&String::from_utf8_lossy(&output.stdout));
+            (!output.status.success()).then_some(name)
+        }
+        Err(error) => {
+            say(&format!("cannot run {}: {error}\n", program.executable.display()));
+            Some(name)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_are_found_in_what_cargo_says() {
+        let line = r#"{"reason":"compiler-artifact","package_id":"x","manifest_path":"/w/crates/world/Cargo.toml","target":{"kind":["test"],"name":"store","test":true},"profile":{"opt_level":"0","test":true},"features":[],"filenames":["/t/deps/store-0a"],"executable":"/t/deps/store-0a","fresh":true}"#;
+        let expected = Program {
+            name: "store".into(),
+            executable: "/t/deps/store-0a".into(),
+            package: "/w/crates/world".into(),
+        };
+        assert_eq!(program(line), Some(expected));
+        assert_eq!(program(&line.replace(r#""0","test":true"#, r#""0","test":false"#)), None);
+        assert_eq!(program(&line.replace(r#""/t/deps/store-0a","fresh""#, r#"null,"fresh""#)), None);
+        assert_eq!(program(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+}

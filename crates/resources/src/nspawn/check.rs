@@ -113,10 +113,16 @@ impl Wanted {
                 cx.info("restarted");
             }
             Step::Stop(unit) => {
-                // What was started by hand has no service that would tell its first process how to end. Without being told,
-                // a system that is just coming up would not notice that its unit is being stopped.
-                if unit == self.unit || !self.machined.end(name).await? {
-                    self.manager.run(&unit, Job::Stop, cx).await?;
+                // What was started by hand has no service that would tell its first process how to end.
+                let stop = async {
+                    match unit == self.unit || !self.machined.end(name).await? {
+                        true => self.manager.run(&unit, Job::Stop, cx).await,
+                        false => Ok(()),
+                    }
+                };
+                tokio::select! {
+                    done = stop => done?,
+                    never = self.machined.remind(name) => match never {},
                 }
                 cx.info("stopped");
             }

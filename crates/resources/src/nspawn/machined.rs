@@ -1,5 +1,6 @@
 //! The service that knows all machines, as far as it is needed.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
@@ -23,8 +24,10 @@ const POWER_OFF: i32 = 38;
 /// SIGKILL.
 const KILL: i32 = 9;
 /// How long a machine may take to end in order, and by force.
-const IN_ORDER: Duration = Duration::from_secs(10);
+const IN_ORDER: Duration = Duration::from_secs(90);
 const BY_FORCE: Duration = Duration::from_secs(10);
+/// How long until a machine that is to end is told so again.
+const REMINDER: Duration = Duration::from_secs(1);
 
 pub(super) struct Machined(Arc<BusService>);
 
@@ -99,6 +102,16 @@ impl Machined {
             }
         }
         Ok(false)
+    }
+
+    /// Tells a machine to end, again and again. A system that is just coming up does not listen yet, and one that is told
+    /// twice ends once.
+    pub(super) async fn remind(&self, name: &str) -> Infallible {
+        loop {
+            tokio::time::sleep(REMINDER).await;
+            // If it is gone, whoever waits for that knows it already.
+            let _ = self.0.call::<_, ()>(PATH, MANAGER, "KillMachine", &(name, "leader", POWER_OFF)).await;
+        }
     }
 
     /// Whether there is an image of this name.

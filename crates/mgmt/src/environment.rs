@@ -40,6 +40,8 @@ variables! {
     CONVERGED_TIMEOUT, "MGMT_CONVERGED_TIMEOUT",
         "Historic: `MGMT_CONVERGER_TIMEOUT` together with `--converged-exit`. Works, with a warning.";
     SEEDS, "MGMT_SEEDS", "Servers of the store that hosts share, as for `--seeds`; separated by commas.";
+    SIGN_KEY, "MGMT_SIGN_KEY", "The private key that deploys are signed with, as for `--sign-key`.";
+    DEPLOY_KEY, "MGMT_DEPLOY_KEY", "A file of public keys: only deploys that are signed with one are run, as for `--deploy-key`.";
     CLIENT_URLS, "MGMT_CLIENT_URLS", "No effect in this version: where to listen for clients.";
     SERVER_URLS, "MGMT_SERVER_URLS", "No effect in this version: where to listen for peers.";
     ADVERTISE_CLIENT_URLS, "MGMT_ADVERTISE_CLIENT_URLS", "No effect in this version: addresses for clients.";

@@ -20,6 +20,7 @@ mod environment;
 mod failure;
 mod program;
 mod reference;
+mod signing;
 mod terminal;
 
 use std::process::ExitCode;

@@ -255,6 +255,73 @@ fn the_status_of_a_run_is_seen_from_outside_and_the_store_can_be_moved() {
     assert!(!all.contains("/status"), "what only lasts as long as a host runs is left out: {all}");
 }
 
+/// Makes a pair of keys with the tool that people have, and gives the paths of both.
+fn keys(scene: &Scene, name: &str) -> (String, String) {
+    let path = scene.text(name);
+    let made =
+        Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &path]).status().unwrap();
+    assert!(made.success());
+    (path.clone(), format!("{path}.pub"))
+}
+
+#[test]
+fn a_host_with_a_key_runs_nothing_else() {
+    let scene = Scene::new();
+    let (prefix, out) = (scene.text("prefix"), scene.at("out"));
+    let (key, public) = keys(&scene, "key");
+    let (stranger, _) = keys(&scene, "stranger");
+    let trusting = ["run", "--prefix", &prefix, "--deploy-key", &public, "empty"];
+    let program = |text: &str| scene.write(&format!("{text}.mcl"), &file(&out, &format!("{text:?}")));
+    let mut run = Running::start(&trusting).into_started();
+    assert_eq!(scene.deploy(&["--no-git", "lang", &program("unsigned")]).code, 0);
+    run.wait_for("deploy 1 is refused: nobody has signed it");
+    assert_eq!(scene.deploy(&["--no-git", "--sign-key", &stranger, "lang", &program("foreign")]).code, 0);
+    run.wait_for("deploy 2 is refused: it is signed with a key that this host was not given: ssh-ed25519 ");
+    let signed = |text: &str| {
+        let said =
+            scene.deploy(&["--no-git", "--sign-key", &key, "--valid-for", "1h", "lang", &program(text)]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        assert!(said.stdout.contains(", signed …"), "{}", said.stdout);
+    };
+    signed("first");
+    holds(&out, "first");
+    let old = said(&["world", "export", "--prefix", &prefix]).stdout;
+    signed("second");
+    holds(&out, "second");
+    // What is not signed is not signed again unseen, either.
+    let unseen = scene.deploy(&["rollback", "2", "--sign-key", &key]);
+    assert!(unseen.code == 1 && unseen.stderr.contains("not signed with this key"), "{}", unseen.stderr);
+    assert_eq!(scene.deploy(&["rollback", "3", "--sign-key", &key]).code, 0);
+    holds(&out, "first");
+    // Somebody fills the store with what was once right.
+    finish(run);
+    let copy = scene.write("old", &old);
+    std::fs::remove_dir_all(scene.at("prefix/world")).unwrap();
+    finish(Running::start(&["run", "--prefix", &prefix, "empty"]).into_started());
+    let restored = said(&["world", "import", "--prefix", &prefix, "--force", &copy]);
+    assert_eq!(restored.code, 0, "{}", restored.stderr);
+    let mut run = Running::start(&trusting);
+    run.wait_for("deploy 3 is refused: it is older than one that this host has accepted before");
+    finish(run);
+}
+
+#[test]
+fn keys_that_would_not_do_are_told_apart() {
+    let scene = Scene::new();
+    let (key, public) = keys(&scene, "key");
+    let run = said(&["run", "--deploy-key", &key, "empty"]);
+    assert!(run.code == 2 && run.stderr.contains("this is a private key"), "{}", run.stderr);
+    let missing = said(&["run", "--deploy-key", "/nowhere", "empty"]);
+    assert!(missing.code == 2 && missing.stderr.contains("cannot read /nowhere"), "{}", missing.stderr);
+    let deploy = scene.deploy(&["empty", "--no-git", "--sign-key", &public]);
+    assert!(deploy.code == 2 && deploy.stderr.contains("others may read"), "{}", deploy.stderr);
+    let mut mode = std::fs::metadata(&key).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o640);
+    std::fs::set_permissions(&key, mode).unwrap();
+    let deploy = scene.deploy(&["empty", "--no-git", "--sign-key", &key]);
+    assert!(deploy.code == 2 && deploy.stderr.contains("chmod 600"), "{}", deploy.stderr);
+}
+
 trait Started {
     fn into_started(self) -> Self;
 }

@@ -14,6 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::keys::{self, NEWEST, SWEEP};
+use crate::seal::{Seal, Signer};
 use crate::store::{Condition, Effect, Entry, Snapshot, Span, StoreError, Transaction, Watch};
 use crate::tree::{self, Blob, Manifest, Tree};
 use crate::{World, json};
@@ -41,6 +42,9 @@ pub struct Deploy {
     pub at: u64,
     /// Where its files are.
     pub files: Blob,
+    /// The signature of whoever has made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<Seal>,
 }
 
 /// How a program is to be run.
@@ -103,12 +107,27 @@ pub enum DeployError {
         /// Which.
         id: u64,
     },
+    /// The deploy that is to be repeated and signed is not one that the same key has signed.
+    #[error("deploy {id} is not signed with this key, so it cannot be signed again unseen")]
+    NotSigned {
+        /// Which.
+        id: u64,
+    },
     /// Somebody else was faster, again and again.
     #[error("others deploy at the same time; try again")]
     Raced,
     /// The files cannot be stored.
     #[error("{0}")]
     Files(String),
+}
+
+/// What is about to be deployed.
+struct Draft<'a> {
+    program: &'a Program,
+    files: &'a Blob,
+    commits: &'a Commits,
+    repeats: Option<u64>,
+    signer: Option<&'a Signer>,
 }
 
 /// How many deploys are kept.
@@ -165,33 +184,38 @@ impl World {
         tree::fetch(&**self.store(), &deploy.files).await
     }
 
-    /// Gives a program to all hosts.
+    /// Gives a program to all hosts, signed or not.
     pub async fn add_deploy(
         &self,
         program: &Program,
         files: &Tree,
         commits: &Commits,
+        signer: Option<&Signer>,
     ) -> Result<Deploy, DeployError> {
         let cut = files.cut(self.store().limits()).map_err(DeployError::Files)?;
-        self.publish(program, &cut.blob, commits, None, Some(&cut.chunks)).await
+        let draft = Draft { program, files: &cut.blob, commits, repeats: None, signer };
+        self.publish(&draft, Some(&cut.chunks)).await
     }
 
-    /// Gives a program that was deployed before to all hosts again.
-    pub async fn repeat_deploy(&self, id: u64) -> Result<Deploy, DeployError> {
+    /// Gives a program that was deployed before to all hosts again. What is to be signed has to be signed already, by the same
+    /// key: nobody has looked at what it is.
+    pub async fn repeat_deploy(&self, id: u64, signer: Option<&Signer>) -> Result<Deploy, DeployError> {
         let old = self.deploy(id).await?.ok_or(DeployError::Missing { id })?;
-        let commits = Commits { hash: old.hash.clone(), previous: None, forced: true };
-        self.publish(&old.program, &old.files, &commits, Some(id), None).await
+        if signer.is_some_and(|signer| !signer.has_signed(&old)) {
+            return Err(DeployError::NotSigned { id });
+        }
+        let commits = &Commits { hash: old.hash.clone(), previous: None, forced: true };
+        let draft = Draft { program: &old.program, files: &old.files, commits, repeats: Some(id), signer };
+        self.publish(&draft, None).await
     }
 
     /// Stores chunks and the record, and sweeps out what is not needed any more.
     async fn publish(
         &self,
-        program: &Program,
-        files: &Blob,
-        commits: &Commits,
-        repeats: Option<u64>,
+        draft: &Draft<'_>,
         chunks: Option<&HashMap<String, Vec<u8>>>,
     ) -> Result<Deploy, DeployError> {
+        let Draft { program, files, commits, repeats, signer } = *draft;
         let store = &**self.store();
         for _ in 0..ATTEMPTS {
             let before = store.read(vec![Span::Key(NEWEST.to_owned()), Span::Key(SWEEP.to_owned())]).await?;
@@ -203,6 +227,8 @@ impl World {
                 // What is repeated has to be there still.
                 None => drop(tree::fetch(store, files).await?),
             }
+            let seal =
+                signer.map(|signer| signer.seal(program, commits.hash.as_ref(), files, newest.as_ref()));
             let deploy = Deploy {
                 id,
                 program: program.clone(),
@@ -214,6 +240,7 @@ impl World {
                     .duration_since(std::time::UNIX_EPOCH)
                     .map_or(0, |since| since.as_secs()),
                 files: files.clone(),
+                seal,
             };
             let key = keys::deploy(id);
             let mut conditions = vec![Condition::Missing(key.clone()), as_it_was(&before, NEWEST)];

@@ -82,7 +82,7 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    fn new(root: PathBuf, durability: Durability) -> Result<Folders> {
+    pub(crate) fn new(root: PathBuf, durability: Durability) -> Result<Folders> {
         let absolute = std::path::absolute(&root).map_err(|error| error.to_string());
         let path = absolute.and_then(|path| {
             ManagedPath::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())

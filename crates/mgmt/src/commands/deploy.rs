@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mgmt_telemetry::{Format, escape, json_line};
-use mgmt_world::{Commits, Deploy, Program, World};
+use mgmt_world::{Commits, Deploy, Program, Seal, Signer, World};
 use serde_json::json;
 
 use crate::commands::exit_codes;
@@ -12,6 +12,7 @@ use crate::configuration::{self, Input};
 use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};
 use crate::program::{self, package};
+use crate::signing::Signing;
 use crate::terminal::Terminal;
 
 /// Give a program to all hosts that share a store
@@ -66,13 +67,17 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     connection: Connection,
+
+    #[command(flatten)]
+    signing: Signing,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let action = Action::new(arguments, terminal)?;
+    let signer = arguments.signing.signer()?;
     connection::within(async {
         let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
-        action.carry_out(&world, terminal).await
+        action.carry_out(&world, signer.as_ref(), terminal).await
     })
 }
 
@@ -145,7 +150,12 @@ impl Action {
         Ok(Action::Add(Box::new(program), package, commits))
     }
 
-    async fn carry_out(self, world: &World, terminal: &Terminal) -> Result<Exit, Failure> {
+    async fn carry_out(
+        self,
+        world: &World,
+        signer: Option<&Signer>,
+        terminal: &Terminal,
+    ) -> Result<Exit, Failure> {
         let deployed = match self {
             Action::List => {
                 for deploy in world.deploys().await.map_err(Failure::failed)? {
@@ -172,10 +182,10 @@ impl Action {
                     Some(number) => number,
                     None => before(world).await?,
                 };
-                world.repeat_deploy(number).await
+                world.repeat_deploy(number, signer).await
             }
             Action::Add(program, package, commits) => {
-                world.add_deploy(&program, &package.files, &commits).await
+                world.add_deploy(&program, &package.files, &commits, signer).await
             }
         };
         match deployed {
@@ -216,7 +226,8 @@ fn program_of(input: &Path, arguments: &Arguments, terminal: &Terminal) -> Resul
 }
 
 fn line(deploy: &Deploy, terminal: &Terminal) -> String {
-    let Deploy { id, program, hash, repeats, by, at, files, .. } = deploy;
+    let Deploy { id, program, hash, repeats, by, at, files, seal, .. } = deploy;
+    let key = seal.as_ref().and_then(Seal::key).map(|key| key.to_string());
     match terminal.format() {
         Format::Human => {
             let time =
@@ -225,8 +236,15 @@ fn line(deploy: &Deploy, terminal: &Terminal) -> String {
             let commit = hash.as_deref().map_or("-", |hash| hash.get(..12).unwrap_or(hash));
             let repeats = repeats.map(|number| format!(", again number {number}")).unwrap_or_default();
             let noop = if program.noop { ", noop" } else { "" };
+            // The end of a key tells it from others.
+            let signed = key.as_deref().and_then(|key| key.get(key.len().saturating_sub(8)..));
+            let signed = signed.map(|end| format!(", signed …{end}")).unwrap_or_default();
             let entry = format!("{} {}", program.frontend, program.entry);
-            format!("{id:>5}  {time}  {commit:12}  {}  by {}{repeats}{noop}\n", escape(&entry), escape(by))
+            format!(
+                "{id:>5}  {time}  {commit:12}  {}  by {}{repeats}{noop}{signed}\n",
+                escape(&entry),
+                escape(by)
+            )
         }
         Format::Json => json_line(&json!({
             "type": "deploy",
@@ -240,6 +258,7 @@ fn line(deploy: &Deploy, terminal: &Terminal) -> String {
             "by": by,
             "at": at,
             "list_size": files.size,
+            "key": key,
         })),
     }
 }

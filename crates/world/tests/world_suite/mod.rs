@@ -259,7 +259,7 @@ async fn deploys(connect: Connect<'_>) {
         ("files/run.sh", b""),
         ("é b", b"\0"),
     ]);
-    let first = a.add_deploy(&program(), &files, &commits("c1", "")).await.unwrap();
+    let first = a.add_deploy(&program(), &files, &commits("c1", ""), None).await.unwrap();
     assert_eq!((first.id, first.by.as_str()), (1, "a"));
     watch.next().await.unwrap();
     let found = b.newest_deploy().await.unwrap().unwrap();
@@ -269,24 +269,27 @@ async fn deploys(connect: Connect<'_>) {
 
     // The chain of commits.
     let other = tree(&[("main.mcl", b"noop \"b\" {}")]);
-    let same = b.add_deploy(&program(), &other, &commits("c1", "c0")).await.unwrap_err();
+    let same = b.add_deploy(&program(), &other, &commits("c1", "c0"), None).await.unwrap_err();
     assert!(matches!(same, DeployError::Same { id: 1, .. }), "{same}");
-    let same = b.add_deploy(&program(), &other, &commits("c1", "")).await.unwrap_err();
+    let same = b.add_deploy(&program(), &other, &commits("c1", ""), None).await.unwrap_err();
     assert!(matches!(same, DeployError::Same { id: 1, .. }), "the first commit has none before it: {same}");
-    let skipped = b.add_deploy(&program(), &other, &commits("c3", "c2")).await.unwrap_err();
+    let skipped = b.add_deploy(&program(), &other, &commits("c3", "c2"), None).await.unwrap_err();
     assert!(matches!(skipped, DeployError::NotPrevious { .. }), "{skipped}");
-    assert_eq!(b.add_deploy(&program(), &other, &commits("c2", "c1")).await.unwrap().id, 2);
+    assert_eq!(b.add_deploy(&program(), &other, &commits("c2", "c1"), None).await.unwrap().id, 2);
     assert_eq!(
-        b.add_deploy(&program(), &other, &Commits { forced: true, ..commits("c9", "c8") }).await.unwrap().id,
+        b.add_deploy(&program(), &other, &Commits { forced: true, ..commits("c9", "c8") }, None)
+            .await
+            .unwrap()
+            .id,
         3
     );
     // One without a commit does not break the chain.
-    assert_eq!(b.add_deploy(&program(), &other, &Commits::default()).await.unwrap().id, 4);
-    assert_eq!(b.add_deploy(&program(), &other, &commits("c10", "c9")).await.unwrap().id, 5);
-    let back = a.repeat_deploy(1).await.unwrap();
+    assert_eq!(b.add_deploy(&program(), &other, &Commits::default(), None).await.unwrap().id, 4);
+    assert_eq!(b.add_deploy(&program(), &other, &commits("c10", "c9"), None).await.unwrap().id, 5);
+    let back = a.repeat_deploy(1, None).await.unwrap();
     assert_eq!((back.id, back.repeats, back.hash.as_deref()), (6, Some(1), Some("c1")));
     assert_eq!(b.deployed_files(&back).await.unwrap(), files);
-    assert!(matches!(a.repeat_deploy(77).await, Err(DeployError::Missing { id: 77 })));
+    assert!(matches!(a.repeat_deploy(77, None).await, Err(DeployError::Missing { id: 77 })));
     let all = a.deploys().await.unwrap();
     assert_eq!(all.iter().map(|deploy| deploy.id).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
 }
@@ -298,7 +301,7 @@ async fn deploys_at_the_same_time_get_numbers_of_their_own(connect: Connect<'_>)
         let world = host(connect, &format!("h{which}"));
         deploying.spawn(async move {
             let files = tree(&[("main.mcl", &[which])]);
-            world.add_deploy(&program(), &files, &Commits::default()).await.unwrap().id
+            world.add_deploy(&program(), &files, &Commits::default(), None).await.unwrap().id
         });
     }
     let mut numbers = deploying.join_all().await;
@@ -312,7 +315,7 @@ async fn old_deploys_go_and_take_along_what_nobody_needs(connect: Connect<'_>) {
     let mut last = 0;
     for round in 0..20_u8 {
         let files = tree(&[("common", common), ("own", &[round, 1, 2])]);
-        last = a.add_deploy(&program(), &files, &Commits::default()).await.unwrap().id;
+        last = a.add_deploy(&program(), &files, &Commits::default(), None).await.unwrap().id;
     }
     let kept = a.deploys().await.unwrap();
     assert_eq!(kept.len(), 16);
@@ -327,7 +330,8 @@ async fn old_deploys_go_and_take_along_what_nobody_needs(connect: Connect<'_>) {
 
 async fn damaged_files_are_noticed(connect: Connect<'_>) {
     let a = host(connect, "a");
-    let deploy = a.add_deploy(&program(), &tree(&[("x", b"content")]), &Commits::default()).await.unwrap();
+    let deploy =
+        a.add_deploy(&program(), &tree(&[("x", b"content")]), &Commits::default(), None).await.unwrap();
     let chunks = a.store().read(vec![mgmt_world::store::Span::Prefix("/chunk/".to_owned())]).await.unwrap();
     let chunk = chunks.entries.iter().find(|entry| entry.value == b"content").unwrap();
     let key = chunk.key.clone();

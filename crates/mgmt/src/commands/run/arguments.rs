@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::historic::Historic;
 use crate::configuration::{FrontEnd, FrontEndParser};
 use crate::connection::Connection;
+use crate::signing::Signing;
 
 /// Run the engine on this host
 ///
@@ -58,6 +59,11 @@ pub(crate) struct Arguments {
     /// Keep the first deploy: do not run others that come later
     #[arg(long)]
     pub(super) no_deploy_watch: bool,
+
+    /// Run only deploys that are signed with a key of this file: lines as in `id_ed25519.pub`, or PEM; may be given several
+    /// times [env: MGMT_DEPLOY_KEY]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Signatures")]
+    pub(super) deploy_key: Vec<PathBuf>,
 
     /// With `empty`: do not run what is deployed already, only what is deployed from now on
     #[arg(long)]
@@ -121,6 +127,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(super) connection: Connection,
+
+    #[command(flatten)]
+    pub(super) signing: Signing,
 
     #[command(flatten)]
     pub(super) ineffective: Ineffective,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use mgmt_engine::Preparation;
 use mgmt_lang::module::Entry;
 use mgmt_world::store::Watch;
-use mgmt_world::{Commits, Deploy, Program, Tree, World};
+use mgmt_world::{Commits, Deploy, Program, Tree, Trust, World};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -62,6 +62,8 @@ struct Trial {
 struct Loader {
     means: Means,
     place: Place,
+    /// Only what is signed is run.
+    trust: Option<Trust>,
 }
 
 /// Where the files of deploys are put.
@@ -90,9 +92,19 @@ impl Deploys {
             (false, false) => Later::One,
             (false, true) => Later::Nothing,
         };
-        let loader = Loader { means, place: Place(place) };
+        let keys = settings.trusted.clone();
+        let trust = (!keys.is_empty()).then(|| Trust::new(keys, place.clone()));
+        let trust = trust.transpose().map_err(Failure::failed)?;
+        let is_shared = settings.servers.is_some();
+        if is_given && is_shared && trust.is_some() && settings.signer.is_none() {
+            tracing::warn!(
+                "the program is not given to other hosts: there is no `--sign-key` to sign it with"
+            );
+        }
+        let is_published = is_shared && (trust.is_none() || settings.signer.is_some());
+        let loader = Loader { means, place: Place(place), trust };
         let mut deploys = Deploys { present, loader, later, last: 0, watch };
-        if is_given && settings.servers.is_some() {
+        if is_given && is_published {
             let deploy = publish(&deploys.present.what, settings, &world).await?;
             tracing::info!("deployed as number {}", deploy.id);
             deploys.last = deploy.id;
@@ -214,6 +226,12 @@ impl Loader {
 
     /// Makes a deploy ready to run.
     async fn load(&self, deploy: &Deploy) -> Result<Runnable, Failure> {
+        let accepted = self.trust.as_ref().map(|trust| tokio::task::block_in_place(|| trust.accept(deploy)));
+        let deploy = &accepted.unwrap_or_else(|| Ok(deploy.clone())).map_err(|refused| {
+            Failure::failed(format!("deploy {} is refused: {refused}", deploy.id)).hint(
+                "sign it with `mgmt deploy --sign-key FILE`, or give this host the right `--deploy-key`",
+            )
+        })?;
         let files = self.means.host.world.deployed_files(deploy).await.map_err(Failure::failed)?;
         let what = tokio::task::block_in_place(|| self.read(deploy, &files))?;
         let Program { noop, sema, no_autoedges, no_autogroup, .. } = deploy.program;
@@ -270,7 +288,8 @@ async fn publish(first: &First, settings: &Settings, world: &World) -> Result<De
         no_autoedges: !settings.autoedges,
         no_autogroup: !settings.autogroup,
     };
-    world.add_deploy(&program, &package.files, &Commits::default()).await.map_err(Failure::failed)
+    let signer = settings.signer.as_ref();
+    world.add_deploy(&program, &package.files, &Commits::default(), signer).await.map_err(Failure::failed)
 }
 
 /// How many deploys before the newest keep their files.

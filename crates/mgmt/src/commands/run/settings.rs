@@ -7,6 +7,7 @@ use std::time::Duration;
 use mgmt_engine::Preparation;
 use mgmt_sys::replace::Durability;
 use mgmt_world::etcd::EtcdSettings;
+use mgmt_world::{PublicKey, Signer};
 
 use super::arguments::{Arguments, Fsync};
 use super::drawing::Drawing;
@@ -18,6 +19,7 @@ use crate::configuration::{FrontEnd, Input};
 use crate::environment::{self, Variable};
 use crate::failure::Failure;
 use crate::program;
+use crate::signing;
 
 /// A century. Longer times mean the same, and do not fit every clock.
 const LONGEST: u64 = 100 * 366 * 24 * 3600;
@@ -62,6 +64,10 @@ pub(super) struct Settings {
     pub(super) wait: bool,
     /// Run deploys that come later.
     pub(super) deploy_watch: bool,
+    /// Only deploys that are signed with one of these; all, if there are none.
+    pub(super) trusted: Vec<PublicKey>,
+    /// Who signs what this run deploys.
+    pub(super) signer: Option<Signer>,
     /// To be printed before anything starts.
     pub(super) warnings: Vec<String>,
 }
@@ -126,6 +132,8 @@ impl Settings {
             servers: arguments.connection.servers()?,
             wait: arguments.wait,
             deploy_watch: !arguments.no_deploy_watch,
+            trusted: signing::trusted(&arguments.deploy_key)?,
+            signer: arguments.signing.signer()?,
             warnings,
         })
     }

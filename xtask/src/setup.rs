@@ -32,6 +32,11 @@ const NEEDS: &[Need] = &[
     Need { program: "perl", package: "perl-base", why: "hashes and locks of the C library" },
     Need { program: "pkcon", package: "packagekit-tools", why: "packages through PackageKit" },
     Need { program: "pkg-config", package: "pkg-config", why: "libraries to build against" },
+    Need {
+        program: "puppet",
+        package: "puppet-agent",
+        why: "manifests, and a second opinion on what they mean",
+    },
     Need { program: "setpriv", package: "util-linux", why: "programs with fewer rights" },
     Need { program: "ssh", package: "openssh-client", why: "keys that let somebody in" },
     Need { program: "sshd", package: "openssh-server", why: "somewhere to be let in" },
@@ -45,10 +50,16 @@ const NEEDS: &[Need] = &[
     Need { program: "unshare", package: "util-linux", why: "mounts that end with the test" },
 ];
 
-/// Packages that bring no program, and what is built with them.
+/// Packages that bring no program, and what is built or tested with them.
 const LIBRARIES: &[(&str, &str)] = &[
     ("libaugeas-dev", "the kind augeas, and the formats that it knows"),
     ("libclang-dev", "the bindings of libaugeas"),
+    ("puppet-module-puppetlabs-concat", "files that manifests put together"),
+    ("puppet-module-puppetlabs-cron-core", "the type cron of manifests"),
+    ("puppet-module-puppetlabs-host-core", "the type host of manifests"),
+    ("puppet-module-puppetlabs-mount-core", "the type mount of manifests"),
+    ("puppet-module-puppetlabs-sshkeys-core", "the types of keys in manifests"),
+    ("puppet-module-puppetlabs-stdlib", "what other modules of manifests are made of"),
 ];
 
 /// Installs what is missing. Does nothing, and says so, if nothing is.

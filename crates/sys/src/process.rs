@@ -33,7 +33,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
-use tokio::net::unix::pipe::Receiver;
+use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::Instant;
 
 pub use exec_as::{Credentials, EXEC_AS, Helper, exec_as_entry};
@@ -48,7 +48,7 @@ const CHUNK: usize = 64 << 10;
 
 /// What to run.
 ///
-/// Standard input is always empty. The environment is exactly `env`.
+/// Standard input is empty, except for [`Command::spawn_listening`]. The environment is exactly `env`.
 #[derive(Debug, Clone)]
 pub struct Command {
     /// The program and its arguments. A first word without a slash is looked up in this process's own `PATH`.
@@ -85,6 +85,22 @@ impl Command {
 
     /// Starts it. Must be called inside a tokio runtime.
     pub fn spawn(&self) -> Result<Running, SpawnError> {
+        self.spawn_reading(Stdio::null())
+    }
+
+    /// Starts a command that reads from us. Its input ends when the writing end is dropped.
+    pub fn spawn_listening(&self) -> Result<(Running, Sender), SpawnError> {
+        let failed = |source: io::Error| {
+            let program = self.argv.first().map_or_else(String::new, |name| display(name));
+            SpawnError::Failed { program, source }
+        };
+        let (reader, writer) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
+        let running = self.spawn_reading(Stdio::from(reader))?;
+        Ok((running, Sender::from_owned_fd(writer).map_err(failed)?))
+    }
+
+    fn spawn_reading(&self, input: Stdio) -> Result<Running, SpawnError> {
         let name = self.argv.first().filter(|name| !name.is_empty()).ok_or(SpawnError::Empty)?;
         let program = if name.as_bytes().contains(&b'/') {
             PathBuf::from(name)
@@ -98,7 +114,7 @@ impl Command {
         let (stdout, stdout_writer) = pipe().map_err(failed)?;
         let (stderr, stderr_writer) = pipe().map_err(failed)?;
         let mut command = self.prepared(&program)?;
-        command.stdin(Stdio::null()).stdout(stdout_writer).stderr(stderr_writer).process_group(0);
+        command.stdin(input).stdout(stdout_writer).stderr(stderr_writer).process_group(0);
         let child = command.spawn().map_err(|source| match &self.cwd {
             Some(cwd) if !cwd.is_dir() => {
                 SpawnError::WorkingDirectory { program: display(name), cwd: display(cwd.as_os_str()) }

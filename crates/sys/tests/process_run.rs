@@ -499,3 +499,25 @@ async fn a_program_that_another_user_cannot_run_says_so() {
     assert_eq!(finished.status, Status::Exited(126));
     assert!(finished.stdout.bytes.is_empty());
 }
+
+#[tokio::test]
+async fn a_command_that_listens_hears_what_is_written_and_the_end_of_it() {
+    use tokio::io::AsyncWriteExt as _;
+    let (running, mut input) = shell("cat; echo end").spawn_listening().unwrap();
+    let mut lines = running.lines().limit(1 << 20);
+    let long = "x".repeat(200_000);
+    let write = async {
+        input.write_all(format!("{long}\n").as_bytes()).await.unwrap();
+        drop(input);
+    };
+    let read = async {
+        let mut found = Vec::new();
+        while let LineEvent::Line(line) = lines.next().await.unwrap() {
+            assert!(!line.truncated);
+            found.push(String::from_utf8(line.bytes).unwrap());
+        }
+        found
+    };
+    let ((), found) = patiently(async { tokio::join!(write, read) }).await;
+    assert_eq!(found, [long.as_str(), "end"]);
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Running, Signal, Status, leader_ended};
 
-/// The longest line [`Lines`] gives; longer ones are cut there.
+/// The longest line [`Lines`] gives unless told otherwise; longer ones are cut there.
 pub const LINE_LIMIT: usize = 64 << 10;
 
 /// After both streams have ended, how long to wait for the command to end too.
@@ -20,6 +20,7 @@ pub struct Lines {
     /// Complete lines of the last read; the pipes are left alone until they are taken, so this stays small.
     ready: VecDeque<Line>,
     ended: Option<Status>,
+    limit: usize,
 }
 
 /// One thing a [`Lines`] has to say.
@@ -38,7 +39,7 @@ pub enum LineEvent {
 pub struct Line {
     /// Whether it came from standard error.
     pub stderr: bool,
-    /// Its bytes, at most [`LINE_LIMIT`].
+    /// Its bytes, at most as many as the limit allows.
     pub bytes: Vec<u8>,
     /// Whether it was longer than that.
     pub truncated: bool,
@@ -52,7 +53,13 @@ struct Partial {
 
 impl Lines {
     pub(super) fn new(running: Running) -> Lines {
-        Lines { running, partial: Default::default(), ready: VecDeque::new(), ended: None }
+        Lines { running, partial: Default::default(), ready: VecDeque::new(), ended: None, limit: LINE_LIMIT }
+    }
+
+    /// Lines may be so long.
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Lines {
+        Lines { limit, ..self }
     }
 
     /// The pid of the leader, which is also the number of the group.
@@ -82,7 +89,7 @@ impl Lines {
                 () = tokio::time::sleep(EXIT_AFTER_CLOSE), if all_closed => return Ok(LineEvent::Closed),
             };
             let bytes = running.streams[which].read(&mut running.buffer);
-            split_lines(which, bytes, &mut self.partial[which], &mut self.ready);
+            split_lines(which, bytes, self.limit, &mut self.partial[which], &mut self.ready);
         }
     }
 
@@ -104,7 +111,7 @@ impl Lines {
         let running = &mut self.running;
         for (which, stream) in running.streams.iter_mut().enumerate() {
             let (partial, ready) = (&mut self.partial[which], &mut self.ready);
-            stream.drain(&mut running.buffer, |bytes| split_lines(which, bytes, partial, ready));
+            stream.drain(&mut running.buffer, |bytes| split_lines(which, bytes, self.limit, partial, ready));
             if !partial.bytes.is_empty() {
                 ready.push_back(partial.take(which));
             }
@@ -120,19 +127,19 @@ impl Partial {
         Line { stderr: which == 1, bytes, truncated }
     }
 
-    fn push(&mut self, bytes: &[u8]) {
-        let room = LINE_LIMIT.saturating_sub(self.bytes.len()).min(bytes.len());
+    fn push(&mut self, bytes: &[u8], limit: usize) {
+        let room = limit.saturating_sub(self.bytes.len()).min(bytes.len());
         self.bytes.extend_from_slice(&bytes[..room]);
         self.truncated |= room < bytes.len();
     }
 }
 
-fn split_lines(which: usize, bytes: &[u8], partial: &mut Partial, ready: &mut VecDeque<Line>) {
+fn split_lines(which: usize, bytes: &[u8], limit: usize, partial: &mut Partial, ready: &mut VecDeque<Line>) {
     let mut pieces = bytes.split(|&byte| byte == b'\n');
     let last = pieces.next_back().unwrap_or_default();
     for piece in pieces {
-        partial.push(piece);
+        partial.push(piece, limit);
         ready.push_back(partial.take(which));
     }
-    partial.push(last);
+    partial.push(last, limit);
 }

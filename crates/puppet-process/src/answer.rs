@@ -1,0 +1,222 @@
+//! What the process answers, as data.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What a process says about itself when it has started.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Hello {
+    /// The version of the conversation.
+    pub protocol: u32,
+    /// The version of Puppet.
+    pub puppet: String,
+    /// The version of Ruby.
+    pub ruby: String,
+    /// What this host is called.
+    pub certname: String,
+    /// The environment that is used unless something else says otherwise.
+    pub environment: String,
+    /// Seconds between two runs of an agent.
+    pub runinterval: u64,
+}
+
+/// A compiled catalogue, and what it was made from.
+#[derive(Debug, Deserialize)]
+pub struct Compiled {
+    /// The catalogue, in Puppet's own form with rich data.
+    pub catalogue: Value,
+    /// Automatic relations of types whose rules only their own Ruby knows.
+    #[serde(default)]
+    pub relations: Vec<Relation>,
+    /// Where each module is.
+    #[serde(default)]
+    pub modules: BTreeMap<String, PathBuf>,
+    /// What was read.
+    #[serde(default)]
+    pub files: Vec<PathBuf>,
+    /// What was looked for and was not there.
+    #[serde(default)]
+    pub absent: Vec<PathBuf>,
+    /// Directories of which every manifest was read.
+    #[serde(default)]
+    pub directories: Vec<PathBuf>,
+    /// What Puppet said about it.
+    #[serde(skip)]
+    pub messages: Vec<Message>,
+}
+
+/// One thing happens before another.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Relation {
+    /// What comes first, as a reference.
+    pub from: String,
+    /// What comes later.
+    pub to: String,
+    /// A change of the first is told to the second.
+    pub notify: bool,
+}
+
+/// Puppet's own order of a catalogue, with containers replaced by their beginning and end.
+#[derive(Debug, Deserialize)]
+pub struct Relations {
+    /// Resources and the two ends of containers, by name.
+    pub vertices: Vec<String>,
+    /// From, to, and whether a change is told.
+    pub edges: Vec<(String, String, bool)>,
+}
+
+/// What became of a resource.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub struct Applied {
+    /// Something was changed.
+    pub changed: bool,
+    /// It could not be done.
+    pub failed: bool,
+    /// It was left alone, by a schedule for example.
+    pub skipped: bool,
+    /// Something would be changed.
+    pub would_change: bool,
+    /// What happened, property by property.
+    pub messages: Vec<String>,
+}
+
+/// Something that Puppet says.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub struct Message {
+    /// How much it matters: `debug`, `info`, `notice`, `warning`, `err` and beyond.
+    pub level: String,
+    /// What it is.
+    pub message: String,
+    /// Who says it.
+    #[serde(default)]
+    pub source: String,
+    /// The file that it is about.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: Option<u32>,
+    /// The column, from 1.
+    pub column: Option<u32>,
+}
+
+impl Message {
+    /// Whether it is about something that went wrong. A fact that cannot be had is not: hosts differ.
+    pub fn is_error(&self) -> bool {
+        self.source != "Facter" && matches!(self.level.as_str(), "err" | "alert" | "emerg" | "crit")
+    }
+
+    /// The same with the place taken out of the text, and the name of the node, which is this one.
+    #[must_use]
+    pub(crate) fn located(mut self) -> Message {
+        if let Some((text, node)) = self.message.rsplit_once(" on node ")
+            && !node.contains(' ')
+        {
+            self.message.truncate(text.len());
+        }
+        while let Some(place) = Place::at_end(&self.message) {
+            self.file = self.file.or(place.file);
+            self.line = self.line.or(place.line);
+            self.column = self.column.or(place.column);
+            self.message.truncate(place.start);
+        }
+        self
+    }
+}
+
+/// ` (file: F, line: L, column: C)`, of which any part may be missing.
+struct Place {
+    start: usize,
+    file: Option<String>,
+    line: Option<u32>,
+    column: Option<u32>,
+}
+
+impl Place {
+    fn at_end(text: &str) -> Option<Place> {
+        let inside = text.strip_suffix(')')?;
+        let start = inside.rfind(" (file: ").or_else(|| inside.rfind(" (line: "))?;
+        let mut rest = &inside[start + 2..];
+        let mut place = Place { start, file: None, line: None, column: None };
+        if let Some((before, column)) = rest.rsplit_once("column: ") {
+            place.column = Some(column.parse().ok()?);
+            rest = before.strip_suffix(", ").unwrap_or(before);
+        }
+        if let Some((before, line)) = rest.rsplit_once("line: ") {
+            place.line = Some(line.parse().ok()?);
+            rest = before.strip_suffix(", ").unwrap_or(before);
+        }
+        place.file = match rest.strip_prefix("file: ") {
+            Some(file) => Some(file.to_owned()),
+            None if rest.is_empty() => None,
+            None => return None,
+        };
+        // Text in front may end in a comma that led to the place.
+        place.start = text[..start].trim_end_matches(',').len();
+        Some(place)
+    }
+}
+
+/// A question that was answered with no.
+#[derive(Clone, Debug, Default)]
+pub struct Refused {
+    /// Everything that is wrong, in Puppet's words.
+    pub errors: Vec<Message>,
+    /// What else Puppet said.
+    pub messages: Vec<Message>,
+    /// What was read before that.
+    pub files: Vec<PathBuf>,
+    /// What was looked for and was not there.
+    pub absent: Vec<PathBuf>,
+    /// Directories of which every manifest was read.
+    pub directories: Vec<PathBuf>,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut errors = self.errors.iter();
+        match errors.next() {
+            Some(first) => f.write_str(&first.message)?,
+            None => f.write_str("Puppet did not say why")?,
+        }
+        match errors.count() {
+            0 => Ok(()),
+            more => write!(f, " (and {more} more)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn located(text: &str) -> (String, Option<String>, Option<u32>, Option<u32>) {
+        let message = Message { message: text.to_owned(), ..Message::default() }.located();
+        (message.message, message.file, message.line, message.column)
+    }
+
+    #[test]
+    fn a_place_at_the_end_is_taken_out_of_the_text() {
+        assert_eq!(
+            located("Syntax error at 'x' (file: /a b/c.pp, line: 2, column: 17) on node vm"),
+            ("Syntax error at 'x'".into(), Some("/a b/c.pp".into()), Some(2), Some(17))
+        );
+        assert_eq!(
+            located("no parameter named 'conent' (line: 1) on File[/tmp/x] (line: 1) on node vm"),
+            ("no parameter named 'conent' (line: 1) on File[/tmp/x]".into(), None, Some(1), None)
+        );
+        assert_eq!(
+            located("Evaluation Error: x, (file: /a.pp, line: 3) "),
+            ("Evaluation Error: x, (file: /a.pp, line: 3) ".into(), None, None, None)
+        );
+        assert_eq!(
+            located("Evaluation Error: x, (file: /a.pp, line: 3)"),
+            ("Evaluation Error: x".into(), Some("/a.pp".into()), Some(3), None)
+        );
+        assert_eq!(located("a (b)"), ("a (b)".into(), None, None, None));
+        assert_eq!(located("a (line: b)"), ("a (line: b)".into(), None, None, None));
+        assert_eq!(located(" (line: 5)"), ("".into(), None, Some(5), None));
+    }
+}

@@ -1,0 +1,253 @@
+//! One process: its start, its questions and answers, its end.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mgmt_sys::process::{Command, Line, LineEvent, Lines};
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::pipe::Sender;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::answer::Hello;
+use crate::puppet::PuppetError;
+
+/// The script that runs inside Puppet's Ruby.
+const SCRIPT: &str = include_str!("helper.rb");
+
+/// Takes the script from standard input, where nobody sees it and nothing has to be written to a disk. Nothing else is
+/// written there before the script has said hello, so nothing of it can be lost in a buffer.
+const LOADER: &str =
+    "eval($stdin.read(Integer(ARGV.shift)).force_encoding('UTF-8'), TOPLEVEL_BINDING, 'mgmt-puppet.rb')";
+
+/// The version of the conversation that both sides have to speak.
+const PROTOCOL: u32 = 1;
+
+/// How long Ruby may take to load Puppet. A busy host takes many seconds.
+const START: Duration = Duration::from_secs(120);
+
+/// How long it may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The longest answer. A catalogue of ten thousand resources is a few megabytes long.
+const LONGEST: usize = 512 << 20;
+
+/// How many lines of output are kept to explain an end.
+const LAST_LINES: usize = 10;
+
+/// Settings of other Ruby programs that would break this one.
+const FOREIGN: &[&str] = &["RUBYOPT", "RUBYLIB", "GEM_HOME", "GEM_PATH", "BUNDLE_GEMFILE", "BUNDLE_BIN_PATH"];
+
+/// A process that answers questions. Dropping it ends the process and all that it started.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    pub(crate) hello: Hello,
+    pub(crate) id: Option<u32>,
+    /// Where questions go; taken away to end the process.
+    requests: Mutex<Option<mpsc::UnboundedSender<String>>>,
+    pending: Arc<Mutex<Pending>>,
+}
+
+/// Questions without an answer, and the end of the conversation.
+#[derive(Debug, Default)]
+struct Pending {
+    waiting: HashMap<u64, oneshot::Sender<Result<Value, Ended>>>,
+    last: u64,
+    ended: Option<Ended>,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub(crate) how: String,
+    pub(crate) output: Vec<String>,
+}
+
+impl Conversation {
+    /// Starts a process and waits until it says hello.
+    pub(crate) async fn start(ruby: &Path, arguments: &[String]) -> Result<Conversation, PuppetError> {
+        let not_started = |why: String, output: VecDeque<String>| PuppetError::NotStarted {
+            ruby: ruby.to_owned(),
+            why,
+            output: output.into(),
+        };
+        let (running, mut input) = command(ruby, arguments)
+            .spawn_listening()
+            .map_err(|error| not_started(error.to_string(), VecDeque::new()))?;
+        let mut lines = running.lines().limit(LONGEST);
+        let id = lines.id();
+        let mut output = VecDeque::new();
+        let greeting = async {
+            // If it ends before it has read this, its end tells why.
+            let _ = input.write_all(SCRIPT.as_bytes()).await;
+            greeting(&mut lines, &mut output).await
+        };
+        let greeting = match tokio::time::timeout(START, greeting).await {
+            Ok(Ok(greeting)) => greeting,
+            Ok(Err(why)) => return Err(not_started(why, output)),
+            Err(_) => return Err(not_started(format!("it said nothing for {} s", START.as_secs()), output)),
+        };
+        let hello = match hello(greeting) {
+            Ok(hello) => hello,
+            Err(why) => return Err(not_started(why, output)),
+        };
+        let pending = Arc::new(Mutex::new(Pending::default()));
+        let (requests, asked) = mpsc::unbounded_channel();
+        tokio::spawn(talk(lines, output, input, asked, Arc::clone(&pending)));
+        Ok(Conversation { hello, id, requests: Mutex::new(Some(requests)), pending })
+    }
+
+    /// Asks, and gives where the answer will be.
+    pub(crate) fn ask(&self, mut request: Value) -> oneshot::Receiver<Result<Value, Ended>> {
+        let (answer, answered) = oneshot::channel();
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ended) = &pending.ended {
+            let _ = answer.send(Err(ended.clone()));
+            return answered;
+        }
+        // Questions that nobody waits for any more are answered nevertheless.
+        pending.last += 1;
+        let id = pending.last;
+        pending.waiting.insert(id, answer);
+        request["id"] = id.into();
+        // Fails only if the process has just ended, and then the answer tells.
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = requests.as_ref().map(|requests| requests.send(format!("{request}\n")));
+        answered
+    }
+
+    /// Ends the process, and all that it started. Whoever waits for an answer is told.
+    pub(crate) fn stop(&self) {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.ended = Some(Ended { how: "it was stopped".to_owned(), output: Vec::new() });
+        pending.waiting.clear();
+    }
+
+    /// Whether it can still be asked.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).ended.is_none()
+    }
+}
+
+fn command(ruby: &Path, arguments: &[String]) -> Command {
+    let mut argv = vec![ruby.as_os_str().to_owned(), "-e".into(), LOADER.into(), "--".into()];
+    argv.push(SCRIPT.len().to_string().into());
+    argv.extend(arguments.iter().map(Into::into));
+    let mut command = Command::new(argv);
+    command.env = std::env::vars_os().collect();
+    for name in FOREIGN {
+        command.env.remove(std::ffi::OsStr::new(name));
+    }
+    // Manifests are UTF-8, whatever the host speaks.
+    command.env.insert("LC_ALL".into(), "C.UTF-8".into());
+    command
+}
+
+/// The first line of the process.
+async fn greeting(lines: &mut Lines, output: &mut VecDeque<String>) -> Result<Vec<u8>, String> {
+    loop {
+        match lines.next().await.map_err(|error| error.to_string())? {
+            LineEvent::Line(line) if !line.stderr => return Ok(line.bytes),
+            LineEvent::Line(line) => keep(output, &line),
+            LineEvent::Ended(status) => return Err(format!("it ended at once: {status}")),
+            LineEvent::Closed => return Err("it closed its output".to_owned()),
+        }
+    }
+}
+
+fn hello(line: Vec<u8>) -> Result<Hello, String> {
+    let mut found: Value =
+        serde_json::from_slice(&line).map_err(|error| format!("it does not say hello: {error}"))?;
+    if let Some(missing) = found["missing"].as_str() {
+        return Err(format!("this Ruby has no Puppet: {missing}"));
+    }
+    if let Some(failed) = found["failed"]["message"].as_str() {
+        return Err(failed.to_owned());
+    }
+    let hello: Hello = serde_json::from_value(found["hello"].take())
+        .map_err(|error| format!("it does not say hello: {error}"))?;
+    match hello.protocol {
+        PROTOCOL => Ok(hello),
+        other => Err(format!("it speaks version {other} of the conversation, and we speak {PROTOCOL}")),
+    }
+}
+
+/// Carries questions and answers until the process ends.
+async fn talk(
+    mut lines: Lines,
+    mut output: VecDeque<String>,
+    mut input: Sender,
+    mut asked: mpsc::UnboundedReceiver<String>,
+    pending: Arc<Mutex<Pending>>,
+) {
+    let write = async {
+        while let Some(request) = asked.recv().await {
+            if input.write_all(request.as_bytes()).await.is_err() {
+                break;
+            }
+        }
+        // At the end of its input, it ends what it has started, and then itself.
+        drop(input);
+        tokio::time::sleep(GRACE).await;
+    };
+    let how = tokio::select! {
+        how = listen(&mut lines, &mut output, &pending) => how,
+        () = write => "it was stopped".to_owned(),
+    };
+    let ended = Ended { how, output: output.into() };
+    let waiting = {
+        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.ended = Some(ended.clone());
+        std::mem::take(&mut pending.waiting)
+    };
+    for answer in waiting.into_values() {
+        let _ = answer.send(Err(ended.clone()));
+    }
+}
+
+/// Hands answers to whoever waits for them. Gives how the process ended.
+async fn listen(lines: &mut Lines, output: &mut VecDeque<String>, pending: &Mutex<Pending>) -> String {
+    loop {
+        match lines.next().await {
+            Ok(LineEvent::Line(line)) if line.stderr => {
+                tracing::debug!(target: "mgmt::puppet", "(output) {}", shown(&line.bytes));
+                keep(output, &line);
+            }
+            Ok(LineEvent::Line(line)) if line.truncated => {
+                return format!("its answer is longer than {LONGEST} bytes");
+            }
+            Ok(LineEvent::Line(line)) => {
+                let answer: Value = match serde_json::from_slice(&line.bytes) {
+                    Ok(answer) => answer,
+                    Err(error) => return format!("its answer cannot be read: {error}"),
+                };
+                let Some(id) = answer["id"].as_u64() else {
+                    return "it answered something that was not asked".to_owned();
+                };
+                let waiting = pending.lock().unwrap_or_else(PoisonError::into_inner).waiting.remove(&id);
+                if let Some(waiting) = waiting {
+                    let _ = waiting.send(Ok(answer));
+                }
+            }
+            Ok(LineEvent::Ended(status)) => return status.to_string(),
+            Ok(LineEvent::Closed) => return "it closed its output".to_owned(),
+            Err(error) => return error.to_string(),
+        }
+    }
+}
+
+fn keep(output: &mut VecDeque<String>, line: &Line) {
+    if output.len() == LAST_LINES {
+        output.pop_front();
+    }
+    output.push_back(shown(&line.bytes));
+}
+
+/// A line for people: bounded, and without anything that a terminal would obey.
+fn shown(line: &[u8]) -> String {
+    let line = &line[..line.len().min(1000)];
+    String::from_utf8_lossy(line).chars().filter(|letter| !letter.is_control() || *letter == '\t').collect()
+}

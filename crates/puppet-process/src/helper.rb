@@ -1,0 +1,452 @@
+# Runs inside the Ruby of an installed Puppet: compiles manifests and applies single resources, on request.
+#
+# One JSON object per line in each direction. Requests come from what was standard input, replies go to what was
+# standard output; both are moved away first, so that nothing that Puppet, a module or a provider prints can get in
+# between. Every request has an `id`, and its reply carries it: `{"id":…, "ok":…}` or `{"id":…, "error":…}`.
+#
+# No request ends the process. The end of the requests does, at once.
+
+module MgmtPuppet
+  REQUESTS = $stdin.dup
+  REPLIES = $stdout.dup
+  $stdin.reopen('/dev/null')
+  $stdout.reopen($stderr)
+  REQUESTS.set_encoding('UTF-8')
+  REPLIES.set_encoding('UTF-8')
+  REPLIES.sync = true
+end
+
+require 'json'
+require 'set'
+
+begin
+  require 'puppet'
+  require 'puppet/application_support'
+  require 'puppet/pops/evaluator/deferred_resolver'
+rescue LoadError => error
+  MgmtPuppet::REPLIES.puts(JSON.generate('missing' => error.message))
+  exit!(1)
+end
+
+module MgmtPuppet
+  PROTOCOL = 1
+
+  # What may be told of one request.
+  MOST_MESSAGES = 1000
+
+  # Types whose automatic relations the other side knows by itself.
+  KNOWN = %w[
+    stage class node component whit notify file exec user group package service schedule filebucket resources tidy cron host
+    mailalias mount sshkey ssh_authorized_key augeas selboolean anchor
+  ].to_set
+
+  # Takes what Puppet says while a request is served.
+  class Messages
+    attr_reader :list
+
+    def initialize
+      @list = []
+    end
+
+    def clear
+      @list = []
+    end
+
+    def <<(message)
+      @list << message if @list.length < MOST_MESSAGES
+    end
+  end
+
+  MESSAGES = Messages.new
+
+  # What is no source of anybody's configuration: the kernel's files, and Puppet itself.
+  FOREIGN = ['/proc/', '/sys/', '/dev/', "#{File.dirname(Puppet.method(:version).source_location.first)}/"].freeze
+  SOURCES = %w[.pp .yaml .yml .json .conf .eyaml .hocon .erb .epp].freeze
+
+  # Notes which files a compile looks at.
+  module Files
+    @read = Set.new
+    @absent = Set.new
+    @directories = Set.new
+    class << self
+      attr_reader :read, :absent, :directories
+
+      def clear
+        @read = Set.new
+        @absent = Set.new
+        @directories = Set.new
+      end
+
+      def seen(path)
+        text = path.to_s
+        @read << text unless text.start_with?(*FOREIGN)
+      end
+
+      # Whatever else Puppet tries and misses does not make a catalogue different when it appears.
+      def missed(path)
+        text = path.to_s
+        @absent << text if text.start_with?('/') && text.end_with?(*SOURCES) && !text.start_with?(*FOREIGN)
+      end
+    end
+  end
+
+  # What stands before Puppet's own functions on files.
+  module Recorder
+    %i[read read_preserve_line_endings binread each_line open].each do |name|
+      define_method(name) do |path, *arguments, **options, &block|
+        Files.seen(path)
+        options.empty? ? super(path, *arguments, &block) : super(path, *arguments, **options, &block)
+      end
+    end
+
+    %i[exist? file? directory?].each do |name|
+      define_method(name) do |path|
+        found = super(path)
+        Files.missed(path) unless found
+        found
+      end
+    end
+  end
+
+  # Data files are looked for in another way.
+  module PathRecorder
+    def exist?
+      found = super
+      Files.missed(self) unless found
+      found
+    end
+  end
+
+  # Puppet keeps a state file that it reads and writes for each transaction; ours stays in memory. Turning it off in any
+  # other way would also turn off `noop`.
+  module NoStateFile
+    def load; end
+
+    def store; end
+  end
+
+  # Facts take long to gather, so they are gathered once, and again when asked for. Each compile freezes what it gets.
+  module KeptFacts
+    attr_writer :kept
+
+    def find(name, **options)
+      @kept ||= super&.values
+      @kept && Puppet::Node::Facts.new(name, @kept.dup)
+    end
+  end
+
+  module_function
+
+  def start(arguments)
+    Puppet::FileSystem.singleton_class.prepend(Recorder)
+    Pathname.prepend(PathRecorder)
+    Puppet::Util::Storage.singleton_class.prepend(NoStateFile)
+    Puppet.initialize_settings(arguments)
+    Puppet::Util::Log.newdesttype(:mgmt) do
+      def self.match?(destination)
+        destination.is_a?(Messages)
+      end
+
+      def initialize(messages)
+        @messages = messages
+      end
+
+      def handle(message)
+        @messages << message
+      end
+    end
+    Puppet::Util::Log.newdestination(MESSAGES)
+    Puppet::Util::Log.level = :notice
+    Puppet[:color] = false
+    Puppet::Node::Facts.indirection.terminus_class = Puppet[:facts_terminus] || :facter
+    Puppet::Node::Facts.indirection.cache_class = nil
+    Puppet::Node::Facts.indirection.singleton_class.prepend(KeptFacts)
+    Puppet::Node.indirection.cache_class = nil
+    Puppet::Node.indirection.terminus_class = Puppet[:node_terminus]
+    Puppet::Resource::Catalog.indirection.terminus_class = :compiler
+    Puppet::Resource::Catalog.indirection.cache_class = nil
+    Puppet.push_context_global(Puppet.base_context(Puppet.settings), 'for mgmt')
+    environment = default_environment
+    Puppet.push_context_global({ current_environment: environment }, 'for mgmt')
+    hello(environment)
+  end
+
+  def hello(environment)
+    agent = Puppet.settings.values(nil, :agent)
+    main = Puppet.settings.values(nil, :main)
+    {
+      'protocol' => PROTOCOL,
+      'puppet' => Puppet.version,
+      'ruby' => RUBY_VERSION,
+      'certname' => Puppet[:certname],
+      'environment' => environment.name.to_s,
+      'modulepath' => environment.modulepath,
+      'runinterval' => (agent.interpolate(:runinterval) || main.interpolate(:runinterval)),
+      'server' => agent.interpolate(:server)
+    }
+  end
+
+  # The configured environment. The default one need not exist on disk.
+  def default_environment
+    name = Puppet[:environment].to_sym
+    loader = Puppet.lookup(:environments)
+    loader.clear_all if loader.respond_to?(:clear_all)
+    found = loader.get(name)
+    return found.override_from_commandline(Puppet.settings) if found
+    raise Puppet::Environments::EnvironmentNotFound, name if Puppet.settings.set_by_cli?(:environment) || Puppet.settings.set_by_config?(:environment)
+
+    path = Puppet[:basemodulepath].split(File::PATH_SEPARATOR).reject(&:empty?)
+    Puppet::Node::Environment.create(name, path)
+  end
+
+  # An environment that is a directory, whatever the directory is called.
+  def directory_environment(directory)
+    name = :production
+    global = Puppet[:basemodulepath].split(File::PATH_SEPARATOR).reject(&:empty?)
+    configuration = Puppet::Settings::EnvironmentConf.load_from(directory, global)
+    environment = Puppet::Node::Environment.create(
+      name, configuration.modulepath.split(File::PATH_SEPARATOR), configuration.manifest, configuration.config_version
+    )
+    [environment, Puppet::Environments::StaticDirectory.new(name, directory, environment)]
+  end
+
+  # Compiles a manifest, a directory, an environment or a text, and hands the catalogue to the block.
+  def with_catalogue(request)
+    loader = Puppet.lookup(:environments)
+    if request['environment_directory']
+      environment, loader = directory_environment(request['environment_directory'])
+    else
+      environment = default_environment
+      environment = environment.override_with(manifest: request['manifest']) if request['manifest']
+      environment = environment.override_with(manifest: Puppet::Node::Environment::NO_MANIFEST) if request['code']
+    end
+    Puppet[:code] = request['code'] || ''
+    Puppet::Node::Facts.indirection.find(Puppet[:node_name_value], environment: environment)
+    Files.clear
+    manifest = environment.manifest.to_s
+    Files.directories << manifest if File.directory?(manifest)
+    Puppet.override({ environments: loader, current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }, 'for mgmt') do
+      name = Puppet[:node_name_value]
+      node = Puppet::Node.indirection.find(name, environment: environment)
+      raise Puppet::Error, "there is no node #{name}" unless node
+
+      given = node.environment
+      if given && given.name != environment.name && !request['environment_directory']
+        environment = request['manifest'] ? given.override_with(manifest: request['manifest']) : given
+      end
+      node.environment = environment
+      node.add_server_facts({})
+      catalogue = Puppet.override({ current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }, 'for mgmt') do
+        Puppet::Resource::Catalog.indirection.find(node.name, use_node: node)
+      end
+      raise Puppet::Error, 'there is no catalogue' unless catalogue
+
+      Puppet::Pops::Evaluator::DeferredResolver.resolve_and_replace(node.facts, catalogue, environment, true)
+      yield catalogue, environment
+    end
+  ensure
+    Puppet[:code] = ''
+  end
+
+  def compile(request)
+    with_catalogue(request) do |catalogue, environment|
+      data = Puppet.override({ rich_data: true }, 'for mgmt') { catalogue.to_data_hash }
+      {
+        'catalogue' => data,
+        'relations' => custom_relations(catalogue),
+        'modules' => environment.modules.to_h { |mod| [mod.name, mod.path] },
+        'files' => Files.read.to_a,
+        'absent' => Files.absent.to_a,
+        'directories' => Files.directories.map(&:to_s)
+      }
+    end
+  end
+
+  # The automatic relations of types that come from modules: only their own Ruby knows them.
+  def custom_relations(catalogue)
+    types = catalogue.resources.map(&:type).uniq.reject { |type| KNOWN.include?(type.downcase) }
+    types = types.filter_map { |type| Puppet::Type.type(type.downcase) }
+    types = types.select { |type| %i[eachautorequire eachautosubscribe eachautobefore eachautonotify].any? { |each| type.send(each) { break true } == true } }
+    return [] if types.empty?
+
+    ral = catalogue.to_ral
+    ral.resources.select { |resource| types.include?(resource.class) }.flat_map do |resource|
+      [[:autorequire, false], [:autosubscribe, true], [:autobefore, false], [:autonotify, true]].flat_map do |relation, notify|
+        resource.send(relation, ral).map { |edge| { 'from' => edge.source.ref, 'to' => edge.target.ref, 'notify' => notify } }
+      end
+    end
+  end
+
+  # Puppet's own final graph, to compare with.
+  def relations(request)
+    with_catalogue(request) do |catalogue, _|
+      graph = catalogue.to_ral.relationship_graph(Puppet::Graph::SequentialPrioritizer.new)
+      name = ->(vertex) { vertex.is_a?(Puppet::Type.type(:whit)) ? vertex[:name] : vertex.ref }
+      {
+        'vertices' => graph.vertices.map(&name),
+        'edges' => graph.edges.map { |edge| [name.call(edge.source), name.call(edge.target), edge.callback == :refresh] }
+      }
+    end
+  end
+
+  # What there is to know about types.
+  def describe(request)
+    request['types'].to_h do |name|
+      type = Puppet::Type.type(name)
+      next [name, nil] unless type
+
+      properties = type.properties.map { |property| property.name.to_s }
+      generates = type.method_defined?(:generate) && type.instance_method(:generate).owner != Puppet::Type || type.method_defined?(:eval_generate)
+      [name, {
+        'properties' => properties,
+        'parameters' => type.parameters.map(&:to_s),
+        'refreshable' => type.method_defined?(:refresh),
+        'generates' => generates,
+        'isomorphic' => type.isomorphic?
+      }]
+    end
+  end
+
+  # Applies resources, each by itself but in one transaction, so that what a type gathers beforehand is gathered once.
+  def apply(request)
+    environment = default_environment
+    Puppet.override({ current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }, 'for mgmt') do
+      Puppet[:noop] = request['noop'] ? true : false
+      catalogue = Puppet::Resource::Catalog.new(Puppet[:certname], environment)
+      (request['context'] || []).each { |item| catalogue.add_resource(resource_of(item)) }
+      wanted = request['resources'].map { |item| resource_of(item) }
+      wanted.each { |resource| catalogue.add_resource(resource) }
+      catalogue = catalogue.to_ral
+      catalogue.host_config = true
+      catalogue.finalize
+      transaction = catalogue.apply(ignoreschedules: false)
+      request['resources'].zip(wanted).map do |item, resource|
+        applied(transaction, catalogue, resource, item)
+      end
+    end
+  ensure
+    Puppet[:noop] = false
+  end
+
+  def resource_of(item)
+    type = item['type'].to_s
+    raise Puppet::Error, "there is no type #{type}" unless Puppet::Type.type(type)
+
+    resource = Puppet::Resource.new(type, item['title'].to_s)
+    parameters = item['parameters'] || {}
+    raise Puppet::Error, 'the parameters are not a map' unless parameters.is_a?(Hash)
+
+    parameters.each do |name, value|
+      resource[name.to_sym] = Puppet::Pops::Serialization::FromDataConverter.convert(value)
+    end
+    (item['sensitive'] || []).each { |name| resource.sensitive_parameters << name.to_sym }
+    resource
+  end
+
+  # What became of one resource and of those that it generated.
+  def applied(transaction, catalogue, resource, item)
+    ral = catalogue.resource(resource.ref)
+    statuses = transaction.report.resource_statuses
+    mine = statuses.values.select { |status| status.resource == ral.ref || (status.containment_path || []).include?(ral.ref) }
+    refreshed = false
+    if item['refresh'] && ral.respond_to?(:refresh) && mine.none?(&:failed)
+      ral.refresh unless request_is_noop?
+      refreshed = true
+    end
+    events = mine.flat_map(&:events)
+    {
+      'changed' => mine.any?(&:changed) || refreshed,
+      'failed' => mine.any? { |status| status.failed || status.failed_to_restart },
+      'skipped' => mine.any?(&:skipped),
+      'would_change' => events.any? { |event| event.status == 'noop' },
+      'messages' => events.reject { |event| event.message.nil? }.map { |event| event.redacted ? "#{event.property} changed" : event.message.to_s }
+    }
+  end
+
+  def request_is_noop?
+    Puppet[:noop]
+  end
+
+  def facts(request)
+    Puppet::Node::Facts.indirection.kept = nil if request['refresh']
+    found = Puppet::Node::Facts.indirection.find(Puppet[:node_name_value], environment: default_environment)
+    { 'values' => found ? found.values : {} }
+  end
+
+  SERVED = %w[compile relations describe apply facts].freeze
+
+  def serve(request)
+    MESSAGES.clear
+    method = request['method']
+    raise ArgumentError, "there is no method #{method}" unless SERVED.include?(method)
+
+    result = send(method, request)
+    { 'id' => request['id'], 'ok' => result, 'messages' => MESSAGES.list.map { |message| message_hash(message) } }
+  rescue SystemExit, StandardError, ScriptError, SystemStackError, NoMemoryError => error
+    { 'id' => request['id'], 'error' => error_hash(error), 'messages' => MESSAGES.list.map { |message| message_hash(message) },
+      'files' => Files.read.to_a, 'absent' => Files.absent.to_a, 'directories' => Files.directories.map(&:to_s) }
+  end
+
+  def message_hash(message)
+    { 'level' => message.level.to_s, 'message' => text(message.message), 'source' => text(message.source), 'file' => place(message.file), 'line' => message.line,
+      'column' => message.respond_to?(:pos) ? message.pos : nil }
+  end
+
+  def error_hash(error)
+    at = ->(name) { error.respond_to?(name) ? error.send(name) : nil }
+    { 'message' => text(error.message), 'class' => error.class.name, 'file' => place(at.call(:file)), 'line' => at.call(:line), 'column' => at.call(:pos) }
+  end
+
+  def place(file)
+    file.nil? || file == :default || file.to_s.empty? ? nil : text(file)
+  end
+
+  def text(value)
+    value.to_s.dup.force_encoding('UTF-8').scrub
+  end
+
+  def reply(data)
+    line = begin
+      JSON.generate(data)
+    rescue StandardError => error
+      JSON.generate('id' => data['id'], 'error' => { 'message' => "the answer is not text: #{text(error.message)}", 'class' => error.class.name })
+    end
+    REPLIES.write(line, "\n")
+  end
+
+  # Puppet starts commands in sessions of their own, where whoever ends this process does not reach them.
+  def end_children(parent = Process.pid)
+    File.read("/proc/#{parent}/task/#{parent}/children").split.map(&:to_i).each do |child|
+      Process.kill(:STOP, child)
+      end_children(child)
+      Process.kill(:KILL, child)
+    end
+  rescue SystemCallError
+    # It is gone already.
+  end
+
+  # Requests are taken off the pipe at once, so that their end is noticed while one is served.
+  def run(arguments)
+    queue = Queue.new
+    Thread.new do
+      REQUESTS.each_line { |line| queue << line }
+      end_children
+      exit!(0)
+    end
+    reply('hello' => start(arguments), 'messages' => MESSAGES.list.map { |message| message_hash(message) })
+    loop do
+      request = begin
+        JSON.parse(queue.pop)
+      rescue JSON::ParserError => error
+        reply('id' => nil, 'error' => { 'message' => "not a request: #{text(error.message)}", 'class' => 'ParserError' })
+        next
+      end
+      reply(serve(request))
+    end
+  rescue StandardError, ScriptError => error
+    reply('failed' => error_hash(error))
+    exit!(1)
+  end
+end
+
+MgmtPuppet.run(ARGV)

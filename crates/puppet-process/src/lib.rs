@@ -1,0 +1,28 @@
+//! Puppet itself: found, started once, kept warm, and asked to compile manifests and to apply single resources.
+//!
+//! The central type is [`Puppet`], a handle. Behind it is one Ruby process that runs a script of ours inside the
+//! installed Puppet. The script is part of this program and is handed over through a pipe; nothing is installed or written.
+//! Starting Ruby and loading Puppet takes a second or more, and gathering facts as long again; a compile after that takes
+//! milliseconds. That is why the process stays.
+//!
+//! Invariants
+//! - No input of a user is an argument or a variable of a process: code, parameters and secrets travel through pipes.
+//! - What modules and providers print cannot disturb the conversation: it has descriptors of its own, and what is printed
+//!   is logged.
+//! - Every question is answered or fails. A process that dies takes its open questions with it, and the next question starts
+//!   another one; one that dies again and again is not started for a while; one that does not answer is killed, with all
+//!   that it started.
+//! - Nothing grows without bound: the length of an answer, the lines of output that are kept, the messages of a request.
+//! - A process ends with the last handle.
+//!
+//! Deliberately absent: what a catalogue means (the crate `puppet` knows), and any list of types.
+
+mod answer;
+mod conversation;
+mod installation;
+mod plain;
+mod puppet;
+
+pub use answer::{Applied, Compiled, Hello, Message, Refused, Relation, Relations};
+pub use installation::{Installation, Missing};
+pub use puppet::{Apply, Input, Puppet, PuppetError, Settings};

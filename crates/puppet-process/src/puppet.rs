@@ -1,0 +1,378 @@
+//! The handle: one process at a time, started when it is needed and again when it has died.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::answer::{Applied, Compiled, Hello, Message, Refused, Relations};
+use crate::conversation::{Conversation, Ended};
+use crate::installation::{Installation, Missing};
+use crate::plain;
+
+/// How long a compile may take.
+const COMPILE: Duration = Duration::from_secs(300);
+
+/// How often a question is asked again when the process dies over it.
+const ATTEMPTS: u32 = 3;
+
+/// So many deaths without an answer in between, and nobody is asked for a while.
+const DEATHS: u32 = 6;
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// How Puppet is to be run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The file `puppet.conf`, if not the usual one.
+    pub configuration: Option<PathBuf>,
+    /// Puppet's own settings, by name.
+    pub options: Vec<(String, String)>,
+    /// Where Puppet is, if not where it is looked for.
+    pub installation: Option<Installation>,
+}
+
+impl Settings {
+    /// As arguments of Puppet.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let configuration = self.configuration.iter().map(|file| ("config", file.display().to_string()));
+        let options = self.options.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        configuration.chain(options).flat_map(|(name, value)| [format!("--{name}"), value]).collect()
+    }
+}
+
+/// What is to be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A file, or a directory of which every manifest is read.
+    Manifest(PathBuf),
+    /// A directory that is an environment: with `manifests/`, `modules/`, `hiera.yaml` or `environment.conf`.
+    Environment(PathBuf),
+    /// A text.
+    Code(String),
+}
+
+/// A resource for Puppet to bring about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Apply {
+    /// The type.
+    pub kind: String,
+    /// The title.
+    pub title: String,
+    /// The parameters as they were compiled, in the form with rich data.
+    pub parameters: Value,
+    /// Parameters that must not be shown.
+    pub sensitive: Vec<String>,
+    /// It was notified.
+    pub refresh: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PuppetError {
+    /// There is no Puppet.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// It does not start.
+    #[error("Puppet does not start with {}: {why}{}", ruby.display(), shown(output))]
+    NotStarted {
+        /// The Ruby that was used.
+        ruby: PathBuf,
+        /// What happened.
+        why: String,
+        /// The last lines that it wrote.
+        output: Vec<String>,
+    },
+    /// It ended while it was asked, more than once.
+    #[error("Puppet ended while it was working: {}{}", ended.how, shown(&ended.output))]
+    Died {
+        /// How.
+        ended: Ended,
+    },
+    /// It has died too often.
+    #[error("Puppet has ended {DEATHS} times in a row; it is left alone for {} s", PAUSE.as_secs())]
+    TooOften,
+    /// It has not answered.
+    #[error("Puppet has not answered for {} s and was stopped", .0.as_secs())]
+    TimedOut(Duration),
+    /// It says no.
+    #[error("{0}")]
+    Refused(Box<Refused>),
+    /// It says something else than it was asked.
+    #[error("Puppet's answer makes no sense: {0}")]
+    Confused(String),
+}
+
+impl PuppetError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            PuppetError::Missing(_) => Some(Missing::HINT.to_owned()),
+            PuppetError::NotStarted { .. } => Some(format!(
+                "run `puppet apply --noop` by hand to see whether Puppet works; {}",
+                Missing::HINT
+            )),
+            _ => None,
+        }
+    }
+}
+
+fn shown(output: &[String]) -> String {
+    if output.is_empty() { String::new() } else { format!("; its last words: {}", output.join(" / ")) }
+}
+
+/// An installed Puppet. Clones share one process.
+#[derive(Clone, Debug)]
+pub struct Puppet(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    settings: Settings,
+    /// Held while a process is started, so that those who come meanwhile wait for the same one.
+    present: Mutex<Present>,
+}
+
+#[derive(Debug, Default)]
+struct Present {
+    conversation: Option<Arc<Conversation>>,
+    deaths: u32,
+    not_before: Option<Instant>,
+}
+
+impl Puppet {
+    /// A handle. Nothing is started before something is asked.
+    pub fn new(settings: Settings) -> Puppet {
+        Puppet(Arc::new(Shared { settings, present: Mutex::default() }))
+    }
+
+    /// How it is run.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// What it says about itself. Starts it.
+    pub async fn hello(&self) -> Result<Hello, PuppetError> {
+        Ok(self.conversation().await?.hello.clone())
+    }
+
+    /// The process that there is now, if any.
+    pub async fn process_id(&self) -> Option<u32> {
+        let present = self.0.present.lock().await;
+        present.conversation.as_ref().filter(|conversation| conversation.is_alive())?.id
+    }
+
+    /// Compiles a catalogue. Where our own process cannot be started, Puppet's command line is used instead.
+    pub async fn compile(&self, input: &Input) -> Result<Compiled, PuppetError> {
+        match self.compile_warm(input).await {
+            Err(PuppetError::NotStarted { why, .. }) => {
+                tracing::warn!(target: "mgmt::puppet", "compiling the slow way, with the command `puppet`: {why}");
+                self.compile_plainly(input).await
+            }
+            compiled => compiled,
+        }
+    }
+
+    /// Compiles with our own process, or not at all.
+    pub async fn compile_warm(&self, input: &Input) -> Result<Compiled, PuppetError> {
+        let Answer { ok, messages } = self.ask(&request("compile", input), COMPILE).await?;
+        let mut compiled: Compiled = read(ok)?;
+        compiled.messages = messages;
+        Ok(compiled)
+    }
+
+    /// Compiles with `puppet catalog compile`, which needs nothing of ours in Ruby and tells nothing about the files that it
+    /// reads.
+    pub async fn compile_plainly(&self, input: &Input) -> Result<Compiled, PuppetError> {
+        let installation = self.installation()?;
+        match tokio::time::timeout(COMPILE, plain::compile(&installation, &self.0.settings, input)).await {
+            Ok(compiled) => compiled,
+            Err(_) => Err(PuppetError::TimedOut(COMPILE)),
+        }
+    }
+
+    /// Puppet's own order of a catalogue.
+    pub async fn relations(&self, input: &Input) -> Result<Relations, PuppetError> {
+        read(self.ask(&request("relations", input), COMPILE).await?.ok)
+    }
+
+    /// Brings resources about, or looks what would have to be done. They share one transaction and know nothing of each
+    /// other. `patience` is for all of them together.
+    pub async fn apply(
+        &self,
+        resources: &[Apply],
+        noop: bool,
+        patience: Duration,
+    ) -> Result<(Vec<Applied>, Vec<Message>), PuppetError> {
+        let list: Vec<Value> = resources
+            .iter()
+            .map(|resource| {
+                json!({
+                    "type": resource.kind,
+                    "title": resource.title,
+                    "parameters": resource.parameters,
+                    "sensitive": resource.sensitive,
+                    "refresh": resource.refresh,
+                })
+            })
+            .collect();
+        let request = json!({ "method": "apply", "resources": list, "noop": noop });
+        let Answer { ok, messages } = self.ask(&request, patience).await?;
+        let applied: Vec<Applied> = read(ok)?;
+        if applied.len() != resources.len() {
+            return Err(PuppetError::Confused(
+                "it tells of more or fewer resources than it was given".to_owned(),
+            ));
+        }
+        Ok((applied, messages))
+    }
+
+    fn installation(&self) -> Result<Installation, Missing> {
+        self.0.settings.installation.clone().map_or_else(Installation::find, Ok)
+    }
+
+    /// The process, started if there is none.
+    async fn conversation(&self) -> Result<Arc<Conversation>, PuppetError> {
+        let mut present = self.0.present.lock().await;
+        if let Some(conversation) = present.conversation.as_ref().filter(|present| present.is_alive()) {
+            return Ok(Arc::clone(conversation));
+        }
+        present.conversation = None;
+        if present.not_before.is_some_and(|time| Instant::now() < time) {
+            return Err(PuppetError::TooOften);
+        }
+        let installation = self.installation()?;
+        let arguments = self.0.settings.arguments();
+        let conversation = Arc::new(Conversation::start(&installation.ruby, &arguments).await?);
+        let Hello { puppet, ruby, .. } = &conversation.hello;
+        tracing::info!(
+            target: "mgmt::puppet",
+            "Puppet {puppet} on Ruby {ruby} ({}) is ready", installation.ruby.display()
+        );
+        present.conversation = Some(Arc::clone(&conversation));
+        Ok(conversation)
+    }
+
+    /// Asks until there is an answer, a no, or too many deaths.
+    async fn ask(&self, request: &Value, patience: Duration) -> Result<Answer, PuppetError> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let conversation = self.conversation().await?;
+            let answered = match tokio::time::timeout(patience, conversation.ask(request.clone())).await {
+                Ok(Ok(answered)) => answered,
+                // Whoever carries the answers is gone.
+                Ok(Err(_)) => Err(Ended { how: "it was stopped".to_owned(), output: Vec::new() }),
+                Err(_) => {
+                    self.end(&conversation).await;
+                    return Err(PuppetError::TimedOut(patience));
+                }
+            };
+            match answered {
+                Ok(answer) => {
+                    self.0.present.lock().await.deaths = 0;
+                    return Answer::new(answer);
+                }
+                Err(ended) => {
+                    self.died(&conversation).await;
+                    if attempt == ATTEMPTS {
+                        return Err(PuppetError::Died { ended });
+                    }
+                    tracing::warn!(target: "mgmt::puppet", "Puppet ended ({}); starting it again", ended.how);
+                }
+            }
+        }
+    }
+
+    /// Forgets a process, which ends it when its last question is given up.
+    async fn end(&self, conversation: &Arc<Conversation>) {
+        let mut present = self.0.present.lock().await;
+        if present.conversation.as_ref().is_some_and(|present| Arc::ptr_eq(present, conversation)) {
+            present.conversation = None;
+        }
+        conversation.stop();
+    }
+
+    async fn died(&self, conversation: &Arc<Conversation>) {
+        let mut present = self.0.present.lock().await;
+        // Several who waited for the same process see one death.
+        if present.conversation.as_ref().is_some_and(|present| Arc::ptr_eq(present, conversation)) {
+            present.conversation = None;
+            present.deaths += 1;
+            if present.deaths >= DEATHS {
+                present.deaths = 0;
+                present.not_before = Some(Instant::now() + PAUSE);
+            }
+        }
+    }
+}
+
+fn request(method: &str, input: &Input) -> Value {
+    let path = |path: &Path| path.display().to_string();
+    match input {
+        Input::Manifest(file) => json!({ "method": method, "manifest": path(file) }),
+        Input::Environment(directory) => {
+            json!({ "method": method, "environment_directory": path(directory) })
+        }
+        Input::Code(code) => json!({ "method": method, "code": code }),
+    }
+}
+
+/// What was answered.
+struct Answer {
+    ok: Value,
+    messages: Vec<Message>,
+}
+
+impl Answer {
+    fn new(mut answer: Value) -> Result<Answer, PuppetError> {
+        let messages: Vec<Message> = read(answer["messages"].take())?;
+        let messages: Vec<Message> = messages.into_iter().map(|message| message.located()).collect();
+        let error = answer["error"].take();
+        if error.is_null() {
+            return Ok(Answer { ok: answer["ok"].take(), messages });
+        }
+        let mut refused = Refused::new(read(error)?, messages);
+        let mut paths = |name: &str| read::<Vec<PathBuf>>(answer[name].take()).unwrap_or_default();
+        (refused.files, refused.absent, refused.directories) =
+            (paths("files"), paths("absent"), paths("directories"));
+        Err(PuppetError::Refused(Box::new(refused)))
+    }
+}
+
+/// What went wrong in Ruby.
+#[derive(Deserialize)]
+pub(crate) struct Raised {
+    message: String,
+    file: Option<String>,
+    line: Option<u32>,
+    column: Option<u32>,
+}
+
+impl Refused {
+    /// Puppet tells some mistakes before it gives up, and then says the last of them again in a wrapping.
+    fn new(raised: Raised, messages: Vec<Message>) -> Refused {
+        let Raised { message, file, line, column } = raised;
+        let last = Message { level: "err".to_owned(), message, file, line, column, ..Message::default() };
+        let last = last.located();
+        let (mut errors, messages): (Vec<Message>, Vec<Message>) =
+            messages.into_iter().partition(Message::is_error);
+        let told = |told: &Message| {
+            last.message.ends_with(&told.message)
+                || (last.line.is_some() && last.line == told.line && last.file == told.file)
+        };
+        if !errors.iter().any(told) {
+            errors.push(last);
+        }
+        if errors.len() > 1 {
+            errors.retain(|error| !error.message.ends_with(". Giving up"));
+        }
+        errors.dedup();
+        Refused { errors, messages, ..Refused::default() }
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, PuppetError> {
+    serde_json::from_value(value).map_err(|error| PuppetError::Confused(error.to_string()))
+}

@@ -13,6 +13,7 @@ use crate::commands::run::hostname;
 use crate::commands::run::prefix::{Choice, Surroundings};
 use crate::environment;
 use crate::failure::Failure;
+use crate::ssh::{self, Ssh};
 
 /// The store of this host, in its working directory.
 pub(crate) const STORE: &str = "world/store";
@@ -48,6 +49,9 @@ pub(crate) struct Connection {
     /// What stands in front of all keys in etcd
     #[arg(long, value_name = "PREFIX", default_value = "/mgmt")]
     namespace: String,
+
+    #[command(flatten)]
+    pub(crate) ssh: Ssh,
 }
 
 impl Connection {
@@ -97,7 +101,11 @@ impl Connection {
     /// Finds the store, for a command that has none of its own: the servers, that of the run that goes on on this host,
     /// or the file that the last one has left.
     pub(crate) async fn store(&self, prefix: Option<&Path>) -> Result<Arc<dyn Store>, Failure> {
-        if let Some(settings) = self.servers()? {
+        let settings = self.servers()?;
+        if let Some(login) = self.ssh.way()? {
+            return ssh::store(login, settings, prefix).await;
+        }
+        if let Some(settings) = settings {
             return servers(settings);
         }
         let choice = Choice::new(prefix.map(Path::to_owned), false, false, &Surroundings::of_this_process())?;

@@ -21,6 +21,7 @@ mod failure;
 mod program;
 mod reference;
 mod signing;
+mod ssh;
 mod terminal;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // Before anything else: this program may have been started only to become another one.
     mgmt_sys::process::exec_as_entry();
+    mgmt_remote::ask_entry();
     let arguments: Vec<_> = std::env::args_os().collect();
     let (terminal, result) = match cli::parse(arguments) {
         Ok(cli::Parsed { terminal, command }) => {

@@ -43,7 +43,7 @@ use crate::store::{Commit, Lease, LeaseId, Limits, Pending, Snapshot, Span, Stor
 use hub::Hub;
 use keys::Namespace;
 use servers::Servers;
-pub use settings::{EtcdLogin, EtcdSettings, EtcdSettingsError, EtcdTls};
+pub use settings::{EtcdLogin, EtcdPlace, EtcdSettings, EtcdSettingsError, EtcdTls};
 
 /// A store that is an etcd. Clones share their connections and their stream.
 #[derive(Clone, Debug)]

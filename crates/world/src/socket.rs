@@ -4,6 +4,8 @@
 //! a question and an answer: a length, then JSON. Following keys is asking again and again for what is new, so whoever
 //! is slow slows down nobody else.
 //!
+//! Where two processes have another way to each other, one [`answer`]s there and the other has a [`Socket::over`] it.
+//!
 //! Who may ask: processes of the same user, and those of root. The kernel says who is at the other end.
 
 mod client;
@@ -11,4 +13,4 @@ mod server;
 mod wire;
 
 pub use client::Socket;
-pub use server::{Server, serve};
+pub use server::{Server, answer, serve};

@@ -86,7 +86,7 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
     {
         tracing::debug!("{error}");
     }
-    let store = world::open(&settings, &prefix)?;
+    let store = world::open(&settings, &prefix).await?;
     let host = host(&settings.hostname, settings.durability, &prefix, store)?;
     let exports = Arc::new(Exports::new(Arc::clone(&host.world)));
     let _server = world::serve(&host.world, &prefix)?;

@@ -96,6 +96,42 @@ impl EtcdSettings {
             follow_members: true,
         }
     }
+
+    /// Where the servers are, for whoever has to find a way to them.
+    pub fn places(&self) -> Result<Vec<EtcdPlace>, EtcdSettingsError> {
+        let place = |text: &String| {
+            let address = Address::parse(text, self.tls.is_some())?;
+            let rest = address.url.split_once("://").map_or("", |(_, rest)| rest);
+            Ok(match address.scheme {
+                Scheme::Unix => EtcdPlace::Socket(address.url.trim_start_matches("unix:").into()),
+                scheme => {
+                    let (host, port) = rest.rsplit_once(':').unwrap_or((rest, ""));
+                    EtcdPlace::Address {
+                        host: host.trim_matches(['[', ']']).to_owned(),
+                        port: port.parse().unwrap_or(PORT),
+                        tls: scheme == Scheme::Https,
+                    }
+                }
+            })
+        };
+        self.endpoints.iter().map(place).collect()
+    }
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtcdPlace {
+    /// A socket of its host.
+    Socket(std::path::PathBuf),
+    /// A port.
+    Address {
+        /// The host, without brackets.
+        host: String,
+        /// The port.
+        port: u16,
+        /// It speaks TLS.
+        tls: bool,
+    },
 }
 
 impl fmt::Debug for EtcdSettings {
@@ -310,6 +346,17 @@ fn host_and_port(text: &str) -> Result<(String, u16), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_the_servers_are_is_told_in_parts() {
+        let settings = EtcdSettings::new(["http://a", "https://[::1]:99", "unix:///run/etcd"]);
+        let address = |host: &str, port, tls| EtcdPlace::Address { host: host.to_owned(), port, tls };
+        let places = settings.places().unwrap();
+        assert_eq!(
+            places,
+            [address("a", 2379, false), address("::1", 99, true), EtcdPlace::Socket("/run/etcd".into())]
+        );
+    }
 
     fn url(text: &str, tls: bool) -> String {
         match Address::parse(text, tls) {

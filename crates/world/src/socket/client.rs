@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -16,12 +17,14 @@ use crate::store::{
     Batch, Commit, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, StoreError, Transaction, Watch,
 };
 
-/// A store that another process has open. When that process ends and comes back, so does this.
+/// A store that another process has open. When that process ends and comes back, so does this, unless it was reached
+/// by a connection that somebody else has made.
 #[derive(Clone)]
 pub struct Socket(Arc<Inner>);
 
 struct Inner {
-    path: PathBuf,
+    /// Where to find it again.
+    path: Option<PathBuf>,
     limits: Limits,
     /// Held while a connection is made, so that everyone gets the same.
     link: tokio::sync::Mutex<Option<Arc<Link>>>,
@@ -38,7 +41,17 @@ impl Socket {
     pub async fn connect(path: &Path) -> Result<Socket, StoreError> {
         let (link, limits) = Link::new(path).await?;
         let link = tokio::sync::Mutex::new(Some(link));
-        Ok(Socket(Arc::new(Inner { path: path.to_owned(), limits, link })))
+        Ok(Socket(Arc::new(Inner { path: Some(path.to_owned()), limits, link })))
+    }
+
+    /// Uses a connection to the process that [answers](super::answer) at its other end. When that ends, so does this.
+    pub async fn over(
+        reading: impl AsyncRead + Unpin + Send + 'static,
+        writing: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<Socket, StoreError> {
+        let (link, limits) = Link::over(reading, writing).await?;
+        let link = tokio::sync::Mutex::new(Some(link));
+        Ok(Socket(Arc::new(Inner { path: None, limits, link })))
     }
 
     async fn ask(&self, ask: Ask) -> Result<Answer, StoreError> {
@@ -57,7 +70,8 @@ impl Inner {
         if let Some(link) = link.as_ref().filter(|link| !link.has_ended()) {
             return Ok(Arc::clone(link));
         }
-        let (new, _) = Link::new(&self.path).await?;
+        let path = self.path.as_ref().ok_or_else(hung_up)?;
+        let (new, _) = Link::new(path).await?;
         *link = Some(Arc::clone(&new));
         Ok(new)
     }
@@ -151,7 +165,14 @@ impl Link {
         let unreachable = |error: std::io::Error| StoreError::Unreachable {
             reason: format!("{}: {error}", path.display()),
         };
-        let (mut reading, mut writing) = UnixStream::connect(path).await.map_err(unreachable)?.into_split();
+        let (reading, writing) = UnixStream::connect(path).await.map_err(unreachable)?.into_split();
+        Link::over(reading, writing).await
+    }
+
+    async fn over(
+        mut reading: impl AsyncRead + Unpin + Send + 'static,
+        mut writing: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<(Arc<Link>, Limits), StoreError> {
         let (questions, mut outgoing) = mpsc::channel::<Question>(64);
         let waiting = Arc::new(Mutex::new(Waiting(Some(HashMap::new()))));
         let ends = Arc::clone(&waiting);

@@ -48,7 +48,7 @@ pub fn serve(store: Arc<dyn Store>, path: &Path) -> io::Result<Server> {
             match listener.accept().await {
                 Ok((stream, _)) if is_welcome(&stream) && connections.len() < CONNECTIONS => {
                     let (reading, writing) = stream.into_split();
-                    connections.spawn(talk(Arc::clone(&store), reading, writing));
+                    connections.spawn(answer(Arc::clone(&store), reading, writing));
                 }
                 Ok(_) => tracing::warn!("somebody was not allowed to use the store"),
                 Err(error) => {
@@ -69,8 +69,8 @@ fn is_welcome(stream: &UnixStream) -> bool {
 
 type Follower = Arc<tokio::sync::Mutex<Box<dyn Watch>>>;
 
-/// Answers the questions of one connection until it ends.
-async fn talk(
+/// Answers the questions of one connection until it ends. Who is at its other end is for the caller to know.
+pub async fn answer(
     store: Arc<dyn Store>,
     mut reading: impl AsyncRead + Unpin,
     mut writing: impl AsyncWrite + Unpin + Send + 'static,
@@ -117,7 +117,7 @@ async fn talk(
         };
         let (store, replies) = (Arc::clone(&store), replies.clone());
         work.spawn(async move {
-            let answer = answer(&*store, ask, known).await;
+            let answer = answer_one(&*store, ask, known).await;
             // Whoever asked may be gone.
             let _ = replies.send(Reply { id, answer }).await;
             drop(place);
@@ -127,7 +127,7 @@ async fn talk(
     writer.abort();
 }
 
-async fn answer(store: &dyn Store, ask: Ask, follower: Option<Follower>) -> Result<Answer, StoreError> {
+async fn answer_one(store: &dyn Store, ask: Ask, follower: Option<Follower>) -> Result<Answer, StoreError> {
     Ok(match ask {
         Ask::Hello { .. } => Answer::Hello { version: VERSION, limits: store.limits() },
         Ask::Read(spans) => Answer::Read(store.read(spans).await?),

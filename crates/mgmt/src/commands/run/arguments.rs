@@ -164,15 +164,6 @@ pub(super) struct Ineffective {
     /// Open no port; none is ever opened
     #[arg(long)]
     no_network: bool,
-    /// Reach the cluster through this host
-    #[arg(long, value_name = "URL")]
-    ssh_url: Option<OsString>,
-    /// The host key to expect there
-    #[arg(long, value_name = "KEY")]
-    ssh_hostkey: Option<OsString>,
-    /// The identity to use there
-    #[arg(long, value_name = "FILE")]
-    ssh_id: Option<OsString>,
     /// Make no key pair; none is ever made
     #[arg(long)]
     no_pgp: bool,
@@ -202,9 +193,6 @@ impl Ineffective {
             ("--advertise-client-urls", !self.advertise_client_urls.is_empty()),
             ("--advertise-server-urls", !self.advertise_server_urls.is_empty()),
             ("--no-network", self.no_network),
-            ("--ssh-url", self.ssh_url.is_some()),
-            ("--ssh-hostkey", self.ssh_hostkey.is_some()),
-            ("--ssh-id", self.ssh_id.is_some()),
             ("--no-pgp", self.no_pgp),
             ("--pgp-key-path", self.pgp_key_path.is_some()),
             ("--pgp-identity", self.pgp_identity.is_some()),

@@ -95,7 +95,7 @@ impl Deploys {
         let keys = settings.trusted.clone();
         let trust = (!keys.is_empty()).then(|| Trust::new(keys, place.clone()));
         let trust = trust.transpose().map_err(Failure::failed)?;
-        let is_shared = settings.servers.is_some();
+        let is_shared = settings.is_shared();
         if is_given && is_shared && trust.is_some() && settings.signer.is_none() {
             tracing::warn!(
                 "the program is not given to other hosts: there is no `--sign-key` to sign it with"

@@ -35,10 +35,6 @@ pub(super) struct Historic {
     #[arg(long, value_name = "FILE", hide = true)]
     remote: Vec<OsString>,
     #[arg(long, hide = true)]
-    allow_interactive: bool,
-    #[arg(long, hide = true)]
-    ssh_priv_id_rsa: Option<OsString>,
-    #[arg(long, hide = true)]
     cconns: Option<OsString>,
     #[arg(long, hide = true)]
     no_caching: bool,
@@ -57,14 +53,6 @@ pub(super) struct Historic {
 /// Old flags that belong to what no longer is, and what came instead.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
-        "--allow-interactive",
-        "it belonged to `--remote`; a `remote` resource takes its place, once there is one",
-    ),
-    (
-        "--ssh-priv-id-rsa",
-        "it belonged to `--remote`; a `remote` resource takes its place, once there is one",
-    ),
-    (
         "--cconns",
         "it belonged to `--remote`; the metaparameter `sema` limits how much happens at the same time",
     ),
@@ -80,10 +68,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
 ];
 
 impl Historic {
-    fn without_effect(&self) -> [bool; 9] {
+    fn without_effect(&self) -> [bool; 7] {
         [
-            self.allow_interactive,
-            self.ssh_priv_id_rsa.is_some(),
             self.cconns.is_some(),
             self.no_caching,
             !self.peer_urls.is_empty(),

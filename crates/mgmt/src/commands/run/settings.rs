@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mgmt_engine::Preparation;
+use mgmt_remote::Login;
 use mgmt_sys::replace::Durability;
 use mgmt_world::etcd::EtcdSettings;
 use mgmt_world::{PublicKey, Signer};
@@ -60,6 +61,8 @@ pub(super) struct Settings {
     pub(super) download: bool,
     /// The servers of a store that hosts share.
     pub(super) servers: Option<EtcdSettings>,
+    /// The host through which the store is reached.
+    pub(super) way: Option<Login>,
     /// Do not run what is deployed already.
     pub(super) wait: bool,
     /// Run deploys that come later.
@@ -76,6 +79,11 @@ impl Settings {
     /// What holds for every resource.
     pub(super) fn preparation(&self) -> Preparation {
         Preparation { noop: self.noop, sema: self.sema, autoedges: self.autoedges, autogroup: self.autogroup }
+    }
+
+    /// Other hosts share the store.
+    pub(super) fn is_shared(&self) -> bool {
+        self.servers.is_some() || self.way.is_some()
     }
 
     pub(super) fn new(mut arguments: Arguments) -> Result<Settings, Failure> {
@@ -130,6 +138,7 @@ impl Settings {
             drawing,
             download: arguments.download,
             servers: arguments.connection.servers()?,
+            way: arguments.connection.ssh.way()?,
             wait: arguments.wait,
             deploy_watch: !arguments.no_deploy_watch,
             trusted: signing::trusted(&arguments.deploy_key)?,

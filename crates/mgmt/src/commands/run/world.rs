@@ -11,9 +11,13 @@ use super::prefix::Prefix;
 use super::settings::Settings;
 use crate::connection::{self, SOCKET, STORE};
 use crate::failure::Failure;
+use crate::ssh;
 
 /// Opens the store: that of the servers, or that of this host.
-pub(super) fn open(settings: &Settings, prefix: &Prefix) -> Result<Arc<dyn Store>, Failure> {
+pub(super) async fn open(settings: &Settings, prefix: &Prefix) -> Result<Arc<dyn Store>, Failure> {
+    if let Some(login) = settings.way.clone() {
+        return ssh::store(login, settings.servers.clone(), None).await;
+    }
     if let Some(servers) = settings.servers.clone() {
         return connection::servers(servers);
     }

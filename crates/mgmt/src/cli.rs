@@ -107,6 +107,13 @@ pub(crate) struct NotParsed {
     pub(crate) failure: Failure,
 }
 
+/// Which log lines were asked for.
+pub(crate) fn log() -> Option<String> {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let flag = guess(&arguments, "--log").map(|text| text.to_string_lossy().into_owned());
+    flag.or_else(|| environment::LOG.text())
+}
+
 /// The definition, for help, completions and the manual.
 pub(crate) fn definition() -> clap::Command {
     Cli::command()

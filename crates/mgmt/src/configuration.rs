@@ -139,6 +139,8 @@ pub(crate) struct Loaded {
     pub(crate) graph: ResourceGraph,
     pub(crate) name: String,
     pub(crate) content: Vec<u8>,
+    /// The host that it is meant for, if it says so.
+    pub(crate) remote: Option<String>,
 }
 
 /// Reads a file into a graph, and shows what is wrong with it.
@@ -170,7 +172,8 @@ pub(crate) fn parse_and_show(
     };
     let loaded = parsed.graph.map(|found| {
         let name = found.name.display().to_string();
-        Loaded { graph: found.graph, name, content }
+        let remote = found.remote.map(|remote| remote.display().to_string());
+        Loaded { graph: found.graph, name, content, remote }
     });
     (loaded, tally)
 }

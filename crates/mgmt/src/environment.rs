@@ -43,6 +43,7 @@ variables! {
     SIGN_KEY, "MGMT_SIGN_KEY", "The private key that deploys are signed with, as for `--sign-key`.";
     DEPLOY_KEY, "MGMT_DEPLOY_KEY", "A file of public keys: only deploys that are signed with one are run, as for `--deploy-key`.";
     SSH_PRIV_ID_RSA, "MGMT_SSH_PRIV_ID_RSA", "The private key to log in to other hosts with, as for `--ssh-id`.";
+    CCONNS, "MGMT_CCONNS", "How many hosts are connected to at the same time, as for `run --cconns`.";
     CLIENT_URLS, "MGMT_CLIENT_URLS", "No effect in this version: where to listen for clients.";
     SERVER_URLS, "MGMT_SERVER_URLS", "No effect in this version: where to listen for peers.";
     ADVERTISE_CLIENT_URLS, "MGMT_ADVERTISE_CLIENT_URLS", "No effect in this version: addresses for clients.";

@@ -17,8 +17,6 @@ use crate::link::{Frame, Handed, Order, Report, Stop, send_store};
 pub struct Far {
     /// Its store.
     pub store: Arc<dyn Store>,
-    /// The programs that it hands over, the newest last.
-    pub programs: mpsc::Receiver<Handed>,
     /// What else it has to say.
     pub told: mpsc::UnboundedReceiver<Told>,
     reports: mpsc::Sender<Frame>,
@@ -39,11 +37,28 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Frames that wait to be sent or to be read.
 const WAITING: usize = 64;
 
+/// Standard input and output, which lead to the one who has started us.
+#[derive(Debug)]
+pub struct Streams {
+    input: File,
+    output: File,
+}
+
+impl Streams {
+    /// Takes them. From now on, what is printed goes to standard error, and there is nothing to read.
+    pub fn take() -> io::Result<Streams> {
+        let input = io::stdin().as_fd().try_clone_to_owned()?;
+        let output = io::stdout().as_fd().try_clone_to_owned()?;
+        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+        rustix::stdio::dup2_stdout(io::stderr())?;
+        Ok(Streams { input: input.into(), output: output.into() })
+    }
+}
+
 impl Far {
-    /// Takes standard input and output for this. From now on, what is printed goes to standard error, and there is
-    /// nothing to read.
-    pub async fn begin() -> io::Result<Far> {
-        let (input, output) = take_streams()?;
+    /// Uses them. Gives the programs that are handed over, too, the newest last.
+    pub async fn begin(streams: Streams) -> io::Result<(Far, mpsc::Receiver<Handed>)> {
+        let Streams { input, output } = streams;
         let (reports, outgoing) = mpsc::channel(WAITING);
         let (incoming, frames) = mpsc::channel(WAITING);
         // The streams may be anything; a thread can read and write all of it.
@@ -57,7 +72,7 @@ impl Far {
         tokio::spawn(sort(frames, to_store, hand, tell));
         let (reading, writing) = tokio::io::split(near);
         let store = Socket::over(reading, writing).await.map_err(io::Error::other)?;
-        Ok(Far { store: Arc::new(store), programs, told, reports })
+        Ok((Far { store: Arc::new(store), told, reports }, programs))
     }
 
     /// Tells whether there is nothing to be done here.
@@ -92,14 +107,6 @@ async fn sort(
         }
     }
     let _ = tell.send(Told::Gone);
-}
-
-fn take_streams() -> io::Result<(File, File)> {
-    let input = io::stdin().as_fd().try_clone_to_owned()?;
-    let output = io::stdout().as_fd().try_clone_to_owned()?;
-    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    rustix::stdio::dup2_stdout(io::stderr())?;
-    Ok((input.into(), output.into()))
 }
 
 fn read(mut from: File, frames: &mpsc::Sender<Frame>) {

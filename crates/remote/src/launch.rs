@@ -77,6 +77,9 @@ const ALIVE: Duration = Duration::from_secs(10);
 /// How long a part of the program may take to be copied.
 const COPY: Duration = Duration::from_secs(60);
 
+/// How long it may take from the last part until the program is in its place.
+const ARRIVAL: Duration = Duration::from_secs(180);
+
 /// The code of ssh when the connection ends before the program.
 const LOST: i32 = 255;
 
@@ -163,6 +166,8 @@ impl Launch<'_> {
                 }
             }
         }
+        // What was copied may still be under way on a slow line.
+        process.patience = Some(ARRIVAL);
         match process.answer(&mark).await?.as_str() {
             "ready" => Ok(Launched::new(process, store, (!is_there).then_some(binary.size))),
             other => Err(SshError::new(format!("{}: {}", login.target, clean(other.as_bytes())))),

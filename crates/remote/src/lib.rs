@@ -39,7 +39,7 @@ mod said;
 mod target;
 mod tunnel;
 
-pub use far::{Far, Told};
+pub use far::{Far, Streams, Told};
 pub use host_key::HostKey;
 pub use launch::{Ended, Launch, Launched, News, Place};
 pub use link::{Handed, Stop};

@@ -24,6 +24,8 @@ pub struct Handed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stop {
+    /// All hosts have converged, and that was to be the end.
+    Converged,
     /// What is running may finish.
     Graceful,
     /// What is running is cancelled.

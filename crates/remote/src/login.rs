@@ -190,7 +190,8 @@ pub(crate) struct Process {
     pub(crate) output: BufReader<ChildStdout>,
     /// What comes on standard error.
     pub(crate) lines: mpsc::Receiver<Vec<u8>>,
-    patience: Option<Duration>,
+    /// How long an answer may take; for ever while people are asked.
+    pub(crate) patience: Option<Duration>,
     _asking: Option<prompt::Asking>,
 }
 

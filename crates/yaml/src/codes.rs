@@ -136,9 +136,9 @@ pub const CODES: &[(&str, &str, &str)] = &[
     ),
     (
         REMOTE,
-        "`remote` is not supported",
-        "The key `remote` named hosts to run the graph on over SSH. It is accepted and ignored. Run the \
-         program on those hosts.",
+        "`remote` only counts for `run --remote`",
+        "The key `remote` names the host to run the graph on over ssh, when the file is given to `mgmt run --remote`. \
+         It is ignored otherwise.",
     ),
     (
         UNKNOWN_KIND,

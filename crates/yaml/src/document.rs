@@ -95,8 +95,12 @@ impl<'t> Sections<'t> {
                 "remote" => {
                     // The address may hold a password, so the key is what is shown.
                     cx.report
-                        .warning(codes::REMOTE, entry.key_span, "`remote` is not supported and is ignored")
-                        .hint("run the program on the hosts themselves");
+                        .warning(
+                            codes::REMOTE,
+                            entry.key_span,
+                            "`remote` only counts for `mgmt run --remote FILE`",
+                        )
+                        .hint("leave it out, or run the file with `--remote`");
                     sections.remote = Some(entry.value);
                 }
                 key => {

@@ -3,11 +3,13 @@
 mod arguments;
 mod deploys;
 mod drawing;
+mod fleet;
 mod follow;
 mod historic;
 mod ladder;
 pub(crate) mod prefix;
 mod program;
+mod repack;
 mod session;
 mod settings;
 mod status_file;
@@ -18,12 +20,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Summary, SwapError, SwapReport};
+use mgmt_remote::{Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
 use mgmt_world::store::Store;
 use mgmt_world::{Local, World};
-use tokio::sync::{mpsc::UnboundedReceiver, oneshot};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
 
 pub(crate) use arguments::Arguments;
 pub(crate) use historic::rewrite as rewrite_historic;
@@ -35,9 +40,11 @@ use crate::failure::{Exit, Failure};
 use crate::program::exports::Exports;
 use crate::terminal::Terminal;
 use deploys::Deploys;
+use fleet::{Common, Fleet};
 use follow::{Drawings, Follower, Triggers};
 use prefix::Prefix;
-use session::Session;
+use repack::{Recipient, Repack, Text};
+use session::{Outcome, Session};
 use settings::{Settings, Source};
 use status_file::StatusFile;
 use told::Told;
@@ -50,8 +57,13 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs until it is told to stop, the graph has converged, or time is over.
 pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let settings = Settings::new(arguments)?;
-    hello(terminal);
+    // First of all: nothing may be printed where another mgmt listens.
+    let streams = arguments.launched.map(|_| Streams::take()).transpose();
+    let streams = streams.map_err(|error| Failure::failed(format!("cannot use the streams: {error}")))?;
+    let settings = Settings::new(arguments, terminal)?;
+    if streams.is_none() {
+        hello(terminal);
+    }
     for warning in &settings.warnings {
         terminal.warning(warning);
     }
@@ -70,10 +82,15 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    runtime.block_on(live(settings, loaded, terminal))
+    runtime.block_on(live(settings, loaded, streams, terminal))
 }
 
-async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<Exit, Failure> {
+async fn live(
+    settings: Settings,
+    loaded: First,
+    streams: Option<Streams>,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
     let mut signals = session::Signals::new()?;
     let prefix = Prefix::open(&settings.prefix, &settings.hostname)?;
     let until = if prefix.is_temporary() { ", until the end" } else { "" };
@@ -86,7 +103,11 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
     {
         tracing::debug!("{error}");
     }
-    let store = world::open(&settings, &prefix).await?;
+    let (mut far, handed) = world::far(&settings, streams).await?;
+    let store = match &far {
+        Some(far) => Arc::clone(&far.store),
+        None => world::open(&settings, &prefix).await?,
+    };
     let host = host(&settings.hostname, settings.durability, &prefix, store)?;
     let exports = Arc::new(Exports::new(Arc::clone(&host.world)));
     let _server = world::serve(&host.world, &prefix)?;
@@ -97,6 +118,7 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
             tracing::info!("{}: ending, the store was not reached", stop.name());
             return Ok(Exit(exit_codes::of(Ending::Graceful, false, 0, 0)));
         }
+        () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     }
     let (engine, events) = engine(&settings, &prefix, &host, Arc::clone(&exports))?;
     let engine = Arc::new(engine);
@@ -117,8 +139,14 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
         drawings,
         terminal: terminal.clone(),
     };
-    let following = Deploys::begin(loaded, &settings, means, prefix.directory("deploys")?).await?;
-    let (ending, summary) = Session {
+    let Others { fleet, changes, repack, _repacking } = Others::start(&settings, &loaded, &means)?;
+    let here = if settings.idle { First::empty() } else { loaded };
+    let place = prefix.directory("deploys")?;
+    let following = tokio::select! {
+        following = Deploys::begin(here, &settings, means, place, handed) => following?,
+        () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
+    };
+    let Outcome { ending, summary, fleet } = Session {
         settings: &settings,
         host: &host,
         engine: &engine,
@@ -126,6 +154,10 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
         status: told,
         signals,
         events,
+        fleet,
+        far,
+        changes,
+        repack,
     }
     .run(following)
     .await?;
@@ -139,7 +171,63 @@ async fn live(settings: Settings, loaded: First, terminal: &Terminal) -> Result<
     let changes = usize::try_from(changes).unwrap_or(usize::MAX);
     let code = exit_codes::of(ending, settings.detailed_exitcode, changes, summary.failed);
     goodbye(terminal, &summary, code);
+    let code = fleet.map_or(code, |fleet| fleet.code(code, settings.detailed_exitcode));
     Ok(Exit(code))
+}
+
+/// The hosts of a run, and what belongs to them.
+struct Others {
+    fleet: Option<Fleet>,
+    /// What they are to run from now on.
+    changes: mpsc::Receiver<(Recipient, Handed)>,
+    /// Has it looked for.
+    repack: Arc<Notify>,
+    /// Those who look.
+    _repacking: JoinSet<()>,
+}
+
+impl Others {
+    fn start(settings: &Settings, loaded: &First, means: &Means) -> Result<Others, Failure> {
+        let (changed, changes) = mpsc::channel(1);
+        let (repack, mut repacking) = (Arc::new(Notify::new()), JoinSet::new());
+        let Some(plan) = settings.fleet.clone() else {
+            return Ok(Others { fleet: None, changes, repack, _repacking: repacking });
+        };
+        let how = settings.program();
+        let mut follow = |recipient, text, last: &Handed| {
+            let (engine, terminal) = (Arc::clone(&means.engine), means.terminal.clone());
+            let follower = Repack { recipient, text, how: how.clone(), last: last.clone(), engine, terminal };
+            if settings.watch {
+                repacking.spawn(follower.follow(Arc::clone(&repack), changed.clone()));
+            }
+        };
+        for (number, path, content) in plan.graphs() {
+            let last = repack::graph(content.to_vec(), &how)?;
+            follow(Recipient::Host(number), Text::Graph(Input::new(path, false)), &last);
+        }
+        let mut handed = None;
+        if plan.takes_program() && !matches!(settings.input, Source::Empty) {
+            let program = deploys::packed(loaded, &how)?;
+            match loaded {
+                First::Graph(Some(input), _) if input.can_be_read_again() => {
+                    follow(Recipient::All, Text::Graph(input.clone()), &program);
+                }
+                First::Program(loaded) if loaded.is_in_files() => {
+                    follow(Recipient::All, Text::Program(loaded.clone()), &program);
+                }
+                _ => {}
+            }
+            handed = Some(program);
+        }
+        let common = Common {
+            arguments: settings.for_others(means.terminal.format()),
+            how,
+            handed,
+            store: Arc::clone(means.host.world.store()),
+        };
+        let fleet = Some(Fleet::start(plan, common, &means.terminal)?);
+        Ok(Others { fleet, changes, repack, _repacking: repacking })
+    }
 }
 
 /// What there is to run at first.
@@ -155,7 +243,12 @@ impl First {
     fn empty() -> First {
         First::Graph(
             None,
-            Loaded { graph: ResourceGraph::new(), name: "empty".to_owned(), content: Vec::new() },
+            Loaded {
+                graph: ResourceGraph::new(),
+                name: "empty".to_owned(),
+                content: Vec::new(),
+                remote: None,
+            },
         )
     }
 }

@@ -125,6 +125,23 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PROGRAM", help_heading = "Drawing")]
     pub(super) graphviz_filter: Option<String>,
 
+    /// Run the program on these hosts instead of this one, over ssh: `[ssh://][USER@]HOST[:PORT]`, several with commas. The
+    /// name of a YAML file is a graph for the host that its key `remote` names
+    #[arg(long, value_name = "HOSTS", help_heading = "Remote hosts")]
+    pub(super) remote: Vec<String>,
+
+    /// Connect to so many of them at the same time; 0 is no limit [env: MGMT_CCONNS]
+    #[arg(long, value_name = "COUNT", help_heading = "Remote hosts")]
+    pub(super) cconns: Option<String>,
+
+    /// Leave nothing there: not even this program, for the next time
+    #[arg(long, help_heading = "Remote hosts")]
+    pub(super) no_caching: bool,
+
+    /// Another mgmt has started this one, over ssh
+    #[arg(long, value_name = "WHAT", hide = true)]
+    pub(super) launched: Option<Launched>,
+
     #[command(flatten)]
     pub(super) connection: Connection,
 
@@ -204,6 +221,15 @@ impl Ineffective {
         .filter_map(|(flag, given)| given.then_some(flag))
         .collect()
     }
+}
+
+/// What a run runs that was started by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Launched {
+    /// What it is handed
+    Program,
+    /// What is deployed
+    World,
 }
 
 /// What survives a power failure. A killed program leaves every file whole in all three cases.

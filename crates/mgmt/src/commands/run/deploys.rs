@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use mgmt_engine::Preparation;
 use mgmt_lang::module::Entry;
+use mgmt_remote::Handed;
 use mgmt_world::store::Watch;
 use mgmt_world::{Commits, Deploy, Program, Tree, Trust, World};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::follow::Triggers;
 use super::program::Loaded as LoadedProgram;
 use super::settings::{Settings, Source};
-use super::{First, Following, Means};
+use super::{First, Following, Means, repack};
 use crate::configuration::{self, Input};
 use crate::failure::Failure;
 use crate::program::{self, package};
@@ -28,6 +29,15 @@ pub(super) struct Deploys {
     /// Deploys up to this one are of no interest.
     last: u64,
     watch: Box<dyn Watch>,
+    /// What the one who has started this run hands over, which is run instead of deploys.
+    handed: Option<mpsc::Receiver<Handed>>,
+}
+
+/// Something to be run from now on.
+enum Arrival {
+    Deploy(Deploy),
+    /// It came from the one who has started this run, as the one of this number.
+    Handed(u64, Handed),
 }
 
 /// Something that can be run, and again if what came after it cannot.
@@ -52,7 +62,7 @@ enum Later {
 
 /// A deploy that has not shown yet that it can run.
 struct Trial {
-    deploy: Deploy,
+    arrival: Arrival,
     /// What did.
     before: Runnable,
     start: oneshot::Receiver<Result<(), Failure>>,
@@ -79,6 +89,7 @@ impl Deploys {
         settings: &Settings,
         means: Means,
         place: PathBuf,
+        handed: Option<mpsc::Receiver<Handed>>,
     ) -> Result<Deploys, Failure> {
         let world = Arc::clone(&means.host.world);
         let mut watch = world.watch_deploys();
@@ -86,8 +97,9 @@ impl Deploys {
         watch.next().await.map_err(Failure::failed)?;
         let present =
             Runnable { what: first, how: settings.preparation(), deploy: None, watch: settings.watch };
-        let is_given = !matches!(settings.input, Source::Empty);
+        let is_given = !settings.idle && !matches!(settings.input, Source::Empty);
         let later = match (settings.deploy_watch, is_given) {
+            _ if settings.idle => Later::Nothing,
             (true, _) => Later::All,
             (false, false) => Later::One,
             (false, true) => Later::Nothing,
@@ -103,7 +115,12 @@ impl Deploys {
         }
         let is_published = is_shared && (trust.is_none() || settings.signer.is_some());
         let loader = Loader { means, place: Place(place), trust };
-        let mut deploys = Deploys { present, loader, later, last: 0, watch };
+        let mut deploys = Deploys { present, loader, later, last: 0, watch, handed };
+        if deploys.handed.is_some() {
+            let first = deploys.next().await;
+            deploys.present = deploys.loader.load(&first).await?;
+            return Ok(deploys);
+        }
         if is_given && is_published {
             let deploy = publish(&deploys.present.what, settings, &world).await?;
             tracing::info!("deployed as number {}", deploy.id);
@@ -111,21 +128,22 @@ impl Deploys {
             deploys.present.deploy = Some(deploy.id);
         } else if let Some(deploy) = newest(&world).await? {
             deploys.last = deploy.id;
-            if !is_given && !settings.wait {
-                deploys.take(&deploy).await;
+            if !is_given && !settings.wait && !settings.idle {
+                deploys.take(deploy).await;
             }
         }
         Ok(deploys)
     }
 
     /// Has a deploy run first.
-    async fn take(&mut self, deploy: &Deploy) {
-        match self.loader.load(deploy).await {
+    async fn take(&mut self, deploy: Deploy) {
+        let arrival = Arrival::Deploy(deploy);
+        match self.loader.load(&arrival).await {
             Ok(runnable) => {
                 self.present = runnable;
                 self.taken();
             }
-            Err(failure) => self.loader.refuse(deploy, &failure),
+            Err(failure) => self.loader.refuse(&arrival, &failure),
         }
     }
 
@@ -150,19 +168,22 @@ impl Deploys {
             tokio::select! {
                 biased;
                 answer = answer(&mut trial) => {
-                    let (Some(Trial { deploy, before, .. }), Some(failure)) = (trial.take(), answer) else { continue };
-                    self.loader.refuse(&deploy, &failure);
+                    let (Some(Trial { arrival, before, .. }), Some(failure)) = (trial.take(), answer) else { continue };
+                    self.loader.refuse(&arrival, &failure);
                     running.shutdown().await;
                     self.present = before;
                     let (nobody, _) = oneshot::channel();
                     running.spawn(self.loader.begin(&self.present).follow(triggers.clone(), nobody));
                 }
-                deploy = self.next(), if self.later != Later::Nothing => {
-                    tracing::info!("taking deploy {}, made by {}", deploy.id, deploy.by);
-                    let runnable = match self.loader.load(&deploy).await {
+                arrival = self.next(), if self.later != Later::Nothing => {
+                    match &arrival {
+                        Arrival::Deploy(deploy) => tracing::info!("taking deploy {}, made by {}", deploy.id, deploy.by),
+                        Arrival::Handed(..) => tracing::info!("taking another program"),
+                    }
+                    let runnable = match self.loader.load(&arrival).await {
                         Ok(runnable) => runnable,
                         Err(failure) => {
-                            self.loader.refuse(&deploy, &failure);
+                            self.loader.refuse(&arrival, &failure);
                             continue;
                         }
                     };
@@ -173,21 +194,29 @@ impl Deploys {
                     let before = trial.take().map_or(replaced, |trial| trial.before);
                     let (started, start) = oneshot::channel();
                     running.spawn(self.loader.begin(&self.present).follow(triggers.clone(), started));
-                    trial = Some(Trial { deploy, before, start });
+                    trial = Some(Trial { arrival, before, start });
                 }
             }
         }
     }
 
-    /// Waits for a deploy that is newer than the last.
-    async fn next(&mut self) -> Deploy {
+    /// Waits for something that is newer than the last.
+    async fn next(&mut self) -> Arrival {
+        if let Some(handed) = &mut self.handed {
+            let Some(handed) = handed.recv().await else {
+                // The one who has started this run is gone, and the run ends for that.
+                return std::future::pending().await;
+            };
+            self.last += 1;
+            return Arrival::Handed(self.last, handed);
+        }
         let world = Arc::clone(&self.loader.means.host.world);
         loop {
             if let Ok(Some(deploy)) = newest(&world).await
                 && deploy.id > self.last
             {
                 self.last = deploy.id;
-                return deploy;
+                return Arrival::Deploy(deploy);
             }
             if self.watch.next().await.is_err() {
                 // The store is being closed.
@@ -206,11 +235,16 @@ async fn answer(trial: &mut Option<Trial>) -> Option<Failure> {
 }
 
 impl Loader {
-    fn refuse(&self, deploy: &Deploy, failure: &Failure) {
+    fn refuse(&self, arrival: &Arrival, failure: &Failure) {
         if !failure.message.is_empty() {
             self.means.terminal.failure(failure);
         }
-        tracing::error!("deploy {} cannot be run; what ran before goes on", deploy.id);
+        match arrival {
+            Arrival::Deploy(deploy) => {
+                tracing::error!("deploy {} cannot be run; what ran before goes on", deploy.id);
+            }
+            Arrival::Handed(..) => tracing::error!("the program cannot be run; what ran before goes on"),
+        }
     }
 
     fn following(&self, runnable: &Runnable) -> Following {
@@ -224,8 +258,15 @@ impl Loader {
         self.following(runnable)
     }
 
-    /// Makes a deploy ready to run.
-    async fn load(&self, deploy: &Deploy) -> Result<Runnable, Failure> {
+    /// Makes what has arrived ready to run.
+    async fn load(&self, arrival: &Arrival) -> Result<Runnable, Failure> {
+        let deploy = match arrival {
+            Arrival::Deploy(deploy) => deploy,
+            Arrival::Handed(number, Handed { program, files }) => {
+                let what = tokio::task::block_in_place(|| self.read(*number, program, files))?;
+                return Ok(Runnable { what, how: preparation(program), deploy: None, watch: false });
+            }
+        };
         let accepted = self.trust.as_ref().map(|trust| tokio::task::block_in_place(|| trust.accept(deploy)));
         let deploy = &accepted.unwrap_or_else(|| Ok(deploy.clone())).map_err(|refused| {
             Failure::failed(format!("deploy {} is refused: {refused}", deploy.id)).hint(
@@ -233,27 +274,21 @@ impl Loader {
             )
         })?;
         let files = self.means.host.world.deployed_files(deploy).await.map_err(Failure::failed)?;
-        let what = tokio::task::block_in_place(|| self.read(deploy, &files))?;
-        let Program { noop, sema, no_autoedges, no_autogroup, .. } = deploy.program;
-        let how = Preparation {
-            noop,
-            sema: u32::try_from(sema).ok().filter(|sema| *sema > 0),
-            autoedges: !no_autoedges,
-            autogroup: !no_autogroup,
-        };
+        let what = tokio::task::block_in_place(|| self.read(deploy.id, &deploy.program, &files))?;
+        let how = preparation(&deploy.program);
         // The files of a deploy do not change.
         Ok(Runnable { what, how, deploy: Some(deploy.id), watch: false })
     }
 
-    fn read(&self, deploy: &Deploy, files: &Tree) -> Result<First, Failure> {
+    fn read(&self, number: u64, program: &Program, files: &Tree) -> Result<First, Failure> {
         let terminal = &self.means.terminal;
-        let directory = self.place.put(deploy.id, files)?;
-        let entry = directory.join(&deploy.program.entry);
-        match deploy.program.frontend.as_str() {
+        let directory = self.place.put(number, files)?;
+        let entry = directory.join(&program.entry);
+        match program.frontend.as_str() {
             "empty" => Ok(First::empty()),
             "yaml" => Ok(First::Graph(None, configuration::load(&Input::new(&entry, false), terminal)?)),
             "lang" => {
-                let entry = match deploy.program.entry.is_empty() {
+                let entry = match program.entry.is_empty() {
                     true => Entry::Directory(directory.clone()),
                     false => Entry::File(entry),
                 };
@@ -267,29 +302,32 @@ impl Loader {
     }
 }
 
+fn preparation(program: &Program) -> Preparation {
+    Preparation {
+        noop: program.noop,
+        sema: u32::try_from(program.sema).ok().filter(|sema| *sema > 0),
+        autoedges: !program.no_autoedges,
+        autogroup: !program.no_autogroup,
+    }
+}
+
 async fn newest(world: &World) -> Result<Option<Deploy>, Failure> {
     world.newest_deploy().await.map_err(Failure::failed)
 }
 
+/// What was given to this run, for other hosts to run.
+pub(super) fn packed(first: &First, how: &Program) -> Result<Handed, Failure> {
+    match first {
+        First::Program(loaded) => repack::program(loaded, how),
+        First::Graph(_, loaded) => repack::graph(loaded.content.clone(), how),
+    }
+}
+
 /// Gives what runs here to all hosts.
 async fn publish(first: &First, settings: &Settings, world: &World) -> Result<Deploy, Failure> {
-    let (frontend, package) = match (first, &settings.input) {
-        (First::Program(loaded), Source::Lang(entry, options)) => {
-            ("lang", package::package(entry, &loaded.checked, options.module_path.as_deref())?)
-        }
-        (First::Graph(_, loaded), _) => ("yaml", package::single("start.yaml", loaded.content.clone())?),
-        (First::Program(_), _) => return Err(Failure::failed("a program has no text")),
-    };
-    let program = Program {
-        frontend: frontend.to_owned(),
-        entry: package.entry,
-        noop: settings.noop,
-        sema: settings.sema.map_or(-1, i64::from),
-        no_autoedges: !settings.autoedges,
-        no_autogroup: !settings.autogroup,
-    };
+    let Handed { program, files } = packed(first, &settings.program())?;
     let signer = settings.signer.as_ref();
-    world.add_deploy(&program, &package.files, &Commits::default(), signer).await.map_err(Failure::failed)
+    world.add_deploy(&program, &files, &Commits::default(), signer).await.map_err(Failure::failed)
 }
 
 /// How many deploys before the newest keep their files.

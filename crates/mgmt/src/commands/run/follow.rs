@@ -68,7 +68,7 @@ impl Follower {
         triggers: Triggers,
         started: oneshot::Sender<Result<(), Failure>>,
     ) {
-        let Loaded { graph, name, mut content } = first;
+        let Loaded { graph, name, mut content, .. } = first;
         let changed = Arc::new(Notify::new());
         // Watching begins before the file is looked at again, so that no change is missed in between.
         let mut watching = match &self.input {

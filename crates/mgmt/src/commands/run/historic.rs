@@ -32,12 +32,6 @@ pub(super) struct Historic {
         hide = true
     )]
     puppet: Option<OsString>,
-    #[arg(long, value_name = "FILE", hide = true)]
-    remote: Vec<OsString>,
-    #[arg(long, hide = true)]
-    cconns: Option<OsString>,
-    #[arg(long, hide = true)]
-    no_caching: bool,
     #[arg(long, hide = true)]
     peer_urls: Vec<OsString>,
     #[arg(long, hide = true)]
@@ -52,11 +46,6 @@ pub(super) struct Historic {
 
 /// Old flags that belong to what no longer is, and what came instead.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    (
-        "--cconns",
-        "it belonged to `--remote`; the metaparameter `sema` limits how much happens at the same time",
-    ),
-    ("--no-caching", "it belonged to `--remote`; a `remote` resource takes its place, once there is one"),
     ("--peer-urls", "it is called `--server-urls` now, which has no effect in this version"),
     (
         "--advertise-peer-urls",
@@ -68,10 +57,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
 ];
 
 impl Historic {
-    fn without_effect(&self) -> [bool; 7] {
+    fn without_effect(&self) -> [bool; 5] {
         [
-            self.cconns.is_some(),
-            self.no_caching,
             !self.peer_urls.is_empty(),
             !self.advertise_peer_urls.is_empty(),
             self.ideal_cluster_size.is_some(),
@@ -85,10 +72,6 @@ impl Historic {
 pub(super) fn modernise(arguments: &mut Arguments) -> Result<Vec<String>, Failure> {
     let historic = std::mem::take(&mut arguments.historic);
     let mut warnings = Vec::new();
-    if let Some(file) = historic.remote.first() {
-        return Err(Failure::usage(format!("`--remote {}` is gone", file.to_string_lossy()))
-            .hint("run mgmt on the host itself; a `remote` resource takes its place, once there is one"));
-    }
     if historic.puppet.is_some() {
         return Err(Failure::usage("the Puppet front-ends are not part of this version")
             .hint("write the graph as YAML: `mgmt run yaml FILE`"));

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mgmt_engine::{Engine, EngineEvent, Summary};
+use mgmt_engine::{Engine, EngineEvent, Level, Summary};
+use mgmt_remote::{Far, Handed, Stop as FarStop, Told as FarTold};
 use mgmt_resource::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::deploys::Deploys;
+use super::fleet::Fleet;
 use super::ladder::{Ladder, Stop};
+use super::repack::Recipient;
 use super::settings::Settings;
 use super::status_file::StatusFile;
 use super::told::Told;
@@ -28,6 +31,21 @@ pub(super) struct Session<'a> {
     pub(super) status: Arc<Told>,
     pub(super) signals: Signals,
     pub(super) events: mpsc::UnboundedReceiver<EngineEvent>,
+    /// Hosts that run because this one does.
+    pub(super) fleet: Option<Fleet>,
+    /// The one because of whom this one runs.
+    pub(super) far: Option<Far>,
+    /// What hosts are to run from now on.
+    pub(super) changes: mpsc::Receiver<(Recipient, Handed)>,
+    /// Has it looked for.
+    pub(super) repack: Arc<Notify>,
+}
+
+/// How it went.
+pub(super) struct Outcome {
+    pub(super) ending: Ending,
+    pub(super) summary: Summary,
+    pub(super) fleet: Option<Fleet>,
 }
 
 /// The signals that we answer. From the moment that this is made, none of them ends the program by itself.
@@ -67,11 +85,17 @@ struct End {
     ladder: Ladder,
     /// Why, if it was not a signal.
     cause: Option<Ending>,
+    /// This host has converged.
+    is_at_rest: bool,
+    /// So have all those that belong to this run.
+    has_converged: bool,
+    /// The engine has ended.
+    has_stopped: bool,
 }
 
 impl Session<'_> {
     /// Runs the graph, and those that follow, until the end.
-    pub(super) async fn run(mut self, following: Deploys) -> Result<(Ending, Summary), Failure> {
+    pub(super) async fn run(mut self, following: Deploys) -> Result<Outcome, Failure> {
         let mut end = End::default();
         let mut exit = self.host.exit.subscribe();
         let over = self.settings.max_runtime.and_then(|time| Instant::now().checked_add(time));
@@ -80,17 +104,23 @@ impl Session<'_> {
         let following = tokio::spawn(following.follow(triggers.clone(), started));
         let mut starting = true;
         let mut refused = None;
-        loop {
+        while !end.has_stopped || self.fleet.as_ref().is_some_and(|fleet| !fleet.is_done()) {
             let open = end.cause.is_none();
             tokio::select! {
                 biased;
+                told = told(&mut self.far) => self.told(&mut end, told),
                 Some(()) = self.signals.interrupt.recv() => self.signal(&mut end, Stop::Interrupt),
                 Some(()) = self.signals.terminate.recv() => self.signal(&mut end, Stop::Terminate),
-                Some(()) = self.signals.hangup.recv() => triggers.reload(),
+                Some(()) = self.signals.hangup.recv() => {
+                    self.repack.notify_waiters();
+                    if !self.settings.idle {
+                        triggers.reload();
+                    }
+                }
                 () = until(end.ladder.deadline()) => {
                     if let Some(level) = end.ladder.expire(Instant::now()) {
                         tracing::warn!("still not stopped: {}", super::ladder::describe(level));
-                        self.engine.stop(level);
+                        self.stop(level);
                     }
                 }
                 () = until(over), if open => {
@@ -110,10 +140,21 @@ impl Session<'_> {
                         self.end(&mut end, Ending::Broken);
                     }
                 }
-                event = self.events.recv() => match event {
+                event = self.events.recv(), if !end.has_stopped => match event {
                     Some(event) if event != EngineEvent::Stopped => self.event(&mut end, &event),
-                    _ => break,
+                    _ => {
+                        end.has_stopped = true;
+                        if let Some(fleet) = self.fleet.as_ref().filter(|_| end.ladder.ending().is_none() && open) {
+                            fleet.stop(FarStop::Graceful);
+                        }
+                    }
                 },
+                () = next(&mut self.fleet) => self.fleet_event(&mut end),
+                Some((recipient, program)) = self.changes.recv() => {
+                    if let Some(fleet) = &self.fleet {
+                        fleet.hand(recipient, program);
+                    }
+                }
             }
         }
         // A graph that has converged has been reported; it only remains to hear it.
@@ -132,7 +173,7 @@ impl Session<'_> {
                         "the engine ended although nobody asked it to; this is a mistake in mgmt"
                     );
                 }
-                Ok((ending, summary))
+                Ok(Outcome { ending, summary, fleet: self.fleet })
             }
         }
     }
@@ -140,45 +181,112 @@ impl Session<'_> {
     fn signal(&self, end: &mut End, stop: Stop) {
         if let Some(level) = end.ladder.signal(stop, Instant::now()) {
             tracing::info!("{}: {}", stop.name(), super::ladder::describe(level));
-            self.engine.stop(level);
+            self.stop(level);
         }
+    }
+
+    /// Has everything end that belongs to this run.
+    fn stop(&self, level: Level) {
+        self.engine.stop(level);
+        if let Some(fleet) = &self.fleet {
+            fleet.stop(match level {
+                Level::Graceful => FarStop::Graceful,
+                Level::Cancel => FarStop::Cancel,
+                Level::Interrupt => FarStop::Interrupt,
+            });
+        }
+    }
+
+    /// The one because of whom this run goes on has something to say.
+    fn told(&self, end: &mut End, told: FarTold) {
+        match told {
+            FarTold::Stop(FarStop::Converged) if end.cause.is_none() => self.end(end, Ending::Converged),
+            // It has a ladder of its own.
+            FarTold::Stop(_) => self.signal(end, Stop::Interrupt),
+            FarTold::Gone => {
+                tracing::warn!("the connection to the one who has started this is lost");
+                self.signal(end, Stop::Terminate);
+            }
+        }
+    }
+
+    /// Something is different with the hosts.
+    fn fleet_event(&self, end: &mut End) {
+        let is_done = self.fleet.as_ref().is_some_and(Fleet::is_done);
+        if is_done && self.settings.idle && end.cause.is_none() && end.ladder.ending().is_none() {
+            tracing::info!("no host runs any more");
+            self.end(end, Ending::Graceful);
+        }
+        self.compare(end);
     }
 
     /// Ends for a reason of our own. It takes the first rung, so a signal from now on takes the second.
     fn end(&self, end: &mut End, cause: Ending) {
         end.cause = Some(cause);
         if let Some(level) = end.ladder.begin(Instant::now()) {
-            self.engine.stop(level);
+            if let Some(fleet) = self.fleet.as_ref().filter(|_| cause == Ending::Converged) {
+                fleet.stop(FarStop::Converged);
+                self.engine.stop(level);
+            } else {
+                self.stop(level);
+            }
         }
     }
 
     fn event(&self, end: &mut End, event: &EngineEvent) {
         match event {
-            EngineEvent::Converged => {
-                self.status.converged(true);
-                let Some(after) = self.settings.converge_after else { return };
-                tracing::info!("converged for {} s", after.as_secs());
-                if let Some(file) = &self.status_file {
-                    file.converged(true);
+            EngineEvent::Converged | EngineEvent::Diverged => {
+                end.is_at_rest = *event == EngineEvent::Converged;
+                self.status.converged(end.is_at_rest);
+                if let Some(far) = &self.far {
+                    far.converged(end.is_at_rest);
                 }
-                if self.settings.converged_exit && end.cause.is_none() {
-                    self.end(end, Ending::Converged);
-                }
-            }
-            EngineEvent::Diverged => {
-                self.status.converged(false);
-                if self.settings.converge_after.is_none() {
-                    return;
-                }
-                tracing::info!("no longer converged");
-                if let Some(file) = &self.status_file {
-                    file.converged(false);
-                }
+                self.compare(end);
             }
             // The engine has written a line about it.
             EngineEvent::Failed { id, .. } => self.status.failed(id),
             EngineEvent::Stopped => {}
         }
+    }
+}
+
+impl Session<'_> {
+    /// Tells when all have converged, this host and those that belong to this run, and when they no longer have.
+    fn compare(&self, end: &mut End) {
+        let has_converged = end.is_at_rest && self.fleet.as_ref().is_none_or(Fleet::has_converged);
+        if has_converged == end.has_converged {
+            return;
+        }
+        end.has_converged = has_converged;
+        let Some(after) = self.settings.converge_after else { return };
+        match has_converged {
+            true => tracing::info!("converged for {} s", after.as_secs()),
+            false => tracing::info!("no longer converged"),
+        }
+        if let Some(file) = &self.status_file {
+            file.converged(has_converged);
+        }
+        if has_converged && self.settings.converged_exit && end.cause.is_none() {
+            self.end(end, Ending::Converged);
+        }
+    }
+}
+
+async fn told(far: &mut Option<Far>) -> FarTold {
+    match far {
+        // Nobody who could say something is gone without a word.
+        Some(far) => match far.told.recv().await {
+            Some(told) => told,
+            None => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+async fn next(fleet: &mut Option<Fleet>) {
+    match fleet {
+        Some(fleet) => fleet.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -10,8 +10,9 @@ use mgmt_sys::replace::Durability;
 use mgmt_world::etcd::EtcdSettings;
 use mgmt_world::{PublicKey, Signer};
 
-use super::arguments::{Arguments, Fsync};
+use super::arguments::{Arguments, Fsync, Launched};
 use super::drawing::Drawing;
+use super::fleet::Plan;
 use super::historic;
 use super::prefix;
 use mgmt_lang::module::Entry;
@@ -21,6 +22,7 @@ use crate::environment::{self, Variable};
 use crate::failure::Failure;
 use crate::program;
 use crate::signing;
+use crate::terminal::Terminal;
 
 /// A century. Longer times mean the same, and do not fit every clock.
 const LONGEST: u64 = 100 * 366 * 24 * 3600;
@@ -61,6 +63,12 @@ pub(super) struct Settings {
     pub(super) download: bool,
     /// The servers of a store that hosts share.
     pub(super) servers: Option<EtcdSettings>,
+    /// Hosts to run on.
+    pub(super) fleet: Option<Plan>,
+    /// This host runs nothing itself.
+    pub(super) idle: bool,
+    /// Another host has started this run.
+    pub(super) launched: Option<Launched>,
     /// The host through which the store is reached.
     pub(super) way: Option<Login>,
     /// Do not run what is deployed already.
@@ -81,15 +89,59 @@ impl Settings {
         Preparation { noop: self.noop, sema: self.sema, autoedges: self.autoedges, autogroup: self.autogroup }
     }
 
+    /// The words that have another mgmt do the same on another host.
+    pub(super) fn for_others(&self, format: mgmt_telemetry::Format) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        let mut add = |given: &[&str]| words.extend(given.iter().map(|word| (*word).to_owned()));
+        if let Some(after) = self.converge_after {
+            add(&["--converger-timeout", &after.as_secs().to_string()]);
+        }
+        if self.detailed_exitcode {
+            add(&["--detailed-exitcode"]);
+        }
+        if !self.raise_limits {
+            add(&["--no-raise-limits"]);
+        }
+        match self.durability {
+            Durability::Full => {}
+            Durability::Data => add(&["--fsync", "data"]),
+            Durability::None => add(&["--fsync", "none"]),
+        }
+        if format == mgmt_telemetry::Format::Json {
+            add(&["--message-format", "json"]);
+        }
+        if let Some(log) = crate::cli::log() {
+            add(&["--log", &log]);
+        }
+        words
+    }
+
+    /// How a program is to be run, whatever it is.
+    pub(super) fn program(&self) -> mgmt_world::Program {
+        mgmt_world::Program {
+            frontend: String::new(),
+            entry: String::new(),
+            noop: self.noop,
+            sema: self.sema.map_or(-1, i64::from),
+            no_autoedges: !self.autoedges,
+            no_autogroup: !self.autogroup,
+        }
+    }
+
     /// Other hosts share the store.
     pub(super) fn is_shared(&self) -> bool {
         self.servers.is_some() || self.way.is_some()
     }
 
-    pub(super) fn new(mut arguments: Arguments) -> Result<Settings, Failure> {
+    pub(super) fn new(mut arguments: Arguments, terminal: &Terminal) -> Result<Settings, Failure> {
         let mut warnings = historic::modernise(&mut arguments)?;
         warnings.extend(ineffective(&arguments));
-        let input = input(&arguments)?;
+        let fleet = Plan::new(&arguments, terminal)?;
+        let input = match (&fleet, arguments.front_end) {
+            (Some(fleet), None) if !fleet.takes_program() => Source::Empty,
+            _ => input(&arguments)?,
+        };
+        let idle = fleet.as_ref().is_some_and(|fleet| fleet.takes_program() || arguments.front_end.is_none());
         let converge_after = converge_after(&arguments)?;
         if arguments.converged_exit && converge_after.is_none() {
             return Err(Failure::usage(
@@ -138,6 +190,9 @@ impl Settings {
             drawing,
             download: arguments.download,
             servers: arguments.connection.servers()?,
+            fleet,
+            idle,
+            launched: arguments.launched,
             way: arguments.connection.ssh.way()?,
             wait: arguments.wait,
             deploy_watch: !arguments.no_deploy_watch,
@@ -208,25 +263,25 @@ fn sema(count: Option<i64>) -> Result<Option<u32>, Failure> {
 }
 
 /// A value from a flag or else a variable, and which of them.
-struct Given {
+pub(super) struct Given {
     named: String,
     text: Option<String>,
 }
 
 impl Given {
-    fn new(flag: &str, value: &Option<String>, variable: &Variable) -> Given {
+    pub(super) fn new(flag: &str, value: &Option<String>, variable: &Variable) -> Given {
         match value {
             Some(text) => Given { named: flag.to_owned(), text: Some(text.clone()) },
             None => Given { named: variable.name.to_owned(), text: variable.text() },
         }
     }
 
-    fn number(&self, expected: &str) -> Result<Option<i64>, Failure> {
+    pub(super) fn number(&self, expected: &str) -> Result<Option<i64>, Failure> {
         let Some(text) = &self.text else { return Ok(None) };
         text.trim().parse().map(Some).map_err(|_| self.wrong(expected))
     }
 
-    fn wrong(&self, expected: &str) -> Failure {
+    pub(super) fn wrong(&self, expected: &str) -> Failure {
         let text = self.text.as_deref().unwrap_or_default();
         Failure::usage(format!("{}: expected {expected}, found `{text}`", self.named))
     }

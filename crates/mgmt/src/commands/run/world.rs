@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mgmt_remote::{Far, Handed, Streams};
 use mgmt_world::socket::{Server, serve as serve_store};
 use mgmt_world::store::Store;
 use mgmt_world::{Embedded, World};
 
+use tokio::sync::mpsc;
+
+use super::arguments::Launched;
 use super::prefix::Prefix;
 use super::settings::Settings;
 use crate::connection::{self, SOCKET, STORE};
@@ -25,6 +29,26 @@ pub(super) async fn open(settings: &Settings, prefix: &Prefix) -> Result<Arc<dyn
     let store = Embedded::open(&prefix.path().join(STORE))
         .map_err(|error| Failure::failed(format!("cannot open the store of this host: {error}")))?;
     Ok(Arc::new(store))
+}
+
+/// The one who has started this run, and what it hands over.
+pub(super) async fn far(
+    settings: &Settings,
+    streams: Option<Streams>,
+) -> Result<(Option<Far>, Option<mpsc::Receiver<Handed>>), Failure> {
+    let Some(streams) = streams else { return Ok((None, None)) };
+    let (far, programs) = Far::begin(streams)
+        .await
+        .map_err(|error| Failure::failed(format!("the one who has started this is not reached: {error}")))?;
+    Ok((Some(far), (settings.launched == Some(Launched::Program)).then_some(programs)))
+}
+
+/// Waits until the one who has started this run wants no more of it.
+pub(super) async fn gone(far: &mut Option<Far>) {
+    match far {
+        Some(far) => drop(far.told.recv().await),
+        None => std::future::pending().await,
+    }
 }
 
 /// Lets other processes of this host use it.

@@ -1,0 +1,225 @@
+//! Runs on hosts that have nothing but an sshd.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+#[path = "../../remote/tests/sshd/mod.rs"]
+mod sshd;
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use common::{Running, Said, eventually, holds, mgmt};
+use rustix::process::Signal;
+use sshd::Hosts;
+use tempfile::TempDir;
+
+struct Scene {
+    hosts: Hosts,
+    directory: TempDir,
+}
+
+impl Scene {
+    fn new(names: &[&str]) -> Scene {
+        Scene { hosts: Hosts::start(names), directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.at(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn words(&self, remote: &str, more: &[&str]) -> Vec<String> {
+        let (prefix, config) = (self.at("prefix"), self.hosts.config());
+        let mut all = vec!["run", "--prefix", prefix.to_str().unwrap(), "--remote", remote, "--ssh-config"];
+        all.push(config.to_str().unwrap());
+        all.extend(more);
+        all.into_iter().map(str::to_owned).collect()
+    }
+
+    fn said(&self, remote: &str, more: &[&str]) -> Said {
+        let words = self.words(remote, more);
+        mgmt(&words.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap().into()
+    }
+
+    fn start(&self, remote: &str, more: &[&str]) -> Running {
+        let words = self.words(remote, more);
+        Running::start(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// A program that writes a file named after its host.
+    fn program(&self, content: &str) -> String {
+        let out = self.directory.path().display();
+        let text = format!(
+            "$name = $hostname\nfile \"{out}/out-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => \"{content}\",\n}}\n"
+        );
+        self.write("program.mcl", &text)
+    }
+
+    fn no_residue(&self, host: &str) {
+        let mut left = String::new();
+        eventually(&format!("{host} is as it was"), || {
+            left = self.hosts.residue(host);
+            left.is_empty()
+        });
+    }
+}
+
+const CONVERGE: [&str; 3] = ["--converger-timeout", "1", "--converged-exit"];
+
+#[test]
+fn two_hosts_share_the_world_converge_together_and_are_left_as_they_were() {
+    let scene = Scene::new(&["one", "two"]);
+    let out = scene.directory.path().display().to_string();
+    let text = format!(
+        "import \"world\"\nimport \"fmt\"\n$name = $hostname\n\
+         kv \"names\" {{\n\tmapped => true,\n\tvalue => $name,\n}}\n\
+         file \"{out}/names-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => fmt.printf(\"%v\", world.kvlookup(\"names\")),\n}}\n\
+         file \"{out}/from-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => \"by ${{name}}\",\n\tMeta:export => [\"*\",],\n\tMeta:hidden => true,\n}}\n\
+         collect file [\n\tstruct{{name => \"{out}/from-one\", host => \"one\",}},\n] {{\n\tMeta:hidden => false,\n}}\n"
+    );
+    let program = scene.write("shared.mcl", &text);
+    let first = scene.said("one,two", &[&CONVERGE[..], &["lang", &program]].concat());
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    for host in ["one", "two"] {
+        let names = std::fs::read_to_string(scene.at(&format!("names-{host}"))).unwrap();
+        assert_eq!(names, "{\"one\": \"one\", \"two\": \"two\"}");
+        assert!(first.stderr.contains(&format!("{host}: started, after a copy")), "{}", first.stderr);
+        assert!(first.stderr.lines().any(|line| line.starts_with(&format!("{host}: "))), "{}", first.stderr);
+        scene.no_residue(host);
+    }
+    assert_eq!(std::fs::read_to_string(scene.at("from-one")).unwrap(), "by one");
+    // What was run is run there alone, and no other run finds it.
+    assert!(!first.stderr.contains("deployed as number"), "{}", first.stderr);
+    // The program is kept for the next time, for its owner alone.
+    let kept: Vec<_> =
+        std::fs::read_dir(scene.hosts.host("one").cache()).unwrap().map(Result::unwrap).collect();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[0].metadata().unwrap().mode() & 0o7777, 0o700);
+    // One that is not what it was is not used.
+    std::fs::write(kept[0].path(), "something else").unwrap();
+    let second = scene.said("one,two", &[&CONVERGE[..], &["lang", &program]].concat());
+    assert_eq!(second.code, 0, "{}", second.stderr);
+    assert!(second.stderr.contains("one: started, after a copy"), "{}", second.stderr);
+    assert!(second.stderr.contains("two: started, the program was there"), "{}", second.stderr);
+}
+
+#[test]
+fn nothing_is_left_when_this_side_is_killed_interrupted_or_asked_to_leave_nothing() {
+    let scene = Scene::new(&["one"]);
+    let program = scene.program("first");
+    let mut run = scene.start("one", &["lang", &program]);
+    run.wait_for("one: ");
+    holds(&scene.at("out-one"), "first");
+    assert!(!scene.hosts.residue("one").is_empty());
+    // An edit is followed, and a mistake is not.
+    scene.write("program.mcl", "file \"x\" {");
+    run.wait_for("the program is not right");
+    scene.program("second");
+    holds(&scene.at("out-one"), "second");
+    scene.program("first");
+    holds(&scene.at("out-one"), "first");
+    run.signal(Signal::KILL);
+    drop(run);
+    scene.no_residue("one");
+    let run = scene.start("one", &["lang", &program]);
+    std::fs::remove_file(scene.at("out-one")).unwrap();
+    holds(&scene.at("out-one"), "first");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    assert!(lines.contains("one: ended"), "{lines}");
+    scene.no_residue("one");
+    std::fs::remove_dir_all(scene.hosts.host("one").cache()).unwrap();
+    let words = [&CONVERGE[..], &["--no-caching", "--message-format", "json", "lang", &program]].concat();
+    let done = scene.said("one", &words);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(done.stderr.lines().all(|line| line.starts_with('{')), "{}", done.stderr);
+    assert!(done.stderr.contains("\"host\":\"one\""), "{}", done.stderr);
+    scene.no_residue("one");
+    assert!(!scene.hosts.host("one").cache().exists());
+}
+
+#[test]
+fn hosts_that_fail_are_told_apart_from_those_that_do_not() {
+    let mut scene = Scene::new(&["one", "two"]);
+    let program = scene.program("text");
+    // One cannot be reached at all.
+    let done = scene.said("one,ssh://127.0.0.1:1", &[&CONVERGE[..], &["lang", &program]].concat());
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert!(done.stderr.contains("root@127.0.0.1:1 cannot be reached"), "{}", done.stderr);
+    assert!(done.stderr.contains("1 of 2 hosts have failed"), "{}", done.stderr);
+    holds(&scene.at("out-one"), "text");
+    // The resources of one fail.
+    let out = scene.directory.path().display();
+    let failing = scene.write(
+        "failing.mcl",
+        &format!("$name = $hostname\nexec \"sh\" {{\n\tcmd => \"test ${{name}} = one\",\n\tshell => \"/bin/sh\",\n}}\nfile \"{out}/x\" {{\n\tstate => \"absent\",\n}}\n"),
+    );
+    let done = scene.said("one,two", &[&CONVERGE[..], &["lang", &failing]].concat());
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert!(
+        done.stderr.contains("one: ended\n") && done.stderr.contains("two: ended with code 1"),
+        "{}",
+        done.stderr
+    );
+    // One is lost on the way; the others go on.
+    let mut run = scene.start("one,two", &["lang", &program]);
+    for host in ["out-one", "out-two"] {
+        holds(&scene.at(host), "text");
+    }
+    scene.hosts.kill("two");
+    run.wait_for("two: the connection is lost");
+    std::fs::remove_file(scene.at("out-one")).unwrap();
+    holds(&scene.at("out-one"), "text");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(1), "{lines}");
+    // Somebody else answers in its place.
+    scene.hosts.forget_keys();
+    let refused = scene.said("one", &["lang", &program]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("its host key is not known"), "{}", refused.stderr);
+    scene.no_residue("one");
+}
+
+#[test]
+fn a_graph_names_its_host_and_another_keeps_running_here() {
+    let scene = Scene::new(&["one", "two"]);
+    let graph = |name: &str, head: &str| {
+        let path = scene.at(&format!("out-{name}"));
+        let text = format!("{head}{}", common::one_file(&path, name));
+        scene.write(&format!("{name}.yaml"), &text)
+    };
+    let (far, near) = (graph("far", "remote: ssh://root@one\n"), graph("near", ""));
+    let words = [&CONVERGE[..], &["--noop", "yaml", &near]].concat();
+    let done = scene.said(&far, &words);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(!scene.at("out-far").exists(), "only looked at");
+    let words = [&CONVERGE[..], &["yaml", &near]].concat();
+    let done = scene.said(&far, &words);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    holds(&scene.at("out-far"), "far");
+    holds(&scene.at("out-near"), "near");
+    let done = scene.said(&far, &["-t", "1"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    // Hosts can also be hosts like others, one after the other.
+    for (arguments, part) in [
+        (&["--remote", "one,one", "empty"][..], "is there twice"),
+        (&["--remote", &near], "does not say where it is to run"),
+        (&["--remote", "one;id", "empty"], "is not the name of a host"),
+        (&["--remote", ",", "empty"], "names no host"),
+        (&["--remote", "one,two", "--cconns", "1", "-t", "5", "empty"], "can never have converged together"),
+        (&["--remote", "one", "--cconns", "x", "empty"], "expected a number of hosts"),
+        (&["--remote", "one"], "needs a front-end"),
+    ] {
+        let words = [&["run", "--tmp-prefix"], arguments].concat();
+        let refused = common::said(&words);
+        assert_eq!(refused.code, 2, "{arguments:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(part), "{arguments:?}: {}", refused.stderr);
+    }
+}

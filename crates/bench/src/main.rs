@@ -11,6 +11,7 @@
 
 mod booted;
 mod databases;
+mod etcd;
 mod files;
 mod flow;
 mod graphs;
@@ -18,6 +19,7 @@ mod lang;
 mod latency;
 mod programs;
 mod report;
+mod shared;
 mod start;
 mod units;
 mod world;
@@ -29,8 +31,8 @@ use report::Report;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const GROUPS: [&str; 10] =
-    ["graphs", "lang", "flow", "memory", "latency", "start", "units", "packages", "users", "files"];
+const GROUPS: [&str; 11] =
+    ["graphs", "lang", "flow", "memory", "latency", "start", "units", "packages", "users", "shared", "files"];
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -81,6 +83,9 @@ fn main() {
     }
     if want("users") {
         databases::users(&mut report);
+    }
+    if want("shared") {
+        shared::run(&mut report);
     }
     if want("files") {
         files::run(&mut report);

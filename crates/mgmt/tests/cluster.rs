@@ -139,6 +139,24 @@ fn hosts_collect_what_others_export_and_one_of_them_is_chosen() {
 }
 
 #[test]
+fn what_a_host_exports_goes_with_it_if_that_is_wanted() {
+    let scene = Scene::new();
+    let text = "noop \"offer\" {\n\tMeta:export => [\"*\",],\n}\n";
+    let program = scene.write("export.mcl", text);
+    let flags = ["--no-deploy-watch", "--export-ttl", "2"];
+    let stays = scene.host("stays", &flags[..1], &["lang", &program]);
+    let goes = scene.host("goes", &flags, &["lang", &program]);
+    let exports = || scene.cluster.etcdctl(&["get", "--prefix", "--keys-only", "/mgmt/host/"]);
+    let offers = |host: &str| exports().contains(&format!("/mgmt/host/{host}/export/"));
+    eventually("both offer", || offers("stays") && offers("goes"));
+    // Both are gone without a word.
+    drop((stays, goes));
+    eventually("only one is kept", || offers("stays") && !offers("goes"));
+    let wrong = said(&["run", "--export-ttl", "0", "empty"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("--export-ttl"), "{}", wrong.stderr);
+}
+
+#[test]
 fn a_run_goes_on_while_the_store_is_away() {
     let mut scene = Scene::new();
     let text = program(&scene, "\"text\"");

@@ -1,5 +1,6 @@
 //! Resources that hosts offer to others.
 
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use mgmt_value::Str;
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::keys::{self, Key, Topic};
 use crate::own::Want;
-use crate::store::StoreError;
+use crate::store::{Entry, StoreError};
 use crate::strings::Changes;
 use crate::{World, json};
 
@@ -67,30 +68,53 @@ impl World {
     /// The resources of a kind that are offered to this host or to all, by all hosts. What a host offers to this host in
     /// particular counts before what it offers to all under the same name.
     pub fn exported(&self, kind: &Str) -> Vec<Exported> {
-        let mut found: Vec<Exported> = Vec::new();
-        for entry in self.live().below(keys::HOSTS) {
-            let Some(Key::Export { host, to, kind: its, name }) = Key::parse(&entry.key) else { continue };
-            if its != *kind || !(to == *self.host() || to == EVERYBODY) {
-                continue;
-            }
-            match json::value(&entry) {
-                Ok(Stored { resource }) => {
-                    let data = Str::from(resource.to_string().into_bytes());
-                    found.push(Exported { kind: its, name, host, to, data });
-                }
-                Err(error) => tracing::warn!("{error}"),
-            }
-        }
-        let is_general = |export: &Exported| export.to == EVERYBODY;
-        found.sort_by(|one, other| {
-            (&one.name, &one.host, is_general(one)).cmp(&(&other.name, &other.host, is_general(other)))
-        });
-        found.dedup_by(|later, first| later.name == first.name && later.host == first.host);
-        found
+        self.live().offered(kind, self.host())
     }
 
     /// Follows what is offered of a kind.
     pub fn watch_exports(&self, kind: &Str) -> Changes {
         Changes(self.live().follow(Topic::Exports(kind.clone())))
+    }
+}
+
+/// All that is offered, by kind, as it was last heard of. Each is understood once, when it comes.
+#[derive(Default)]
+pub(crate) struct Offered(HashMap<Str, BTreeMap<Place, Exported>>);
+
+/// The name, who offers it, whether it is for all, and whom it is for: in the order in which they are told.
+type Place = (Str, Str, bool, Str);
+
+impl Offered {
+    /// Takes note of what is stored under the key of an export now.
+    pub(crate) fn take(&mut self, key: &Key, entry: Option<&Entry>) {
+        let Key::Export { host, to, kind, name } = key else { return };
+        let place = (name.clone(), host.clone(), *to == EVERYBODY, to.clone());
+        let stored: Option<Stored> =
+            entry.and_then(|entry| json::value(entry).inspect_err(|error| tracing::warn!("{error}")).ok());
+        match stored {
+            Some(Stored { resource }) => {
+                let data = Str::from(resource.to_string().into_bytes());
+                let (host, to, kind, name) = (host.clone(), to.clone(), kind.clone(), name.clone());
+                let exported = Exported { kind: kind.clone(), name, host, to, data };
+                self.0.entry(kind).or_default().insert(place, exported);
+            }
+            None => {
+                if let Some(all) = self.0.get_mut(kind) {
+                    all.remove(&place);
+                    if all.is_empty() {
+                        self.0.remove(kind);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is offered of a kind to a host. What is offered to it in particular comes before what is offered to all.
+    pub(crate) fn of(&self, kind: &Str, to: &Str) -> Vec<Exported> {
+        let all = self.0.get(kind).into_iter().flat_map(BTreeMap::values);
+        let mut found: Vec<Exported> =
+            all.filter(|export| export.to == *to || export.to == EVERYBODY).cloned().collect();
+        found.dedup_by(|later, first| later.name == first.name && later.host == first.host);
+        found
     }
 }

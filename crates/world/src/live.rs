@@ -7,9 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mgmt_value::Str;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::exports::{Exported, Offered};
 use crate::keys::{HOSTS, Key, LEADERS, SCHEDULES, STRINGS, Topic};
 use crate::store::{Batch, Entry, Span, Store};
 
@@ -30,6 +32,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     entries: BTreeMap<String, Arc<Entry>>,
+    exports: Offered,
     followers: HashMap<Topic, watch::Sender<u64>>,
     /// Followers that have gone are swept out when there are more than this.
     sweep_at: usize,
@@ -104,6 +107,11 @@ impl Live {
         from.take_while(|(key, _)| key.starts_with(prefix)).map(|(_, entry)| Arc::clone(entry)).collect()
     }
 
+    /// What is offered of a kind, to this host or to all.
+    pub(crate) fn offered(&self, kind: &Str, to: &Str) -> Vec<Exported> {
+        self.state.lock().exports.of(kind, to)
+    }
+
     /// The parts that follow after a prefix in keys, each once.
     pub(crate) fn parts(&self, prefix: &str) -> Vec<String> {
         let state = self.state.lock();
@@ -158,18 +166,20 @@ impl Shared {
         }
         let mut topics = std::collections::HashSet::new();
         for (key, entry) in gone.into_iter().map(|key| (key, None)).chain(batch.changes) {
-            let changed = match entry {
-                // After a doubt, the same may be told again.
-                Some(entry) => match state.entries.get(&key) {
-                    Some(known) if **known == entry => false,
-                    _ => {
-                        state.entries.insert(key.clone(), Arc::new(entry));
-                        true
-                    }
-                },
-                None => state.entries.remove(&key).is_some(),
-            };
-            if changed && let Some(key) = Key::parse(&key) {
+            // After a doubt, the same may be told again.
+            let known = state.entries.get(&key).map(|known| &**known);
+            if known == entry.as_ref() {
+                continue;
+            }
+            let parsed = Key::parse(&key);
+            if let Some(parsed @ Key::Export { .. }) = &parsed {
+                state.exports.take(parsed, entry.as_ref());
+            }
+            match entry {
+                Some(entry) => drop(state.entries.insert(key, Arc::new(entry))),
+                None => drop(state.entries.remove(&key)),
+            }
+            if let Some(key) = parsed {
                 topics.extend(key.host().cloned().map(Topic::Host));
                 topics.insert(key.topic());
             }

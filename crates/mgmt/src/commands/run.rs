@@ -109,7 +109,7 @@ async fn live(
         None => world::open(&settings, &prefix).await?,
     };
     let host = host(&settings.hostname, settings.durability, &prefix, store)?;
-    let exports = Arc::new(Exports::new(Arc::clone(&host.world)));
+    let exports = Arc::new(Exports::new(Arc::clone(&host.world), settings.export_time));
     let _server = world::serve(&host.world, &prefix)?;
     // Without its store, this can take for ever; and nothing has begun that would have to be finished.
     tokio::select! {

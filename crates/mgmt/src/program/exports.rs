@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use mgmt_engine::{Engine, SwapError, SwapReport};
 use mgmt_resource::{Error, ResourceGraph, Spec, to_stored};
@@ -12,6 +13,8 @@ use mgmt_world::World;
 /// graph; what the graph does not declare any more is taken back.
 pub(crate) struct Exports {
     world: Arc<World>,
+    /// How long they stay when this host is gone.
+    time: Option<Duration>,
     records: Mutex<Records>,
 }
 
@@ -43,8 +46,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Exports {
-    pub(crate) fn new(world: Arc<World>) -> Exports {
-        Exports { world, records: Mutex::default() }
+    pub(crate) fn new(world: Arc<World>, time: Option<Duration>) -> Exports {
+        Exports { world, time, records: Mutex::default() }
     }
 
     /// A graph is about to run.
@@ -83,7 +86,7 @@ impl mgmt_engine::Export for Exports {
             // One that is not declared any more finishes its last run.
             if told.declared.contains(&record) || told.coming.contains(&record) {
                 self.world
-                    .export(&record.kind, &record.name, &record.to, &data, None)
+                    .export(&record.kind, &record.name, &record.to, &data, self.time)
                     .map_err(|error| Error::new(error.to_string()))?;
             }
         }
@@ -93,15 +96,13 @@ impl mgmt_engine::Export for Exports {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use mgmt_engine::Export as _;
     use mgmt_resource::Spec;
 
     use super::*;
 
     fn exports() -> Exports {
-        Exports::new(Arc::new(World::in_memory("me").unwrap()))
+        Exports::new(Arc::new(World::in_memory("me").unwrap()), None)
     }
 
     fn exported(name: &str, to: &[&str]) -> Spec {

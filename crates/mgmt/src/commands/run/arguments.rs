@@ -60,6 +60,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(super) no_deploy_watch: bool,
 
+    /// Take back what this host exports once it is gone for so long; -1 is never
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(super) export_ttl: Option<i64>,
+
     /// Run only deploys that are signed with a key of this file: lines as in `id_ed25519.pub`, or PEM; may be given several
     /// times [env: MGMT_DEPLOY_KEY]
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Signatures")]

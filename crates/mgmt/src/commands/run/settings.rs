@@ -73,6 +73,8 @@ pub(super) struct Settings {
     pub(super) way: Option<Login>,
     /// Do not run what is deployed already.
     pub(super) wait: bool,
+    /// How long what this host exports stays when it is gone.
+    pub(super) export_time: Option<Duration>,
     /// Run deploys that come later.
     pub(super) deploy_watch: bool,
     /// Only deploys that are signed with one of these; all, if there are none.
@@ -195,6 +197,7 @@ impl Settings {
             launched: arguments.launched,
             way: arguments.connection.ssh.way()?,
             wait: arguments.wait,
+            export_time: export_time(arguments.export_ttl)?,
             deploy_watch: !arguments.no_deploy_watch,
             trusted: signing::trusted(&arguments.deploy_key)?,
             signer: arguments.signing.signer()?,
@@ -248,6 +251,18 @@ fn max_runtime(flag: Option<String>) -> Result<Option<Duration>, Failure> {
         Ok(0) => Ok(None),
         Ok(seconds) => Ok(Some(Duration::from_secs(seconds.min(LONGEST)))),
         Err(_) => Err(given.wrong("a number of seconds, or 0 for no end")),
+    }
+}
+
+fn export_time(seconds: Option<i64>) -> Result<Option<Duration>, Failure> {
+    match seconds {
+        None | Some(-1) => Ok(None),
+        Some(seconds) => match u64::try_from(seconds) {
+            Ok(seconds @ 1..) => Ok(Some(Duration::from_secs(seconds.min(LONGEST)))),
+            _ => Err(Failure::usage(format!(
+                "`--export-ttl {seconds}`: expected a number of seconds, or -1 for ever"
+            ))),
+        },
     }
 }
 

@@ -7,8 +7,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
 use crate::commands::{
-    check, completions, deploy, docs, explain, fmt, functions, get, graph, help, kinds, man, repl, run,
-    status, world,
+    check, completions, deploy, docs, etcd, explain, fmt, functions, get, graph, help, kinds, man, members,
+    repl, run, status, world,
 };
 use crate::environment;
 use crate::failure::Failure;
@@ -83,6 +83,8 @@ pub(crate) enum Command {
     Repl(repl::Arguments),
     Deploy(deploy::Arguments),
     Status(status::Arguments),
+    Members(members::Arguments),
+    Etcd(etcd::Arguments),
     World(world::Arguments),
     Explain(explain::Arguments),
     Kinds(kinds::Arguments),

@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod deploy;
 pub(crate) mod docs;
+pub(crate) mod etcd;
 pub(crate) mod exit_codes;
 pub(crate) mod explain;
 pub(crate) mod fmt;
@@ -14,6 +15,7 @@ pub(crate) mod help;
 pub(crate) mod kinds;
 pub(crate) mod license;
 pub(crate) mod man;
+pub(crate) mod members;
 pub(crate) mod repl;
 pub(crate) mod run;
 pub(crate) mod status;
@@ -34,6 +36,8 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Repl(arguments) => repl::run(&arguments, terminal),
         Command::Deploy(arguments) => deploy::run(&arguments, terminal),
         Command::Status(arguments) => status::run(&arguments, terminal),
+        Command::Members(arguments) => members::run(&arguments, terminal),
+        Command::Etcd(arguments) => etcd::run(&arguments),
         Command::World(arguments) => world::run(&arguments, terminal),
         Command::Explain(arguments) => explain::run(&arguments, terminal),
         Command::Kinds(arguments) => kinds::run(&arguments, terminal),

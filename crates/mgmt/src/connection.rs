@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mgmt_world::cluster::Remembered;
 use mgmt_world::etcd::{Etcd, EtcdLogin, EtcdSettings, EtcdTls};
 use mgmt_world::socket::Socket;
 use mgmt_world::store::Store;
@@ -20,6 +21,9 @@ pub(crate) const STORE: &str = "world/store";
 
 /// Where a run lets other processes use its store.
 pub(crate) const SOCKET: &str = "world/socket";
+
+/// Where a run that serves a cluster keeps what belongs to that.
+pub(crate) const CLUSTER: &str = "cluster";
 
 /// The flags that say where the store is. Without any, it is that of this host.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -67,7 +71,14 @@ impl Connection {
         if seeds.is_empty() {
             return Ok(None);
         }
-        let mut settings = EtcdSettings::new(seeds);
+        let mut settings = self.unaddressed()?;
+        settings.endpoints = seeds.into_iter().map(str::to_owned).collect();
+        Ok(Some(settings))
+    }
+
+    /// How to speak to servers, wherever they are.
+    pub(crate) fn unaddressed(&self) -> Result<EtcdSettings, Failure> {
+        let mut settings = EtcdSettings::new(Vec::<String>::new());
         settings.namespace.clone_from(&self.namespace);
         if self.seeds_ca.is_some() || self.seeds_cert.is_some() {
             let file = |path: &Option<PathBuf>| path.as_deref().map(read).transpose();
@@ -88,7 +99,44 @@ impl Connection {
             };
             settings.login = Some(EtcdLogin { user: user.to_owned(), password: password.to_owned() });
         }
-        Ok(Some(settings))
+        Ok(settings)
+    }
+
+    /// The servers that are given, or those of the cluster that this host is part of.
+    pub(crate) fn known_servers(&self, prefix: Option<&Path>) -> Result<Option<EtcdSettings>, Failure> {
+        self.known(prefix)?.servers()
+    }
+
+    /// The files of authority, certificate and key, for the same servers.
+    pub(crate) fn known_files(&self, prefix: Option<&Path>) -> Result<[Option<PathBuf>; 3], Failure> {
+        let known = self.known(prefix)?;
+        Ok([known.seeds_ca, known.seeds_cert, known.seeds_key])
+    }
+
+    /// This, or what the run on this host remembers of its cluster where no servers are given.
+    fn known(&self, prefix: Option<&Path>) -> Result<Connection, Failure> {
+        if self.servers()?.is_some() {
+            return Ok(self.clone());
+        }
+        let directory = working_directory(prefix)?.join(CLUSTER);
+        let Some(known) = Remembered::read(&directory).map_err(Failure::failed)? else {
+            return Ok(self.clone());
+        };
+        let (certificate, key) = known.identity.unzip();
+        Ok(Connection {
+            seeds: known.endpoints,
+            seeds_ca: self.seeds_ca.clone().or(known.authority),
+            seeds_cert: self.seeds_cert.clone().or(certificate),
+            seeds_key: self.seeds_key.clone().or(key),
+            seeds_login: self.seeds_login.clone(),
+            namespace: known.namespace,
+            ssh: self.ssh.clone(),
+        })
+    }
+
+    /// The files of authority, certificate and key.
+    pub(crate) fn files(&self) -> Option<[&Path; 3]> {
+        Some([self.seeds_ca.as_deref()?, self.seeds_cert.as_deref()?, self.seeds_key.as_deref()?])
     }
 
     /// The world of the store that [`Connection::store`] finds, as soon as it is known.
@@ -108,14 +156,14 @@ impl Connection {
         if let Some(settings) = settings {
             return servers(settings);
         }
-        let choice = Choice::new(prefix.map(Path::to_owned), false, false, &Surroundings::of_this_process())?;
-        let (Choice::Path(path) | Choice::PathOrTemporary(path)) = choice else {
-            return Err(Failure::usage("there is no working directory"));
-        };
+        let path = working_directory(prefix)?;
         let unreachable = match Socket::connect(&path.join(SOCKET)).await {
             Ok(socket) => return Ok(Arc::new(socket)),
             Err(error) => error,
         };
+        if let Some(settings) = self.known_servers(prefix)? {
+            return servers(settings);
+        }
         let store = path.join(STORE);
         if !store.exists() {
             return Err(Failure::failed(format!("{unreachable}")).hint(
@@ -125,6 +173,15 @@ impl Connection {
         let store = Embedded::open(&store)
             .map_err(|error| Failure::failed(format!("cannot open the store of this host: {error}")))?;
         Ok(Arc::new(store))
+    }
+}
+
+/// Where a run on this host works.
+fn working_directory(prefix: Option<&Path>) -> Result<PathBuf, Failure> {
+    let choice = Choice::new(prefix.map(Path::to_owned), false, false, &Surroundings::of_this_process())?;
+    match choice {
+        Choice::Path(path) | Choice::PathOrTemporary(path) => Ok(path),
+        Choice::Temporary => Err(Failure::usage("there is no working directory")),
     }
 }
 

@@ -44,12 +44,19 @@ variables! {
     DEPLOY_KEY, "MGMT_DEPLOY_KEY", "A file of public keys: only deploys that are signed with one are run, as for `--deploy-key`.";
     SSH_PRIV_ID_RSA, "MGMT_SSH_PRIV_ID_RSA", "The private key to log in to other hosts with, as for `--ssh-id`.";
     CCONNS, "MGMT_CCONNS", "How many hosts are connected to at the same time, as for `run --cconns`.";
-    CLIENT_URLS, "MGMT_CLIENT_URLS", "No effect in this version: where to listen for clients.";
-    SERVER_URLS, "MGMT_SERVER_URLS", "No effect in this version: where to listen for peers.";
-    ADVERTISE_CLIENT_URLS, "MGMT_ADVERTISE_CLIENT_URLS", "No effect in this version: addresses for clients.";
-    ADVERTISE_SERVER_URLS, "MGMT_ADVERTISE_SERVER_URLS", "No effect in this version: addresses for peers.";
-    NO_NETWORK, "MGMT_NO_NETWORK", "No effect in this version: no port is ever opened.";
-    IDEAL_CLUSTER_SIZE, "MGMT_IDEAL_CLUSTER_SIZE", "Historic, no effect: the size of an elastic cluster.";
+    CLIENT_URLS, "MGMT_CLIENT_URLS", "Where a server listens for clients, as for `run --client-urls`.";
+    SERVER_URLS, "MGMT_SERVER_URLS", "Where a server listens for others, as for `run --server-urls`.";
+    ADVERTISE_CLIENT_URLS, "MGMT_ADVERTISE_CLIENT_URLS",
+        "Where clients reach a server, as for `run --advertise-client-urls`.";
+    ADVERTISE_SERVER_URLS, "MGMT_ADVERTISE_SERVER_URLS",
+        "Where others reach a server, as for `run --advertise-server-urls`.";
+    NO_NETWORK, "MGMT_NO_NETWORK", "No effect: no port is opened unless a flag asks for it.";
+    IDEAL_CLUSTER_SIZE, "MGMT_IDEAL_CLUSTER_SIZE",
+        "How many hosts serve the store, as for `run --ideal-cluster-size`.";
+    CLUSTER_PACE, "MGMT_CLUSTER_PACE",
+        "`quick`: a host of a cluster that is away for two seconds is gone. For tests on one machine.";
+    CLUSTER_QUOTA, "MGMT_CLUSTER_QUOTA",
+        "How many bytes the data of a server of the cluster may take. 2 GiB without it.";
     PPROF, "MGMT_PPROF", "No effect in this version: the address of a profiling server.";
     PPROF_PATH, "MGMT_PPROF_PATH", "No effect in this version: where to write a profile.";
     STATE_DIRECTORY, "STATE_DIRECTORY",

@@ -102,7 +102,7 @@ fn a_deploy_reaches_every_host_and_those_who_come_late() {
         finish(run);
     }
     let status = scene.said(&["status"]);
-    assert_eq!(status.stdout, "no host runs\n");
+    assert_eq!(status.stdout, "no host runs\nserved by m0 (leads)\n");
 }
 
 #[test]

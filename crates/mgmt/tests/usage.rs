@@ -132,7 +132,6 @@ fn old_flags_warn_and_work() {
         (&["-t", "0", "--yaml", "-"], "`run yaml FILE`"),
         (&["-t", "0", "--lang", "noop \"x\" {}"], "`run lang FILE`"),
         (&["-t", "0", "--no-magic", "empty"], "`--no-magic` has no effect"),
-        (&["-t", "0", "--peer-urls", "x", "empty"], "--server-urls"),
     ] {
         let Said { code, stderr, .. } = ended(arguments, EMPTY);
         assert_eq!(code, 0, "{arguments:?}: {stderr}");
@@ -170,22 +169,13 @@ fn what_is_gone_says_what_came_instead() {
 #[test]
 fn flags_without_effect_are_named_in_one_warning() {
     let Said { code, stderr, .. } = ended(
-        &[
-            "--converger-timeout",
-            "0",
-            "--converged-exit",
-            "--client-urls=a,b",
-            "empty",
-            "--no-pgp",
-            "--pprof",
-            "--prometheus",
-        ],
+        &["--converger-timeout", "0", "--converged-exit", "empty", "--no-pgp", "--pprof", "--prometheus"],
         "",
     );
     assert_eq!(code, 0, "{stderr}");
     let warnings: Vec<_> = stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(warnings.len(), 1, "{stderr}");
-    for flag in ["--client-urls", "--no-pgp", "--pprof", "--prometheus"] {
+    for flag in ["--no-pgp", "--pprof", "--prometheus"] {
         assert!(warnings[0].contains(flag), "{stderr}");
     }
 }
@@ -195,7 +185,7 @@ fn variables_without_effect_are_named_and_empty_ones_are_unset() {
     let mut command = mgmt(&["run", "--tmp-prefix", "empty", "--converged-exit"]);
     let Said { code, stderr, .. } = command
         .envs([
-            ("MGMT_CLIENT_URLS", "x"),
+            ("MGMT_NO_NETWORK", "x"),
             ("MGMT_PPROF", ""),
             ("MGMT_CONVERGER_TIMEOUT", "0"),
             ("MGMT_MAX_RUNTIME", ""),
@@ -204,7 +194,7 @@ fn variables_without_effect_are_named_and_empty_ones_are_unset() {
         .unwrap()
         .into();
     assert_eq!(code, 0, "{stderr}");
-    assert!(stderr.contains("MGMT_CLIENT_URLS has no effect") && !stderr.contains("MGMT_PPROF"), "{stderr}");
+    assert!(stderr.contains("MGMT_NO_NETWORK has no effect") && !stderr.contains("MGMT_PPROF"), "{stderr}");
 }
 
 #[test]

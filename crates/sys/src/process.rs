@@ -18,6 +18,7 @@
 //! process. Other credentials go through [`exec_as_entry`].
 
 mod exec_as;
+mod exec_with;
 mod lines;
 mod signal;
 
@@ -63,6 +64,9 @@ pub struct Command {
     pub capture_limit: usize,
     /// The program that changes credentials.
     pub helper: Helper,
+    /// It is killed when the thread ends that has spawned it, and so when this process does, whatever becomes of this
+    /// process. Without other credentials only.
+    pub with_us: bool,
 }
 
 impl Command {
@@ -75,6 +79,7 @@ impl Command {
             credentials: None,
             capture_limit: DEFAULT_CAPTURE_LIMIT,
             helper: Helper::default(),
+            with_us: false,
         }
     }
 
@@ -141,6 +146,12 @@ impl Command {
     fn prepared(&self, program: &Path) -> Result<tokio::process::Command, SpawnError> {
         let who = self.credentials.as_ref().filter(|who| !who.are_current());
         let mut command = match who {
+            None if self.with_us => {
+                let mut command = tokio::process::Command::new(self.helper.path());
+                command.args(exec_with::arguments(program.as_os_str(), &self.argv));
+                command.env_clear().envs(&self.env);
+                command
+            }
             None => {
                 let mut command = tokio::process::Command::new(program);
                 command.args(&self.argv[1..]).env_clear().envs(&self.env);

@@ -521,3 +521,35 @@ async fn a_command_that_listens_hears_what_is_written_and_the_end_of_it() {
     let ((), found) = patiently(async { tokio::join!(write, read) }).await;
     assert_eq!(found, [long.as_str(), "end"]);
 }
+
+#[tokio::test]
+async fn a_command_that_goes_with_us_ends_with_the_thread_that_started_it() {
+    let mut command = shell("sleep 1000");
+    command.helper = helper();
+    command.with_us = true;
+    let runtime = tokio::runtime::Handle::current();
+    let running = tokio::task::spawn_blocking(move || {
+        std::thread::spawn(move || {
+            let _entered = runtime.enter();
+            command.spawn().unwrap()
+        })
+        .join()
+        .unwrap()
+    });
+    let finished = patiently(running.await.unwrap().wait()).await.unwrap();
+    assert!(
+        matches!(finished.status, Status::Signaled(9) | Status::Exited(126)),
+        "killed, or it has noticed by itself: {finished:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_command_that_goes_with_us_is_the_command_itself() {
+    let mut command = shell("echo $PPID; echo $0 $FOO");
+    command.env.insert("FOO".into(), "bar".into());
+    command.helper = helper();
+    command.with_us = true;
+    let finished = patiently(command.spawn().unwrap().wait()).await.unwrap();
+    let expected = format!("{}\n/bin/sh bar\n", std::process::id());
+    assert_eq!(String::from_utf8_lossy(&finished.stdout.bytes), expected);
+}

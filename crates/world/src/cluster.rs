@@ -30,6 +30,7 @@
 //!                               "member":null,"well":false,"leaving":false}
 //!                                                                                                under HOST's lease
 //!   /cluster/failure/HOST      {"format":1,"count":2}                how often joining has failed in a row
+//!   /cluster/dismissed/HOST    {"format":1}                          the host shall not serve, says an operator
 //! ```
 //!
 //! # Why it holds
@@ -81,19 +82,30 @@
 
 mod choose;
 mod decide;
+mod disk;
+mod drive;
 mod host;
 pub mod keys;
+mod look;
+mod operate;
 mod port;
+mod server;
+mod upkeep;
 
 use std::sync::Arc;
 
 pub use choose::Member;
 use decide::Rule;
+pub use disk::Remembered;
+pub use drive::{Cluster, ClusterSettings, StartError};
 pub use keys::{Change, Keys, MemberId, Plan, Reason, Volunteer};
+pub use look::{Sight, look};
+pub use operate::{OperateError, dismiss, readmit, resize};
 pub use port::{
     Answer, Config, ConfigError, Disk, Input, Launch, Output, Process, Request, Settings, Start, Status,
     Trouble, View,
 };
+pub use server::{Program, ProgramError, ServerSettings, ServerTls};
 
 use crate::store::{Lease, LeaseId};
 
@@ -257,6 +269,7 @@ impl Membership {
                 self.leave.get_or_insert(Leave { deadline, now: false });
                 self.nudge(now);
             }
+            Input::End => self.leave = Some(Leave { deadline: now, now: true }),
         }
     }
 

@@ -435,3 +435,51 @@ fn impossible_configurations_are_refused_with_a_reason() {
     assert_eq!(refused(Config { peers: Vec::new(), ..empty() }), ConfigError::Peers);
     assert_eq!(refused(Config { serve: false, seeds: false, ..empty() }), ConfigError::Nobody);
 }
+
+#[test]
+fn a_host_that_ends_stays_a_member_and_waits_for_nobody() {
+    let mut host = decider();
+    host.see(&in_office());
+    assert_eq!(deeds(&host.give(Input::End)), ["stop"]);
+    let outputs = host.give(Input::Server(Process::Ended { removed: false }));
+    assert_eq!(deeds(&outputs), ["revoke", "left true"]);
+    // One that was leaving does not wait any longer either.
+    let mut host = decider();
+    host.see(&in_office());
+    assert_eq!(deeds(&host.give(Input::Leave)), [""; 0]);
+    assert_eq!(deeds(&host.give(Input::End)), ["stop"]);
+}
+
+/// The change that a decider begins.
+fn begun(view: &View) -> Option<String> {
+    let mut host = decider();
+    host.see(view);
+    host.wait(60_000);
+    let outputs = host.see(view);
+    let effects = transaction(&outputs).map(|made| made.effects.clone()).unwrap_or_default();
+    effects.into_iter().find_map(|effect| match effect {
+        Effect::Put { key, value, .. } if key == PLAN => Some(String::from_utf8(value).unwrap()),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_host_that_was_dismissed_is_not_asked_and_does_not_stay() {
+    assert!(begun(&in_office()).unwrap().contains("\"join\":\"b\""));
+    // Neither b, nor c for a pair of two, which would be no better than one.
+    let without = alter(&in_office(), |keys| keys.dismissed.extend(["b".to_owned()]));
+    assert_eq!(begun(&without), None);
+    let mut three = alter(&in_office(), |keys| {
+        keys.volunteers.insert("b".into(), stored(offer("b", "b1", Some(2)), Some(8)));
+        keys.volunteers.insert("c".into(), stored(offer("c", "c1", Some(3)), Some(9)));
+    });
+    three.members.extend([voter(2, "b"), voter(3, "c")]);
+    assert_eq!(begun(&three), None);
+    let without = alter(&three, |keys| keys.dismissed.extend(["c".to_owned()]));
+    assert!(begun(&without).unwrap().contains("\"remove\":\"c\""), "{:?}", begun(&without));
+    // The last one serves whatever is said.
+    let last = alter(&in_office(), |keys| keys.dismissed.extend(NAMES.map(str::to_owned)));
+    assert_eq!(begun(&last), None);
+}
+
+const NAMES: [&str; 3] = ["a", "b", "c"];

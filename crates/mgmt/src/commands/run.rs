@@ -10,6 +10,7 @@ mod ladder;
 pub(crate) mod prefix;
 mod program;
 mod repack;
+mod serving;
 mod session;
 mod settings;
 mod status_file;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Summary, SwapError, SwapReport};
-use mgmt_remote::{Handed, Streams};
+use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
@@ -91,10 +92,38 @@ async fn live(
     streams: Option<Streams>,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let mut signals = session::Signals::new()?;
+    let signals = session::Signals::new()?;
     let prefix = Prefix::open(&settings.prefix, &settings.hostname)?;
     let until = if prefix.is_temporary() { ", until the end" } else { "" };
     tracing::info!("working in {}{until}", prefix.path().display());
+    let (far, handed) = world::far(&settings, streams).await?;
+    let (store, cluster) = match &far {
+        Some(far) => (Arc::clone(&far.store), None),
+        None => world::open(&settings, &prefix).await?,
+    };
+    let given = Given { loaded, store, far, handed };
+    let ended = engage(&settings, &prefix, given, signals, terminal).await;
+    world::leave(cluster).await;
+    ended
+}
+
+/// What a run begins with.
+struct Given {
+    loaded: First,
+    store: Arc<dyn Store>,
+    far: Option<Far>,
+    handed: Option<mpsc::Receiver<Handed>>,
+}
+
+/// Runs with a store, for as long as there is something to do.
+async fn engage(
+    settings: &Settings,
+    prefix: &Prefix,
+    given: Given,
+    mut signals: session::Signals,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let Given { loaded, store, mut far, handed } = given;
     let status_file = settings.status_file.clone().map(StatusFile::new).transpose().map_err(|error| {
         Failure::failed(format!("cannot write the file of `--converger-status-file`: {error}"))
     })?;
@@ -103,14 +132,9 @@ async fn live(
     {
         tracing::debug!("{error}");
     }
-    let (mut far, handed) = world::far(&settings, streams).await?;
-    let store = match &far {
-        Some(far) => Arc::clone(&far.store),
-        None => world::open(&settings, &prefix).await?,
-    };
-    let host = host(&settings.hostname, settings.durability, &prefix, store)?;
+    let host = host(&settings.hostname, settings.durability, prefix, store)?;
     let exports = Arc::new(Exports::new(Arc::clone(&host.world), settings.export_time));
-    let _server = world::serve(&host.world, &prefix)?;
+    let _server = world::serve(&host.world, prefix)?;
     // Without its store, this can take for ever; and nothing has begun that would have to be finished.
     tokio::select! {
         () = world::ready(&host.world) => {}
@@ -120,7 +144,7 @@ async fn live(
         }
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     }
-    let (engine, events) = engine(&settings, &prefix, &host, Arc::clone(&exports))?;
+    let (engine, events) = engine(settings, prefix, &host, Arc::clone(&exports))?;
     let engine = Arc::new(engine);
     let (drawings, drawer) = match settings.drawing.clone() {
         Some(drawing) => {
@@ -139,15 +163,15 @@ async fn live(
         drawings,
         terminal: terminal.clone(),
     };
-    let Others { fleet, changes, repack, _repacking } = Others::start(&settings, &loaded, &means)?;
+    let Others { fleet, changes, repack, _repacking } = Others::start(settings, &loaded, &means)?;
     let here = if settings.idle { First::empty() } else { loaded };
     let place = prefix.directory("deploys")?;
     let following = tokio::select! {
-        following = Deploys::begin(here, &settings, means, place, handed) => following?,
+        following = Deploys::begin(here, settings, means, place, handed) => following?,
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     };
     let Outcome { ending, summary, fleet } = Session {
-        settings: &settings,
+        settings,
         host: &host,
         engine: &engine,
         status_file,

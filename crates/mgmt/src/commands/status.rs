@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use mgmt_telemetry::{Format, escape, json_line};
 use mgmt_world::World;
+use mgmt_world::cluster::Sight;
 use serde_json::json;
 
-use crate::commands::exit_codes;
+use crate::commands::{exit_codes, members};
 use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
@@ -14,29 +15,55 @@ use crate::terminal::Terminal;
 /// Show what the hosts that share a store are doing
 ///
 /// One line for each host that runs: whether it has converged, how many resources it looks after and how many of them have
-/// failed, and which deploy it runs. Exit code 0: all have converged, none has failed. 1: at least one has not.
+/// failed, and which deploy it runs. Then the servers of the store, if there are any. Exit code 0: all have converged, none has failed. 1: at least one has not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The working directory of the run on this host, if there are no `--seeds` [env: MGMT_PREFIX]
     #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     prefix: Option<PathBuf>,
 
+    /// The same as `--message-format`, for this command
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Written>,
+
     #[command(flatten)]
     connection: Connection,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Written {
+    /// Lines for people
+    Human,
+    /// One JSON object
+    Json,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     connection::within(async {
         let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
-        show(&world, terminal).await
+        let sight = match members::servers(&arguments.connection, arguments.prefix.as_deref())? {
+            Some(etcd) => Some(members::look(&etcd).await?),
+            None => None,
+        };
+        let format = match arguments.format {
+            Some(Written::Human) => Format::Human,
+            Some(Written::Json) => Format::Json,
+            None => terminal.format(),
+        };
+        show(&world, sight.as_ref(), format, terminal).await
     })
 }
 
-async fn show(world: &World, terminal: &Terminal) -> Result<Exit, Failure> {
+async fn show(
+    world: &World,
+    sight: Option<&Sight>,
+    format: Format,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
     let newest = world.newest_deploy().await.map_err(Failure::failed)?.map(|deploy| deploy.id);
     let (leader, statuses) = (world.leader(), world.statuses());
     let all_is_well = statuses.values().all(|status| status.converged && status.failed == 0);
-    match terminal.format() {
+    match format {
         Format::Human => {
             if statuses.is_empty() {
                 terminal.data("no host runs\n");
@@ -60,6 +87,9 @@ async fn show(world: &World, terminal: &Terminal) -> Result<Exit, Failure> {
                     escape(&status.version)
                 ));
             }
+            if let Some(sight) = sight {
+                terminal.data(&format!("{}\n", members::summary(sight)));
+            }
         }
         Format::Json => {
             let hosts: serde_json::Map<_, _> =
@@ -70,6 +100,7 @@ async fn show(world: &World, terminal: &Terminal) -> Result<Exit, Failure> {
                 "hosts": hosts,
                 "scheduler": leader.map(|leader| leader.to_text().into_owned()),
                 "newest_deploy": newest,
+                "servers": sight.map(members::describe),
             })));
         }
     }

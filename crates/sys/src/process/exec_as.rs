@@ -107,14 +107,16 @@ impl Default for Helper {
 /// Becomes the requested command if this process was started as the credential-changing step.
 ///
 /// Call it first in `main`, while the process has one thread. It returns only when the first argument is not
-/// [`EXEC_AS`]; otherwise the process turns into the command, or ends with status 126 or 127 and one line on
+/// [`EXEC_AS`] or its like for commands that end with us; otherwise the process turns into the command, or ends with status 126 or 127 and one line on
 /// standard error.
 pub fn exec_as_entry() {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    if arguments.get(1).is_none_or(|first| first != EXEC_AS) {
-        return;
-    }
-    let (message, code) = become_command(arguments.get(2..).unwrap_or_default());
+    let rest = arguments.get(2..).unwrap_or_default();
+    let (message, code) = match arguments.get(1) {
+        Some(first) if first == EXEC_AS => become_command(rest),
+        Some(first) if first == super::exec_with::EXEC_WITH => super::exec_with::become_command(rest),
+        _ => return,
+    };
     let mut line = message.replace(['\n', '\r'], " ");
     line.push('\n');
     // Standard error may be closed; then there is nobody to tell.

@@ -207,7 +207,8 @@ impl Rule {
         let mut troubles = Vec::new();
         for (host, offer) in &view.keys.volunteers {
             let offer = &offer.value;
-            if offer.leaving || offer.member.is_some() || offer.peers.is_empty() {
+            let dismissed = view.keys.dismissed.contains(host);
+            if offer.leaving || dismissed || offer.member.is_some() || offer.peers.is_empty() {
                 continue;
             }
             let obstacles = obstacles(&view.members, host, offer);
@@ -239,7 +240,7 @@ impl Rule {
     fn standing(&self, keys: &Keys, voter: &Member, settings: &Settings, now: u64) -> Standing {
         let ill_for = self.ailing.get(&voter.id).map(|since| now.saturating_sub(*since));
         let offer = offer_of(keys, voter);
-        if offer.is_some_and(|(_, offer)| offer.leaving) {
+        if offer.is_some_and(|(_, offer)| offer.leaving) || is_dismissed(keys, voter) {
             return Standing::Leaving;
         }
         let host_is_there = offer.is_some() || keys.unclear.contains(&voter.name);
@@ -308,8 +309,10 @@ impl Pursuit<'_> {
             return Move::Write(Some(join), Vec::new());
         }
         let offer = self.view.keys.volunteers.get(host).map(|offer| &offer.value);
-        if !offer.is_some_and(|offer| offer.instance == instance && !offer.leaving && offer.member.is_none())
-        {
+        let dismissed = self.view.keys.dismissed.contains(host);
+        let stands =
+            offer.is_some_and(|offer| offer.instance == instance && !offer.leaving && offer.member.is_none());
+        if !stands || dismissed {
             return Move::Write(None, Vec::new());
         }
         if self.is_over(self.settings.change_within) {
@@ -327,7 +330,7 @@ impl Pursuit<'_> {
         }
         let back = Change::Remove { host: host.to_owned(), member: id, reason: Reason::Late };
         let offer = self.view.keys.volunteers.get(host).map(|offer| &offer.value);
-        if offer.is_some_and(|offer| offer.leaving) {
+        if offer.is_some_and(|offer| offer.leaving) || self.view.keys.dismissed.contains(host) {
             return Move::Write(Some(back), Vec::new());
         }
         // Another run of the program, without the data: it must not start as this member.
@@ -357,7 +360,9 @@ impl Pursuit<'_> {
         let warranted = match reason {
             Reason::Orphan | Reason::Late => member.learner,
             Reason::Gone => !member.healthy,
-            Reason::Leaving => offer.is_none_or(|(_, offer)| offer.leaving),
+            Reason::Leaving => {
+                offer.is_none_or(|(_, offer)| offer.leaving) || is_dismissed(&self.view.keys, member)
+            }
             Reason::Surplus => voters(members).count() > self.situation.want(),
         };
         if !warranted || self.is_over(self.settings.change_within) {
@@ -384,6 +389,12 @@ impl Pursuit<'_> {
         let failure = Failure { count: before.saturating_add(1) };
         Effect::Put { key: failure_key(host), value: failure.write(), lease: None }
     }
+}
+
+/// The host of a member shall not serve.
+fn is_dismissed(keys: &Keys, member: &Member) -> bool {
+    let offered = offer_of(keys, member).is_some_and(|(host, _)| keys.dismissed.contains(host));
+    offered || keys.dismissed.contains(&member.name)
 }
 
 /// How long a host has to wait after so many failures.

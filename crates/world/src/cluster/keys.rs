@@ -20,6 +20,7 @@ pub const PLAN: &str = "/cluster/plan";
 
 const VOLUNTEER: &str = "/cluster/volunteer/";
 const FAILURE: &str = "/cluster/failure/";
+const DISMISSED: &str = "/cluster/dismissed/";
 const FORMAT: u64 = 1;
 
 /// The key of a host that offers to serve.
@@ -30,6 +31,11 @@ pub fn volunteer_key(host: &str) -> String {
 /// The key of the failures of a host.
 pub fn failure_key(host: &str) -> String {
     format!("{FAILURE}{host}")
+}
+
+/// The key that says that a host shall not serve.
+pub fn dismissed_key(host: &str) -> String {
+    format!("{DISMISSED}{host}")
 }
 
 /// Everything that the store says about the cluster, at one moment.
@@ -49,6 +55,8 @@ pub struct Keys {
     pub volunteers: BTreeMap<String, Stored<Volunteer>>,
     /// How often the joining of a host has failed in a row, by name.
     pub failures: BTreeMap<String, Stored<Failure>>,
+    /// The hosts that shall not serve, whatever they offer.
+    pub dismissed: BTreeSet<String>,
     /// Keys whose values were not understood, and why.
     pub unreadable: BTreeMap<String, String>,
     /// Hosts whose offer was not understood: they are there, that is all.
@@ -186,6 +194,11 @@ impl Keys {
         let mut keys = Keys { revision: snapshot.revision, ..Keys::default() };
         for entry in snapshot.below(PREFIX) {
             let key = entry.key.as_str();
+            // Whatever the value is: that there is one says it all.
+            if let Some(host) = key.strip_prefix(DISMISSED) {
+                keys.dismissed.insert(host.to_owned());
+                continue;
+            }
             let history =
                 Stored { value: (), created: entry.created, modified: entry.modified, lease: entry.lease };
             let outcome = open(&entry.value).and_then(|json| {
@@ -238,6 +251,11 @@ pub(crate) fn write_identity(identity: &str) -> Vec<u8> {
 /// The stored form of the wanted size, for whoever wants to change it.
 pub fn write_size(ideal: u32) -> Vec<u8> {
     close(json!({ "ideal": ideal }))
+}
+
+/// The stored form of a dismissal.
+pub(crate) fn write_dismissed() -> Vec<u8> {
+    close(json!({}))
 }
 
 impl Volunteer {

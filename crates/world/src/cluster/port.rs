@@ -154,11 +154,36 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// For those who cannot wait, such as tests on one machine: a host that is away for two seconds is gone.
+    pub fn quick() -> Settings {
+        Settings {
+            lease_time: 2_000,
+            send_within: 1_000,
+            request_time: 1_500,
+            look_time: 1_500,
+            look_every: 1_000,
+            decide_every: 200,
+            dead_after: 2_000,
+            sick_after: 20_000,
+            start_within: 10_000,
+            catch_up_within: 30_000,
+            change_within: 20_000,
+            back_off: 2_000,
+            back_off_most: 20_000,
+            uneven_after: 5_000,
+            leave_within: 30_000,
+            duplicate_after: 5_000,
+            restart_after: 200,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
             lease_time: 10_000,
-            send_within: 1_000,
+            send_within: 2_000,
             request_time: 5_000,
             look_time: 3_000,
             look_every: 5_000,
@@ -222,6 +247,8 @@ pub enum Input {
     Server(Process),
     /// The host shall leave the cluster.
     Leave,
+    /// The host shall end, and stay a member if it is one.
+    End,
 }
 
 /// What became of a server's process.

@@ -10,8 +10,9 @@ use super::Etcd;
 use super::failure::{Answer, Failure, plain};
 use super::servers::Call;
 use super::wire;
-use crate::store::StoreError;
+use crate::store::{Snapshot, Span, StoreError};
 
+const RANGE: Call = Call::read("/etcdserverpb.KV/Range");
 const LIST: Call = Call::read("/etcdserverpb.Cluster/MemberList").alone();
 const ADD: Call = Call::change("/etcdserverpb.Cluster/MemberAdd");
 const PROMOTE: Call = Call::change("/etcdserverpb.Cluster/MemberPromote");
@@ -142,6 +143,30 @@ impl Etcd {
             .await
             .map_err(Failure::of_read)?;
         Ok(answer.members.into_iter().map(Member::from).collect())
+    }
+
+    /// Keys and members, as the server at an address knows them. Both are at least as new as the moment of the call:
+    /// the keys, because that is what reading them means, and the members, because the server has learned of all changes
+    /// of theirs by the time that it answers for the keys.
+    pub async fn look_at(&self, address: &str, span: &Span) -> Result<(Snapshot, Vec<Member>), ClusterError> {
+        let (key, end) = self.core.namespace.range(span)?;
+        let question = wire::Range { key, end, limit: 0, revision: 0, keys_only: false };
+        let servers = &self.core.servers;
+        let found: wire::RangeDone =
+            servers.call_at(address, RANGE, question).await.map_err(Failure::of_read)?;
+        let revision = super::read::revision_of(found.header.as_ref()).map_err(Failure::of_read)?;
+        let members: wire::Members = servers
+            .call_at(address, LIST, wire::MemberList { linearizable: true })
+            .await
+            .map_err(Failure::of_read)?;
+        let entries = found.entries.into_iter().filter_map(|entry| self.core.namespace.entry(entry));
+        let snapshot = Snapshot { revision: revision.unsigned_abs(), entries: entries.collect() };
+        Ok((snapshot, members.members.into_iter().map(Member::from).collect()))
+    }
+
+    /// Asks these servers as well from now on, and no longer those that were told of earlier.
+    pub fn follow(&self, addresses: &[String]) {
+        self.core.servers.follow(addresses.iter());
     }
 
     /// Makes somebody a member that copies everything and has no vote yet. It is to be started after that.

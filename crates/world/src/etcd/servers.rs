@@ -495,7 +495,7 @@ impl Servers {
     ///
     /// Nobody can lead us away from encryption by that, nor to whatever listens on this host unless the user has sent
     /// us there. The seeds stay in any case.
-    fn follow<'a>(&self, urls: impl Iterator<Item = &'a String>) {
+    pub(super) fn follow<'a>(&self, urls: impl Iterator<Item = &'a String>) {
         let encrypted = self.seeds.iter().any(|seed| seed.address.scheme == Scheme::Https);
         let local = self.seeds.iter().any(|seed| seed.address.local);
         let mut list = self.list();

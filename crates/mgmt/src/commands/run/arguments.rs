@@ -153,6 +153,9 @@ pub(crate) struct Arguments {
     pub(super) signing: Signing,
 
     #[command(flatten)]
+    pub(super) serving: Serving,
+
+    #[command(flatten)]
     pub(super) ineffective: Ineffective,
 
     #[command(flatten)]
@@ -165,25 +168,46 @@ Signals:
                         force. After a first SIGTERM the next steps follow by themselves, 15 seconds apart.
   SIGHUP                reads the file again";
 
-/// Flags of the cluster and of servers, which this version has not. They are accepted so that scripts and units go on
+/// The flags that make a host serve the store that hosts share.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub(super) struct Serving {
+    /// Serve the store together with other hosts, so many of them at a time; the first host, the one without `--seeds`, begins.
+    /// Counts for the first host only, `mgmt members size` changes it [env: MGMT_IDEAL_CLUSTER_SIZE] [default: 5, if
+    /// another flag of these is given]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) ideal_cluster_size: Option<String>,
+
+    /// Run no server on this host, whatever the other flags say
+    #[arg(long)]
+    pub(super) no_server: bool,
+
+    /// Where a server on this host listens for clients, such as `http://10.0.0.1:2379` [env: MGMT_CLIENT_URLS]
+    /// [default: port 2379 where it listens for other servers]
+    #[arg(long, value_name = "URL")]
+    pub(super) client_urls: Vec<String>,
+
+    /// Where a server on this host listens for other servers, such as `http://10.0.0.1:2380` [env: MGMT_SERVER_URLS]
+    /// [default: port 2380 of the address that reaches the seeds; without any, of localhost]
+    #[arg(long, value_name = "URL")]
+    pub(super) server_urls: Vec<String>,
+
+    /// Where clients reach it, if that is elsewhere [env: MGMT_ADVERTISE_CLIENT_URLS]
+    #[arg(long, value_name = "URL")]
+    pub(super) advertise_client_urls: Vec<String>,
+
+    /// Where other servers reach it, if that is elsewhere [env: MGMT_ADVERTISE_SERVER_URLS]
+    #[arg(long, value_name = "URL")]
+    pub(super) advertise_server_urls: Vec<String>,
+}
+
+/// Flags of servers that this version has not. They are accepted so that scripts and units go on
 /// working, and one warning says that they do nothing.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Accepted, without effect in this version")]
 pub(super) struct Ineffective {
-    /// Where to listen for clients
-    #[arg(long, value_name = "URL")]
-    client_urls: Vec<OsString>,
-    /// Where to listen for peers
-    #[arg(long, value_name = "URL")]
-    server_urls: Vec<OsString>,
-    /// The addresses that clients are told
-    #[arg(long, value_name = "URL")]
-    advertise_client_urls: Vec<OsString>,
-    /// The addresses that peers are told
-    #[arg(long, value_name = "URL")]
-    advertise_server_urls: Vec<OsString>,
-    /// Open no port; none is ever opened
-    #[arg(long)]
+    /// Open no port; none is opened unless a flag of the cluster asks for it
+    #[arg(long, conflicts_with_all = ["ideal_cluster_size", "client_urls", "server_urls", "advertise_client_urls", "advertise_server_urls"])]
     no_network: bool,
     /// Make no key pair; none is ever made
     #[arg(long)]
@@ -209,10 +233,6 @@ impl Ineffective {
     /// The flags that were given.
     pub(super) fn given(&self) -> Vec<&'static str> {
         [
-            ("--client-urls", !self.client_urls.is_empty()),
-            ("--server-urls", !self.server_urls.is_empty()),
-            ("--advertise-client-urls", !self.advertise_client_urls.is_empty()),
-            ("--advertise-server-urls", !self.advertise_server_urls.is_empty()),
             ("--no-network", self.no_network),
             ("--no-pgp", self.no_pgp),
             ("--pgp-key-path", self.pgp_key_path.is_some()),

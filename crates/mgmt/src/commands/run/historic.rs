@@ -33,38 +33,20 @@ pub(super) struct Historic {
     )]
     puppet: Option<OsString>,
     #[arg(long, hide = true)]
-    peer_urls: Vec<OsString>,
+    peer_urls: Vec<String>,
     #[arg(long, hide = true)]
-    advertise_peer_urls: Vec<OsString>,
-    #[arg(long, hide = true)]
-    ideal_cluster_size: Option<OsString>,
-    #[arg(long, hide = true)]
-    no_server: bool,
+    advertise_peer_urls: Vec<String>,
     #[arg(long, hide = true)]
     no_magic: bool,
 }
 
 /// Old flags that belong to what no longer is, and what came instead.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("--peer-urls", "it is called `--server-urls` now, which has no effect in this version"),
-    (
-        "--advertise-peer-urls",
-        "it is called `--advertise-server-urls` now, which has no effect in this version",
-    ),
-    ("--ideal-cluster-size", "there is no elastic cluster"),
-    ("--no-server", "there is no server to leave out"),
-    ("--no-magic", "there is no elastic cluster"),
-];
+const WITHOUT_EFFECT: &[(&str, &str)] =
+    &[("--no-magic", "hosts always learn from the cluster where its servers are")];
 
 impl Historic {
-    fn without_effect(&self) -> [bool; 5] {
-        [
-            !self.peer_urls.is_empty(),
-            !self.advertise_peer_urls.is_empty(),
-            self.ideal_cluster_size.is_some(),
-            self.no_server,
-            self.no_magic,
-        ]
+    fn without_effect(&self) -> [bool; 1] {
+        [self.no_magic]
     }
 }
 
@@ -85,6 +67,22 @@ pub(super) fn modernise(arguments: &mut Arguments) -> Result<Vec<String>, Failur
         )?;
         warnings.push("`--converged-status-file` is called `--converger-status-file` now".to_owned());
         arguments.converger_status_file = Some(file.clone());
+    }
+    let serving = &mut arguments.serving;
+    for (old, new, given, today) in [
+        ("--peer-urls", "--server-urls", &historic.peer_urls, &mut serving.server_urls),
+        (
+            "--advertise-peer-urls",
+            "--advertise-server-urls",
+            &historic.advertise_peer_urls,
+            &mut serving.advertise_server_urls,
+        ),
+    ] {
+        if !given.is_empty() {
+            only_one(!today.is_empty(), new, old)?;
+            warnings.push(format!("`{old}` is called `{new}` now"));
+            today.clone_from(given);
+        }
     }
     let inputs = [
         ("--file", FrontEnd::Yaml, "yaml", historic.file.as_ref()),
@@ -158,7 +156,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("setup", "install the packages and the service unit with the tools of your distribution"),
     ("firstboot", "a oneshot unit of the service manager does this"),
     ("tools", "it is not part of this version"),
-    ("etcd", "run the program `etcd` itself, and give its address with `--seeds`"),
     ("provisioner", "it is not part of this version"),
 ];
 

@@ -15,6 +15,7 @@ use super::drawing::Drawing;
 use super::fleet::Plan;
 use super::historic;
 use super::prefix;
+use super::serving::Serving;
 use mgmt_lang::module::Entry;
 
 use crate::configuration::{FrontEnd, Input};
@@ -71,6 +72,8 @@ pub(super) struct Settings {
     pub(super) launched: Option<Launched>,
     /// The host through which the store is reached.
     pub(super) way: Option<Login>,
+    /// This host serves such a store.
+    pub(super) serving: Option<Serving>,
     /// Do not run what is deployed already.
     pub(super) wait: bool,
     /// How long what this host exports stays when it is gone.
@@ -132,7 +135,7 @@ impl Settings {
 
     /// Other hosts share the store.
     pub(super) fn is_shared(&self) -> bool {
-        self.servers.is_some() || self.way.is_some()
+        self.servers.is_some() || self.way.is_some() || self.serving.is_some()
     }
 
     pub(super) fn new(mut arguments: Arguments, terminal: &Terminal) -> Result<Settings, Failure> {
@@ -164,6 +167,14 @@ impl Settings {
             }
             (None, None) => None,
         };
+        let servers = arguments.connection.servers()?;
+        let serving = Serving::new(&arguments.serving, &arguments.connection, servers.as_ref(), &hostname)?;
+        warnings.extend(serving.as_ref().and_then(Serving::warning));
+        let way = arguments.connection.ssh.way()?;
+        if way.is_some() && serving.is_some() {
+            return Err(Failure::usage("a host that reaches its store over ssh cannot serve it")
+                .hint("add `--no-server`, or leave out `--ssh-url`"));
+        }
         Ok(Settings {
             input,
             watch: !arguments.no_watch && !arguments.no_stream_watch,
@@ -191,11 +202,12 @@ impl Settings {
             },
             drawing,
             download: arguments.download,
-            servers: arguments.connection.servers()?,
+            servers,
+            serving,
             fleet,
             idle,
             launched: arguments.launched,
-            way: arguments.connection.ssh.way()?,
+            way,
             wait: arguments.wait,
             export_time: export_time(arguments.export_ttl)?,
             deploy_watch: !arguments.no_deploy_watch,
@@ -304,23 +316,14 @@ impl Given {
 
 /// One warning for everything that was asked for and does nothing.
 fn ineffective(arguments: &Arguments) -> Option<String> {
-    let variables = [
-        &environment::CLIENT_URLS,
-        &environment::SERVER_URLS,
-        &environment::ADVERTISE_CLIENT_URLS,
-        &environment::ADVERTISE_SERVER_URLS,
-        &environment::NO_NETWORK,
-        &environment::IDEAL_CLUSTER_SIZE,
-        &environment::PPROF,
-        &environment::PPROF_PATH,
-    ];
+    let variables = [&environment::NO_NETWORK, &environment::PPROF, &environment::PPROF_PATH];
     let mut given = arguments.ineffective.given();
     given.extend(variables.iter().filter(|variable| variable.get().is_some()).map(|variable| variable.name));
     if given.is_empty() {
         return None;
     }
     let have = if given.len() == 1 { "has" } else { "have" };
-    Some(format!("{} {have} no effect in this version: this host serves nobody", given.join(", ")))
+    Some(format!("{} {have} no effect in this version", given.join(", ")))
 }
 
 /// The name of this host, as given or else as the system says.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_remote::{Far, Handed, Streams};
+use mgmt_world::cluster::{Cluster, Program};
 use mgmt_world::socket::{Server, serve as serve_store};
 use mgmt_world::store::Store;
 use mgmt_world::{Embedded, World};
@@ -12,23 +13,45 @@ use tokio::sync::mpsc;
 
 use super::arguments::Launched;
 use super::prefix::Prefix;
+use super::session::Signals;
 use super::settings::Settings;
-use crate::connection::{self, SOCKET, STORE};
+use crate::connection::{self, CLUSTER, SOCKET, STORE};
 use crate::failure::Failure;
 use crate::ssh;
 
-/// Opens the store: that of the servers, or that of this host.
-pub(super) async fn open(settings: &Settings, prefix: &Prefix) -> Result<Arc<dyn Store>, Failure> {
+/// A store, and the part that this host has in serving it.
+pub(super) type Opened = (Arc<dyn Store>, Option<Cluster>);
+
+/// Opens the store: that of the servers, one of which may be on this host, or that of this host alone.
+pub(super) async fn open(settings: &Settings, prefix: &Prefix) -> Result<Opened, Failure> {
     if let Some(login) = settings.way.clone() {
-        return ssh::store(login, settings.servers.clone(), None).await;
+        return Ok((ssh::store(login, settings.servers.clone(), None).await?, None));
+    }
+    if let Some(serving) = &settings.serving {
+        let program = Program::find().await.map_err(|error| Failure::failed(&error).hint(error.hint()))?;
+        let settings = serving.cluster(&settings.hostname, prefix.directory(CLUSTER)?)?;
+        let cluster = Cluster::start(settings, program).map_err(Failure::failed)?;
+        return Ok((Arc::new(cluster.store()), Some(cluster)));
     }
     if let Some(servers) = settings.servers.clone() {
-        return connection::servers(servers);
+        return Ok((connection::servers(servers)?, None));
     }
     prefix.directory("world")?;
     let store = Embedded::open(&prefix.path().join(STORE))
         .map_err(|error| Failure::failed(format!("cannot open the store of this host: {error}")))?;
-    Ok(Arc::new(store))
+    Ok((Arc::new(store), None))
+}
+
+/// Ends the part that this host has in serving the store. A signal makes that short.
+pub(super) async fn leave(cluster: Option<Cluster>) {
+    let Some(cluster) = cluster else { return };
+    let hurry = async {
+        match Signals::new() {
+            Ok(mut signals) => drop(signals.end().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    cluster.leave(hurry).await;
 }
 
 /// The one who has started this run, and what it hands over.

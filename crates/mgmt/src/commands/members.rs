@@ -1,0 +1,247 @@
+//! `mgmt members`: the hosts that serve the store.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mgmt_telemetry::{Format, escape, json_line};
+use mgmt_world::cluster::{self, OperateError, Sight};
+use mgmt_world::etcd::Etcd;
+use serde_json::{Value as Json, json};
+
+use crate::connection::{self, Connection};
+use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
+
+/// How long the servers have for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Show which hosts serve the store, and change that
+///
+/// `mgmt members list` shows the servers, and the hosts that would serve. `mgmt members size 5` changes how many servers there
+/// shall be. `mgmt members remove HOST` lets a host serve no longer: its server is removed as soon as that is safe, and
+/// another host takes its place if there is one. `mgmt members add HOST` lets it serve again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// What to do
+    #[arg(value_name = "ACTION")]
+    action: Action,
+
+    /// The host to add or remove, or how many servers there shall be
+    #[arg(value_name = "HOST|COUNT")]
+    value: Option<String>,
+
+    /// The working directory of the run on this host, if there are no `--seeds` [env: MGMT_PREFIX]
+    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    prefix: Option<PathBuf>,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Action {
+    /// Show the servers and the hosts that would serve
+    List,
+    /// Let a host serve again that was removed
+    Add,
+    /// Let a host serve no longer
+    Remove,
+    /// Show or change how many servers there shall be
+    #[value(alias = "resize")]
+    Size,
+}
+
+pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let value = arguments.value.as_deref();
+    let host = || {
+        value.ok_or_else(|| {
+            Failure::usage("there is no host").hint("`mgmt members list` shows those that there are")
+        })
+    };
+    connection::within(async {
+        let etcd = servers(&arguments.connection, arguments.prefix.as_deref())?.ok_or_else(|| {
+            Failure::failed("the store of this host is served by nobody else").hint(
+                "give the servers with `--seeds`, or start hosts with `--ideal-cluster-size` to have some",
+            )
+        })?;
+        let sight = look(&etcd).await?;
+        match (arguments.action, value) {
+            (Action::List, None) => list(&sight, terminal),
+            (Action::List, Some(_)) => return Err(Failure::usage("`list` takes no host")),
+            (Action::Add, _) => {
+                let host = host()?;
+                let was = cluster::readmit(&etcd, host).await.map_err(operated)?;
+                let said = if was { "may serve again" } else { "may serve already" };
+                terminal.output().notice(&format!("{} {said}\n", escape(host)));
+            }
+            (Action::Remove, _) => {
+                let host = host()?;
+                let members: Vec<String> =
+                    sight.view.members.iter().map(|member| member.name.clone()).collect();
+                cluster::dismiss(&etcd, host, &members).await.map_err(operated)?;
+                terminal
+                    .output()
+                    .notice(&format!("{} serves no longer as soon as that is safe\n", escape(host)));
+            }
+            (Action::Size, None) => match sight.view.keys.ideal {
+                Some(ideal) => terminal.data(&format!("{ideal}\n")),
+                None => return Err(operated(OperateError::Unmanaged)),
+            },
+            (Action::Size, Some(text)) => {
+                let ideal = text.parse().map_err(|_| {
+                    Failure::usage(format!("`{text}` is not how many servers there shall be, such as 3"))
+                })?;
+                cluster::resize(&etcd, ideal).await.map_err(operated)?;
+                terminal.output().notice(&format!("{ideal} hosts shall serve\n"));
+            }
+        }
+        Ok(Exit::OK)
+    })
+}
+
+/// A client of the servers that are given, or of those of the cluster that this host is part of.
+pub(crate) fn servers(
+    connection: &Connection,
+    prefix: Option<&std::path::Path>,
+) -> Result<Option<Etcd>, Failure> {
+    // What others have at the far end of a connection is not reached from here.
+    if connection.ssh.way()?.is_some() {
+        return Ok(None);
+    }
+    let settings = connection.known_servers(prefix)?;
+    settings.map(|settings| Etcd::connect(settings).map_err(Failure::usage)).transpose()
+}
+
+/// Looks at the servers.
+pub(crate) async fn look(etcd: &Etcd) -> Result<Sight, Failure> {
+    match cluster::look(etcd, PATIENCE).await {
+        Some(sight) => Ok(sight),
+        None => {
+            let at = etcd.endpoints().join(", ");
+            let error = etcd.members().await.err().map(|error| format!(": {error}")).unwrap_or_default();
+            Err(Failure::failed(format!("no server answers at {at}{error}")))
+        }
+    }
+}
+
+fn operated(error: OperateError) -> Failure {
+    match &error {
+        OperateError::Unmanaged => {
+            Failure::failed(&error).hint("`mgmt etcd member` changes the members of such a store")
+        }
+        OperateError::NoSize => Failure::usage(error),
+        OperateError::NoHost { .. } => Failure::failed(error).hint("`mgmt members list` shows the hosts"),
+        OperateError::Last { .. } | OperateError::Store(_) => Failure::failed(error),
+    }
+}
+
+fn list(sight: &Sight, terminal: &Terminal) {
+    match terminal.format() {
+        Format::Human => terminal.data(&text(sight)),
+        Format::Json => {
+            let mut whole = describe(sight);
+            whole["type"] = "members".into();
+            whole["format_version"] = 1.into();
+            terminal.data(&json_line(&whole));
+        }
+    }
+}
+
+/// One line for each host.
+fn text(sight: &Sight) -> String {
+    let mut lines = String::new();
+    let mut serve = 0;
+    for member in &sight.view.members {
+        let name = if member.name.is_empty() { member.id.to_string() } else { member.name.clone() };
+        let mut said = vec![if member.learner { "joins".to_owned() } else { "serves".to_owned() }];
+        serve += usize::from(!member.learner);
+        if member.leader {
+            said.push("leads".to_owned());
+        }
+        if !member.healthy {
+            said.push("does not answer".to_owned());
+        }
+        if sight.view.keys.dismissed.contains(&member.name) {
+            said.push("is being removed".to_owned());
+        }
+        if let Some(status) = sight.statuses.get(&member.id) {
+            said.push(format!("etcd {}, {} KiB", status.version, status.size / 1024));
+        }
+        said.extend(sight.address(member.id).map(str::to_owned));
+        lines += &format!("{}  {}\n", escape(&name), escape(&said.join(", ")));
+    }
+    for (host, state) in spares(sight) {
+        lines += &format!("{}  {state}\n", escape(&host));
+    }
+    lines += &match sight.view.keys.ideal {
+        Some(ideal) => format!("{serve} serve, {ideal} shall\n"),
+        None => format!("{serve} serve; they are not run by this program\n"),
+    };
+    lines
+}
+
+/// The hosts that do not serve and would, or would and shall not.
+fn spares(sight: &Sight) -> BTreeMap<String, &'static str> {
+    let keys = &sight.view.keys;
+    let serves = |host: &String| sight.view.members.iter().any(|member| member.name == *host);
+    let mut found = BTreeMap::new();
+    for host in keys.volunteers.keys().filter(|host| !serves(host)) {
+        found.insert(host.clone(), "would serve");
+    }
+    for host in keys.dismissed.iter().filter(|host| !serves(host)) {
+        found.insert(host.clone(), "removed");
+    }
+    found
+}
+
+/// All of it, for programs.
+pub(crate) fn describe(sight: &Sight) -> Json {
+    let members: Vec<Json> = sight
+        .view
+        .members
+        .iter()
+        .map(|member| {
+            let status = sight.statuses.get(&member.id);
+            json!({
+                "name": member.name,
+                "id": member.id.to_string(),
+                "votes": !member.learner,
+                "leads": member.leader,
+                "healthy": member.healthy,
+                "peer_urls": member.peers,
+                "client_urls": sight.addresses.get(&member.id),
+                "version": status.map(|status| &status.version),
+                "bytes": status.map(|status| status.size),
+            })
+        })
+        .collect();
+    let keys = &sight.view.keys;
+    json!({
+        "members": members,
+        "spares": spares(sight),
+        "ideal": keys.ideal,
+        "managed": keys.identity.is_some(),
+        "change": keys.plan.as_ref().and_then(|plan| plan.value.change.as_ref()).map(ToString::to_string),
+    })
+}
+
+/// The servers in one line.
+pub(crate) fn summary(sight: &Sight) -> String {
+    let names: Vec<String> = sight
+        .view
+        .members
+        .iter()
+        .map(|member| {
+            let name = if member.name.is_empty() { "a new host" } else { member.name.as_str() };
+            let how = match (member.healthy, member.leader, member.learner) {
+                (false, _, _) => " (does not answer)",
+                (_, true, _) => " (leads)",
+                (_, _, true) => " (joins)",
+                _ => "",
+            };
+            format!("{}{how}", escape(name))
+        })
+        .collect();
+    format!("served by {}", names.join(", "))
+}

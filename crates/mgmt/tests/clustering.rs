@@ -1,0 +1,286 @@
+//! Hosts that serve the store that they share: real programs, real servers, and a network that can be cut.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+mod network;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, Running, Said, holds};
+use network::{Network, address};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// Hosts in a network, each of which can be up or not.
+struct Scene {
+    directory: TempDir,
+    network: Network,
+    hosts: Vec<Option<Running>>,
+    ideal: &'static str,
+}
+
+/// What `mgmt members list` says.
+#[derive(Debug)]
+struct Members {
+    voters: BTreeSet<String>,
+    ill: BTreeSet<String>,
+    learners: usize,
+    leader: Option<String>,
+}
+
+impl Scene {
+    fn new(places: usize, ideal: &'static str) -> Scene {
+        let hosts = (0..places).map(|_| None).collect();
+        Scene { directory: tempfile::tempdir().unwrap(), network: Network::new(places), hosts, ideal }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn client(at: usize) -> String {
+        format!("http://{}:2379", address(at))
+    }
+
+    fn command(&self, at: usize, front_end: &[&str]) -> Command {
+        let prefix = network::text(&self.at(NAMES[at]));
+        let server = format!("http://{}:2380", address(at));
+        let seed = Scene::client(0);
+        let mut flags = vec!["run", "--hostname", NAMES[at], "--prefix", &prefix, "--server-urls", &server];
+        flags.extend(["--ideal-cluster-size", self.ideal]);
+        if at > 0 {
+            flags.extend(["--seeds", &seed]);
+        }
+        flags.extend(front_end);
+        let mut command = self.network.mgmt(at, &flags);
+        command.env("MGMT_CLUSTER_PACE", "quick");
+        command
+    }
+
+    fn start(&mut self, at: usize) {
+        self.start_with(at, &["empty"]);
+    }
+
+    fn start_with(&mut self, at: usize, front_end: &[&str]) {
+        let command = self.command(at, front_end);
+        self.hosts[at] = Some(Running::start_command(command));
+    }
+
+    /// Ends a host without a word. Its server goes with it.
+    fn kill(&mut self, at: usize) {
+        self.hosts[at] = None;
+    }
+
+    fn finish(&mut self, at: usize) {
+        let run = self.hosts[at].take().unwrap();
+        run.signal(Signal::INT);
+        let (code, lines) = run.end();
+        assert_eq!(code, Some(0), "{lines}");
+    }
+
+    fn said(&self, words: &[&str]) -> Said {
+        let seeds: Vec<String> = (0..self.hosts.len()).map(Scene::client).collect();
+        let seeds = seeds.join(",");
+        let mut all = words.to_vec();
+        all.extend(["--seeds", &seeds]);
+        self.network.said(&all)
+    }
+
+    /// What the client of etcd says.
+    fn etcd(&self, words: &[&str]) -> Said {
+        let seed = Scene::client(0);
+        let mut all = vec!["etcd", "--seeds", &seed];
+        all.extend(words);
+        self.network.said(&all)
+    }
+
+    fn members(&self) -> Option<Members> {
+        let said = self.said(&["--message-format", "json", "members", "list"]);
+        let json: serde_json::Value = serde_json::from_str(said.stdout.lines().next()?).ok()?;
+        let list = json["members"].as_array()?;
+        let names = |which: &dyn Fn(&serde_json::Value) -> bool| {
+            let chosen = list.iter().filter(|member| which(member));
+            chosen.map(|member| member["name"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+        };
+        Some(Members {
+            voters: names(&|member| member["votes"] == true),
+            ill: names(&|member| member["healthy"] != true),
+            learners: list.iter().filter(|member| member["votes"] != true).count(),
+            leader: names(&|member| member["leads"] == true).first().cloned(),
+        })
+    }
+
+    /// Waits for members that are as they should be, and gives them.
+    fn until(&self, what: &str, is_so: impl Fn(&Members) -> bool) -> Members {
+        let end = Instant::now() + PATIENCE;
+        let mut last = None;
+        loop {
+            if let Some(members) = self.members() {
+                if is_so(&members) {
+                    return members;
+                }
+                last = Some(members);
+            }
+            assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}; last seen {last:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn settled(&self, size: usize) -> Members {
+        self.until(&format!("{size} servers"), |members| {
+            members.voters.len() == size
+                && members.learners == 0
+                && members.ill.is_empty()
+                && members.leader.is_some()
+        })
+    }
+
+    fn deploy(&self, content: &str) {
+        let text = format!(
+            "$name = $hostname\nfile \"{}/out-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => \"{content}\",\n}}\n",
+            self.directory.path().display()
+        );
+        let path = self.at("program.mcl");
+        std::fs::write(&path, text).unwrap();
+        let path = network::text(&path);
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let done = self.said(&["deploy", "--no-git", "lang", &path]);
+            if done.code == 0 {
+                return;
+            }
+            assert!(Instant::now() < end, "{}", done.stderr);
+        }
+    }
+
+    fn runs(&self, at: usize, content: &str) {
+        holds(&self.at(&format!("out-{}", NAMES[at])), content);
+    }
+}
+
+fn number(name: &str) -> usize {
+    NAMES.iter().position(|known| *known == name).unwrap()
+}
+
+/// Acceptance scenario 17.
+#[test]
+fn a_cluster_has_its_size_whatever_becomes_of_its_hosts() {
+    let mut scene = Scene::new(5, "3");
+    for at in 0..5 {
+        scene.start(at);
+    }
+    let members = scene.settled(3);
+    assert!(members.voters.contains("a"), "the founder stays: {members:?}");
+    scene.deploy("first");
+    for at in 0..5 {
+        scene.runs(at, "first");
+    }
+
+    // One is killed, and another takes its place.
+    let leader = members.leader.clone().unwrap();
+    let victim = members.voters.iter().find(|name| **name != leader).unwrap().clone();
+    scene.kill(number(&victim));
+    let members = scene.until("the killed one is replaced", |members| {
+        members.voters.len() == 3 && !members.voters.contains(&victim) && members.ill.is_empty()
+    });
+
+    // The leader is cut off: another takes its place, and it goes on working meanwhile.
+    let leader = members.leader.unwrap();
+    scene.network.cut(number(&leader));
+    let out = scene.at(&format!("out-{leader}"));
+    std::fs::write(&out, "broken").unwrap();
+    holds(&out, "first");
+    scene.until("the one that is cut off is replaced", |members| {
+        members.voters.len() == 3 && !members.voters.contains(&leader) && members.ill.is_empty()
+    });
+    scene.deploy("second");
+    for at in (0..5).filter(|at| ![number(&victim), number(&leader)].contains(at)) {
+        scene.runs(at, "second");
+    }
+    holds(&out, "first");
+    scene.network.heal(number(&leader));
+    holds(&out, "second");
+
+    // All five, when all five shall.
+    assert_eq!(scene.said(&["members", "size", "5"]).code, 0);
+    scene.start(number(&victim));
+    let members = scene.settled(5);
+    scene.runs(number(&victim), "second");
+
+    // And three again. The leader leaves, and hands its office on before.
+    assert_eq!(scene.said(&["members", "size", "3"]).code, 0);
+    let before = scene.settled(3);
+    assert!(before.leader == members.leader, "those who lead stay: {members:?} {before:?}");
+    let leader = before.leader.unwrap();
+    scene.finish(number(&leader));
+    let after = scene.settled(3);
+    assert!(!after.voters.contains(&leader), "{after:?}");
+
+    // One that shall not serve does not.
+    let other = after.voters.iter().find(|name| after.leader.as_ref() != Some(*name)).unwrap().clone();
+    let removed = scene.said(&["members", "remove", &other]);
+    assert_eq!(removed.code, 0, "{}", removed.stderr);
+    scene.until("the removed one is replaced", |members| {
+        members.voters.len() == 3 && !members.voters.contains(&other) && members.ill.is_empty()
+    });
+    let status = scene.said(&["status", "--format", "json"]);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["servers"]["spares"][&other], "removed", "{status}");
+    assert_eq!(status["hosts"][&other]["failed"], 0, "it still runs: {status}");
+}
+
+#[test]
+fn a_host_that_never_starts_its_server_is_sent_back() {
+    let mut scene = Scene::new(3, "3");
+    scene.start(0);
+    scene.settled(1);
+    let programs = network::idle_etcd(scene.directory.path());
+    let mut broken = scene.command(1, &["empty"]);
+    let path = std::env::var("PATH").unwrap();
+    broken.env("PATH", format!("{}:{path}", programs.display()));
+    scene.hosts[1] = Some(Running::start_command(broken));
+    scene.start(2);
+    scene.until("the one that does not start is tried", |members| members.learners == 1);
+    scene.until("it is sent back", |members| members.learners == 0);
+    // The store has worked all the time, and those that work are there.
+    scene.deploy("text");
+    scene.runs(0, "text");
+    scene.runs(2, "text");
+    let failures = scene.etcd(&["get", "/mgmt/cluster/failure/b"]);
+    assert!(failures.stdout.contains("\"count\":"), "{failures:?}");
+    let members = scene.members().unwrap();
+    assert!(!members.voters.contains("b"), "{members:?}");
+}
+
+#[test]
+fn a_cluster_comes_back_with_all_it_had() {
+    let mut scene = Scene::new(3, "3");
+    for at in 0..3 {
+        scene.start(at);
+    }
+    scene.settled(3);
+    scene.deploy("kept");
+    scene.runs(2, "kept");
+    // All at once, as when the power fails.
+    for at in 0..3 {
+        scene.kill(at);
+    }
+    std::fs::remove_file(scene.at("out-b")).unwrap();
+    for at in 0..3 {
+        scene.start(at);
+    }
+    let members = scene.settled(3);
+    assert_eq!(members.voters.len(), 3);
+    scene.runs(1, "kept");
+    // One that ends while nobody can take its place stays a member.
+    scene.finish(2);
+    let members = scene.members().unwrap();
+    assert!(members.voters.contains("c") && members.ill.contains("c"), "{members:?}");
+    scene.start(2);
+    scene.settled(3);
+}

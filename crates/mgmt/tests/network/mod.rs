@@ -1,0 +1,122 @@
+//! Hosts with a network of their own: each is a network namespace, and a bridge in another one connects them.
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::common::{Said, mgmt};
+
+/// A network, which goes with everything in it.
+pub(crate) struct Network {
+    name: String,
+    hosts: Vec<String>,
+}
+
+impl Network {
+    /// A network with so many places for hosts, numbered from 0.
+    pub(crate) fn new(places: usize) -> Network {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("mg{}n{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let mut network = Network { name, hosts: Vec::new() };
+        let hub = network.name.clone();
+        ip(&["netns", "add", &hub]);
+        network.hosts.push(hub.clone());
+        ip(&["-n", &hub, "link", "add", "hub", "type", "bridge"]);
+        ip(&["-n", &hub, "addr", "add", "10.77.0.1/24", "dev", "hub"]);
+        ip(&["-n", &hub, "link", "set", "hub", "up"]);
+        ip(&["-n", &hub, "link", "set", "lo", "up"]);
+        for at in 0..places {
+            let host = network.namespace(at);
+            ip(&["netns", "add", &host]);
+            network.hosts.push(host.clone());
+            let port = port(at);
+            ip(&[
+                "link", "add", "eth0", "netns", &host, "type", "veth", "peer", "name", &port, "netns", &hub,
+            ]);
+            ip(&["-n", &hub, "link", "set", &port, "master", "hub", "up"]);
+            let address = format!("{}/24", address(at));
+            ip(&["-n", &host, "addr", "add", &address, "dev", "eth0"]);
+            ip(&["-n", &host, "link", "set", "eth0", "up"]);
+            ip(&["-n", &host, "link", "set", "lo", "up"]);
+        }
+        network
+    }
+
+    fn namespace(&self, at: usize) -> String {
+        format!("{}h{at}", self.name)
+    }
+
+    /// The program on a host.
+    pub(crate) fn mgmt(&self, at: usize, arguments: &[&str]) -> Command {
+        inside(&self.namespace(at), arguments)
+    }
+
+    /// Runs the program to its end in the middle of the network.
+    pub(crate) fn said(&self, arguments: &[&str]) -> Said {
+        let mut command = inside(&self.name, arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap().into()
+    }
+
+    /// Cuts a host off: what it sends is lost, and what is sent to it.
+    pub(crate) fn cut(&self, at: usize) {
+        ip(&["-n", &self.name, "link", "set", &port(at), "nomaster"]);
+    }
+
+    /// Connects a host again.
+    pub(crate) fn heal(&self, at: usize) {
+        ip(&["-n", &self.name, "link", "set", &port(at), "master", "hub"]);
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for host in self.hosts.drain(..) {
+            let _ = Command::new("ip").args(["netns", "del", &host]).status();
+        }
+    }
+}
+
+/// The address of a host.
+pub(crate) fn address(at: usize) -> String {
+    format!("10.77.0.{}", 11 + at)
+}
+
+fn port(at: usize) -> String {
+    format!("h{at}")
+}
+
+fn ip(arguments: &[&str]) {
+    let output = Command::new("ip").args(arguments).output().expect("ip is missing: run `cargo xtask setup`");
+    assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The program in a namespace. `nsenter` becomes it, so it is the child itself.
+fn inside(namespace: &str, arguments: &[&str]) -> Command {
+    let plain = mgmt(arguments);
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/run/netns/{namespace}")).arg(plain.get_program()).args(plain.get_args());
+    command.env_clear().stdin(Stdio::null());
+    for (name, value) in plain.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+/// A directory as text.
+pub(crate) fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+/// A program that calls itself etcd and never serves.
+pub(crate) fn idle_etcd(directory: &Path) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = directory.join("etcd");
+    let script =
+        "#!/bin/sh\n[ \"$1\" = --version ] && { echo 'etcd Version: 3.4.0'; exit 0; }\nexec sleep 1000\n";
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    directory.to_owned()
+}

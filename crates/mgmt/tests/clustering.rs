@@ -283,4 +283,170 @@ fn a_cluster_comes_back_with_all_it_had() {
     assert!(members.voters.contains("c") && members.ill.contains("c"), "{members:?}");
     scene.start(2);
     scene.settled(3);
+
+    // One that has lost its data joins as another member.
+    scene.kill(1);
+    std::fs::remove_dir_all(scene.at("b/cluster/data")).unwrap();
+    scene.start(1);
+    scene.until("it is a member again", |members| {
+        members.voters.contains("b") && members.voters.len() == 3 && members.ill.is_empty()
+    });
+    scene.runs(1, "kept");
+}
+
+/// The server of a run.
+fn server_of(run: &Running) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.id())).ok();
+    // It is a child of the thread that looks after it.
+    let threads = std::fs::read_dir(format!("/proc/{}/task", run.id())).ok()?.flatten();
+    let all = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let pids: Vec<u32> = children.into_iter().chain(all).flat_map(|text| numbers(&text)).collect::<Vec<_>>();
+    pids.into_iter().find(|pid| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "etcd")
+    })
+}
+
+fn numbers(text: &str) -> Vec<u32> {
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+#[test]
+fn a_server_that_ends_is_started_again_and_one_that_is_full_is_given_room() {
+    let mut scene = Scene::new(1, "1");
+    let mut command = scene.command(0, &["empty"]);
+    // History alone fills this.
+    command.env("MGMT_CLUSTER_QUOTA", "4000000");
+    scene.hosts[0] = Some(Running::start_command(command));
+    scene.settled(1);
+    scene.deploy("first");
+    scene.runs(0, "first");
+    let pid = server_of(scene.hosts[0].as_ref().unwrap()).unwrap();
+    signal(pid, Signal::KILL);
+    scene.hosts[0].as_mut().unwrap().wait_for("the server of the cluster has ended (killed by SIGKILL)");
+    scene.settled(1);
+    let again = server_of(scene.hosts[0].as_ref().unwrap()).unwrap();
+    assert_ne!(pid, again);
+
+    let large = "x".repeat(100_000);
+    let full = (0..200).any(|_| {
+        let put = scene.etcd(&["put", "/large", &large]);
+        put.code != 0 && put.stderr.contains("space exceeded")
+    });
+    assert!(full, "the quota counts");
+    scene.hosts[0].as_mut().unwrap().wait_for("making room");
+    scene.deploy("second");
+    scene.runs(0, "second");
+
+    // However it ends, nobody is left behind.
+    scene.kill(0);
+    common::eventually("the server ends with its host", || {
+        std::fs::read_to_string(format!("/proc/{again}/stat")).map_or(true, |stat| stat.contains(") Z "))
+    });
+}
+
+#[test]
+fn what_keeps_a_host_from_serving_is_told() {
+    let mut scene = Scene::new(1, "1");
+    let without = |version: Option<&str>| {
+        let programs = tempfile::tempdir().unwrap();
+        if let Some(version) = version {
+            network::other_etcd(programs.path(), version);
+        }
+        let mut command = scene.command(0, &["empty"]);
+        let said: Said = command.env("PATH", programs.path()).output().unwrap().into();
+        assert_eq!(said.code, 1, "{}", said.stderr);
+        said.stderr
+    };
+    let missing = without(None);
+    assert!(missing.contains("`etcd` is not installed") && missing.contains("etcd-server"), "{missing}");
+    let old = without(Some("3.3.27"));
+    assert!(old.contains("is etcd 3.3.27") && old.contains("3.4"), "{old}");
+    let odd = without(Some("none"));
+    assert!(odd.contains("cannot find out which version"), "{odd}");
+
+    // Acceptance scenario 2: the addresses are taken.
+    scene.start(0);
+    scene.settled(1);
+    let prefix = network::text(&scene.at("other"));
+    let url = format!("http://{}:2380", address(0));
+    let mut second = scene
+        .network
+        .mgmt(0, &["run", "--hostname", "z", "--prefix", &prefix, "--server-urls", &url, "empty"]);
+    let second: Said = second.output().unwrap().into();
+    assert_eq!(second.code, 1, "{}", second.stderr);
+    assert!(second.stderr.contains(&format!("listens at {url} already")), "{}", second.stderr);
+
+    // Without any of the flags, nobody listens.
+    let quiet = scene.network.said(&["run", "--tmp-prefix", "-t", "0", "--ideal-cluster-size", "0", "empty"]);
+    assert!(quiet.code == 2 && quiet.stderr.contains("at least 1"), "{}", quiet.stderr);
+    let wrong = scene.said(&["members", "remove", "nobody"]);
+    assert!(wrong.code == 1 && wrong.stderr.contains("there is no host \"nobody\""), "{}", wrong.stderr);
+    let last = scene.said(&["members", "remove", "a"]);
+    assert!(last.code == 1 && last.stderr.contains("the only host"), "{}", last.stderr);
+    let size = scene.said(&["members", "size", "many"]);
+    assert_eq!(size.code, 2, "{}", size.stderr);
+
+    // This host knows by itself where the servers are.
+    let prefix = network::text(&scene.at("a"));
+    let known = scene.network.said(&["members", "size", "--prefix", &prefix]);
+    assert_eq!(known.stdout, "1\n", "{}", known.stderr);
+    let listed = scene.network.said(&["etcd", "--prefix", &prefix, "member", "list"]);
+    assert!(listed.stdout.contains(", started, a, "), "{listed:?}");
+    let status = scene.network.said(&["status", "--prefix", &prefix]);
+    assert!(status.stdout.ends_with("served by a (leads)\n"), "{status:?}");
+    let mut command = scene.network.mgmt(0, &["etcd", "--prefix", &prefix, "member", "list"]);
+    let said: Said = command.env("PATH", "/nowhere").output().unwrap().into();
+    assert!(said.code == 1 && said.stderr.contains("etcd-client"), "{said:?}");
+}
+
+#[test]
+fn servers_with_certificates_serve_nobody_without_one() {
+    let mut scene = Scene::new(2, "1");
+    let files = network::certificates(scene.directory.path(), 2);
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let prefixes = [network::text(&scene.at("a")), network::text(&scene.at("b"))];
+    let seed = format!("https://{}:2379", address(0));
+    for at in 0..2 {
+        let server = format!("https://{}:2380", address(at));
+        let mut flags =
+            vec!["run", "--hostname", NAMES[at], "--prefix", &prefixes[at], "--server-urls", &server];
+        flags.extend(&files);
+        if at > 0 {
+            flags.extend(["--seeds", &seed]);
+        }
+        flags.push("empty");
+        let mut command = scene.network.mgmt(at, &flags);
+        command.env("MGMT_CLUSTER_PACE", "quick");
+        scene.hosts[at] = Some(Running::start_command(command));
+        if at == 0 {
+            scene.hosts[0].as_mut().unwrap().wait_for("the cluster is served by a");
+        }
+    }
+    // Another one joins. Two would be no better than one, unless the first is to go.
+    let mut members = vec!["members", "remove", "a", "--seeds", &seed];
+    members.extend(&files);
+    common::eventually("b would serve", || {
+        let said = scene.network.said(&["members", "list", "--prefix", &prefixes[1]]);
+        said.stdout.contains("b  would serve")
+    });
+    let removed = scene.network.said(&members);
+    assert_eq!(removed.code, 0, "{}", removed.stderr);
+    common::eventually("b serves alone", || {
+        let said = scene.network.said(&["members", "list", "--prefix", &prefixes[1]]);
+        said.stdout.starts_with("b  serves, leads") && said.stdout.contains("a  removed")
+    });
+    let plain = scene.network.said(&["members", "list", "--seeds", &format!("http://{}:2379", address(1))]);
+    assert_eq!(plain.code, 1, "{}", plain.stdout);
+    let seed = format!("https://{}:2379", address(1));
+    let mut anonymous = vec!["members", "list", "--seeds", &seed];
+    anonymous.extend(&files[..2]);
+    let anonymous = scene.network.said(&anonymous);
+    assert_eq!(anonymous.code, 1, "{}", anonymous.stdout);
+    let through = scene.network.said(&["etcd", "--prefix", &prefixes[1], "get", "/mgmt/cluster/dismissed/a"]);
+    assert!(through.stdout.contains("format"), "{through:?}");
 }

@@ -2,7 +2,15 @@
 //!
 //! The central type is [`Membership`], one host's part in it. It is a state machine: [`Membership::step`] takes one
 //! [`Input`] and the time, and returns what has to be done. It holds no socket, file, clock, or thread; a driver looks at
-//! the store, starts and stops the server, and sends the requests.
+//! the store, starts and stops the server, and sends the requests. That driver is [`Cluster`].
+//!
+//! ```text
+//!   Cluster (drive)  ─▶ Membership: choose · decide · host      pure
+//!     ├── look       keys and members, from one server; the health of each, from itself
+//!     ├── server     the program etcd as a child
+//!     ├── disk       what was promised, the data, where the others are
+//!     └── upkeep     history, holes, and what to do when it is full
+//! ```
 //!
 //! # How a cluster lives
 //!
@@ -77,6 +85,13 @@
 //! - It tells the truth about the disk: where data should be and is not, a member is a [`Disk::Former`].
 //! - Servers run with their own checks of reconfigurations switched on, as these can only refuse more.
 //! - Time is monotonic, in milliseconds. Clocks of hosts may differ in rate by a tenth.
+//!
+//! # How a host ends
+//!
+//! A host that ends hands its place on if another one offers to take it: it says that it leaves, and waits until it has been
+//! removed, its leadership first. If nobody could take its place, it stays a member and just stops: it may be back in a
+//! moment, with its data, and the others are no better off without it. One that is killed is treated like one that has stopped;
+//! its server is killed with it.
 //!
 //! Deliberately absent: any trust in who is the leader of the servers, wall-clock time, and a way to merge two clusters.
 

@@ -94,7 +94,7 @@ fn ip(arguments: &[&str]) {
 /// The program in a namespace. `nsenter` becomes it, so it is the child itself.
 fn inside(namespace: &str, arguments: &[&str]) -> Command {
     let plain = mgmt(arguments);
-    let mut command = Command::new("nsenter");
+    let mut command = Command::new("/usr/bin/nsenter");
     command.arg(format!("--net=/run/netns/{namespace}")).arg(plain.get_program()).args(plain.get_args());
     command.env_clear().stdin(Stdio::null());
     for (name, value) in plain.get_envs() {
@@ -112,11 +112,44 @@ pub(crate) fn text(path: &Path) -> String {
 
 /// A program that calls itself etcd and never serves.
 pub(crate) fn idle_etcd(directory: &Path) -> PathBuf {
+    other_etcd(directory, "3.4.0")
+}
+
+/// The same, of any version.
+pub(crate) fn other_etcd(directory: &Path, version: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let path = directory.join("etcd");
-    let script =
-        "#!/bin/sh\n[ \"$1\" = --version ] && { echo 'etcd Version: 3.4.0'; exit 0; }\nexec sleep 1000\n";
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo 'etcd Version: {version}'; exit 0; }}\nexec sleep 1000\n"
+    );
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     directory.to_owned()
+}
+
+/// An authority, and a certificate for all places of a network: the flags that name them.
+pub(crate) fn certificates(directory: &Path, places: usize) -> Vec<String> {
+    let run = |arguments: &[&str]| {
+        let output = Command::new("openssl").current_dir(directory).args(arguments).output();
+        let output = output.expect("openssl is missing: run `cargo xtask setup`");
+        assert!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let names: Vec<String> = (0..places).map(|at| format!("IP:{}", address(at))).collect();
+    let extensions = format!(
+        "subjectAltName={}\nextendedKeyUsage=serverAuth,clientAuth\nbasicConstraints=CA:FALSE\n",
+        names.join(",")
+    );
+    std::fs::write(directory.join("extensions"), extensions).unwrap();
+    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
+    let authority = ["-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority", "-days", "2"];
+    run(&[&["req", "-x509"][..], &curve, &authority].concat());
+    let asked = ["-keyout", "host.key", "-out", "host.csr", "-subj", "/CN=host"];
+    run(&[&["req", "-new"][..], &curve, &asked].concat());
+    let given = ["-in", "host.csr", "-out", "host.pem", "-CA", "ca.pem", "-CAkey", "ca.key"];
+    let more = ["-CAcreateserial", "-days", "2", "-extfile", "extensions"];
+    run(&[&["x509", "-req"][..], &given, &more].concat());
+    let file = |name: &str| text(&directory.join(name));
+    ["--seeds-ca", &file("ca.pem"), "--seeds-cert", &file("host.pem"), "--seeds-key", &file("host.key")]
+        .map(str::to_owned)
+        .to_vec()
 }

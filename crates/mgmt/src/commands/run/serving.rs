@@ -1,5 +1,6 @@
 //! Whether this host serves the store that hosts share, and where.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -111,6 +112,44 @@ impl Serving {
             "whoever reaches {open} can change what runs on all hosts: use `https` with `--seeds-ca`, `--seeds-cert` and \
              `--seeds-key`, or a network that you trust"
         ))
+    }
+
+    /// Finds out whether the server can have its addresses, before anything is begun. One that has just been killed may
+    /// still have them for a moment.
+    pub(super) async fn check_addresses(&self) -> Result<(), Failure> {
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let end = tokio::time::Instant::now() + PATIENCE;
+        for text in self.listen_peers.iter().chain(&self.listen_clients) {
+            let url = Url::parse("", text)?;
+            loop {
+                let error = match std::net::TcpListener::bind((url.host.trim_matches(['[', ']']), url.port)) {
+                    Ok(_) => break,
+                    Err(error) => error,
+                };
+                match error.kind() {
+                    ErrorKind::AddrInUse if tokio::time::Instant::now() < end => {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                    ErrorKind::AddrInUse => {
+                        return Err(Failure::failed(format!("another program listens at {text} already"))
+                            .hint(
+                                "end it, or choose other addresses with `--server-urls` and `--client-urls`",
+                            ));
+                    }
+                    ErrorKind::AddrNotAvailable => {
+                        return Err(Failure::failed(format!(
+                            "this host does not have the address of {text}"
+                        ))
+                        .hint(
+                            "give one that it has, or listen at 0.0.0.0 and say where others reach it with \
+                                   `--advertise-server-urls` and `--advertise-client-urls`",
+                        ));
+                    }
+                    _ => return Err(Failure::failed(format!("cannot listen at {text}: {error}"))),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What it takes to take part.

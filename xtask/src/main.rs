@@ -5,6 +5,7 @@
 
 mod bench;
 mod docs;
+mod faults;
 mod programs;
 mod proofs;
 mod setup;
@@ -21,6 +22,7 @@ Chores of the project
   cargo xtask setup           install the programs that the tests need (Debian and its kin)
   cargo xtask test [ARGS]     set up, then run all tests; ARGS go to `cargo test`
   cargo xtask test-hosts [ARGS]  the same for the tests of resources alone, on throw-away hosts
+  cargo xtask faults [MINUTES] [SEED]  hosts and servers that die at random, longer than the tests have them do
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
                               shared, files; all if none is named
   cargo xtask docs            generate docs/reference and the API documentation
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["setup"] => setup::run(),
         ["test", rest @ ..] => setup::run().and_then(|()| test::run(rest)),
         ["test-hosts", rest @ ..] => setup::run().and_then(|()| test::hosts(rest)),
+        ["faults", rest @ ..] if rest.len() <= 2 => setup::run().and_then(|()| faults::run(rest)),
         ["bench", rest @ ..] => bench::run(rest),
         ["docs"] => docs::run(docs::Mode::Write),
         ["docs", "--check"] => docs::run(docs::Mode::Check),

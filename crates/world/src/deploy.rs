@@ -10,6 +10,7 @@
 //! as its number stands.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -150,6 +151,25 @@ impl World {
     /// Follows the newest deploy.
     pub fn watch_deploys(&self) -> Box<dyn Watch> {
         self.store().watch(Span::Key(NEWEST.to_owned()))
+    }
+
+    /// Waits for a deploy that is newer than one that is known. The watch is one of [`World::watch_deploys`]. A store that is lost
+    /// meanwhile is waited for; an error is the end.
+    pub async fn deploy_after(&self, known: u64, watch: &mut dyn Watch) -> Result<Deploy, StoreError> {
+        const AGAIN: Duration = Duration::from_millis(500);
+        loop {
+            match self.newest_deploy().await {
+                Ok(Some(deploy)) if deploy.id > known => return Ok(deploy),
+                Ok(_) => drop(watch.next().await?),
+                // What the watch has told is not told again.
+                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN).await,
+                Err(StoreError::Ended) => return Err(StoreError::Ended),
+                Err(error) => {
+                    tracing::error!("the newest deploy cannot be read: {error}");
+                    watch.next().await?;
+                }
+            }
+        }
     }
 
     /// The newest deploy.

@@ -5,8 +5,10 @@
 //! the store checks with every write; so one that has been asleep cannot undo what its successor has decided.
 //!
 //! A host that is chosen and loses the store does not know any more whether it still is. When the lease of its offer may
-//! have ended, it no longer takes itself for chosen; the leader cannot choose another before that. What a host does
-//! because of a stale answer is thereby limited to the time that it needs to stop.
+//! have ended, it no longer takes itself for chosen; the leader cannot choose another before that. The same goes for an offer that
+//! has ended and was made anew: only a choice that is newer than an offer counts for it. What a host does because of a stale
+//! answer is thereby limited to the time that it needs to stop. (Where the alphabet decides, a newcomer can be chosen
+//! before the last one has heard of it; that is limited by the time of the offer.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,6 +81,7 @@ struct Volunteer {
     host: String,
     offer: Offer,
     written: u64,
+    created: u64,
 }
 
 /// Chooses among volunteers, given the last choice. What the last written offer says is how it is done.
@@ -101,6 +104,12 @@ fn choose(volunteers: &[Volunteer], last: &Choice) -> Choice {
     let mut hosts: Vec<String> = order.iter().take(max).cloned().collect();
     hosts.sort_unstable();
     Choice { hosts, order }
+}
+
+/// Whether one of the chosen has made its offer after the choice.
+fn is_older(present: Option<&Entry>, choice: &Choice, volunteers: &[Volunteer]) -> bool {
+    let made = present.map_or(0, |present| present.modified);
+    volunteers.iter().any(|volunteer| volunteer.created > made && choice.hosts.contains(&volunteer.host))
 }
 
 /// How long an offer stays that says nothing about that.
@@ -148,7 +157,7 @@ impl World {
     pub fn scheduled(&self, name: &Str) -> Result<Vec<Str>, StoreError> {
         let Some(entry) = self.live().get(&keys::schedule(name)) else { return Ok(Vec::new()) };
         let choice: Choice = json::value(&entry)?;
-        let sure = self.inner().is_sure(name);
+        let sure = self.inner().is_sure(name, &entry);
         let hosts = choice.hosts.iter().map(|host| Str::from(host.as_str()));
         Ok(hosts.filter(|host| sure || host != self.host()).collect())
     }
@@ -173,11 +182,19 @@ impl World {
 }
 
 impl Inner {
-    /// Whether this host can rely on being chosen. It cannot if others may be, because its offer may have ended.
-    fn is_sure(&self, name: &Str) -> bool {
-        match self.own.wanted(&keys::volunteer(&self.host, name)).and_then(|want| want.time) {
-            Some(time) => self.session(time).held().is_some(),
-            None => true,
+    /// Whether this host can rely on a choice that names it. It cannot if others may have been chosen since: because it does not
+    /// offer itself any more, because its offer may have ended, or because it had ended and was made anew after the choice.
+    fn is_sure(&self, name: &Str, choice: &Entry) -> bool {
+        let key = keys::volunteer(&self.host, name);
+        let Some(offer) = self.live().get(&key).filter(|offer| offer.created < choice.modified) else {
+            return false;
+        };
+        match (offer.lease, self.own.wanted(&key).and_then(|want| want.time)) {
+            (Some(lease), Some(time)) => self.session(time).held().is_some_and(|held| held.lease == lease),
+            // One of an earlier run, which ends by itself.
+            (Some(_), None) => false,
+            // One that stays, whoever runs.
+            (None, _) => true,
         }
     }
 
@@ -264,7 +281,8 @@ impl Inner {
             match json::value(&entry) {
                 Ok(offer) => {
                     let host = host.to_text().into_owned();
-                    names.entry(name).or_default().push(Volunteer { host, offer, written: entry.modified });
+                    let (written, created) = (entry.modified, entry.created);
+                    names.entry(name).or_default().push(Volunteer { host, offer, written, created });
                 }
                 Err(error) => tracing::warn!("{error}"),
             }
@@ -284,7 +302,12 @@ impl Inner {
             let effect = match (present.is_some(), choice.order.is_empty()) {
                 (true, true) => Effect::Delete(key.clone()),
                 (false, true) => continue,
-                _ if last.as_ref() == Some(&choice) => continue,
+                // Who offers itself anew needs a choice that is newer than its offer.
+                _ if last.as_ref() == Some(&choice)
+                    && !is_older(present.as_deref(), &choice, &volunteers) =>
+                {
+                    continue;
+                }
                 _ => Effect::Put { key: key.clone(), value: json::stored(&choice)?, lease: None },
             };
             let done = self
@@ -316,6 +339,7 @@ mod tests {
             host: (*host).to_owned(),
             offer: offer.clone(),
             written,
+            created: written,
         };
         (1..).zip(hosts).map(volunteer).collect()
     }

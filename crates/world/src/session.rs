@@ -1,10 +1,11 @@
 //! Leases that are kept as long as somebody needs them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::store::{LeaseId, Store};
 
@@ -84,7 +85,7 @@ async fn keep(store: &dyn Store, first: Held, time: Duration, sender: &watch::Se
         if asked >= until {
             return;
         }
-        match tokio::time::timeout_at(until.into(), store.keep(lease)).await {
+        match tokio::time::timeout_at(until, store.keep(lease)).await {
             Ok(Ok(true)) => {
                 until = asked + time;
                 sender.send_replace(Some(Held { lease, until }));

@@ -211,17 +211,13 @@ impl Deploys {
             return Arrival::Handed(self.last, handed);
         }
         let world = Arc::clone(&self.loader.means.host.world);
-        loop {
-            if let Ok(Some(deploy)) = newest(&world).await
-                && deploy.id > self.last
-            {
+        match world.deploy_after(self.last, &mut *self.watch).await {
+            Ok(deploy) => {
                 self.last = deploy.id;
-                return Arrival::Deploy(deploy);
+                Arrival::Deploy(deploy)
             }
-            if self.watch.next().await.is_err() {
-                // The store is being closed.
-                std::future::pending::<()>().await;
-            }
+            // The store is being closed.
+            Err(_) => std::future::pending().await,
         }
     }
 }

@@ -24,7 +24,7 @@ Chores of the project
   cargo xtask test-hosts [ARGS]  the same for the tests of resources alone, on throw-away hosts
   cargo xtask faults [MINUTES] [SEED]  hosts and servers that die at random, longer than the tests have them do
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
-                              shared, files; all if none is named
+                              shared, deploys, files; all if none is named
   cargo xtask docs            generate docs/reference and the API documentation
   cargo xtask docs --check    fail if docs/reference is out of date or the API documentation has warnings
 ";

@@ -39,6 +39,7 @@ const NEEDS: &[Need] = &[
         package: "puppet-agent",
         why: "manifests, and a second opinion on what they mean",
     },
+    Need { program: "rsync", package: "rsync", why: "something to compare deploys with" },
     Need { program: "setpriv", package: "util-linux", why: "programs with fewer rights" },
     Need { program: "ssh", package: "openssh-client", why: "keys that let somebody in" },
     Need { program: "sshd", package: "openssh-server", why: "somewhere to be let in" },

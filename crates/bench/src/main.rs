@@ -11,6 +11,7 @@
 
 mod booted;
 mod databases;
+mod deploys;
 mod etcd;
 mod files;
 mod flow;
@@ -20,6 +21,8 @@ mod latency;
 mod programs;
 mod report;
 mod shared;
+#[path = "../../remote/tests/sshd/mod.rs"]
+mod sshd;
 mod start;
 mod units;
 mod world;
@@ -31,8 +34,10 @@ use report::Report;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const GROUPS: [&str; 11] =
-    ["graphs", "lang", "flow", "memory", "latency", "start", "units", "packages", "users", "shared", "files"];
+const GROUPS: [&str; 12] = [
+    "graphs", "lang", "flow", "memory", "latency", "start", "units", "packages", "users", "shared",
+    "deploys", "files",
+];
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -86,6 +91,9 @@ fn main() {
     }
     if want("shared") {
         shared::run(&mut report);
+    }
+    if want("deploys") {
+        deploys::run(&mut report, &program);
     }
     if want("files") {
         files::run(&mut report);

@@ -139,6 +139,37 @@ fn hosts_collect_what_others_export_and_one_of_them_is_chosen() {
 }
 
 #[test]
+fn a_program_of_a_thousand_files_and_large_ones_arrives_whole() {
+    let scene = Scene::new();
+    let (files, out) = (scene.at("site/files"), scene.at("out"));
+    std::fs::create_dir_all(&files).unwrap();
+    let text = format!(
+        "import \"deploy\"\nfile \"{}\" {{\n\tstate => \"exists\",\n\tcontent => deploy.readfile(\"/files/large\"),\n}}\n",
+        out.display()
+    );
+    std::fs::write(scene.at("site/main.mcl"), text).unwrap();
+    std::fs::write(scene.at("site/metadata.yaml"), "main: \"main.mcl\"\n").unwrap();
+    for number in 0..1000 {
+        std::fs::write(files.join(format!("{number}")), format!("file {number}")).unwrap();
+    }
+    // More than a value of etcd may have.
+    let large: String = (0_u32..).map(|number| format!("line {number}\n")).take(300_000).collect();
+    assert!(large.len() > 3 << 20);
+    std::fs::write(files.join("large"), &large).unwrap();
+    let mut a = scene.host("a", &[], &["empty"]);
+    a.wait_for("graph empty");
+    let said = scene.said(&["deploy", "--no-git", "lang", scene.at("site").to_str().unwrap()]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    eventually("it runs", || std::fs::read_to_string(&out).is_ok_and(|found| found == large));
+    let arrived = scene.at("a/deploys/1/files");
+    for number in 0..1000 {
+        let content = std::fs::read_to_string(arrived.join(number.to_string())).unwrap();
+        assert_eq!(content, format!("file {number}"));
+    }
+    finish(a);
+}
+
+#[test]
 fn what_a_host_exports_goes_with_it_if_that_is_wanted() {
     let scene = Scene::new();
     let text = "noop \"offer\" {\n\tMeta:export => [\"*\",],\n}\n";

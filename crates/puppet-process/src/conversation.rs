@@ -193,18 +193,37 @@ async fn talk(
         drop(input);
         tokio::time::sleep(GRACE).await;
     };
+    // Whatever ends this, be it the end of the runtime: nobody waits for an answer that cannot come.
+    let mut last_words =
+        LastWords { pending: &pending, how: "it was stopped".to_owned(), output: Vec::new() };
     let how = tokio::select! {
-        how = listen(&mut lines, &mut output, &pending) => how,
-        () = write => "it was stopped".to_owned(),
+        how = listen(&mut lines, &mut output, &pending) => Some(how),
+        () = write => None,
     };
-    let ended = Ended { how, output: output.into() };
-    let waiting = {
-        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.ended = Some(ended.clone());
-        std::mem::take(&mut pending.waiting)
-    };
-    for answer in waiting.into_values() {
-        let _ = answer.send(Err(ended.clone()));
+    if let Some(how) = how {
+        last_words.how = how;
+        last_words.output = output.into();
+    }
+}
+
+/// Tells all who wait that there will be no answer.
+struct LastWords<'a> {
+    pending: &'a Mutex<Pending>,
+    how: String,
+    output: Vec<String>,
+}
+
+impl Drop for LastWords<'_> {
+    fn drop(&mut self) {
+        let ended = Ended { how: std::mem::take(&mut self.how), output: std::mem::take(&mut self.output) };
+        let waiting = {
+            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            pending.ended = Some(ended.clone());
+            std::mem::take(&mut pending.waiting)
+        };
+        for answer in waiting.into_values() {
+            let _ = answer.send(Err(ended.clone()));
+        }
     }
 }
 

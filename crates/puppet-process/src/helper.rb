@@ -195,7 +195,8 @@ module MgmtPuppet
     return found.override_from_commandline(Puppet.settings) if found
     raise Puppet::Environments::EnvironmentNotFound, name if Puppet.settings.set_by_cli?(:environment) || Puppet.settings.set_by_config?(:environment)
 
-    path = Puppet[:basemodulepath].split(File::PATH_SEPARATOR).reject(&:empty?)
+    setting = Puppet.settings.set_by_cli?(:modulepath) ? :modulepath : :basemodulepath
+    path = Puppet[setting].split(File::PATH_SEPARATOR).reject(&:empty?)
     Puppet::Node::Environment.create(name, path)
   end
 

@@ -25,4 +25,4 @@ mod puppet;
 
 pub use answer::{Applied, Compiled, Hello, Message, Refused, Relation, Relations};
 pub use installation::{Installation, Missing};
-pub use puppet::{Apply, Input, Puppet, PuppetError, Settings};
+pub use puppet::{Apply, Input, Puppet, PuppetError, Settings, WeakPuppet};

@@ -1,7 +1,7 @@
 //! The handle: one process at a time, started when it is needed and again when it has died.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -127,6 +127,17 @@ fn shown(output: &[String]) -> String {
 #[derive(Clone, Debug)]
 pub struct Puppet(Arc<Shared>);
 
+/// A handle that keeps nothing alive.
+#[derive(Clone, Debug)]
+pub struct WeakPuppet(Weak<Shared>);
+
+impl WeakPuppet {
+    /// The handle, if somebody still has one.
+    pub fn upgrade(&self) -> Option<Puppet> {
+        self.0.upgrade().map(Puppet)
+    }
+}
+
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
@@ -145,6 +156,11 @@ impl Puppet {
     /// A handle. Nothing is started before something is asked.
     pub fn new(settings: Settings) -> Puppet {
         Puppet(Arc::new(Shared { settings, present: Mutex::default() }))
+    }
+
+    /// A handle that keeps nothing alive.
+    pub fn downgrade(&self) -> WeakPuppet {
+        WeakPuppet(Arc::downgrade(&self.0))
     }
 
     /// How it is run.

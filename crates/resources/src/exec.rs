@@ -33,7 +33,7 @@ pub use self::environment::Environment;
 /// Without any condition the command runs once when the resource starts, again for each event of `watchcmd` and
 /// of the watched files, and again when another resource notifies this one. Conditions say when it is not needed:
 /// `ifcmd`, `ifequals` and `ifequals_stdout`, `nifcmd`, `creates`, `mtimes` and `refreshonly`. A command has to exit
-/// with status 0, or the resource fails.
+/// with status 0, or with one that `returns` names, or the resource fails.
 ///
 /// A command is given as words, split at whitespace without any quoting, or as a text for a `shell`. It gets the
 /// environment in `env` and no other variable, not even `PATH`, and nothing to read. It runs in a process group of
@@ -107,6 +107,8 @@ pub struct Exec {
     /// Run `cmd` only when another resource notifies this one. The other conditions still hold. Only this
     /// implementation has it.
     pub refreshonly: bool,
+    /// The exit codes with which `cmd` has succeeded. Empty, that is 0 alone. Only this implementation has it.
+    pub returns: Vec<u8>,
 }
 
 /// What a command has written. A stream that was not written to is not set.
@@ -167,7 +169,7 @@ impl Kind for Exec {
             return Ok(Checked::Changed);
         }
 
-        let finished = runner.run_through(&self.main_line(&cx.id.name)).await?;
+        let finished = runner.run_main(&self.main_line(&cx.id.name)).await?;
         if let Some(line) = self.done_line() {
             runner.run_through(&line).await?;
         }

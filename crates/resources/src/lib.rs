@@ -30,6 +30,7 @@ pub mod noop;
 pub mod nspawn;
 pub mod panic;
 pub mod password;
+pub mod pippet;
 pub mod pkg;
 mod presence;
 pub mod print;
@@ -79,6 +80,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<nspawn::Nspawn>,
     schema_of::<panic::Panic>,
     schema_of::<password::Password>,
+    schema_of::<pippet::Pippet>,
     schema_of::<pkg::Pkg>,
     schema_of::<print::Print>,
     schema_of::<schedule::Schedule>,

@@ -12,6 +12,8 @@ use mgmt_value::Str;
 pub struct Noop {
     /// A remark for whoever reads the configuration.
     pub comment: Str,
+    /// Tell a notification on to what comes after. Otherwise it ends here. Only this implementation has it.
+    pub forward: bool,
 }
 
 impl Kind for Noop {
@@ -23,6 +25,10 @@ impl Kind for Noop {
     }
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
+        if cx.refresh && self.forward {
+            // To have changed is what is told on. Nothing is, while only looking.
+            return Ok(if cx.apply { Checked::Changed } else { Checked::Right });
+        }
         if cx.refresh {
             cx.info("notified");
         }
@@ -30,10 +36,11 @@ impl Kind for Noop {
     }
 
     fn groups_with(&self, other: &dyn Resource) -> bool {
-        other.as_any().is::<Noop>()
+        // A group is notified as a whole.
+        !self.forward && other.as_any().downcast_ref::<Noop>().is_some_and(|other| !other.forward)
     }
 
-    fn groups_alike(&self, _: &Noop) -> bool {
-        true
+    fn groups_alike(&self, other: &Noop) -> bool {
+        self.forward == other.forward
     }
 }

@@ -65,6 +65,9 @@ pub struct Svc {
     pub startup: Str,
     /// Use the service manager of the user that runs this program instead of the system's.
     pub session: bool,
+    /// When another resource notifies this one, restart the service. Otherwise it is only reloaded if it can be. Only this
+    /// implementation has it.
+    pub restart: bool,
 }
 
 impl Kind for Svc {
@@ -186,7 +189,7 @@ mod tests {
     use super::*;
 
     fn svc(state: &str, startup: &str) -> Svc {
-        Svc { state: state.into(), startup: startup.into(), session: false }
+        Svc { state: state.into(), startup: startup.into(), session: false, restart: false }
     }
 
     #[test]

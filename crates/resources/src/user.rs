@@ -50,6 +50,8 @@ pub struct User {
     pub group: Option<Str>,
     /// All other groups that the user is in. An empty list means that there are none. The order does not matter.
     pub groups: Option<Vec<Str>>,
+    /// Let the user be in other groups, too: then `groups` are those that it is in at least. Only this implementation has it.
+    pub othergroups: bool,
     /// The home directory. It has to end in a slash. The directory itself is made only with `createhome` and moved only with
     /// `movehome`; a `file` resource can do more.
     pub homedir: Option<Str>,

@@ -243,3 +243,17 @@ async fn a_program_that_is_still_being_written_is_tried_again() {
     assert_eq!(world.run(&exec, APPLY).await.unwrap().stdout.as_deref(), Some("ran\n"));
     close.await.unwrap();
 }
+
+#[tokio::test]
+async fn other_exit_codes_may_be_success() {
+    let mut world = World::new();
+    let exec = |returns: &[u8]| Exec {
+        cmd: "exit 2".into(),
+        shell: "/bin/sh".into(),
+        returns: returns.to_vec(),
+        ..Exec::default()
+    };
+    assert_eq!(world.run(&exec(&[0, 2]), APPLY).await.unwrap().checked, Checked::Changed);
+    assert!(world.run(&exec(&[0, 3]), APPLY).await.is_err());
+    assert!(world.run(&exec(&[]), APPLY).await.is_err());
+}

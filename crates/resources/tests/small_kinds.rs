@@ -27,7 +27,7 @@ fn print(msg: &str) -> Print {
 #[tokio::test]
 async fn noop_is_always_right() {
     let bench = Bench::new();
-    let mut vertex = bench.vertex("a", Noop { comment: "remark".into() });
+    let mut vertex = bench.vertex("a", Noop { comment: "remark".into(), forward: false });
     for run in [Run::APPLY, Run::LOOK, Run::REFRESH] {
         assert_eq!(vertex.run(run).await.checked(), Checked::Right);
     }
@@ -36,9 +36,22 @@ async fn noop_is_always_right() {
     assert!(log.take().is_empty());
     vertex.run(Run::REFRESH).await.checked();
     assert_eq!(log.take(), ["notified"]);
-    assert!(groups(&Noop::default(), &Noop { comment: "other".into() }));
+    assert!(groups(&Noop::default(), &Noop { comment: "other".into(), forward: false }));
     assert!(!groups(&Noop::default(), &Panic));
     assert!(vertex.validate().is_ok());
+}
+
+#[tokio::test]
+async fn a_noop_that_forwards_tells_a_notification_on_and_is_never_grouped() {
+    let bench = Bench::new();
+    let forwards = Noop { forward: true, ..Noop::default() };
+    let mut vertex = bench.vertex("a", forwards.clone());
+    assert_eq!(vertex.apply().await.checked(), Checked::Right);
+    assert_eq!(vertex.run(Run::REFRESH).await.checked(), Checked::Changed);
+    assert_eq!(vertex.apply().await.checked(), Checked::Right);
+    let look = Run { apply: false, ..Run::REFRESH };
+    assert_eq!(vertex.run(look).await.checked(), Checked::Right);
+    assert!(!groups(&forwards, &forwards) && !groups(&Noop::default(), &forwards));
 }
 
 #[tokio::test]

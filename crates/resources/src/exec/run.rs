@@ -139,6 +139,20 @@ impl<'a> Runner<'a> {
         Runner { exec, id: cx.id, cancel: cx.cancel, host: cx.host, who: None }
     }
 
+    /// Runs the command itself, which may have other ways to succeed.
+    pub(super) async fn run_main(&mut self, line: &CommandLine<'_>) -> Result<Finished> {
+        if self.exec.returns.is_empty() {
+            return self.run_through(line).await;
+        }
+        let finished = self.run(line).await?;
+        let expected = |code: &u8| finished.status == Status::Exited(i32::from(*code));
+        if self.exec.returns.iter().any(expected) {
+            return Ok(finished);
+        }
+        self.log(line, &finished);
+        Err(self.failure(line, &finished))
+    }
+
     /// Runs a command that has to succeed.
     pub(super) async fn run_through(&mut self, line: &CommandLine<'_>) -> Result<Finished> {
         let finished = self.run(line).await?;

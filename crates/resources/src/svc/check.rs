@@ -38,6 +38,7 @@ struct Wanted {
     state: Option<State>,
     startup: Option<Startup>,
     refresh: bool,
+    restart: bool,
 }
 
 impl Wanted {
@@ -48,12 +49,15 @@ impl Wanted {
             state: State::read(&svc.state).map_err(invalid)?,
             startup: Startup::read(&svc.startup).map_err(invalid)?,
             refresh: cx.refresh,
+            restart: svc.restart,
         })
     }
 
     fn plan(&self, facts: &Facts) -> Result<Plan> {
-        plan(&self.unit, facts, self.state, self.startup, self.refresh)
-            .map_err(|Impossible { message, hint }| Error::new(message).with_hint(hint))
+        let plan = plan(&self.unit, facts, self.state, self.startup, self.refresh)
+            .map_err(|Impossible { message, hint }| Error::new(message).with_hint(hint))?;
+        let job = plan.job.map(|job| if self.restart && job == Job::Refresh { Job::Restart } else { job });
+        Ok(Plan { job, ..plan })
     }
 }
 

@@ -128,7 +128,12 @@ fn changes(user: &User, facts: &Facts, account: &Account) -> Words {
             groups.iter().map(Str::as_bytes).filter(|group| Some(*group) != primary).collect();
         let present: BTreeSet<&[u8]> =
             account.groups.iter().map(String::as_bytes).filter(|group| Some(*group) != primary).collect();
-        if wanted != present {
+        if user.othergroups {
+            if !wanted.is_subset(&present) {
+                let all: Vec<Str> = wanted.union(&present).map(|group| Str::new(group)).collect();
+                words.option("groups", "-G", joined(&all));
+            }
+        } else if wanted != present {
             words.option("groups", "-G", joined(groups));
         }
     }
@@ -270,6 +275,9 @@ mod tests {
             "usermod -s /bin/bash joe"
         );
         assert_eq!(planned(&User { groups: list(&[]), ..right.clone() }, &there()), "usermod -G  joe");
+        let at_least = |groups: &[&str]| User { groups: list(groups), othergroups: true, ..right.clone() };
+        assert_eq!(planned(&at_least(&["audio"]), &there()), "");
+        assert_eq!(planned(&at_least(&["audio", "disk"]), &there()), "usermod -G audio,disk,video joe");
         let moved = User { homedir: Some("/srv/joe/".into()), movehome: true, ..right.clone() };
         assert_eq!(planned(&moved, &there()), "usermod -d /srv/joe -m joe");
         let group = User { group: Some("staff".into()), gid: None, ..right.clone() };

@@ -1,0 +1,57 @@
+//! The codes of all diagnostics, with what `mgmt explain` says about each.
+
+pub(crate) const PUPPET_ERROR: &str = "P0001";
+pub(crate) const PUPPET_WARNING: &str = "P0002";
+pub(crate) const NO_CATALOGUE: &str = "P0003";
+pub(crate) const BROKEN: &str = "P0101";
+pub(crate) const CYCLE: &str = "P0102";
+pub(crate) const THROUGH_PUPPET: &str = "P0201";
+pub(crate) const REFUSED: &str = "P0202";
+pub(crate) const SAME: &str = "P0203";
+
+/// Every code with its title and its explanation.
+pub const CODES: &[(&str, &str, &str)] = &[
+    (
+        PUPPET_ERROR,
+        "Puppet does not compile it",
+        "The message is Puppet's own. Nothing is run; if something runs already, it goes on.",
+    ),
+    (PUPPET_WARNING, "Puppet warns", "The message is Puppet's own. With `--strict`, it is an error."),
+    (
+        NO_CATALOGUE,
+        "the catalogue cannot be read",
+        "What Puppet has compiled is not in the form that is expected. Versions from 6 on are known; 7 and 8 are tested.",
+    ),
+    (
+        BROKEN,
+        "a relationship leads nowhere",
+        "A parameter such as `require` names a resource that is not in the catalogue: it may be virtual and not realised, or \
+         its class may not be included.",
+    ),
+    (
+        CYCLE,
+        "resources wait for each other",
+        "Each of the resources has to come before the next, and the last before the first. A class stands in the list with its \
+         beginning and its end: what requires a class comes after everything in it.",
+    ),
+    (
+        THROUGH_PUPPET,
+        "a resource is left to Puppet",
+        "Something about the resource has no counterpart here, so Puppet itself brings it about, in a process that is kept for \
+         that. It has no events: it is looked at once for each run interval. The result is the same. With `--strict`, this is an \
+         error.",
+    ),
+    (
+        REFUSED,
+        "a resource can be had neither here nor alone from Puppet",
+        "The resource depends on all others in the catalogue: what it removes, or what it is made of, is decided by what else \
+         is managed. Given to Puppet alone it would do harm, so it is refused. The message tells which parameter is in the way of \
+         a native resource.",
+    ),
+    (
+        SAME,
+        "two resources are the same one",
+        "Two resources of the manifest become one and the same here: two packages with one name, for example, that differ in \
+         their titles.",
+    ),
+];

@@ -1,0 +1,78 @@
+//! What there is to tell about a manifest.
+
+use mgmt_puppet_process::{Message, PuppetError};
+use mgmt_resource::Origin;
+
+use crate::codes;
+
+/// One thing to tell. Puppet knows lines and seldom columns, so a place is a point and no span.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub level: Level,
+    /// A stable code; [`crate::CODES`] explains it.
+    pub code: &'static str,
+    /// What it is, in one sentence without a period.
+    pub message: String,
+    /// Where.
+    pub origin: Option<Origin>,
+    /// What to do about it.
+    pub hints: Vec<String>,
+}
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// There is no graph.
+    Error,
+    /// There is a graph, and it may not be what was meant.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+impl Diagnostic {
+    pub(crate) fn new(level: Level, code: &'static str, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { level, code, message: message.into(), origin: None, hints: Vec::new() }
+    }
+
+    pub(crate) fn at(self, origin: Option<Origin>) -> Diagnostic {
+        Diagnostic { origin, ..self }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// What Puppet says while it compiles. `inline` is what to call a text that is in no file. Notices are for the log.
+    pub fn of_message(message: &Message, inline: &std::sync::Arc<str>) -> Option<Diagnostic> {
+        let (level, code) = match message.level.as_str() {
+            _ if message.is_error() => (Level::Error, codes::PUPPET_ERROR),
+            "warning" if message.source != "Facter" => (Level::Warning, codes::PUPPET_WARNING),
+            _ => return None,
+        };
+        let origin = message.line.map(|line| Origin {
+            file: message.file.as_deref().map_or_else(|| inline.clone(), std::sync::Arc::from),
+            line,
+            column: message.column.unwrap_or(1),
+        });
+        Some(Diagnostic::new(level, code, message.message.clone()).at(origin))
+    }
+
+    /// Why there is no catalogue.
+    pub fn of_error(error: &PuppetError, inline: &std::sync::Arc<str>) -> Vec<Diagnostic> {
+        if let PuppetError::Refused(refused) = error {
+            let found: Vec<Diagnostic> =
+                refused.errors.iter().filter_map(|message| Diagnostic::of_message(message, inline)).collect();
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        let diagnostic = Diagnostic::new(Level::Error, codes::PUPPET_ERROR, error.to_string());
+        vec![match error.hint() {
+            Some(hint) => diagnostic.hint(hint),
+            None => diagnostic,
+        }]
+    }
+}

@@ -1,0 +1,337 @@
+//! From a catalogue to a resource graph.
+
+mod account;
+mod concat;
+mod exec;
+mod file;
+mod package;
+mod rule;
+mod service;
+mod small;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mgmt_graph::NodeId;
+use mgmt_puppet_process::Compiled;
+use mgmt_resource::{Edge, Id, Meta, Origin, Registry, ResourceGraph, Spec};
+use mgmt_value::{Native as _, Str};
+
+use crate::catalogue::{Catalogue, Declared};
+use crate::codes;
+use crate::diagnostic::{Diagnostic, Level};
+use crate::relations::{Relations, Vertex, relate};
+use rule::{Around, Rule, Wanting};
+
+pub use rule::Reason;
+
+/// What came of a catalogue.
+#[derive(Debug)]
+pub struct Translated {
+    /// The graph, if nothing is wrong. Warnings and notes may stand beside it.
+    pub graph: Option<ResourceGraph>,
+    /// The name of the host that it is for.
+    pub name: String,
+    /// What became of each resource that is more than a container.
+    pub decisions: Vec<Decision>,
+    /// What there is to tell.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// What became of a resource.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The resource, as a reference.
+    pub reference: String,
+    /// Its type, in lower case.
+    pub kind: String,
+    /// Where it was declared.
+    pub origin: Option<Origin>,
+    /// What it is now.
+    pub outcome: Outcome,
+}
+
+/// What a resource is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// One of our kinds.
+    Native(&'static str),
+    /// Puppet brings it about, for these reasons.
+    Puppet(Vec<Reason>),
+    /// Nobody does, for these reasons.
+    Refused(Vec<Reason>),
+}
+
+/// How to translate.
+#[derive(Clone, Debug)]
+pub struct TranslateOptions {
+    /// What is left to Puppet, and what it warns of, are errors.
+    pub strict: bool,
+    /// Puppet's file of settings, if not the usual one.
+    pub configuration: Option<PathBuf>,
+    /// How often to look at what has no events, in seconds.
+    pub interval: u64,
+    /// What to call a text that is in no file.
+    pub inline: Arc<str>,
+}
+
+impl Default for TranslateOptions {
+    fn default() -> TranslateOptions {
+        TranslateOptions { strict: false, configuration: None, interval: 1800, inline: Arc::from("code") }
+    }
+}
+
+/// Reads a parameter after the other and gives the kind.
+type Translate = for<'a> fn(&mut Rule<'a>) -> &'static str;
+
+/// The types that have a kind of ours.
+const TYPES: &[(&str, Translate)] = &[
+    ("Anchor", small::passive),
+    ("Concat_file", concat::concat_file),
+    ("Concat_fragment", small::passive),
+    ("Exec", exec::exec),
+    ("File", file::file),
+    ("File_line", small::file_line),
+    ("Filebucket", small::passive),
+    ("Group", account::group),
+    ("Host", small::host),
+    ("Mount", small::mount),
+    ("Notify", small::notify),
+    ("Package", package::package),
+    ("Schedule", small::passive),
+    ("Service", service::service),
+    ("Ssh_authorized_key", small::ssh_authorized_key),
+    ("User", account::user),
+];
+
+/// Types that look at the whole catalogue. Alone, they would do harm.
+const NEED_EVERYTHING: &[&str] = &["Resources"];
+
+/// The parameters that mean something only among all other resources.
+const RELATIVE: &[&str] = &["require", "before", "notify", "subscribe", "alias", "stage", "noop"];
+
+/// Makes a resource graph of what was compiled.
+pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOptions) -> Translated {
+    let mut diagnostics: Vec<Diagnostic> = compiled
+        .messages
+        .iter()
+        .filter_map(|message| Diagnostic::of_message(message, &options.inline))
+        .collect();
+    // What went wrong and was no reason to give up is only worth a warning.
+    for diagnostic in &mut diagnostics {
+        diagnostic.level = diagnostic.level.max(Level::Warning);
+    }
+    let catalogue = match Catalogue::new(&compiled.catalogue, &options.inline) {
+        Ok(catalogue) => catalogue,
+        Err(why) => {
+            diagnostics.push(Diagnostic::new(Level::Error, codes::NO_CATALOGUE, why));
+            return Translated { graph: None, name: String::new(), decisions: Vec::new(), diagnostics };
+        }
+    };
+    let relations = relate(&catalogue, &compiled.relations);
+    let mut modulepath: Vec<String> =
+        compiled.modules.values().filter_map(|module| Some(module.parent()?.display().to_string())).collect();
+    modulepath.dedup();
+    let around = Around {
+        catalogue: &catalogue,
+        registry,
+        modules: &compiled.modules,
+        interval: i32::try_from(options.interval).unwrap_or(i32::MAX),
+    };
+    let mut translating = Translating {
+        around: &around,
+        options,
+        modulepath: modulepath.join(":"),
+        graph: ResourceGraph::new(),
+        names: HashMap::new(),
+        decisions: Vec::new(),
+        diagnostics,
+    };
+    translating.add_all(&relations);
+    let Translating { graph, decisions, mut diagnostics, .. } = translating;
+    if options.strict {
+        for diagnostic in &mut diagnostics {
+            diagnostic.level = Level::Error;
+        }
+    }
+    let is_right = diagnostics.iter().all(|diagnostic| diagnostic.level != Level::Error);
+    Translated { graph: is_right.then_some(graph), name: catalogue.name, decisions, diagnostics }
+}
+
+struct Translating<'a> {
+    around: &'a Around<'a>,
+    options: &'a TranslateOptions,
+    modulepath: String,
+    graph: ResourceGraph,
+    names: HashMap<Id, usize>,
+    decisions: Vec<Decision>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Translating<'_> {
+    fn add_all(&mut self, relations: &Relations) {
+        let catalogue = self.around.catalogue;
+        let mut nodes: HashMap<Vertex, NodeId> = HashMap::new();
+        for &vertex in &relations.vertices {
+            let spec = match vertex {
+                Vertex::Resource(at) => self.resource(&catalogue.resources[at]),
+                Vertex::Begin(at) | Vertex::End(at) => self.marker(vertex, &catalogue.resources[at]),
+            };
+            let Some(spec) = spec else { continue };
+            if let Some(&other) = self.names.get(&spec.id) {
+                self.same(vertex.position(), other, &spec.id);
+                continue;
+            }
+            self.names.insert(spec.id.clone(), vertex.position());
+            nodes.insert(vertex, self.graph.add_node(spec));
+        }
+        for edge in &relations.edges {
+            if let (Some(&from), Some(&to)) = (nodes.get(&edge.from), nodes.get(&edge.to)) {
+                self.graph.set_edge(from, to, Edge { notify: edge.notify });
+            }
+        }
+        for broken in &relations.broken {
+            let declared = &catalogue.resources[broken.at];
+            let message = format!(
+                "{declared}: `{}` names {}, which is not in the catalogue",
+                broken.parameter, broken.reference
+            );
+            let diagnostic = Diagnostic::new(Level::Error, codes::BROKEN, message);
+            self.diagnostics.push(diagnostic.at(declared.origin.clone()));
+        }
+        self.refuse_cycles();
+    }
+
+    /// One end of a container. A notification goes through it.
+    fn marker(&mut self, vertex: Vertex, declared: &Declared) -> Option<Spec> {
+        let schema = self.around.registry.get("noop")?;
+        let mut resource = (schema.make)();
+        // It is a field of the kind, and takes a truth.
+        let _ = resource.set("forward", &true.to_value());
+        let mut spec = Spec::of(Str::from(vertex.name(self.around.catalogue)), Arc::from(resource));
+        spec.meta = Meta { autogroup: false, ..Meta::default() }.into();
+        spec.origin = declared.origin.clone();
+        Some(spec)
+    }
+
+    fn resource(&mut self, declared: &Declared) -> Option<Spec> {
+        let translate = TYPES.iter().find(|(kind, _)| *kind == declared.kind);
+        let wanting = match translate {
+            Some((_, translate)) => {
+                let mut rule = Rule::new(declared, self.around);
+                let kind = translate(&mut rule);
+                match rule.finish(kind) {
+                    Ok(spec) => {
+                        self.decide(declared, Outcome::Native(kind));
+                        return Some(spec);
+                    }
+                    Err(wanting) => wanting,
+                }
+            }
+            None => Wanting {
+                reasons: vec![Reason { parameter: None, why: "no kind does the same".to_owned() }],
+                needs_everything: NEED_EVERYTHING.contains(&declared.kind.as_str()),
+            },
+        };
+        let Wanting { reasons, needs_everything } = wanting;
+        if needs_everything || declared.get("schedule").is_some() {
+            self.refuse(declared, reasons);
+            return None;
+        }
+        self.through_puppet(declared, reasons)
+    }
+
+    fn through_puppet(&mut self, declared: &Declared, reasons: Vec<Reason>) -> Option<Spec> {
+        let schema = self.around.registry.get("pippet")?;
+        let mut resource = (schema.make)();
+        let mut parameters = declared.raw.as_object().cloned().unwrap_or_default();
+        parameters.retain(|name, _| !RELATIVE.contains(&name.as_str()));
+        let texts =
+            |list: &[String]| list.iter().map(|text| Str::from(text.as_str())).collect::<Vec<_>>().to_value();
+        let settings = match self.modulepath.as_str() {
+            "" => Vec::new(),
+            path => vec![format!("modulepath={path}")],
+        };
+        let configuration = self.options.configuration.as_ref().map(|file| file.display().to_string());
+        let fields = [
+            ("type", Str::from(declared.type_name()).to_value()),
+            ("title", Str::from(declared.title.as_str()).to_value()),
+            ("params", Str::from(serde_json::Value::Object(parameters).to_string()).to_value()),
+            ("sensitive", texts(&declared.sensitive)),
+            ("conf", Str::from(configuration.unwrap_or_default()).to_value()),
+            ("settings", texts(&settings)),
+        ];
+        for (field, value) in fields {
+            if !matches!(resource.set(field, &value), Some(Ok(()))) {
+                // The kind is ours; its fields are these.
+                return None;
+            }
+        }
+        let because: Vec<String> = reasons.iter().map(Reason::to_string).collect();
+        let message = format!("{declared} is left to Puppet: {}", because.join("; "));
+        self.diagnostics
+            .push(Diagnostic::new(Level::Note, codes::THROUGH_PUPPET, message).at(declared.origin.clone()));
+        self.decide(declared, Outcome::Puppet(reasons));
+        let mut spec = Spec::of(Str::from(declared.to_string()), Arc::from(resource));
+        let noop = declared.get("noop").and_then(crate::data::Data::truth) == Some(true);
+        spec.meta = Meta { noop, poll: self.around.interval, ..Meta::default() }.into();
+        spec.origin = declared.origin.clone();
+        Some(spec)
+    }
+
+    fn refuse(&mut self, declared: &Declared, mut reasons: Vec<Reason>) {
+        if declared.get("schedule").is_some() {
+            let why = "has no counterpart, and Puppet does not know it alone".to_owned();
+            reasons = vec![Reason { parameter: Some("schedule".to_owned()), why }];
+        }
+        let because: Vec<String> = reasons.iter().map(Reason::to_string).collect();
+        let message = format!("{declared} cannot be brought about: {}", because.join("; "));
+        let diagnostic = Diagnostic::new(Level::Error, codes::REFUSED, message)
+            .at(declared.origin.clone())
+            .hint("it depends on the other resources of the catalogue, so it cannot be left to Puppet alone");
+        self.diagnostics.push(diagnostic);
+        self.decide(declared, Outcome::Refused(reasons));
+    }
+
+    fn same(&mut self, at: usize, other: usize, id: &Id) {
+        let (declared, other) =
+            (&self.around.catalogue.resources[at], &self.around.catalogue.resources[other]);
+        let place = other.origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
+        let message = format!("{declared} and {other}{place} are both {id}");
+        self.diagnostics
+            .push(Diagnostic::new(Level::Error, codes::SAME, message).at(declared.origin.clone()));
+    }
+
+    fn decide(&mut self, declared: &Declared, outcome: Outcome) {
+        self.decisions.push(Decision {
+            reference: declared.to_string(),
+            kind: declared.type_name(),
+            origin: declared.origin.clone(),
+            outcome,
+        });
+    }
+
+    fn refuse_cycles(&mut self) {
+        let Err(cycle) = self.graph.check_acyclic() else { return };
+        let named = |id: NodeId| {
+            let Some(spec) = self.graph.node(id) else { return String::new() };
+            match &spec.origin {
+                Some(Origin { file, line, .. }) => format!("{} ({file}:{line})", spec.id.name.display()),
+                None => spec.id.name.display().to_string(),
+            }
+        };
+        let origin = cycle.nodes.iter().find_map(|&id| self.graph.node(id)?.origin.clone());
+        let message = format!("resources wait for each other: {}", cycle.describe(named));
+        self.diagnostics.push(Diagnostic::new(Level::Error, codes::CYCLE, message).at(origin));
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.parameter {
+            Some(parameter) => write!(f, "`{parameter}` {}", self.why),
+            None => f.write_str(&self.why),
+        }
+    }
+}

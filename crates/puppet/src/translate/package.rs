@@ -1,0 +1,38 @@
+//! `package` becomes `pkg`.
+
+use mgmt_value::Str;
+
+use super::rule::Rule;
+
+/// The package managers that our own kind speaks to.
+const PROVIDERS: [&str; 4] = ["apt", "dnf", "yum", "zypper"];
+
+pub(super) fn package(rule: &mut Rule<'_>) -> &'static str {
+    rule.name = rule.declared.subject().into();
+    rule.accept(&["name", "allow_virtual"]);
+    rule.accept_if("provider", &PROVIDERS);
+    rule.accept_if("configfiles", &["keep"]);
+    rule.accept_if("reinstall_on_refresh", &["false"]);
+    rule.accept_if("mark", &["none"]);
+    let ensure = rule.text("ensure").unwrap_or_else(|| "present".to_owned());
+    let state = match ensure.as_str() {
+        "present" | "installed" => "installed",
+        "latest" => "newest",
+        "absent" => "uninstalled",
+        "purged" | "held" | "disabled" => {
+            let why = format!("`{ensure}` has no counterpart");
+            rule.cannot("ensure", why);
+            "installed"
+        }
+        version if version.contains(['*', '<', '>', '=', ' ']) => {
+            rule.cannot("ensure", "is a range of versions");
+            "installed"
+        }
+        version => {
+            rule.set("allowdowngrade", true);
+            version
+        }
+    };
+    rule.set("state", Str::from(state));
+    "pkg"
+}

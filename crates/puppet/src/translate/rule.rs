@@ -1,0 +1,212 @@
+//! One resource being translated: what was said about it, what has been understood, and what could not be.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mgmt_resource::{Meta, Registry, Resource, Spec};
+use mgmt_value::{Native, Str, Value};
+
+use crate::catalogue::{Catalogue, Declared};
+use crate::data::Data;
+
+/// A resource in translation. A rule reads parameters, which marks them as understood, and sets fields of a kind of ours.
+/// Whatever nobody has read in the end is a reason to leave the resource to Puppet.
+pub(super) struct Rule<'a> {
+    pub(super) declared: &'a Declared,
+    pub(super) around: &'a Around<'a>,
+    /// The name of our resource.
+    pub(super) name: Str,
+    pub(super) meta: Meta,
+    taken: HashSet<&'a str>,
+    fields: Vec<(&'static str, Value)>,
+    reasons: Vec<Reason>,
+    /// Puppet cannot do it either, alone.
+    needs_everything: bool,
+}
+
+/// What a rule may look at besides its resource.
+pub(super) struct Around<'a> {
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) registry: &'a Registry,
+    /// Where each module is.
+    pub(super) modules: &'a BTreeMap<String, PathBuf>,
+    /// Seconds between two looks at what has no events.
+    pub(super) interval: i32,
+}
+
+/// Why a resource cannot be one of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The parameter that it is about, if it is about one.
+    pub parameter: Option<String>,
+    /// Why.
+    pub why: String,
+}
+
+/// What holds for resources of every type.
+const FOR_ALL: [&str; 9] =
+    ["require", "before", "notify", "subscribe", "tag", "alias", "loglevel", "noop", "stage"];
+
+impl<'a> Rule<'a> {
+    pub(super) fn new(declared: &'a Declared, around: &'a Around<'a>) -> Rule<'a> {
+        let noop = declared.get("noop").and_then(Data::truth) == Some(true);
+        Rule {
+            declared,
+            around,
+            name: declared.title.as_str().into(),
+            meta: Meta { noop, ..Meta::default() },
+            taken: HashSet::new(),
+            fields: Vec::new(),
+            reasons: Vec::new(),
+            needs_everything: false,
+        }
+    }
+
+    /// A parameter, if it is given.
+    pub(super) fn take(&mut self, parameter: &'a str) -> Option<&'a Data> {
+        self.taken.insert(parameter);
+        self.declared.get(parameter)
+    }
+
+    /// A parameter that is one text.
+    pub(super) fn text(&mut self, parameter: &'a str) -> Option<String> {
+        let value = self.take(parameter)?;
+        let text = value.text();
+        if text.is_none() {
+            self.cannot(parameter, "is not a text");
+        }
+        text
+    }
+
+    /// A parameter that is a text or a list of texts.
+    pub(super) fn texts(&mut self, parameter: &'a str) -> Option<Vec<String>> {
+        let value = self.take(parameter)?;
+        let texts = value.texts();
+        if texts.is_none() {
+            self.cannot(parameter, "is not a list of texts");
+        }
+        texts
+    }
+
+    /// A parameter that is true or false.
+    pub(super) fn truth(&mut self, parameter: &'a str) -> Option<bool> {
+        let value = self.take(parameter)?;
+        let truth = value.truth();
+        if truth.is_none() {
+            self.cannot(parameter, "is neither true nor false");
+        }
+        truth
+    }
+
+    /// A parameter that is a whole number.
+    pub(super) fn integer(&mut self, parameter: &'a str) -> Option<i64> {
+        let value = self.take(parameter)?;
+        let number = value.integer();
+        if number.is_none() {
+            self.cannot(parameter, "is not a whole number");
+        }
+        number
+    }
+
+    /// Parameters that make no difference here.
+    pub(super) fn accept(&mut self, parameters: &[&'a str]) {
+        self.taken.extend(parameters);
+    }
+
+    /// A parameter that makes no difference if it is one of these words.
+    pub(super) fn accept_if(&mut self, parameter: &'a str, words: &[&str]) {
+        if let Some(value) = self.text(parameter)
+            && !words.contains(&value.as_str())
+        {
+            self.cannot(parameter, format!("only {} is the same here", words.join(" or ")));
+        }
+    }
+
+    /// Sets a field of our kind.
+    pub(super) fn set(&mut self, field: &'static str, value: impl Native) {
+        self.fields.push((field, value.to_value()));
+    }
+
+    /// Sets a field to a text, if there is one.
+    pub(super) fn carry(&mut self, parameter: &'a str, field: &'static str) {
+        if let Some(text) = self.text(parameter) {
+            self.set(field, Str::from(text));
+        }
+    }
+
+    /// Says why this cannot be one of ours.
+    pub(super) fn cannot(&mut self, parameter: &str, why: impl Into<String>) {
+        self.reasons.push(Reason { parameter: Some(parameter.to_owned()), why: why.into() });
+    }
+
+    /// Says that Puppet cannot do it either, because it would have to know of all other resources.
+    pub(super) fn needs_everything(&mut self) {
+        self.needs_everything = true;
+    }
+
+    /// The path in this host's file system that a source means, if it means one.
+    pub(super) fn local_source(&self, source: &str) -> Option<PathBuf> {
+        if let Some(path) = source.strip_prefix("puppet:///modules/") {
+            let (module, path) = path.split_once('/')?;
+            return Some(self.around.modules.get(module)?.join("files").join(path));
+        }
+        let path = source.strip_prefix("file://").unwrap_or(source);
+        path.starts_with('/').then(|| Path::new(path).to_owned())
+    }
+
+    /// Makes the resource, or tells why there is none.
+    pub(super) fn finish(mut self, kind: &'static str) -> Result<Spec, Wanting> {
+        for (parameter, value) in &self.declared.parameters {
+            let understood = self.taken.contains(parameter.as_str()) || FOR_ALL.contains(&parameter.as_str());
+            if !understood && *value != Data::Undef {
+                let why = "has no counterpart".to_owned();
+                self.reasons.push(Reason { parameter: Some(parameter.clone()), why });
+            }
+        }
+        if self.reasons.is_empty()
+            && let Some(resource) = self.build(kind)
+        {
+            let mut spec = Spec::of(self.name, resource);
+            spec.meta = self.meta.into();
+            spec.origin = self.declared.origin.clone();
+            return Ok(spec);
+        }
+        Err(Wanting { reasons: self.reasons, needs_everything: self.needs_everything })
+    }
+
+    fn build(&mut self, kind: &'static str) -> Option<Arc<dyn Resource>> {
+        let Some(schema) = self.around.registry.get(kind) else {
+            let why = format!("this program has no kind `{kind}`");
+            self.reasons.push(Reason { parameter: None, why });
+            return None;
+        };
+        let mut resource = (schema.make)();
+        for (field, value) in &self.fields {
+            if let Some(Err(mismatch)) = resource.set(field, value) {
+                self.reasons.push(Reason {
+                    parameter: None,
+                    why: format!("`{kind}` has no such `{field}`: {mismatch}"),
+                });
+            }
+        }
+        let valid =
+            resource.validate(&self.name).map_err(|invalid| format!("`{kind}` refuses it: {invalid}"));
+        let meta = self.meta.validate().map_err(|invalid| format!("a metaparameter is refused: {invalid}"));
+        for why in [valid, meta].into_iter().filter_map(Result::err) {
+            self.reasons.push(Reason { parameter: None, why });
+        }
+        self.reasons.is_empty().then(|| Arc::from(resource))
+    }
+}
+
+/// Why there is no resource of ours.
+pub(super) struct Wanting {
+    pub(super) reasons: Vec<Reason>,
+    pub(super) needs_everything: bool,
+}
+
+/// A word for a shell that means exactly this text.
+pub(super) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -1,0 +1,139 @@
+//! Types that need a few lines each.
+
+use std::collections::BTreeMap;
+
+use mgmt_value::Str;
+
+use super::rule::Rule;
+use crate::data::Data;
+
+/// `notify` becomes `msg`. Puppet says it at every run, and we say it once.
+pub(super) fn notify(rule: &mut Rule<'_>) -> &'static str {
+    rule.accept(&["name", "withpath"]);
+    let message = rule.text("message").unwrap_or_else(|| rule.declared.subject());
+    rule.set("body", Str::from(message));
+    let level = rule.declared.get("loglevel").and_then(Data::text).unwrap_or_else(|| "notice".to_owned());
+    let priority = match level.as_str() {
+        "debug" => "Debug",
+        "info" | "verbose" => "Info",
+        "warning" => "Warning",
+        "err" => "Err",
+        "alert" => "Alert",
+        "emerg" => "Emerg",
+        "crit" => "Crit",
+        _ => "Notice",
+    };
+    rule.set("priority", Str::from(priority));
+    "msg"
+}
+
+/// `host` becomes `host`.
+pub(super) fn host(rule: &mut Rule<'_>) -> &'static str {
+    rule.accept(&["name"]);
+    rule.accept_if("provider", &["parsed"]);
+    rule.set("hostname", Str::from(rule.declared.subject()));
+    state(rule, "present");
+    rule.carry("ip", "ip");
+    if let Some(aliases) = rule.texts("host_aliases") {
+        rule.set("aliases", aliases.into_iter().map(Str::from).collect::<Vec<_>>());
+    }
+    rule.carry("comment", "comment");
+    rule.carry("target", "file");
+    "host"
+}
+
+/// `exists` or `absent`. `usual` is what it is if nobody says so.
+fn state(rule: &mut Rule<'_>, usual: &str) {
+    match rule.text("ensure").as_deref().unwrap_or(usual) {
+        "present" => rule.set("state", Str::from("exists")),
+        "absent" => rule.set("state", Str::from("absent")),
+        other => {
+            let why = format!("`{other}` has no counterpart");
+            rule.cannot("ensure", why);
+        }
+    }
+}
+
+/// `mount` becomes `mount`, if it is to be mounted or gone.
+pub(super) fn mount(rule: &mut Rule<'_>) -> &'static str {
+    rule.name = rule.declared.subject().into();
+    rule.accept(&["name"]);
+    rule.accept_if("provider", &["parsed"]);
+    rule.accept_if("target", &["/etc/fstab"]);
+    rule.accept_if("remounts", &["true"]);
+    match rule.text("ensure").as_deref() {
+        Some("mounted") => rule.set("state", Str::from("exists")),
+        Some("absent") => rule.set("state", Str::from("absent")),
+        Some(other) => {
+            let why = format!("`{other}` has no counterpart");
+            rule.cannot("ensure", why);
+        }
+        None => rule.cannot("ensure", "is not given, and so it is changed only if it is there"),
+    }
+    rule.carry("device", "device");
+    rule.carry("fstype", "type");
+    if let Some(options) = rule.text("options") {
+        let options = options.split(',').filter(|option| !option.is_empty());
+        // What follows the first `=` is the value, whatever is in it.
+        let options: BTreeMap<Str, Str> = options
+            .map(|option| option.split_once('=').unwrap_or((option, "")))
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        rule.set("options", options);
+    }
+    for (parameter, field) in [("dump", "freq"), ("pass", "passno")] {
+        if let Some(number) = rule.integer(parameter) {
+            rule.set(field, number);
+        }
+    }
+    "mount"
+}
+
+/// `ssh_authorized_key` becomes `ssh:authorized_key`.
+pub(super) fn ssh_authorized_key(rule: &mut Rule<'_>) -> &'static str {
+    rule.accept(&["name", "drop_privileges"]);
+    rule.accept_if("provider", &["parsed"]);
+    state(rule, "present");
+    if let Some(kind) = rule.text("type") {
+        let kind = match kind.as_str() {
+            "rsa" => "ssh-rsa",
+            "dsa" | "dss" => "ssh-dss",
+            "ed25519" => "ssh-ed25519",
+            other => other,
+        };
+        rule.set("type", Str::from(kind));
+    }
+    rule.carry("key", "key");
+    rule.carry("user", "user");
+    rule.carry("target", "file");
+    if let Some(options) = rule.texts("options") {
+        rule.set(
+            "options",
+            options.into_iter().filter(|option| option != "absent").map(Str::from).collect::<Vec<_>>(),
+        );
+    }
+    // Puppet knows the key by what stands behind it.
+    rule.set("comment", Str::from(rule.declared.subject()));
+    "ssh:authorized_key"
+}
+
+/// `file_line` becomes `line`, in its plain form.
+pub(super) fn file_line(rule: &mut Rule<'_>) -> &'static str {
+    rule.accept(&["name"]);
+    rule.accept_if("provider", &["ruby"]);
+    rule.accept_if("encoding", &["UTF-8"]);
+    state(rule, "present");
+    rule.carry("path", "file");
+    rule.carry("line", "content");
+    "line"
+}
+
+/// What is in the order of things and nothing else.
+pub(super) fn passive(rule: &mut Rule<'_>) -> &'static str {
+    let names: Vec<&str> = rule.declared.parameters.iter().map(|(name, _)| name.as_str()).collect();
+    rule.accept(&names);
+    rule.set("forward", true);
+    rule.meta.autogroup = false;
+    rule.name = Str::from(rule.declared.to_string());
+    "noop"
+}

@@ -1,0 +1,185 @@
+//! `pippet`: a resource of Puppet, brought about by Puppet itself.
+//!
+//! One process of Puppet serves all resources with the same configuration, and ends with the last of them. Resources of one
+//! type that may run at the same time are given to it together: what a type looks at first, such as the list of all
+//! packages, is looked at once.
+
+mod worker;
+
+use std::time::Duration;
+
+use mgmt_puppet_process::{Applied, Apply, Message, Puppet, PuppetError};
+use mgmt_resource::{Checked, Context, Error, Invalid, Kind, Nothing, Resource, Result};
+use mgmt_value::Str;
+use serde_json::Value;
+
+/// Has Puppet bring a resource about.
+///
+/// This is for what has no kind of its own here. Puppet has to be installed; it is started once and kept. What Puppet
+/// manages is looked at when the resource starts, when another one notifies it, and every so often with the metaparameter
+/// `poll`: Puppet has no events.
+///
+/// A resource that is notified is applied and then refreshed, if its type can be.
+#[derive(Clone, Default, PartialEq, Resource)]
+#[resource(kind = "pippet", group, batch, refresh)]
+pub struct Pippet {
+    /// The type, `cron` for example.
+    pub r#type: Str,
+    /// The title.
+    pub title: Str,
+    /// The parameters: a map in JSON, in Puppet's form with rich data. Empty, there are none.
+    #[field(secret)]
+    pub params: Str,
+    /// Names of parameters that Puppet does not show.
+    pub sensitive: Vec<Str>,
+    /// Puppet's file of settings. Unset, it is the usual one.
+    pub conf: Str,
+    /// Puppet's settings by name, `modulepath` for example, as `NAME=VALUE`.
+    pub settings: Vec<Str>,
+}
+
+/// Shows everything but the parameters, which may hold secrets.
+impl std::fmt::Debug for Pippet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pippet")
+            .field("type", &self.r#type)
+            .field("title", &self.title)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How long Puppet may work on one resource. What takes longer is given up.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+impl Kind for Pippet {
+    /// The process, from the first use on.
+    type State = Option<Puppet>;
+    type Sends = Nothing;
+
+    fn validate(&self, _: &Str) -> Result<(), Invalid> {
+        for (field, text) in [("type", &self.r#type), ("title", &self.title)] {
+            if text.is_empty() {
+                return Err(Invalid::field(field, "is empty"));
+            }
+            if text.as_str().is_none() {
+                return Err(Invalid::field(field, "is not UTF-8"));
+            }
+        }
+        for setting in &self.settings {
+            if !setting.contains(&b'=') || setting.as_str().is_none() {
+                return Err(Invalid::field("settings", format!("expected `NAME=VALUE`, found {setting:?}")));
+            }
+        }
+        match parameters(&self.params) {
+            Some(_) => Ok(()),
+            None => Err(Invalid::field("params", "expected a map in JSON")
+                .with_hint(r#"write `{}` for none, or `{"ensure": "present"}`"#)),
+        }
+    }
+
+    async fn check_apply(&self, state: &mut Option<Puppet>, cx: &mut Context<'_>) -> Result<Checked> {
+        let puppet = state.get_or_insert_with(|| worker::shared(&self.settings())).clone();
+        let mut resources = vec![self.request(cx.refresh)?];
+        for child in cx.children {
+            if let Some(child) = child.resource.as_any().downcast_ref::<Pippet>() {
+                // What is grouped cannot be refreshed.
+                resources.push(child.request(false)?);
+            }
+        }
+        let applied = tokio::select! {
+            applied = puppet.apply(&resources, !cx.apply, PATIENCE) => applied,
+            () = cx.cancel.interrupted() => return Err(Error::Cancelled),
+        };
+        match applied {
+            Ok((applied, messages)) => outcome(&applied, &messages, cx),
+            Err(error) => Err(failure(&error)),
+        }
+    }
+
+    fn groups_with(&self, other: &dyn Resource) -> bool {
+        let Some(other) = other.as_any().downcast_ref::<Pippet>() else { return false };
+        Kind::groups_alike(self, other)
+    }
+
+    fn groups_alike(&self, other: &Pippet) -> bool {
+        let same_type = self.r#type.as_bytes().eq_ignore_ascii_case(&other.r#type);
+        same_type && self.conf == other.conf && self.settings == other.settings && is_batched(&self.r#type)
+    }
+
+    fn equivalent(&self, _: &Str, other: &Pippet) -> bool {
+        let rest = |pippet: &Pippet| Pippet { params: Str::EMPTY, ..pippet.clone() };
+        // The order of keys and white space make no difference.
+        rest(self) == rest(other) && parameters(&self.params) == parameters(&other.params)
+    }
+}
+
+/// Types that have nothing to refresh and that only gain from being looked at together.
+fn is_batched(kind: &[u8]) -> bool {
+    const TYPES: [&str; 8] =
+        ["package", "user", "group", "host", "cron", "sshkey", "ssh_authorized_key", "file"];
+    TYPES.iter().any(|known| kind.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// The parameters, if they are a map.
+fn parameters(text: &[u8]) -> Option<Value> {
+    match text.is_empty() {
+        true => Some(Value::Object(serde_json::Map::new())),
+        false => serde_json::from_slice(text).ok().filter(Value::is_object),
+    }
+}
+
+impl Pippet {
+    fn settings(&self) -> mgmt_puppet_process::Settings {
+        let options = self.settings.iter().filter_map(|setting| {
+            let (name, value) = setting.as_str()?.split_once('=')?;
+            Some((name.to_owned(), value.to_owned()))
+        });
+        mgmt_puppet_process::Settings {
+            configuration: (!self.conf.is_empty()).then(|| self.conf.as_path().to_owned()),
+            options: options.collect(),
+            installation: None,
+        }
+    }
+
+    fn request(&self, refresh: bool) -> Result<Apply> {
+        Ok(Apply {
+            kind: self.r#type.to_text().into_owned(),
+            title: self.title.to_text().into_owned(),
+            parameters: parameters(&self.params).ok_or_else(|| Error::new("`params` is no map in JSON"))?,
+            sensitive: self.sensitive.iter().map(|name| name.to_text().into_owned()).collect(),
+            refresh,
+        })
+    }
+}
+
+fn outcome(applied: &[Applied], messages: &[Message], cx: &Context<'_>) -> Result<Checked> {
+    if applied.iter().any(|applied| applied.failed) {
+        let reasons: Vec<&str> = messages
+            .iter()
+            .filter(|message| message.is_error())
+            .map(|message| message.message.as_str())
+            .collect();
+        let reason =
+            if reasons.is_empty() { "Puppet did not say why".to_owned() } else { reasons.join("; ") };
+        return Err(Error::new(format_args!("Puppet failed: {reason}")));
+    }
+    for message in messages.iter().filter(|message| message.level == "warning") {
+        cx.warn(&message.message);
+    }
+    let changed = applied.iter().any(|applied| applied.changed || applied.would_change);
+    if !changed {
+        return Ok(Checked::Right);
+    }
+    for message in applied.iter().flat_map(|applied| &applied.messages) {
+        cx.info(message);
+    }
+    Ok(Checked::Changed)
+}
+
+fn failure(error: &PuppetError) -> Error {
+    let failed = Error::new(error);
+    match error.hint() {
+        Some(hint) => failed.with_hint(hint),
+        None => failed,
+    }
+}

@@ -82,16 +82,20 @@ fn what_cannot_be_is_refused() {
 async fn a_hundred_share_one_process_that_may_die() {
     let place = tempfile::tempdir().unwrap();
     let (_host, engine, mut events) = engine_common::start(place.path(), Preparation::default());
+    let conf = place.path().join("puppet.conf");
+    std::fs::write(&conf, "").unwrap();
+    let conf = Str::from(conf.to_str().unwrap());
     let mut graph = ResourceGraph::new();
     for number in 0..100 {
         let path = place.path().join(format!("f{number}"));
-        graph.add_node(Spec::new(format!("{number}"), file(&path, "x")));
+        graph.add_node(Spec::new(format!("{number}"), Pippet { conf: conf.clone(), ..file(&path, "x") }));
     }
     // One that comes last, and ends the process in the middle of its own work the first time.
     let mark = place.path().join("mark");
     let command = format!("test -e {0} || {{ touch {0}; kill -KILL $PPID; sleep 5; }}", mark.display());
     let params = format!(r#"{{"command":"{command}","provider":"shell"}}"#);
-    let last = graph.add_node(Spec::new("last", pippet("exec", "last", &params)));
+    let last =
+        graph.add_node(Spec::new("last", Pippet { conf: conf.clone(), ..pippet("exec", "last", &params) }));
     let first = graph.nodes().map(|(id, _)| id).find(|id| *id != last).unwrap();
     graph.set_edge(first, last, Edge::ORDER);
     engine.swap(graph).await.unwrap();
@@ -107,5 +111,22 @@ async fn a_hundred_share_one_process_that_may_die() {
     tokio::time::timeout(Duration::from_secs(120), converged).await.expect("never converged");
     assert!((0..100).all(|number| place.path().join(format!("f{number}")).exists()));
     assert!(mark.exists());
+    let processes = || processes_with(&conf);
+    assert_eq!(processes(), 1, "they share one process");
+    // It ends with the last of them.
+    engine.swap(ResourceGraph::new()).await.unwrap();
+    let ended = async {
+        while processes() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), ended).await.expect("the process stays");
     engine.stop(Level::Graceful);
+}
+
+/// How many living processes have this among their arguments.
+fn processes_with(argument: &Str) -> usize {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes())).count()
 }

@@ -20,7 +20,7 @@ const DEMO: &str = "[Service]\nExecStart=/bin/sleep infinity\nExecReload=/bin/to
                     [Install]\nWantedBy=multi-user.target\n";
 
 fn svc(state: &str, startup: &str) -> Svc {
-    Svc { state: state.into(), startup: startup.into(), session: false }
+    Svc { state: state.into(), startup: startup.into(), session: false, restart: false }
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -115,7 +115,7 @@ fn directory(rule: &mut Rule<'_>, path: String) {
         match sources.iter().filter_map(|source| rule.local_source(source)).find(|path| path.is_dir()) {
             // Copies would get the modes of their sources.
             Some(_) if !has_attributes => {
-                rule.cannot("source", "gives copies the usual mode and not that of the source")
+                rule.cannot("source", "gives copies the usual mode and not that of the source");
             }
             Some(source) => rule.set("source", Str::from(format!("{}/", source.display()))),
             None => rule.cannot("source", "is not a directory on this host"),

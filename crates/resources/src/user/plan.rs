@@ -130,7 +130,7 @@ fn changes(user: &User, facts: &Facts, account: &Account) -> Words {
             account.groups.iter().map(String::as_bytes).filter(|group| Some(*group) != primary).collect();
         if user.othergroups {
             if !wanted.is_subset(&present) {
-                let all: Vec<Str> = wanted.union(&present).map(|group| Str::new(group)).collect();
+                let all: Vec<Str> = wanted.union(&present).map(Str::new).collect();
                 words.option("groups", "-G", joined(&all));
             }
         } else if wanted != present {

@@ -17,8 +17,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     let mut simulated = Command::new(cargo());
     simulated.args(["test", "--package", "mgmt-world", "--test", "faults", "--", "--nocapture"]);
     step(simulated.env("MGMT_FAULTS_RUNS", (minutes * RUNS).to_string()))?;
-    let mut real = Command::new(cargo());
-    real.args(["test", "--package", "mgmt", "--test", "faults", "--", "--nocapture"]);
-    real.env("MGMT_FAULTS_SECONDS", (minutes * 60).to_string());
-    step(real.env("MGMT_FAULTS_SEED", seed.to_string()))
+    for test in ["faults", "cluster_faults"] {
+        let mut real = Command::new(cargo());
+        real.args(["test", "--package", "mgmt", "--test", test, "--", "--nocapture"]);
+        real.env("MGMT_FAULTS_SECONDS", (minutes * 60).to_string());
+        step(real.env("MGMT_FAULTS_SEED", seed.to_string()))?;
+    }
+    Ok(())
 }

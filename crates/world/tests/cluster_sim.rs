@@ -12,10 +12,12 @@ use cluster::judge::Marks;
 use cluster::story::play;
 
 /// What has to happen in some story, as nothing is proved of what never does.
-const EXPECTED: [&str; 16] = [
+const EXPECTED: [&str; 18] = [
     "added",
     "blamed",
     "decider blinded",
+    "dismissed",
+    "ended",
     "intrigue",
     "left",
     "left in calm",

@@ -116,6 +116,7 @@ impl Cluster {
             inputs,
             work: JoinSet::new(),
             sight: None,
+            reached: false,
             status,
             troubles: Vec::new(),
             began: Instant::now(),
@@ -168,8 +169,11 @@ struct Driver {
     server: Option<Server>,
     inputs: mpsc::UnboundedSender<Input>,
     /// Looks and requests under way.
-    work: JoinSet<Option<Sight>>,
+    work: JoinSet<Done>,
+    /// What was seen last.
     sight: Option<Sight>,
+    /// The last look has shown something.
+    reached: bool,
     status: watch::Sender<Status>,
     /// What should be looked after, and since when that is so, unless it has been told already.
     troubles: Vec<(Trouble, Option<Instant>)>,
@@ -178,6 +182,13 @@ struct Driver {
     upkeep: JoinSet<()>,
     upkeep_due: Instant,
     settings: ClusterSettings,
+}
+
+/// What has come of something that was done beside the driver.
+enum Done {
+    Seen(Box<Sight>),
+    Unseen,
+    Told,
 }
 
 /// The driver goes on, or not.
@@ -202,8 +213,10 @@ impl Driver {
                 Some(input) = incoming.recv() => input,
                 Some(order) = ordered.recv() => self.input_of(order),
                 Some(done) = self.work.join_next(), if !self.work.is_empty() => {
-                    if let Ok(Some(sight)) = done {
-                        self.seen(sight);
+                    match done {
+                        Ok(Done::Seen(sight)) => self.seen(*sight),
+                        Ok(Done::Unseen) => self.reached = false,
+                        Ok(Done::Told) | Err(_) => {}
                     }
                     continue;
                 }
@@ -230,9 +243,9 @@ impl Driver {
     }
 
     /// A host leaves if somebody can take its place. If nobody can, going away for good would help nobody, and it may be
-    /// back soon.
+    /// back soon; if nobody answers, nobody would let it go.
     fn input_of(&self, order: Order) -> Input {
-        let Some(sight) = &self.sight else { return Input::End };
+        let Some(sight) = self.sight.as_ref().filter(|_| self.reached) else { return Input::End };
         let keys = &sight.view.keys;
         let spare = keys.volunteers.iter().any(|(host, offer)| {
             let free = offer.value.member.is_none() && !offer.value.leaving;
@@ -256,7 +269,7 @@ impl Driver {
                 self.work.spawn(async move {
                     let lease = etcd.grant(Duration::from_millis(time)).await.ok();
                     let _ = inputs.send(Input::Granted { call, lease });
-                    None
+                    Done::Told
                 });
             }
             Output::Keep { call, lease } => {
@@ -264,7 +277,7 @@ impl Driver {
                 self.work.spawn(async move {
                     let kept = etcd.keep(lease).await.ok();
                     let _ = inputs.send(Input::Kept { call, kept });
-                    None
+                    Done::Told
                 });
             }
             Output::Revoke(lease) => {
@@ -330,7 +343,7 @@ impl Driver {
                 Some(sight) => Input::Seen { look: number, view: sight.view.clone() },
                 None => Input::Unseen { look: number },
             });
-            sight
+            sight.map_or(Done::Unseen, |sight| Done::Seen(Box::new(sight)))
         });
     }
 
@@ -352,7 +365,7 @@ impl Driver {
                 tokio::time::sleep(pause).await;
             }
             let _ = inputs.send(Input::Answer { call, answer });
-            None
+            Done::Told
         });
     }
 
@@ -388,6 +401,7 @@ impl Driver {
             });
         }
         self.sight = Some(sight);
+        self.reached = true;
     }
 
     /// Warns of what should be looked after, once it has lasted. On the way to anything there is some trouble.

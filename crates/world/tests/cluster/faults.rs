@@ -36,7 +36,8 @@ impl Story {
                 self.judge_the_end(None);
             }
             (2, Some(cluster)) => {
-                let others = self.able(cluster).into_iter().filter(|other| *other != at).count();
+                let dismissed = self.clusters[cluster].keys().dismissed.clone();
+                let others = self.able(cluster, &dismissed).into_iter().filter(|other| *other != at).count();
                 let well = !self.hosts.iter().any(|host| host.broken) && self.majority(cluster).is_some();
                 self.leave(at, others > 0 && well);
                 self.judge.mark("left in calm");
@@ -75,7 +76,8 @@ impl Story {
                 self.judge.mark("died in calm");
                 self.judge.calm();
                 // Of two that are left of three, nobody takes the place of the third.
-                let able = self.able(cluster);
+                let dismissed = self.clusters[cluster].keys().dismissed.clone();
+                let able = self.able(cluster, &dismissed);
                 let member = |host: &usize| self.serves(*host, cluster);
                 let alike = able.len().is_multiple_of(2) && able.iter().all(member);
                 let nobody = alike && able.len() < self.clusters[cluster].voters().count();
@@ -164,6 +166,19 @@ impl Story {
         self.input(at, Input::Leave, None);
     }
 
+    /// A host ends, and does not wait for anybody.
+    pub(super) fn end(&mut self, at: usize) {
+        if self.hosts[at].core.is_none() {
+            return;
+        }
+        self.hosts[at].leaves_since = self.local(at);
+        self.hosts[at].leaving = true;
+        self.hosts[at].ending = true;
+        self.hosts[at].let_go = false;
+        self.judge.mark("ended");
+        self.input(at, Input::End, None);
+    }
+
     pub(super) fn crash(&mut self, at: usize, lose_disk: bool) {
         tell!(self, "{at}: crashes, loses its disk: {lose_disk}");
         let host = &mut self.hosts[at];
@@ -174,6 +189,7 @@ impl Story {
         host.pause = Pause::No;
         host.held.clear();
         host.leaving = false;
+        host.ending = false;
         host.let_go = false;
         if lose_disk {
             host.disk = Disk::Empty;
@@ -251,14 +267,30 @@ impl Story {
                 tell!(self, "{at} cannot reach {other}");
                 self.blocked.insert((at, other));
             }
-            76..=82 => {
+            76..=77 => {
+                let name = self.hosts[at].name.clone();
+                if let Some(cluster) = self.route(at) {
+                    tell!(self, "{name} is dismissed");
+                    self.clusters[cluster].dismiss(&name);
+                    self.judge.mark("dismissed");
+                }
+            }
+            78 => {
+                let name = self.hosts[at].name.clone();
+                if let Some(cluster) = self.route(at) {
+                    tell!(self, "{name} may serve again");
+                    self.clusters[cluster].readmit(&name);
+                }
+            }
+            79..=82 => {
                 let ideal = 1 + self.random.below(7) as u32;
                 if let Some(cluster) = self.route(at) {
                     tell!(self, "ideal {ideal}");
                     self.clusters[cluster].set_ideal(ideal);
                 }
             }
-            83..=87 => self.leave(at, false),
+            83..=86 => self.leave(at, false),
+            87 => self.end(at),
             88..=91 => {
                 self.hosts[at].left = false;
                 self.mislead(at);

@@ -277,7 +277,12 @@ impl Story {
         let keys = self.clusters[cluster].keys();
         let ideal = self.clusters[cluster].ideal();
         let seats = &self.clusters[cluster].seats;
-        let able = self.able(cluster);
+        let able = self.able(cluster, &keys.dismissed);
+        if able.is_empty() {
+            // Those that shall not serve do as long as nobody else can.
+            self.judge.mark("nobody may serve");
+            return None;
+        }
         let broken_tries = self.hosts.iter().any(|host| host.broken && host.core.is_some());
         let odd = |number: usize| number.saturating_sub(1) | 1;
         let want = odd(able.len().min(odd(ideal)));
@@ -298,7 +303,8 @@ impl Story {
         }
         let Some(decider) = &keys.decider else { return Some("nobody decides".to_owned()) };
         let host = &decider.value.host;
-        if !able.iter().any(|at| self.hosts[*at].name == *host) && !broken_tries {
+        let dismissed = keys.dismissed.contains(host);
+        if !able.iter().any(|at| self.hosts[*at].name == *host) && !broken_tries && !dismissed {
             return Some(format!("{host} decides"));
         }
         if let Some(change) = keys.plan.as_ref().and_then(|plan| plan.value.change.as_ref()) {
@@ -314,8 +320,8 @@ impl Story {
             .map(|name| format!("{name} is silent"))
     }
 
-    /// The hosts that can serve a cluster.
-    pub(crate) fn able(&self, cluster: usize) -> Vec<usize> {
+    /// The hosts that can serve a cluster, and may.
+    pub(crate) fn able(&self, cluster: usize, dismissed: &BTreeSet<String>) -> Vec<usize> {
         let seats = &self.clusters[cluster].seats;
         let able = |at: &usize| {
             let host = &self.hosts[*at];
@@ -326,7 +332,8 @@ impl Story {
             let member = host.data.is_some_and(|(_, id)| seats.iter().any(|seat| seat.id == id));
             let connected = (0..self.hosts.len()).any(|it| self.serves(it, cluster) && self.reaches(*at, it));
             let there = host.core.is_some() && host.home == Some(cluster) && !elsewhere && connected;
-            there && host.serve && !host.broken && !host.leaving && (!duplicate || member)
+            let may = host.serve && !dismissed.contains(&host.name);
+            there && may && !host.broken && !host.leaving && (!duplicate || member)
         };
         (0..self.hosts.len()).filter(able).collect()
     }
@@ -339,7 +346,7 @@ impl Story {
         self.judge.check(!member || !host.let_go, || format!("{at} did not wait to be let go"));
         let waited = self.local(at) - host.leaves_since;
         let alone = host.data.is_some_and(|(cluster, _)| self.clusters[cluster].voters().count() == 1);
-        let patient = !member || alone || waited >= self.settings.leave_within;
+        let patient = !member || alone || host.ending || waited >= self.settings.leave_within;
         self.judge
             .check(patient, || format!("{at} left after {waited} ms, though others could take its place"));
         self.judge

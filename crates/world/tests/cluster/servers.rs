@@ -164,4 +164,14 @@ impl Servers {
     pub(crate) fn set_ideal(&mut self, ideal: u32) {
         self.put(keys::SIZE, keys::write_size(ideal));
     }
+
+    /// An operator says that a host shall not serve.
+    pub(crate) fn dismiss(&mut self, host: &str) {
+        self.put(&keys::dismissed_key(host), b"{\"format\":1}".to_vec());
+    }
+
+    pub(crate) fn readmit(&mut self, host: &str) {
+        self.change();
+        self.entries.remove(&keys::dismissed_key(host));
+    }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Host {
     pub(super) started: bool,
     pub(crate) left: bool,
     pub(crate) leaving: bool,
+    /// Without waiting for anybody.
+    pub(crate) ending: bool,
     /// When it was asked to leave, by its own clock.
     pub(crate) leaves_since: u64,
     /// It has to be let go before it leaves.
@@ -455,6 +457,7 @@ impl Story {
                 host.core = None;
                 host.left = true;
                 host.leaving = false;
+                host.ending = false;
                 let stopped = host.server.is_none();
                 self.judge.check(stopped, || format!("{at} left while its server ran"));
             }
@@ -534,6 +537,7 @@ impl Host {
             started: false,
             left: false,
             leaving: false,
+            ending: false,
             leaves_since: 0,
             let_go: false,
             broken: random.percent(4) && founder != at,

@@ -39,6 +39,7 @@ const NEEDS: &[Need] = &[
         package: "puppet-agent",
         why: "manifests, and a second opinion on what they mean",
     },
+    Need { program: "prometheus", package: "prometheus", why: "somebody who asks for metrics" },
     Need { program: "rsync", package: "rsync", why: "something to compare deploys with" },
     Need { program: "setpriv", package: "util-linux", why: "programs with fewer rights" },
     Need { program: "ssh", package: "openssh-client", why: "keys that let somebody in" },

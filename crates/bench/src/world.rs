@@ -40,6 +40,7 @@ impl World {
             converge_after: Some(Duration::ZERO),
             threads: None,
             export: None,
+            witness: None,
             journal: Some(prefix.join("notifications")),
             dot: false,
         };

@@ -55,6 +55,7 @@ async fn as_many_run_at_once_as_there_are_threads() {
         converge_after: Some(Duration::ZERO),
         threads: Some(usize::try_from(THREADS).unwrap()),
         export: None,
+        witness: None,
         journal: None,
         dot: false,
     })

@@ -169,13 +169,13 @@ fn what_is_gone_says_what_came_instead() {
 #[test]
 fn flags_without_effect_are_named_in_one_warning() {
     let Said { code, stderr, .. } = ended(
-        &["--converger-timeout", "0", "--converged-exit", "empty", "--no-pgp", "--pprof", "--prometheus"],
+        &["--converger-timeout", "0", "--converged-exit", "empty", "--no-pgp", "--pprof", "--no-network"],
         "",
     );
     assert_eq!(code, 0, "{stderr}");
     let warnings: Vec<_> = stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(warnings.len(), 1, "{stderr}");
-    for flag in ["--no-pgp", "--pprof", "--prometheus"] {
+    for flag in ["--no-pgp", "--pprof", "--no-network"] {
         assert!(warnings[0].contains(flag), "{stderr}");
     }
 }

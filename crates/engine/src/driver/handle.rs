@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::inbox::Inbox;
 use super::node::specs;
-use super::{Driver, Message};
+use super::{Driver, Message, Witness};
 use crate::core::{Level, Vertex};
 use crate::prepare::{Preparation, Prepared, SwapError, check_spec, prepare};
 use crate::reversal;
@@ -38,6 +38,8 @@ pub struct EngineSettings {
     pub threads: Option<usize>,
     /// Where exports go.
     pub export: Option<Arc<dyn Export>>,
+    /// Who is told what is done.
+    pub witness: Option<Arc<dyn Witness>>,
     /// The file that remembers pending notifications; `None`: they end with the program.
     pub journal: Option<PathBuf>,
     /// Put the graph as text for Graphviz into each [`SwapReport`].

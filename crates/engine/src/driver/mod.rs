@@ -10,6 +10,7 @@ mod pool;
 mod run;
 mod swap;
 mod watching;
+mod witness;
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,6 +33,7 @@ use inbox::{Inbox, Mail};
 use node::{Node, specs};
 use pool::Pool;
 use run::{Done, Job, Order};
+pub use witness::{Ended, Health, Ran, Witness};
 
 /// What reaches the engine's thread.
 enum Message {
@@ -74,6 +76,7 @@ struct Driver {
     inbox: Arc<Inbox>,
     host: Arc<Host>,
     export: Option<Arc<dyn Export>>,
+    witness: Option<Arc<dyn Witness>>,
     journal: Option<Journal>,
     /// Runs to close in the journal once what they cause has been written.
     ended: Vec<Id>,
@@ -127,6 +130,7 @@ impl Driver {
             inbox,
             host: settings.host,
             export: settings.export,
+            witness: settings.witness,
             journal: settings.journal.map(Journal::open).transpose()?,
             ended: Vec::new(),
             jobs: Vec::new(),
@@ -152,6 +156,7 @@ impl Driver {
             for vertex in mail.changed.drain(..) {
                 if let Some(node) = self.node(vertex) {
                     node.echo.changed();
+                    node.stirred.get_or_insert(now);
                 }
                 self.core.changed(vertex, now);
             }
@@ -302,6 +307,7 @@ impl Driver {
                 if let Some(id) = self.id(vertex) {
                     let delay = Duration::from_nanos(delay);
                     tracing::warn!(target: "mgmt::engine", resource = %id, "will try again in {delay:?}");
+                    self.witnessed(|witness| witness.health(id, Health::Retrying));
                 }
             }
             Action::Failed(vertex) => self.failed(vertex),
@@ -315,6 +321,12 @@ impl Driver {
             Action::Diverged => self.tell(EngineEvent::Diverged),
             Action::Paused => {}
             Action::Stopped => self.stopped = true,
+        }
+    }
+
+    fn witnessed(&self, tell: impl FnOnce(&dyn Witness)) {
+        if let Some(witness) = &self.witness {
+            tell(&**witness);
         }
     }
 
@@ -411,12 +423,21 @@ impl Driver {
             Made::Nothing | Made::Several => false,
         };
         let news = node.echo.end(made);
+        let stirred = node.stirred.take();
+        let ended = match &result {
+            Ok(Checked::Right) => Some(Ended::Right),
+            Ok(Checked::Changed) => Some(Ended::Changed),
+            Err(Error::Cancelled) => None,
+            Err(_) => Some(Ended::Failed),
+        };
         let outcome = match result {
             Ok(checked) => {
                 node.snapshot_done |= !noop;
                 node.applied |= !noop;
                 node.members.iter_mut().flat_map(|live| &mut live.received).for_each(|r| r.changed = false);
-                self.last_error.remove(&vertex);
+                if self.last_error.remove(&vertex).is_some() {
+                    self.witnessed(|witness| witness.health(&id, Health::Well));
+                }
                 self.report_success(&id, checked, noop, done.took)
             }
             Err(Error::Cancelled) => Outcome::Cancelled,
@@ -431,6 +452,11 @@ impl Driver {
             self.alarms.insert(self.origin.elapsed() + interval, Alarm::Interval(vertex));
         }
         let now = self.now();
+        if let Some(ended) = ended {
+            let since = stirred.map(|stirred| Duration::from_nanos(now.saturating_sub(stirred)));
+            let ran = Ran { id: &id, apply: !noop, ended, took: done.took, since };
+            self.witnessed(|witness| witness.ran(ran));
+        }
         if news {
             self.core.changed(vertex, now);
         }
@@ -463,6 +489,7 @@ impl Driver {
         let message = self.last_error.entry(vertex).or_default().clone();
         let Some(id) = self.id(vertex).cloned() else { return };
         tracing::error!(target: "mgmt::engine", resource = %id, "has failed for good");
+        self.witnessed(|witness| witness.health(&id, Health::Failed));
         self.tell(EngineEvent::Failed { id, message });
     }
 

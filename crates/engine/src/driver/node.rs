@@ -30,6 +30,8 @@ pub(super) struct Node {
     /// A run that could change something has succeeded.
     pub(super) applied: bool,
     pub(super) echo: Echo,
+    /// When the event came that the next run is for, if one did.
+    pub(super) stirred: Option<u64>,
 }
 
 /// A resource as it runs: what it has received, sent and remembers.
@@ -62,6 +64,7 @@ impl Node {
             snapshot_done: false,
             applied: false,
             echo: Echo::default(),
+            stirred: None,
         };
         node.reset();
         node

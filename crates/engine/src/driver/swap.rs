@@ -104,6 +104,9 @@ impl Driver {
             dot: if self.want_dot { dot(&graph) } else { String::new() },
         };
         drop(old);
+        self.witnessed(|witness| {
+            witness.graph(&mut graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| &spec.id));
+        });
         *shared.write().unwrap_or_else(PoisonError::into_inner) = graph;
         self.vertex_of = vertex_of;
         self.names = None;

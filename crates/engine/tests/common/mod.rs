@@ -203,6 +203,7 @@ impl World {
             converge_after: self.converge_after,
             threads: None,
             export: self.export.clone(),
+            witness: None,
             journal: Some(self.directory.path().join("notifications")),
             dot: false,
         })

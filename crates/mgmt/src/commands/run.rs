@@ -20,7 +20,7 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_engine::{Engine, EngineEvent, EngineSettings, Summary, SwapError, SwapReport};
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Summary, SwapError, SwapReport, Witness};
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_sys::replace::Durability;
@@ -38,6 +38,7 @@ pub(crate) use settings::hostname;
 use crate::commands::exit_codes::{self, Ending};
 use crate::configuration::{self, Input, Loaded};
 use crate::failure::{Exit, Failure};
+use crate::metrics::{self, Metrics};
 use crate::program::exports::Exports;
 use crate::terminal::Terminal;
 use deploys::Deploys;
@@ -144,7 +145,12 @@ async fn engage(
         }
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     }
-    let (engine, events) = engine(settings, prefix, &host, Arc::clone(&exports))?;
+    let counted = settings.metrics.map(|_| Arc::new(Metrics::new(mgmt_resources::KINDS)));
+    let _metrics = match (&counted, settings.metrics) {
+        (Some(counted), Some(address)) => Some(metrics::serve(Arc::clone(counted), address).await?),
+        _ => None,
+    };
+    let (engine, events) = engine(settings, prefix, &host, Arc::clone(&exports), counted.clone())?;
     let engine = Arc::new(engine);
     let (drawings, drawer) = match settings.drawing.clone() {
         Some(drawing) => {
@@ -153,7 +159,7 @@ async fn engage(
         }
         None => (None, None),
     };
-    let told = Arc::new(Told::new(Arc::clone(&host.world)));
+    let told = Arc::new(Told::new(Arc::clone(&host.world), counted));
     let means = Means {
         engine: Arc::clone(&engine),
         exports,
@@ -336,6 +342,7 @@ fn engine(
     prefix: &Prefix,
     host: &Arc<Host>,
     exports: Arc<Exports>,
+    witness: Option<Arc<Metrics>>,
 ) -> Result<(Engine, UnboundedReceiver<EngineEvent>), Failure> {
     let engine = Engine::start(EngineSettings {
         host: Arc::clone(host),
@@ -344,6 +351,7 @@ fn engine(
         converge_after: Some(settings.converge_after.unwrap_or(AT_REST)),
         threads: None,
         export: Some(exports),
+        witness: witness.map(|metrics| metrics as Arc<dyn Witness>),
         journal: Some(prefix.directory("engine")?.join("journal")),
         dot: settings.drawing.is_some(),
     });

@@ -38,6 +38,7 @@ pub(crate) fn start(
         converge_after: Some(Duration::ZERO),
         threads: None,
         export: None,
+        witness: None,
         journal: None,
         dot: false,
     };

@@ -35,6 +35,7 @@ pub(super) fn settle(
         converge_after: Some(QUIET),
         threads: None,
         export: None,
+        witness: None,
         journal: None,
         dot: false,
     };

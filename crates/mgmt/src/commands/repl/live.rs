@@ -163,6 +163,7 @@ impl Workshop {
             converge_after: None,
             threads: Some(1),
             export: None,
+            witness: None,
             journal: None,
             dot: false,
         });

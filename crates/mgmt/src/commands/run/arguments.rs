@@ -60,6 +60,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(super) no_deploy_watch: bool,
 
+    /// Serve numbers about this run to Prometheus
+    #[arg(long)]
+    pub(super) prometheus: bool,
+
+    /// Where to serve them; an address and a port [default: 127.0.0.1:9233]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) prometheus_listen: Option<String>,
+
     /// Take back what this host exports once it is gone for so long; -1 is never
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(super) export_ttl: Option<i64>,
@@ -218,12 +226,6 @@ pub(super) struct Ineffective {
     /// The identity of a new key pair
     #[arg(long, value_name = "TEXT")]
     pgp_identity: Option<OsString>,
-    /// Serve metrics
-    #[arg(long)]
-    prometheus: bool,
-    /// Where to serve metrics
-    #[arg(long, value_name = "ADDRESS")]
-    prometheus_listen: Option<OsString>,
     /// Serve profiles
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pprof: Option<OsString>,
@@ -237,8 +239,6 @@ impl Ineffective {
             ("--no-pgp", self.no_pgp),
             ("--pgp-key-path", self.pgp_key_path.is_some()),
             ("--pgp-identity", self.pgp_identity.is_some()),
-            ("--prometheus", self.prometheus),
-            ("--prometheus-listen", self.prometheus_listen.is_some()),
             ("--pprof", self.pprof.is_some()),
         ]
         .into_iter()

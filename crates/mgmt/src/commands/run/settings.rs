@@ -1,6 +1,7 @@
 //! From flags and variables to what `run` is to do.
 
 use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -76,6 +77,8 @@ pub(super) struct Settings {
     pub(super) serving: Option<Serving>,
     /// Do not run what is deployed already.
     pub(super) wait: bool,
+    /// Where to serve numbers about this run.
+    pub(super) metrics: Option<SocketAddr>,
     /// How long what this host exports stays when it is gone.
     pub(super) export_time: Option<Duration>,
     /// Run deploys that come later.
@@ -209,6 +212,7 @@ impl Settings {
             launched: arguments.launched,
             way,
             wait: arguments.wait,
+            metrics: metrics(arguments.prometheus, arguments.prometheus_listen.as_deref())?,
             export_time: export_time(arguments.export_ttl)?,
             deploy_watch: !arguments.no_deploy_watch,
             trusted: signing::trusted(&arguments.deploy_key)?,
@@ -264,6 +268,19 @@ fn max_runtime(flag: Option<String>) -> Result<Option<Duration>, Failure> {
         Ok(seconds) => Ok(Some(Duration::from_secs(seconds.min(LONGEST)))),
         Err(_) => Err(given.wrong("a number of seconds, or 0 for no end")),
     }
+}
+
+/// Whoever says where wants it, too.
+fn metrics(wanted: bool, listen: Option<&str>) -> Result<Option<SocketAddr>, Failure> {
+    const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9233);
+    let Some(text) = listen else { return Ok(wanted.then_some(USUAL)) };
+    // An address may be left out, as in `:9233`.
+    let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
+    found.map(Some).ok_or_else(|| {
+        Failure::usage(format!("`--prometheus-listen {text}`: expected an address and a port"))
+            .hint("for example 127.0.0.1:9233, or [::1]:9233")
+    })
 }
 
 fn export_time(seconds: Option<i64>) -> Result<Option<Duration>, Failure> {

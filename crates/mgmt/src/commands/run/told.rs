@@ -8,27 +8,32 @@ use mgmt_engine::SwapReport;
 use mgmt_resource::Id;
 use mgmt_world::{Status, World};
 
+use crate::metrics::Metrics;
+
 /// What other hosts are told about this run. They are told when something changes.
 pub(super) struct Told {
     world: Arc<World>,
+    metrics: Option<Arc<Metrics>>,
     told: Mutex<(Status, HashSet<Id>)>,
 }
 
 impl Told {
-    pub(super) fn new(world: Arc<World>) -> Told {
+    pub(super) fn new(world: Arc<World>, metrics: Option<Arc<Metrics>>) -> Told {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let status = Status { version: super::VERSION.to_owned(), since, ..Status::default() };
-        let told = Told { world, told: Mutex::new((status, HashSet::new())) };
+        let told = Told { world, metrics, told: Mutex::new((status, HashSet::new())) };
         told.tell(|_, _| ());
         told
     }
 
     pub(super) fn converged(&self, converged: bool) {
+        self.counted(|metrics| metrics.converged(converged));
         self.tell(|status, _| status.converged = converged);
     }
 
     /// Another graph runs. Those that had failed get another chance with it.
     pub(super) fn swapped(&self, report: &SwapReport) {
+        self.counted(|metrics| metrics.swapped(report));
         let resources = report.vertices + report.grouped;
         self.tell(|status, failed| {
             status.resources = resources as u64;
@@ -43,7 +48,14 @@ impl Told {
     }
 
     pub(super) fn deploy(&self, number: Option<u64>) {
+        self.counted(|metrics| metrics.deploy(number.unwrap_or(0)));
         self.tell(|status, _| status.deploy = number);
+    }
+
+    fn counted(&self, count: impl FnOnce(&Metrics)) {
+        if let Some(metrics) = &self.metrics {
+            count(metrics);
+        }
     }
 
     fn tell(&self, change: impl FnOnce(&mut Status, &mut HashSet<Id>)) {

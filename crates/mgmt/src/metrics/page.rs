@@ -1,0 +1,167 @@
+//! The page: all numbers as text, in the format that Prometheus reads.
+
+use std::fmt::{Display, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use mgmt_engine::Health;
+
+use super::{BOUNDS, Histogram, Metrics, OfKind};
+
+/// What stands before the lines of a page.
+pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+impl Metrics {
+    /// All numbers, as they are now.
+    pub(crate) fn page(&self) -> String {
+        let mut page = Page(String::with_capacity(64 << 10));
+        self.checks(&mut page);
+        page.head("mgmt_graph_start_time_seconds", "gauge", "When the graph that runs has begun to.");
+        page.line(
+            "mgmt_graph_start_time_seconds",
+            "",
+            seconds(Duration::from_millis(load(&self.graph_start))),
+        );
+        page.head("mgmt_resources", "gauge", "Resources in the graph that runs.");
+        for (kind, of) in &self.kinds {
+            page.line("mgmt_resources", &format!("kind=\"{kind}\""), load(&of.resources));
+        }
+        self.failures(&mut page);
+        page.head(
+            "mgmt_repair_seconds",
+            "histogram",
+            "From an event to the end of the repair that it led to.",
+        );
+        for (kind, of) in &self.kinds {
+            page.histogram("mgmt_repair_seconds", &format!("kind=\"{kind}\""), &of.repair);
+        }
+        page.head(
+            "mgmt_run_seconds",
+            "histogram",
+            "How long a resource, or a group of them, was looked at and worked on.",
+        );
+        for (kind, of) in &self.kinds {
+            page.histogram("mgmt_run_seconds", &format!("kind=\"{kind}\""), &of.run);
+        }
+        page.head("mgmt_swap_seconds", "histogram", "How long it took to let another graph run.");
+        page.histogram("mgmt_swap_seconds", "", &self.swap);
+        page.head("mgmt_converged", "gauge", "1 if there is nothing to be done.");
+        page.line("mgmt_converged", "", load(&self.converged));
+        page.head("mgmt_deploy", "gauge", "The number of the deploy that runs, 0 without one.");
+        page.line("mgmt_deploy", "", load(&self.deploy));
+        page.head("mgmt_build_info", "gauge", "Always 1; the version is a label.");
+        page.line("mgmt_build_info", &format!("version=\"{}\"", env!("CARGO_PKG_VERSION")), 1);
+        self.process(&mut page);
+        page.0
+    }
+
+    fn checks(&self, page: &mut Page) {
+        const NAME: &str = "mgmt_checkapply_total";
+        page.head(NAME, "counter", "How often resources were looked at, and put right if need be.");
+        for (kind, OfKind { checks, .. }) in &self.kinds {
+            for (apply, checks) in checks.iter().enumerate() {
+                for (eventful, checks) in checks.iter().enumerate() {
+                    for (errorful, count) in checks.iter().enumerate() {
+                        let [apply, eventful, errorful] = [apply, eventful, errorful].map(|yes| yes == 1);
+                        let labels = format!(
+                            "kind=\"{kind}\",apply=\"{apply}\",eventful=\"{eventful}\",errorful=\"{errorful}\""
+                        );
+                        page.line(NAME, &labels, load(count));
+                    }
+                }
+            }
+        }
+    }
+
+    fn failures(&self, page: &mut Page) {
+        const NAMES: [(&str, Health); 2] = [("soft", Health::Retrying), ("hard", Health::Failed)];
+        page.head(
+            "mgmt_failures_total",
+            "counter",
+            "How often resources have failed, to be tried again or for good.",
+        );
+        for (kind, of) in &self.kinds {
+            for ((name, _), count) in NAMES.iter().zip(&of.failures) {
+                page.line("mgmt_failures_total", &format!("kind=\"{kind}\",failure=\"{name}\""), load(count));
+            }
+        }
+        let ill: Vec<(&'static str, Health)> =
+            self.ill().iter().map(|(id, health)| (id.kind, *health)).collect();
+        page.head("mgmt_failures", "gauge", "Resources that have failed and are not well again.");
+        for (kind, _) in &self.kinds {
+            for (name, health) in NAMES {
+                let count = ill.iter().filter(|ill| **ill == (*kind, health)).count();
+                page.line("mgmt_failures", &format!("kind=\"{kind}\",failure=\"{name}\""), count);
+            }
+        }
+    }
+
+    /// What the kernel knows about this process.
+    fn process(&self, page: &mut Page) {
+        let mut gauge = |name: &str, kind: &str, help: &str, value: Option<f64>| {
+            if let Some(value) = value {
+                page.head(name, kind, help);
+                page.line(name, "", value);
+            }
+        };
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let field = |name: &str| -> Option<f64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse().ok()
+        };
+        let kibibytes = |name: &str| field(name).map(|value| value * 1024.0);
+        gauge("process_resident_memory_bytes", "gauge", "Memory in use.", kibibytes("VmRSS:"));
+        gauge("process_virtual_memory_bytes", "gauge", "Memory that is mapped.", kibibytes("VmSize:"));
+        gauge("process_threads", "gauge", "Threads.", field("Threads:"));
+        let descriptors = std::fs::read_dir("/proc/self/fd").ok().map(Iterator::count);
+        // The directory itself is one of them.
+        #[expect(clippy::cast_precision_loss, reason = "descriptors are few")]
+        let descriptors = descriptors.map(|count| count.saturating_sub(1) as f64);
+        gauge("process_open_fds", "gauge", "Open file descriptors.", descriptors);
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let time = Duration::try_from(time).ok().map(|time| time.as_secs_f64());
+        gauge("process_cpu_seconds_total", "counter", "Time of the processors.", time);
+        let started = self.started.duration_since(UNIX_EPOCH).ok().map(seconds);
+        gauge("process_start_time_seconds", "gauge", "When the program has begun.", started);
+    }
+}
+
+fn load(number: &AtomicU64) -> u64 {
+    number.load(Ordering::Relaxed)
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a text cannot fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn line(&mut self, name: &str, labels: &str, value: impl Display) {
+        let _ = match labels.is_empty() {
+            true => writeln!(self.0, "{name} {value}"),
+            false => writeln!(self.0, "{name}{{{labels}}} {value}"),
+        };
+    }
+
+    fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram) {
+        let comma = if labels.is_empty() { "" } else { "," };
+        let mut sum = 0;
+        let bounds = BOUNDS.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
+        for (bound, count) in bounds.zip(&histogram.counts) {
+            sum += load(count);
+            self.line(&format!("{name}_bucket"), &format!("{labels}{comma}le=\"{bound}\""), sum);
+        }
+        self.line(
+            &format!("{name}_sum"),
+            labels,
+            seconds(Duration::from_nanos(load(&histogram.nanoseconds))),
+        );
+        self.line(&format!("{name}_count"), labels, sum);
+    }
+}

@@ -32,6 +32,7 @@ impl World {
             view: Default::default(),
             exit: tokio::sync::watch::Sender::new(None),
             program_files: tokio::sync::watch::Sender::new(None),
+            ends_after: None,
         };
         let settings = EngineSettings {
             host: Arc::new(host),

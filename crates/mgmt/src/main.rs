@@ -36,6 +36,7 @@ fn main() -> ExitCode {
     // Before anything else: this program may have been started only to become another one.
     mgmt_sys::process::exec_as_entry();
     mgmt_remote::ask_entry();
+    mgmt_remote::await_entry();
     let arguments: Vec<_> = std::env::args_os().collect();
     let (terminal, result) = match cli::parse(arguments) {
         Ok(cli::Parsed { terminal, command }) => {

@@ -188,6 +188,69 @@ fn hosts_that_fail_are_told_apart_from_those_that_do_not() {
 }
 
 #[test]
+fn a_user_other_than_root_needs_nothing_else_either() {
+    let scene = Scene::new(&["one"]);
+    let program = scene.write(
+        "program.mcl",
+        "file \"/var/lib/plain/out\" {\n\tstate => \"exists\",\n\tcontent => \"mine\",\n}\n",
+    );
+    let done = scene.said("plain@one", &[&CONVERGE[..], &["lang", &program]].concat());
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let home = scene.hosts.host("one").state.join("plain");
+    assert_eq!(std::fs::metadata(home.join("out")).unwrap().uid(), 4242);
+    assert_eq!(std::fs::read_dir(home.join(".cache/mgmt/remote")).unwrap().count(), 1);
+    scene.no_residue("one");
+    // Others may write to what is there: that is not used.
+    let cache = home.join(".cache/mgmt/remote");
+    std::fs::set_permissions(&cache, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let refused = scene.said("plain@one", &[&CONVERGE[..], &["lang", &program]].concat());
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("others may write to it"), "{}", refused.stderr);
+}
+
+#[test]
+fn passwords_are_asked_for_one_after_the_other_and_not_shown() {
+    use std::io::{Read as _, Write as _};
+    use std::process::{Command, Stdio};
+    let scene = Scene::new(&["one", "two"]);
+    let config = std::fs::read_to_string(scene.hosts.config()).unwrap();
+    std::fs::write(scene.hosts.config(), format!("PubkeyAuthentication no\n{config}")).unwrap();
+    let program = scene.program("text");
+    // Nobody is asked unless that is allowed.
+    let refused = scene.said("one,two", &[&CONVERGE[..], &["lang", &program]].concat());
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("root@one does not let us in"), "{}", refused.stderr);
+    let words = scene.words("one,two", &[&CONVERGE[..], &["--allow-interactive", "lang", &program]].concat());
+    let line = format!(
+        "'{}' {}",
+        env!("CARGO_BIN_EXE_mgmt"),
+        words.iter().map(|word| format!("'{word}' ")).collect::<String>()
+    );
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut typed, mut shown) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (mut seen, mut answered) = (String::new(), 0);
+    let mut piece = [0; 4096];
+    loop {
+        let length = shown.read(&mut piece).unwrap();
+        if length == 0 {
+            break;
+        }
+        seen.push_str(&String::from_utf8_lossy(&piece[..length]));
+        if seen.matches("password:").count() > answered {
+            answered += 1;
+            writeln!(typed, "{}", sshd::PASSWORD).unwrap();
+        }
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{seen}");
+    assert_eq!(answered, 2, "{seen}");
+    assert!(!seen.contains(sshd::PASSWORD), "{seen}");
+    holds(&scene.at("out-one"), "text");
+    holds(&scene.at("out-two"), "text");
+}
+
+#[test]
 fn a_graph_names_its_host_and_another_keeps_running_here() {
     let scene = Scene::new(&["one", "two"]);
     let graph = |name: &str, head: &str| {

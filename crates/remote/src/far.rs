@@ -9,7 +9,7 @@ use std::time::Duration;
 use mgmt_world::socket::Socket;
 use mgmt_world::store::Store;
 use tokio::io::AsyncWriteExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::link::{Frame, Handed, Order, Report, Stop, send_store};
 
@@ -19,7 +19,7 @@ pub struct Far {
     pub store: Arc<dyn Store>,
     /// What else it has to say.
     pub told: mpsc::UnboundedReceiver<Told>,
-    reports: mpsc::Sender<Frame>,
+    converged: watch::Sender<Option<bool>>,
 }
 
 /// What the one who has started us has to say.
@@ -60,25 +60,36 @@ impl Far {
     pub async fn begin(streams: Streams) -> io::Result<(Far, mpsc::Receiver<Handed>)> {
         let Streams { input, output } = streams;
         let (reports, outgoing) = mpsc::channel(WAITING);
+        let (converged, telling) = watch::channel(None);
+        tokio::spawn(tell_converged(telling, reports.clone()));
         let (incoming, frames) = mpsc::channel(WAITING);
         // The streams may be anything; a thread can read and write all of it.
         std::thread::Builder::new().name("far-read".to_owned()).spawn(move || read(input, &incoming))?;
         std::thread::Builder::new().name("far-write".to_owned()).spawn(move || write(output, outgoing))?;
         let (near, far) = tokio::io::duplex(WAITING << 10);
         let (from_store, to_store) = tokio::io::split(far);
-        tokio::spawn(send_store(from_store, reports.clone()));
+        tokio::spawn(send_store(from_store, reports));
         let (hand, programs) = mpsc::channel(WAITING);
         let (tell, told) = mpsc::unbounded_channel();
         tokio::spawn(sort(frames, to_store, hand, tell));
         let (reading, writing) = tokio::io::split(near);
         let store = Socket::over(reading, writing).await.map_err(io::Error::other)?;
-        Ok((Far { store: Arc::new(store), told, reports }, programs))
+        Ok((Far { store: Arc::new(store), told, converged }, programs))
     }
 
     /// Tells whether there is nothing to be done here.
     pub fn converged(&self, yes: bool) {
-        // Where even this does not get through, nobody listens.
-        let _ = self.reports.try_send(Frame::Report(Report::Converged(yes)));
+        self.converged.send_replace(Some(yes));
+    }
+}
+
+/// Tells the newest state. What was so in between is nobody's business.
+async fn tell_converged(mut converged: watch::Receiver<Option<bool>>, reports: mpsc::Sender<Frame>) {
+    while converged.changed().await.is_ok() {
+        let Some(yes) = *converged.borrow_and_update() else { continue };
+        if reports.send(Frame::Report(Report::Converged(yes))).await.is_err() {
+            return;
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 //!
 //! - a [`Tunnel`], through which a store on the other side is used as if it were here;
 //! - a [`Launched`], this very program on the other side, which has our store as its own: nothing has to be installed
-//!   there, nothing listens there, and nothing is left there.
+//!   there, nothing listens there, and nothing is left there;
+//! - a [`Service`], this program on the other side, which goes on there without us.
 //!
 //! ```text
 //!      here                                ssh                        there
@@ -29,6 +30,7 @@
 //!
 //! Deliberately absent: passwords kept anywhere, agents forwarded, and a daemon on either side.
 
+mod binary;
 mod far;
 mod host_key;
 mod launch;
@@ -36,6 +38,8 @@ mod link;
 mod login;
 mod prompt;
 mod said;
+mod script;
+mod service;
 mod target;
 mod tunnel;
 
@@ -46,5 +50,6 @@ pub use link::{Handed, Stop};
 pub use login::{Identity, Login, SshError};
 pub use prompt::{Prompts, ask_entry};
 pub use said::clean;
+pub use service::{Runs, Service, Visit, await_entry};
 pub use target::{Target, TargetError};
 pub use tunnel::{Distant, Near, Tunnel};

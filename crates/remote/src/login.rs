@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 
@@ -184,7 +184,8 @@ impl Login {
 
 /// An ssh that runs. It is killed when this is dropped.
 pub(crate) struct Process {
-    name: String,
+    /// Where it goes.
+    pub(crate) name: String,
     pub(crate) child: Child,
     pub(crate) input: ChildStdin,
     pub(crate) output: BufReader<ChildStdout>,
@@ -196,6 +197,12 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Tells the script something.
+    pub(crate) async fn say(&mut self, line: &str) -> Result<(), SshError> {
+        let said = self.input.write_all(format!("{line}\n").as_bytes()).await;
+        said.map_err(|error| SshError::new(format!("{}: {error}", self.name)))
+    }
+
     /// Waits for a line of the script that begins with its mark, and gives the rest of it. What a shell prints there before is
     /// passed over.
     pub(crate) async fn answer(&mut self, mark: &str) -> Result<String, SshError> {

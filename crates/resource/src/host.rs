@@ -33,6 +33,8 @@ pub struct Host {
     pub exit: tokio::sync::watch::Sender<Option<u8>>,
     /// The files of the program that runs, if it is one that has files. Another program brings others.
     pub program_files: tokio::sync::watch::Sender<Option<Arc<dyn ProgramFiles>>>,
+    /// After how long without work the program ends, if it does.
+    pub ends_after: Option<std::time::Duration>,
 }
 
 /// The files that belong to the program that runs: its texts, and those that its modules bring along. What a deploy consists of.

@@ -34,6 +34,7 @@ pub mod pippet;
 pub mod pkg;
 mod presence;
 pub mod print;
+pub mod remote;
 pub mod schedule;
 mod shadow;
 pub mod ssh_authorized_key;
@@ -83,6 +84,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<pippet::Pippet>,
     schema_of::<pkg::Pkg>,
     schema_of::<print::Print>,
+    schema_of::<remote::Remote>,
     schema_of::<schedule::Schedule>,
     schema_of::<ssh_authorized_key::SshAuthorizedKey>,
     schema_of::<svc::Svc>,

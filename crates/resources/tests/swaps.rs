@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use host_common::{engine_common, on_own_host, shell};
 use mgmt_engine::{EngineEvent, Level, Preparation};
-use mgmt_resource::{ProgramFile, ProgramFiles, Resource, ResourceGraph, Spec};
+use mgmt_resource::{Meta, ProgramFile, ProgramFiles, Resource, ResourceGraph, Spec};
 use mgmt_resources::KINDS;
 use mgmt_resources::cron::Cron;
 use mgmt_resources::deploy_tar::DeployTar;
@@ -43,6 +43,7 @@ use mgmt_resources::panic::Panic;
 use mgmt_resources::password::Password;
 use mgmt_resources::pkg::Pkg;
 use mgmt_resources::print::Print;
+use mgmt_resources::remote::Remote;
 use mgmt_resources::schedule::Schedule;
 use mgmt_resources::ssh_authorized_key::SshAuthorizedKey;
 use mgmt_resources::svc::Svc;
@@ -124,6 +125,12 @@ fn spec(name: impl Into<Str>, resource: impl Resource) -> Spec {
     Spec::new(name, resource)
 }
 
+/// A resource that does nothing but look: what it would start is not ours to start thousands of times.
+fn only_looking(mut spec: Spec) -> Spec {
+    spec.meta = Meta { noop: true, ..Meta::default() }.into();
+    spec
+}
+
 /// One of every kind that can run anywhere, so that each of their sources of events is opened.
 fn anywhere(directory: &Path, port: u16) -> Vec<Spec> {
     let at = |name: &str| Str::from(directory.join(name).to_str().unwrap());
@@ -140,6 +147,7 @@ fn anywhere(directory: &Path, port: u16) -> Vec<Spec> {
         spec("kv", Kv { value: Some("text".into()), ..Kv::default() }),
         spec("mapped", Kv { value: Some("text".into()), mapped: true, ..Kv::default() }),
         spec("schedule", Schedule::default()),
+        only_looking(spec("127.0.0.1:1", Remote::default())),
         spec("exit", Exit::default()),
         spec("msg", Msg { body: "text".into(), priority: "Info".into(), ..Msg::default() }),
         spec("password", Password { saved: true, ..Password::default() }),

@@ -58,6 +58,7 @@ struct Core {
     servers: Servers,
     namespace: Namespace,
     compare_every: Duration,
+    endpoints: Vec<String>,
 }
 
 impl Etcd {
@@ -68,6 +69,7 @@ impl Etcd {
             servers: Servers::new(&settings)?,
             namespace: Namespace::new(&settings.namespace),
             compare_every: settings.compare_every,
+            endpoints: settings.endpoints,
         });
         Ok(Self { hub: Arc::new(Hub::new(Arc::clone(&core))), core })
     }
@@ -96,6 +98,10 @@ impl Store for Etcd {
 
     fn revoke(&self, lease: LeaseId) -> Pending<'_, ()> {
         Box::pin(lease::revoke(&self.core, lease))
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.core.endpoints.clone()
     }
 
     fn limits(&self) -> Limits {

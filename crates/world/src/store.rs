@@ -36,6 +36,11 @@ pub trait Store: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Where other hosts find the store; empty if they cannot.
+    fn addresses(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// How much fits.
     fn limits(&self) -> Limits;
 }

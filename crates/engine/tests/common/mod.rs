@@ -176,6 +176,7 @@ impl World {
             view: Default::default(),
             exit: tokio::sync::watch::Sender::new(None),
             program_files: tokio::sync::watch::Sender::new(None),
+            ends_after: None,
         };
         World {
             directory,

@@ -33,7 +33,7 @@ pub(crate) const TABLE: &[Row] = &[
     Row {
         code: "1",
         when: "The run failed: `--max-runtime` is over, `--converged-exit` was given and a resource has failed for \
-               good, another instance uses the same prefix, the prefix cannot be used. `check`: a program or a graph is not right, or has warnings with \
+               good, a host of `--remote` has failed or was lost, another instance uses the same prefix, the prefix cannot be used. `check`: a program or a graph is not right, or has warnings with \
                `--deny-warnings`. `fmt`: a file has syntax errors or, with `--check` or `--diff`, would change. `repl`: a \
                line of standard input was wrong.",
     },

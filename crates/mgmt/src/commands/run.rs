@@ -99,8 +99,9 @@ async fn live(
     tracing::info!("working in {}{until}", prefix.path().display());
     let (far, handed) = world::far(&settings, streams).await?;
     let (store, cluster) = match &far {
-        Some(far) => (Arc::clone(&far.store), None),
-        None => world::open(&settings, &prefix).await?,
+        // Unless servers were named for it that it can reach itself.
+        Some(far) if settings.servers.is_none() => (Arc::clone(&far.store), None),
+        _ => world::open(&settings, &prefix).await?,
     };
     let given = Given { loaded, store, far, handed };
     let ended = engage(&settings, &prefix, given, signals, terminal).await;
@@ -133,7 +134,7 @@ async fn engage(
     {
         tracing::debug!("{error}");
     }
-    let host = host(&settings.hostname, settings.durability, prefix, store)?;
+    let host = host(&settings.hostname, settings.durability, settings.ends_after(), prefix, store)?;
     let exports = Arc::new(Exports::new(Arc::clone(&host.world), settings.export_time));
     let _server = world::serve(&host.world, prefix)?;
     // Without its store, this can take for ever; and nothing has begun that would have to be finished.
@@ -362,6 +363,7 @@ fn engine(
 pub(crate) fn host(
     hostname: &str,
     durability: Durability,
+    ends_after: Option<Duration>,
     prefix: &Prefix,
     store: Arc<dyn Store>,
 ) -> Result<Arc<Host>, Failure> {
@@ -379,6 +381,7 @@ pub(crate) fn host(
         view: std::sync::RwLock::default(),
         exit: tokio::sync::watch::Sender::new(None),
         program_files: tokio::sync::watch::Sender::new(None),
+        ends_after,
     }))
 }
 

@@ -1,16 +1,21 @@
 //! Hosts that can be logged in to: an sshd each, in namespaces of their own, with a key for whoever tests.
 //!
-//! A host has its own name, its own processes, which all end with it, and its own `/var/lib`, in which there also is its directory
-//! for temporary files. Everything else is that of the machine.
+//! A host has its own name, its own processes, which all end with it, its own accounts, and its own `/var/lib`, in which there also is
+//! its directory for temporary files. Everything else is that of the machine. Besides root, who has a password, there is a user
+//! `plain`, who is nobody special.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+/// The password of root.
+pub(crate) const PASSWORD: &str = "open sesame";
 
 /// Hosts, and what a client needs to log in to them.
 pub(crate) struct Hosts {
@@ -33,6 +38,8 @@ impl Hosts {
     /// Starts hosts with these names.
     pub(crate) fn start(names: &[&str]) -> Hosts {
         let directory = tempfile::Builder::new().prefix("mgmt-hosts-").tempdir().unwrap();
+        // Users other than root have to find their key.
+        std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
         keygen(&directory.path().join("id"));
         let mut hosts = Hosts { directory, hosts: Vec::new() };
         for name in names {
@@ -115,13 +122,17 @@ impl Sshd {
         let own = directory.join(name);
         let state = own.join("lib");
         std::fs::create_dir_all(state.join("tmp")).unwrap();
+        std::fs::set_permissions(state.join("tmp"), PermissionsExt::from_mode(0o1777)).unwrap();
+        std::fs::create_dir_all(state.join("plain")).unwrap();
+        chown(state.join("plain"), Some(4242), Some(4242)).unwrap();
+        accounts(&own);
         keygen(&own.join("key"));
         let key = std::fs::read_to_string(own.join("key.pub")).unwrap();
         let key = key.split(' ').take(2).collect::<Vec<_>>().join(" ").trim().to_owned();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {own}/key\nPidFile none\nAuthorizedKeysFile {directory}/id.pub\n\
-             StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nLogLevel ERROR\n\
+             StrictModes no\nUsePAM no\nPasswordAuthentication yes\nKbdInteractiveAuthentication no\nPermitRootLogin yes\nLogLevel ERROR\n\
              SetEnv TMPDIR=/var/lib/tmp\nMaxStartups 100\n",
             own = own.display(),
             directory = directory.display(),
@@ -146,7 +157,8 @@ impl Drop for Sshd {
 
 fn spawn(name: &str, directory: &Path, port: u16) -> Child {
     let own = directory.join(name);
-    let script = "mount --bind \"$1/lib\" /var/lib && hostname \"$2\" && mkdir -p /run/sshd && \
+    let script = "mount --bind \"$1/lib\" /var/lib && mount --bind \"$1/passwd\" /etc/passwd && \
+                  mount --bind \"$1/shadow\" /etc/shadow && hostname \"$2\" && mkdir -p /run/sshd && \
                   exec \"$(command -v sshd)\" -D -e -f \"$1/config\"";
     let mut command = Command::new("unshare");
     command.args([
@@ -178,6 +190,22 @@ fn spawn(name: &str, directory: &Path, port: u16) -> Child {
         std::thread::sleep(Duration::from_millis(10));
     }
     child
+}
+
+/// Writes the files of accounts.
+fn accounts(own: &Path) {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let perl = format!("print crypt(q({PASSWORD}), q($6$saltsalt$))");
+    let hash = Command::new("perl").args(["-e", &perl]).output().unwrap();
+    let hash = String::from_utf8(hash.stdout).unwrap();
+    let others: Vec<_> =
+        read("/etc/shadow").lines().filter(|line| !line.starts_with("root:")).map(str::to_owned).collect();
+    let shadow =
+        format!("root:{hash}:19000:0:99999:7:::\nplain:*:19000:0:99999:7:::\n{}\n", others.join("\n"));
+    std::fs::write(own.join("shadow"), shadow).unwrap();
+    std::fs::set_permissions(own.join("shadow"), PermissionsExt::from_mode(0o600)).unwrap();
+    let passwd = format!("{}plain:x:4242:4242::/var/lib/plain:/bin/sh\n", read("/etc/passwd"));
+    std::fs::write(own.join("passwd"), passwd).unwrap();
 }
 
 fn keygen(path: &Path) {

@@ -82,6 +82,7 @@ fn host_in(directory: &Path, store: Arc<dyn Store>) -> Host {
         view: RwLock::default(),
         exit: tokio::sync::watch::Sender::new(None),
         program_files: tokio::sync::watch::Sender::new(None),
+        ends_after: None,
     }
 }
 

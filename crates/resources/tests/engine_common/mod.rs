@@ -30,6 +30,7 @@ pub(crate) fn start(
         view: RwLock::default(),
         exit: tokio::sync::watch::Sender::new(None),
         program_files: tokio::sync::watch::Sender::new(None),
+        ends_after: None,
     });
     let settings = EngineSettings {
         host: Arc::clone(&host),

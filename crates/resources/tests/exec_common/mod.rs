@@ -61,6 +61,7 @@ impl World {
             view: RwLock::new(None),
             exit: tokio::sync::watch::Sender::new(None),
             program_files: tokio::sync::watch::Sender::new(None),
+            ends_after: None,
         };
         World { directory, host, id: Id::new("exec", "test"), cancel: Cancel::default(), state: fresh() }
     }

@@ -52,6 +52,7 @@ impl World {
             view: RwLock::default(),
             exit: tokio::sync::watch::Sender::new(None),
             program_files: tokio::sync::watch::Sender::new(None),
+            ends_after: None,
         };
         World { directory, host }
     }

@@ -29,7 +29,7 @@ pub(super) fn settle(
     let prefix = Prefix::open(&Choice::Temporary, &arguments.hostname)?;
     let store = mgmt_world::Embedded::in_memory().map_err(Failure::failed)?;
     let settings = EngineSettings {
-        host: host(&arguments.hostname, Durability::None, &prefix, Arc::new(store))?,
+        host: host(&arguments.hostname, Durability::None, None, &prefix, Arc::new(store))?,
         registry: mgmt_resources::KINDS,
         preparation: how.clone(),
         converge_after: Some(QUIET),

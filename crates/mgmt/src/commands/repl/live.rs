@@ -154,6 +154,7 @@ impl Workshop {
             view: std::sync::RwLock::default(),
             exit: watch::Sender::new(None),
             program_files: watch::Sender::new(None),
+            ends_after: None,
         };
         let _inside = self.runtime.enter();
         let started = Engine::start(EngineSettings {

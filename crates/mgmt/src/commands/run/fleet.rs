@@ -378,6 +378,7 @@ impl Attendant {
             login: &self.login,
             program: Path::new("/proc/self/exe"),
             place: self.place,
+            install: false,
             arguments: std::mem::take(&mut self.arguments),
             store: Arc::clone(&self.store),
         };

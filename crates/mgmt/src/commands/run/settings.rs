@@ -136,6 +136,11 @@ impl Settings {
         }
     }
 
+    /// After how long without work the program ends.
+    pub(super) fn ends_after(&self) -> Option<Duration> {
+        self.converge_after.filter(|_| self.converged_exit)
+    }
+
     /// Other hosts share the store.
     pub(super) fn is_shared(&self) -> bool {
         self.servers.is_some() || self.way.is_some() || self.serving.is_some()

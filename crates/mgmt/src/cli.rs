@@ -8,7 +8,7 @@ use mgmt_telemetry::{ColorChoice, Filter, Format};
 
 use crate::commands::{
     check, completions, deploy, docs, etcd, explain, fmt, functions, get, graph, help, kinds, man, members,
-    repl, run, status, world,
+    puppet, repl, run, status, world,
 };
 use crate::environment;
 use crate::failure::Failure;
@@ -80,6 +80,7 @@ pub(crate) enum Command {
     Fmt(fmt::Arguments),
     Get(get::Arguments),
     Graph(graph::Arguments),
+    Puppet(puppet::Arguments),
     Repl(repl::Arguments),
     Deploy(deploy::Arguments),
     Status(status::Arguments),

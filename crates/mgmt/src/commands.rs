@@ -16,6 +16,7 @@ pub(crate) mod kinds;
 pub(crate) mod license;
 pub(crate) mod man;
 pub(crate) mod members;
+pub(crate) mod puppet;
 pub(crate) mod repl;
 pub(crate) mod run;
 pub(crate) mod status;
@@ -33,6 +34,7 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Fmt(arguments) => fmt::run(&arguments, terminal),
         Command::Get(arguments) => get::run(&arguments, terminal),
         Command::Graph(arguments) => graph::run(&arguments, terminal),
+        Command::Puppet(arguments) => puppet::run(&arguments, terminal),
         Command::Repl(arguments) => repl::run(&arguments, terminal),
         Command::Deploy(arguments) => deploy::run(&arguments, terminal),
         Command::Status(arguments) => status::run(&arguments, terminal),

@@ -22,6 +22,8 @@ pub(crate) enum FrontEnd {
     Lang,
     /// A YAML file.
     Yaml,
+    /// A manifest of Puppet.
+    Puppet,
     /// Nothing at all.
     Empty,
 }
@@ -43,7 +45,8 @@ impl TypedValueParser for FrontEndParser {
             "lang" => return Ok(FrontEnd::Lang),
             "yaml" => return Ok(FrontEnd::Yaml),
             "empty" => return Ok(FrontEnd::Empty),
-            "puppet" | "langpuppet" => format!(
+            "puppet" => return Ok(FrontEnd::Puppet),
+            "langpuppet" => format!(
                 "the front-end `{}` is not part of this version; write a program: `mgmt {} lang PATH`\n",
                 value.display(),
                 command.get_name()
@@ -52,13 +55,17 @@ impl TypedValueParser for FrontEndParser {
                 "expected the name of a front-end, found a program; write `mgmt {} lang {file}`\n",
                 command.get_name()
             ),
+            file if file.ends_with(".pp") => format!(
+                "expected the name of a front-end, found a manifest; write `mgmt {} puppet {file}`\n",
+                command.get_name()
+            ),
             file if file.ends_with(".yaml") || file.ends_with(".yml") || Path::new(value).exists() => {
                 format!(
                     "expected the name of a front-end, found a file; write `mgmt {} yaml {file}`\n",
                     command.get_name()
                 )
             }
-            word => format!("there is no front-end `{word}`; expected `lang`, `yaml` or `empty`\n"),
+            word => format!("there is no front-end `{word}`; expected `lang`, `yaml`, `puppet` or `empty`\n"),
         };
         Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command))
     }
@@ -67,6 +74,7 @@ impl TypedValueParser for FrontEndParser {
         let values = [
             PossibleValue::new("lang").help("A program in mcl"),
             PossibleValue::new("yaml").help("A graph in a YAML file"),
+            PossibleValue::new("puppet").help("A manifest of Puppet"),
             PossibleValue::new("empty").help("No graph"),
         ];
         Some(Box::new(values.into_iter()))

@@ -18,6 +18,7 @@ mod connection;
 mod diff;
 mod environment;
 mod failure;
+mod manifest;
 mod metrics;
 mod program;
 mod reference;

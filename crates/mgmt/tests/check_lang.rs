@@ -217,7 +217,8 @@ fn the_exit_code_tells_right_wrong_and_unreadable_apart() {
         (&["lang"], 2, "nothing to check"),
         (&[], 2, "nothing to check"),
         (&[""], 2, "empty"),
-        (&["puppet", "x.pp"], 2, "not part of this version"),
+        (&["puppet", "x.pp"], 2, "there is no file or directory `x.pp`"),
+        (&["langpuppet", "x.pp"], 2, "not part of this version"),
         (&["empty", "good.mcl"], 2, "takes no file"),
         (&["--no-such-flag", "good.mcl"], 2, "--no-such-flag"),
     ] {

@@ -161,7 +161,7 @@ fn the_old_variable_warns_and_works_and_yields_to_the_new() {
 
 #[test]
 fn what_is_gone_says_what_came_instead() {
-    let Said { code, stderr, .. } = ended(&["--puppet", "x.pp"], EMPTY);
+    let Said { code, stderr, .. } = ended(&["--lp-lang", "x.mcl"], EMPTY);
     assert_eq!(code, 2);
     assert!(stderr.contains("Puppet") && stderr.contains("hint: "), "{stderr}");
 }

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use mgmt_lang::FileId;
+use mgmt_resource::ResourceGraph;
 use mgmt_telemetry::{Format, json_line};
 use serde_json::json;
 
 use crate::commands::exit_codes;
 use crate::configuration::{self, Input};
 use crate::failure::{Exit, Failure};
+use crate::manifest::{self, Manifest};
 use crate::program;
 use crate::terminal::{Tally, Terminal};
 
@@ -22,13 +24,13 @@ use crate::terminal::{Tally, Terminal};
 ///
 /// Exit code 0: all are right, perhaps with warnings. 1: at least one is not. 2: at least one could not be read.
 #[derive(Debug, clap::Args)]
-#[command(override_usage = "mgmt check [OPTIONS] [lang|yaml|empty] PATH...")]
+#[command(override_usage = "mgmt check [OPTIONS] [lang|yaml|puppet|empty] PATH...")]
 pub(crate) struct Arguments {
     /// Files, directories with a module, `-` for standard input, or a program itself in quotes
     ///
-    /// What ends in `.yaml` or `.yml` is a graph, except for the `metadata.yaml` of a module; all else is a program in
-    /// mcl. The word `lang` or `yaml` before the first one says how all of them are written. The graph `empty` is always
-    /// right.
+    /// What ends in `.yaml` or `.yml` is a graph, except for the `metadata.yaml` of a module; what ends in `.pp` is a manifest
+    /// of Puppet, which has to be installed; all else is a program in mcl. The word `lang`, `yaml` or `puppet` before the first
+    /// one says how all of them are written. The graph `empty` is always right.
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     inputs: Vec<OsString>,
 
@@ -49,9 +51,13 @@ pub(crate) struct Arguments {
     #[arg(long)]
     download: bool,
 
-    /// In a graph, keys that nobody reads are errors and not warnings
+    /// In a graph, keys that nobody reads are errors and not warnings; in a manifest, what would be left to Puppet is
     #[arg(long)]
     strict: bool,
+
+    /// Puppet's file of settings [default: the usual one]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    puppet_conf: Option<PathBuf>,
 }
 
 /// How something is written.
@@ -59,6 +65,7 @@ pub(crate) struct Arguments {
 enum Language {
     Mcl,
     Yaml,
+    Puppet,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -93,6 +100,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         match language.unwrap_or_else(|| by_name(input)) {
             Language::Mcl => checking.program(input),
             Language::Yaml => checking.graph(Path::new(input)),
+            Language::Puppet => checking.manifest(input),
         }
     }
     checking.summary();
@@ -111,10 +119,11 @@ fn front_end(inputs: &[OsString]) -> Result<Option<(FrontEnd, &[OsString])>, Fai
     let found = match word.to_str() {
         Some("lang") => FrontEnd::Written(Language::Mcl),
         Some("yaml") => FrontEnd::Written(Language::Yaml),
+        Some("puppet") => FrontEnd::Written(Language::Puppet),
         Some("empty") => FrontEnd::Empty,
-        Some(word @ ("puppet" | "langpuppet")) if !Path::new(word).exists() => {
+        Some(word @ "langpuppet") if !Path::new(word).exists() => {
             return Err(Failure::usage(format!("the front-end `{word}` is not part of this version"))
-                .hint("`mgmt check` takes programs in mcl and graphs in YAML"));
+                .hint("`mgmt check` takes programs in mcl, graphs in YAML and manifests of Puppet"));
         }
         _ => return Ok(None),
     };
@@ -127,6 +136,8 @@ fn by_name(input: &OsStr) -> Language {
     let is_graph = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
     if is_graph && path.file_name() != Some(OsStr::new("metadata.yaml")) {
         Language::Yaml
+    } else if path.extension().is_some_and(|extension| extension == "pp") {
+        Language::Puppet
     } else {
         Language::Mcl
     }
@@ -200,24 +211,38 @@ impl Checking<'_> {
             Ok(content) => content,
             Err(failure) => return self.unreadable(&failure),
         };
-        let (loaded, mut tally) = configuration::parse_and_show(&input, content, self.terminal);
-        let is_right = match loaded {
+        let (loaded, tally) = configuration::parse_and_show(&input, content, self.terminal);
+        self.prepared(&input.name(), loaded.map(|loaded| loaded.graph), tally);
+    }
+
+    fn manifest(&mut self, argument: &OsStr) {
+        let conf = self.arguments.puppet_conf.as_deref();
+        let loaded = Manifest::new(argument, conf, self.arguments.strict)
+            .and_then(|manifest| Ok((manifest.name(), manifest::load_alone(&manifest, self.terminal)?)));
+        match loaded {
+            Ok((name, attempt)) => {
+                self.prepared(&name, attempt.graph.map(|(graph, _)| graph), attempt.tally);
+            }
+            Err(failure) => self.unreadable(&failure),
+        }
+    }
+
+    /// Has a graph go through the same preparation as `run`.
+    fn prepared(&mut self, name: &str, graph: Option<ResourceGraph>, mut tally: Tally) {
+        let prepare = |graph| mgmt_engine::prepare(graph, Vec::new(), &mgmt_engine::Preparation::default());
+        let is_right = match graph.map(prepare) {
             None => false,
-            Some(loaded) => {
-                match mgmt_engine::prepare(loaded.graph, Vec::new(), &mgmt_engine::Preparation::default()) {
-                    Ok(prepared) => {
-                        tally.warnings += prepared.warnings.len();
-                        for warning in &prepared.warnings {
-                            self.terminal.warning(&format!("{}: {warning}", input.name()));
-                        }
-                        true
-                    }
-                    Err(error) => {
-                        tally.errors += 1;
-                        self.terminal.failure(&Failure::failed(format!("{}: {error}", input.name())));
-                        false
-                    }
+            Some(Ok(prepared)) => {
+                tally.warnings += prepared.warnings.len();
+                for warning in &prepared.warnings {
+                    self.terminal.warning(&format!("{name}: {warning}"));
                 }
+                true
+            }
+            Some(Err(error)) => {
+                tally.errors += 1;
+                self.terminal.failure(&Failure::failed(format!("{name}: {error}")));
+                false
             }
         };
         self.checked(tally, is_right && !(tally.warnings > 0 && self.arguments.deny_warnings));
@@ -286,6 +311,7 @@ mod tests {
             ("a/metadata.yaml", Language::Mcl),
             ("a/graph.yaml", Language::Yaml),
             ("graph.yml", Language::Yaml),
+            ("site.pp", Language::Puppet),
         ] {
             assert_eq!(by_name(OsStr::new(input)), language, "{input}");
         }

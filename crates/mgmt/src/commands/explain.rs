@@ -17,7 +17,10 @@ pub(crate) struct Arguments {
 
 /// Every code with its title and its explanation.
 pub(crate) fn catalogue() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    [mgmt_syntax::CODES, mgmt_lang::CODES, mgmt_yaml::CODES].into_iter().flatten().copied()
+    [mgmt_syntax::CODES, mgmt_lang::CODES, mgmt_yaml::CODES, mgmt_puppet::CODES]
+        .into_iter()
+        .flatten()
+        .copied()
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {

@@ -18,6 +18,7 @@ use mgmt_resource::{Id, ResourceGraph};
 
 use crate::configuration::{self, Input};
 use crate::failure::{Exit, Failure};
+use crate::manifest::{self, Manifest};
 use crate::terminal::Terminal;
 
 pub(crate) use text::text;
@@ -32,7 +33,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FRONT-END")]
     front_end: FrontEnd,
 
-    /// A file, a directory with a module, `-` for standard input, or a program itself in quotes
+    /// A file, a directory with a module or a manifest, `-` for standard input, or a program itself in quotes
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     input: Option<OsString>,
 
@@ -71,9 +72,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     module_path: Option<PathBuf>,
 
-    /// In a graph file, keys that nobody reads are errors, not warnings
+    /// In a graph file, keys that nobody reads are errors, not warnings; in a manifest, what would be left to Puppet is
     #[arg(long)]
     strict: bool,
+
+    /// Puppet's file of settings [default: the usual one]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    puppet_conf: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -82,6 +87,8 @@ enum FrontEnd {
     Lang,
     /// A graph in a YAML file
     Yaml,
+    /// A manifest of Puppet
+    Puppet,
     /// No graph
     Empty,
 }
@@ -106,6 +113,14 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         (FrontEnd::Yaml, Some(file)) => {
             let loaded = configuration::load(&Input::new(Path::new(file), arguments.strict), terminal)?;
             (loaded.name, loaded.graph)
+        }
+        (FrontEnd::Puppet, Some(input)) => {
+            let manifest = Manifest::new(input, arguments.puppet_conf.as_deref(), arguments.strict)?;
+            let (graph, name) = manifest::load_alone(&manifest, terminal)?.into_graph()?;
+            (name, graph)
+        }
+        (FrontEnd::Puppet, None) => {
+            return Err(Failure::usage("there is no manifest").hint("write `mgmt graph puppet FILE.pp`"));
         }
         (FrontEnd::Lang, None) => {
             return Err(Failure::usage("there is no program").hint("write `mgmt graph lang PATH`"));

@@ -9,6 +9,7 @@ mod historic;
 mod ladder;
 pub(crate) mod prefix;
 mod program;
+mod puppet;
 mod repack;
 mod serving;
 mod session;
@@ -69,6 +70,10 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
     for warning in &settings.warnings {
         terminal.warning(warning);
     }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     // The graph comes first: signals still end the program at once, and nothing has been touched yet.
     let loaded = match &settings.input {
         Source::Yaml(input) => First::Graph(Some(input.clone()), configuration::load(input, terminal)?),
@@ -78,12 +83,11 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
             }
             First::Program(program::Loaded::new(entry.clone(), options.clone(), terminal)?)
         }
+        Source::Puppet(manifest) => {
+            First::Manifest(runtime.block_on(puppet::Loaded::new(manifest.clone(), terminal))?)
+        }
         Source::Empty => First::empty(),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     runtime.block_on(live(settings, loaded, streams, terminal))
 }
 
@@ -267,6 +271,7 @@ enum First {
     /// A graph, and where it was read from, if that can be read again.
     Graph(Option<Input>, Loaded),
     Program(program::Loaded),
+    Manifest(puppet::Loaded),
 }
 
 impl First {
@@ -312,6 +317,7 @@ impl Means {
 enum Following {
     Graph(Follower, Loaded),
     Program(program::Follower),
+    Manifest(puppet::Follower),
 }
 
 impl Following {
@@ -320,6 +326,7 @@ impl Following {
         match first {
             First::Graph(input, loaded) => Following::Graph(Follower { means, input }, loaded),
             First::Program(loaded) => Following::Program(program::Follower { means, loaded }),
+            First::Manifest(loaded) => Following::Manifest(puppet::Follower { means, loaded }),
         }
     }
 
@@ -327,6 +334,7 @@ impl Following {
         match self {
             Following::Graph(follower, _) => follower.triggers(),
             Following::Program(follower) => Triggers::new(follower.loaded.is_in_files()),
+            Following::Manifest(_) => Triggers::new(true),
         }
     }
 
@@ -334,6 +342,7 @@ impl Following {
         match self {
             Following::Graph(follower, first) => follower.follow(first, triggers, started).await,
             Following::Program(follower) => follower.follow(triggers, started).await,
+            Following::Manifest(follower) => follower.follow(triggers, started).await,
         }
     }
 }

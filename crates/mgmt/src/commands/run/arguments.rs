@@ -15,12 +15,13 @@ use crate::signing::Signing;
 #[derive(Debug, Default, clap::Args)]
 #[command(after_long_help = SIGNALS)]
 pub(crate) struct Arguments {
-    /// Where the graph comes from: `lang` runs a program, `yaml` reads a graph from a file, `empty` has none
+    /// Where the graph comes from: `lang` runs a program, `yaml` reads a graph from a file, `puppet` has
+    /// Puppet compile a manifest, `empty` has none
     #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
     pub(super) front_end: Option<FrontEnd>,
 
     /// The file for `yaml`; for `lang` a file, a directory with a module, or a program itself in quotes; `-` is
-    /// standard input
+    /// standard input; for `puppet` a file, a directory with manifests or an environment, or the code itself in quotes
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(super) input: Option<PathBuf>,
 
@@ -81,7 +82,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(super) wait: bool,
 
-    /// Refuse a file with keys that nobody reads, instead of warning about them
+    /// Refuse a file with keys that nobody reads, instead of warning about them; for `puppet`, refuse what would be left to
+    /// Puppet or is warned of
     #[arg(long)]
     pub(super) strict: bool,
 
@@ -153,6 +155,9 @@ pub(crate) struct Arguments {
     /// Another mgmt has started this one, over ssh
     #[arg(long, value_name = "WHAT", hide = true)]
     pub(super) launched: Option<Launched>,
+
+    #[command(flatten)]
+    pub(super) manifest: crate::manifest::ManifestArguments,
 
     #[command(flatten)]
     pub(super) connection: Connection,

@@ -316,6 +316,10 @@ pub(super) fn packed(first: &First, how: &Program) -> Result<Handed, Failure> {
     match first {
         First::Program(loaded) => repack::program(loaded, how),
         First::Graph(_, loaded) => repack::graph(loaded.content.clone(), how),
+        First::Manifest(_) => {
+            Err(Failure::usage("manifests of Puppet cannot be given to other hosts in this version")
+                .hint("run `mgmt run puppet` on each of them, without a store that they share"))
+        }
     }
 }
 

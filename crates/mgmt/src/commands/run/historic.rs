@@ -23,15 +23,8 @@ pub(super) struct Historic {
     yaml: Option<PathBuf>,
     #[arg(long, alias = "code", value_name = "FILE", hide = true)]
     lang: Option<PathBuf>,
-    #[arg(
-        long,
-        alias = "puppet-conf",
-        alias = "lp-lang",
-        alias = "lp-puppet",
-        alias = "lp-puppet-conf",
-        hide = true
-    )]
-    puppet: Option<OsString>,
+    #[arg(long, alias = "lp-puppet", alias = "lp-puppet-conf", hide = true)]
+    lp_lang: Option<OsString>,
     #[arg(long, hide = true)]
     peer_urls: Vec<String>,
     #[arg(long, hide = true)]
@@ -54,9 +47,14 @@ impl Historic {
 pub(super) fn modernise(arguments: &mut Arguments) -> Result<Vec<String>, Failure> {
     let historic = std::mem::take(&mut arguments.historic);
     let mut warnings = Vec::new();
-    if historic.puppet.is_some() {
-        return Err(Failure::usage("the Puppet front-ends are not part of this version")
-            .hint("write the graph as YAML: `mgmt run yaml FILE`"));
+    if historic.lp_lang.is_some() {
+        return Err(Failure::usage("programs and manifests in one graph are not part of this version")
+            .hint("run one of them: `mgmt run lang PATH` or `mgmt run puppet PATH`"));
+    }
+    if let (Some(input), None) = (&arguments.manifest.puppet, arguments.front_end) {
+        arguments.front_end = Some(FrontEnd::Puppet);
+        arguments.input = Some(input.clone());
+        arguments.manifest.puppet = None;
     }
     timeout(arguments, &historic, &mut warnings)?;
     if let Some(file) = &historic.converged_status_file {

@@ -22,6 +22,7 @@ use mgmt_lang::module::Entry;
 use crate::configuration::{FrontEnd, Input};
 use crate::environment::{self, Variable};
 use crate::failure::Failure;
+use crate::manifest::Manifest;
 use crate::program;
 use crate::signing;
 use crate::terminal::Terminal;
@@ -30,18 +31,18 @@ use crate::terminal::Terminal;
 const LONGEST: u64 = 100 * 366 * 24 * 3600;
 
 /// Where the graph comes from.
-#[derive(Debug)]
 pub(super) enum Source {
     /// A graph in a file.
     Yaml(Input),
     /// A program.
     Lang(Entry, program::Options),
+    /// A manifest of Puppet.
+    Puppet(Manifest),
     /// Nothing at all.
     Empty,
 }
 
 /// What `run` is to do. Nothing in it can contradict itself any more.
-#[derive(Debug)]
 pub(super) struct Settings {
     /// Where the graph comes from.
     pub(super) input: Source,
@@ -229,7 +230,7 @@ impl Settings {
 
 fn input(arguments: &Arguments) -> Result<Source, Failure> {
     match (arguments.front_end, &arguments.input) {
-        (Some(FrontEnd::Yaml | FrontEnd::Lang), _) if arguments.wait => {
+        (Some(FrontEnd::Yaml | FrontEnd::Lang | FrontEnd::Puppet), _) if arguments.wait => {
             Err(Failure::usage("`--wait` belongs to the front-end `empty`"))
         }
         (Some(FrontEnd::Yaml), Some(path)) => Ok(Source::Yaml(Input::new(path, arguments.strict))),
@@ -243,6 +244,21 @@ fn input(arguments: &Arguments) -> Result<Source, Failure> {
         (Some(FrontEnd::Lang), None) => Err(Failure::usage("there is no program").hint(
             "write `mgmt run lang PATH`; `.` is the module in this directory, and `-` is standard input",
         )),
+        (Some(FrontEnd::Puppet), input) => {
+            let argument = match (input, &arguments.manifest.puppet) {
+                (Some(_), Some(_)) => {
+                    return Err(Failure::usage("there are two manifests").hint("leave out `--puppet`"));
+                }
+                (Some(input), None) | (None, Some(input)) => input,
+                (None, None) => {
+                    return Err(Failure::usage("the front-end `puppet` needs a manifest").hint(
+                        "write `mgmt run puppet FILE.pp`, or a directory, or the code itself in quotes",
+                    ));
+                }
+            };
+            let conf = arguments.manifest.puppet_conf.as_deref();
+            Ok(Source::Puppet(Manifest::new(argument.as_os_str(), conf, arguments.strict)?))
+        }
         (Some(FrontEnd::Empty), None) => Ok(Source::Empty),
         (Some(FrontEnd::Empty), Some(path)) => {
             Err(Failure::usage(format!("the front-end `empty` takes no file, found `{}`", path.display())))

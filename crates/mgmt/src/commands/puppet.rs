@@ -1,0 +1,130 @@
+//! `mgmt puppet`: what becomes of a manifest.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use mgmt_puppet::{Decision, Outcome};
+use mgmt_telemetry::Format;
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::manifest::{Attempt, Manifest, load_alone};
+use crate::terminal::Terminal;
+
+/// Show what becomes of a manifest of Puppet
+///
+/// The manifest is compiled by the Puppet that is installed, and translated. Nothing is run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Print each resource and what it is here
+    Print(Subject),
+    /// Count what is native and what is left to Puppet, with the reasons
+    Stats(Subject),
+}
+
+#[derive(Debug, clap::Args)]
+struct Subject {
+    /// A file, a directory with manifests or an environment, `-` for standard input, or the code itself in quotes
+    #[arg(value_name = "INPUT", value_hint = clap::ValueHint::AnyPath)]
+    input: PathBuf,
+
+    /// Puppet's file of settings [default: the usual one]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    puppet_conf: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let (Command::Print(subject) | Command::Stats(subject)) = &arguments.command;
+    let manifest = Manifest::new(subject.input.as_os_str(), subject.puppet_conf.as_deref(), false)?;
+    let attempt = load_alone(&manifest, terminal)?;
+    if attempt.graph.is_none() && attempt.decisions.is_empty() {
+        attempt.into_graph()?;
+        return Ok(Exit::OK);
+    }
+    terminal.data(&match (&arguments.command, terminal.format()) {
+        (Command::Print(_), Format::Human) => print(&attempt.decisions),
+        (Command::Stats(_), Format::Human) => stats(&attempt.decisions),
+        (_, Format::Json) => document(&attempt),
+    });
+    Ok(if attempt.graph.is_some() { Exit::OK } else { Exit(super::exit_codes::FAILED) })
+}
+
+fn place(decision: &Decision) -> String {
+    decision.origin.as_ref().map_or_else(String::new, |origin| format!("{}:{}: ", origin.file, origin.line))
+}
+
+fn because(outcome: &Outcome) -> Vec<String> {
+    match outcome {
+        Outcome::Native(_) => Vec::new(),
+        Outcome::Puppet(reasons) | Outcome::Refused(reasons) => {
+            reasons.iter().map(ToString::to_string).collect()
+        }
+    }
+}
+
+fn print(decisions: &[Decision]) -> String {
+    let mut text = String::new();
+    for decision in decisions {
+        let outcome = match &decision.outcome {
+            Outcome::Native(kind) => format!("native, {kind}"),
+            Outcome::Puppet(_) => format!("left to Puppet: {}", because(&decision.outcome).join("; ")),
+            Outcome::Refused(_) => format!("refused: {}", because(&decision.outcome).join("; ")),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}{}: {outcome}", place(decision), decision.reference);
+    }
+    text
+}
+
+fn stats(decisions: &[Decision]) -> String {
+    let (mut native, mut left, mut refused) = (0, 0, 0);
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for decision in decisions {
+        match &decision.outcome {
+            Outcome::Native(_) => native += 1,
+            Outcome::Puppet(_) => left += 1,
+            Outcome::Refused(_) => refused += 1,
+        }
+        for reason in because(&decision.outcome) {
+            *reasons.entry(format!("{}: {reason}", decision.kind)).or_default() += 1;
+        }
+    }
+    let mut text = format!("{native:>7} native\n{left:>7} left to Puppet\n{refused:>7} refused\n");
+    let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
+    reasons.sort_by(|(one, count), (other, more)| more.cmp(count).then(one.cmp(other)));
+    for (reason, count) in reasons {
+        let _ = writeln!(text, "{count:>5}x {reason}");
+    }
+    text
+}
+
+fn document(attempt: &Attempt) -> String {
+    let resources: Vec<_> = attempt
+        .decisions
+        .iter()
+        .map(|decision| {
+            let (outcome, kind) = match &decision.outcome {
+                Outcome::Native(kind) => ("native", Some(*kind)),
+                Outcome::Puppet(_) => ("puppet", Some("pippet")),
+                Outcome::Refused(_) => ("refused", None),
+            };
+            json!({
+                "resource": decision.reference,
+                "type": decision.kind,
+                "outcome": outcome,
+                "kind": kind,
+                "reasons": because(&decision.outcome),
+                "file": decision.origin.as_ref().map(|origin| &*origin.file),
+                "line": decision.origin.as_ref().map(|origin| origin.line),
+            })
+        })
+        .collect();
+    mgmt_telemetry::json_line(&json!({ "type": "puppet", "format_version": 1, "resources": resources }))
+}

@@ -1,0 +1,327 @@
+//! Manifests of Puppet: where they are, what becomes of them, and what is wrong with them.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mgmt_puppet::{Decision, Level, TranslateOptions, Translated, translate};
+use mgmt_puppet_process::{Compiled, Input, Puppet, PuppetError, Settings};
+use mgmt_resource::ResourceGraph;
+use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
+
+use crate::commands::exit_codes;
+use crate::configuration::same_length_text;
+use crate::failure::Failure;
+use crate::terminal::{Tally, Terminal};
+
+/// What a text that is in no file is called.
+const INLINE: &str = "the code";
+
+/// The longest text that is read from standard input.
+const LONGEST: u64 = 64 << 20;
+
+/// The flags of every command that takes a manifest.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct ManifestArguments {
+    /// The manifest, as if it stood behind the front-end `puppet`
+    #[arg(long = "puppet", value_name = "INPUT", value_hint = clap::ValueHint::AnyPath, help_heading = "Puppet")]
+    pub(crate) puppet: Option<PathBuf>,
+
+    /// Puppet's file of settings [default: the usual one]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Puppet")]
+    pub(crate) puppet_conf: Option<PathBuf>,
+}
+
+/// A manifest, and the Puppet that compiles it.
+#[derive(Clone)]
+pub(crate) struct Manifest {
+    input: Input,
+    puppet: Puppet,
+    strict: bool,
+    /// What was told, in all the times that it was compiled. It is not told again.
+    told: Arc<Mutex<HashSet<String>>>,
+}
+
+/// What came of a manifest.
+pub(crate) struct Attempt {
+    /// The graph and its name, if it is right.
+    pub(crate) graph: Option<(ResourceGraph, String)>,
+    pub(crate) decisions: Vec<Decision>,
+    /// What it was made from.
+    pub(crate) sources: Sources,
+    pub(crate) tally: Tally,
+    /// Puppet could not be asked.
+    pub(crate) is_out_of_reach: bool,
+}
+
+/// What a compile has looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sources {
+    /// Files that are there, and files that would make a difference if they were.
+    pub(crate) files: Vec<PathBuf>,
+    /// Directories of which every file counts.
+    pub(crate) directories: Vec<PathBuf>,
+}
+
+impl Manifest {
+    /// What an argument means: a file, a directory, `-`, or the code itself.
+    pub(crate) fn new(argument: &OsStr, conf: Option<&Path>, strict: bool) -> Result<Manifest, Failure> {
+        let configuration = match conf {
+            Some(file) => {
+                Some(std::path::absolute(file).ok().filter(|file| file.is_file()).ok_or_else(|| {
+                    Failure::usage(format!("there is no file `{}` for `--puppet-conf`", file.display()))
+                })?)
+            }
+            None => None,
+        };
+        let puppet = Puppet::new(Settings { configuration, ..Settings::default() });
+        Ok(Manifest { input: input(argument)?, puppet, strict, told: Arc::default() })
+    }
+
+    /// What to call it.
+    pub(crate) fn name(&self) -> String {
+        match &self.input {
+            Input::Manifest(path) | Input::Environment(path) => path.display().to_string(),
+            Input::Code(_) => INLINE.to_owned(),
+        }
+    }
+
+    /// Compiles and translates it, and shows what there is to tell.
+    pub(crate) async fn load(&self, terminal: &Terminal) -> Attempt {
+        self.finish(self.compile().await, terminal).await
+    }
+
+    pub(crate) async fn compile(&self) -> Result<Compiled, PuppetError> {
+        self.puppet.compile(&self.input).await
+    }
+
+    /// What comes of what was compiled.
+    pub(crate) async fn finish(
+        &self,
+        compiled: Result<Compiled, PuppetError>,
+        terminal: &Terminal,
+    ) -> Attempt {
+        let inline: Arc<str> = Arc::from(INLINE);
+        let compiled = match compiled {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                let found = mgmt_puppet::Diagnostic::of_error(&error, &inline);
+                let tally = self.show(&found, terminal);
+                let (sources, is_out_of_reach) = match error {
+                    PuppetError::Refused(refused) => {
+                        (self.sources(refused.files, refused.absent, refused.directories), false)
+                    }
+                    _ => (self.sources(Vec::new(), Vec::new(), Vec::new()), true),
+                };
+                return Attempt { graph: None, decisions: Vec::new(), sources, tally, is_out_of_reach };
+            }
+        };
+        let interval = self.puppet.hello().await.map_or(1800, |hello| hello.runinterval);
+        let options = TranslateOptions {
+            strict: self.strict,
+            configuration: self.puppet.settings().configuration.clone(),
+            interval,
+            inline,
+        };
+        let Translated { graph, name, decisions, diagnostics } =
+            translate(&compiled, &mgmt_resources::KINDS, &options);
+        let tally = self.show(&diagnostics, terminal);
+        let sources = self.sources(compiled.files, compiled.absent, compiled.directories);
+        Attempt { graph: graph.map(|graph| (graph, name)), decisions, sources, tally, is_out_of_reach: false }
+    }
+
+    /// The manifest itself counts even if it could not be read.
+    fn sources(
+        &self,
+        mut files: Vec<PathBuf>,
+        absent: Vec<PathBuf>,
+        mut directories: Vec<PathBuf>,
+    ) -> Sources {
+        files.extend(absent);
+        match &self.input {
+            Input::Manifest(path) if path.is_dir() => directories.push(path.clone()),
+            Input::Manifest(path) => files.push(path.clone()),
+            Input::Environment(path) => {
+                files.extend(["environment.conf", "hiera.yaml"].map(|name| path.join(name)));
+                directories.extend(
+                    ["manifests", "modules"]
+                        .map(|name| path.join(name))
+                        .into_iter()
+                        .filter(|path| path.is_dir()),
+                );
+            }
+            Input::Code(_) => {}
+        }
+        for list in [&mut files, &mut directories] {
+            list.sort();
+            list.dedup();
+        }
+        Sources { files, directories }
+    }
+
+    fn show(&self, found: &[mgmt_puppet::Diagnostic], terminal: &Terminal) -> Tally {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        // Mistakes are told each time that they are there; what is only worth knowing, once.
+        let new: Vec<&mgmt_puppet::Diagnostic> = found
+            .iter()
+            .filter(|found| {
+                let text = format!("{:?} {}", found.origin, found.message);
+                found.level == Level::Error || told.insert(text)
+            })
+            .collect();
+        let mut texts = Texts::default();
+        for diagnostic in &new {
+            if let Some(origin) = &diagnostic.origin {
+                texts.read(&origin.file, &self.input);
+            }
+        }
+        terminal.diagnostics(new.iter().map(|found| shown(found, &texts)))
+    }
+}
+
+fn input(argument: &OsStr) -> Result<Input, Failure> {
+    let path = Path::new(argument);
+    if argument == "-" {
+        let mut code = String::new();
+        let read = std::io::stdin().lock().take(LONGEST).read_to_string(&mut code);
+        read.map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;
+        return Ok(Input::Code(code));
+    }
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if path.is_dir() {
+        let is_environment = ["manifests", "modules", "environment.conf", "hiera.yaml"];
+        return Ok(match is_environment.iter().any(|name| path.join(name).exists()) {
+            true => Input::Environment(absolute(path)),
+            false => Input::Manifest(absolute(path)),
+        });
+    }
+    if path.exists() {
+        return Ok(Input::Manifest(absolute(path)));
+    }
+    let text = argument.to_str().ok_or_else(|| Failure::usage("the manifest is not UTF-8"))?;
+    if text == "agent" {
+        return Err(Failure::usage("catalogues of a Puppet server are not part of this version")
+            .hint("give a manifest, or a directory with an environment"));
+    }
+    if text.trim().is_empty() {
+        return Err(Failure::usage("the manifest is empty").hint("write `mgmt run puppet FILE.pp`"));
+    }
+    let is_code = text.contains(|letter: char| letter.is_whitespace() || "{}()$".contains(letter));
+    if text.ends_with(".pp") || !is_code {
+        return Err(Failure::usage(format!("there is no file or directory `{text}`"))
+            .hint("give a file, a directory, `-` for standard input, or the code itself in quotes"));
+    }
+    Ok(Input::Code(text.to_owned()))
+}
+
+/// Loads a manifest where nothing else runs.
+pub(crate) fn load_alone(manifest: &Manifest, terminal: &Terminal) -> Result<Attempt, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    Ok(runtime.block_on(manifest.load(terminal)))
+}
+
+impl Attempt {
+    /// The graph, or the failure of which everything has been shown.
+    pub(crate) fn into_graph(self) -> Result<(ResourceGraph, String), Failure> {
+        let code = if self.is_out_of_reach { exit_codes::FAILED } else { exit_codes::USAGE };
+        self.graph.ok_or_else(|| Failure::shown(code))
+    }
+}
+
+/// The texts that diagnostics are about.
+#[derive(Default)]
+struct Texts(HashMap<Arc<str>, String>);
+
+impl Texts {
+    fn read(&mut self, file: &Arc<str>, input: &Input) {
+        if self.0.contains_key(file) {
+            return;
+        }
+        let text = match input {
+            Input::Code(code) if **file == *INLINE => code.clone(),
+            _ => {
+                std::fs::read(&**file).map(|bytes| same_length_text(&bytes).into_owned()).unwrap_or_default()
+            }
+        };
+        self.0.insert(Arc::clone(file), text);
+    }
+}
+
+fn shown<'a>(found: &'a mgmt_puppet::Diagnostic, texts: &'a Texts) -> Diagnostic<'a> {
+    let place = found.origin.as_ref().and_then(|origin| Some((origin, texts.0.get(&origin.file)?)));
+    Diagnostic {
+        severity: match found.level {
+            Level::Error => Severity::Error,
+            Level::Warning => Severity::Warning,
+            Level::Note => Severity::Note,
+        },
+        code: Some(found.code.into()),
+        message: found.message.as_str().into(),
+        source: place.map(|(origin, text)| Source { name: &origin.file, text }),
+        labels: place
+            .map(|(origin, text)| Label {
+                span: span(text, origin.line, origin.column),
+                message: "".into(),
+                primary: true,
+            })
+            .into_iter()
+            .collect(),
+        elsewhere: Vec::new(),
+        hints: found.hints.iter().map(|hint| hint.as_str().into()).collect(),
+    }
+}
+
+/// From a point to the end of its line.
+fn span(text: &str, line: u32, column: u32) -> Range<usize> {
+    let mut start = 0;
+    for (number, found) in (1..).zip(text.split_inclusive('\n')) {
+        if number == line {
+            let content = found.trim_end();
+            let offset = found
+                .char_indices()
+                .nth(column.saturating_sub(1) as usize)
+                .map_or(content.len(), |(at, _)| at);
+            let blank = content.len() - content.trim_start().len();
+            let from = offset.max(blank).min(content.len());
+            return start + from..start + content.len();
+        }
+        start += found.len();
+    }
+    text.len()..text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_a_file_a_directory_or_code() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("site.pp");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(input(file.as_os_str()).unwrap(), Input::Manifest(file));
+        assert!(matches!(input(place.path().as_os_str()).unwrap(), Input::Manifest(_)));
+        std::fs::create_dir(place.path().join("manifests")).unwrap();
+        assert!(matches!(input(place.path().as_os_str()).unwrap(), Input::Environment(_)));
+        assert!(matches!(input(OsStr::new("notify { 'x': }")).unwrap(), Input::Code(_)));
+        for wrong in ["", " ", "agent", "/nowhere/x.pp", "nowhere", "a b.pp"] {
+            assert!(input(OsStr::new(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_point_is_shown_with_the_rest_of_its_line() {
+        let text = "one\n  two ä x\nthree";
+        assert_eq!(&text[span(text, 2, 1)], "two ä x");
+        assert_eq!(&text[span(text, 2, 9)], "x");
+        assert_eq!(&text[span(text, 3, 1)], "three");
+        assert_eq!(span(text, 9, 9), text.len()..text.len());
+        assert_eq!(span("", 1, 1), 0..0);
+    }
+}

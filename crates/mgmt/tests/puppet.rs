@@ -1,0 +1,227 @@
+//! Manifests of Puppet, with the real Puppet.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use common::{Running, holds, said, said_with_input};
+use rustix::process::Signal;
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+const ONCE: [&str; 5] = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit"];
+
+/// Everything below a directory: type, mode, owner, group, and content or target.
+fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, u32, u32, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(path) = left.pop() {
+        let stat = path.symlink_metadata().unwrap();
+        let content = match stat.file_type() {
+            kind if kind.is_dir() => {
+                left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                Vec::new()
+            }
+            kind if kind.is_symlink() => {
+                std::fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+            }
+            _ => std::fs::read(&path).unwrap(),
+        };
+        let name = path.strip_prefix(root).unwrap().to_owned();
+        found.insert(name, (stat.mode(), stat.uid(), stat.gid(), content));
+    }
+    found
+}
+
+/// A site in the style of public modules, below a directory.
+fn site(root: &Path) -> String {
+    SITE.replace("ROOT", root.to_str().unwrap())
+}
+
+const SITE: &str = r##"
+class motd(String $text = "welcome\n") {
+  file { 'ROOT/motd': content => $text, mode => '0644', owner => 'root', group => 'root' }
+}
+class web {
+  contain web::config
+  contain web::service
+  Class['web::config'] ~> Class['web::service']
+}
+class web::config {
+  file { ['ROOT/web', 'ROOT/web/sites-available', 'ROOT/web/sites-enabled']: ensure => directory, mode => '0640' }
+  file { 'ROOT/web/conf.d': ensure => directory, recurse => true, purge => true, force => true, mode => '0755' }
+  file { 'ROOT/web/conf.d/kept.conf': content => "kept\n" }
+  web::site { ['one', 'two']: port => 8080 }
+  concat { 'ROOT/web/ports.conf': mode => '0600' }
+  concat::fragment { 'head': target => 'ROOT/web/ports.conf', content => "# made\n", order => '01' }
+  concat::fragment { 'listen': target => 'ROOT/web/ports.conf', content => "Listen 80\n", order => '10' }
+}
+define web::site(Integer $port) {
+  file { "ROOT/web/sites-available/${title}.conf": content => "port ${port}\n", mode => 'u=rw,go=r' }
+  file { "ROOT/web/sites-enabled/${title}.conf": ensure => link, target => "../sites-available/${title}.conf" }
+}
+class web::service {
+  exec { 'restart web': command => 'echo restarted >> ROOT/restarts', path => ['/bin', '/usr/bin'], refreshonly => true, provider => shell }
+}
+class hosts {
+  host { 'db.example.com': ip => '192.0.2.10', host_aliases => ['db'], target => 'ROOT/hosts', before => File['ROOT/hosts-are-there'] }
+  file { 'ROOT/hosts-are-there': content => '' }
+}
+class install {
+  exec { 'unpack': command => 'mkdir ROOT/app && touch ROOT/app/installed', creates => 'ROOT/app/installed', path => '/bin:/usr/bin' }
+  -> exec { 'configure': command => ['/usr/bin/install', '-m', '0700', '-d', 'ROOT/app/it is configured'], unless => 'test -d "ROOT/app/it is configured"', path => '/bin:/usr/bin' }
+  file { 'ROOT/old': ensure => absent }
+  file { 'ROOT/bytes': content => Binary('AAH/fw==') }
+}
+include motd, web, hosts, install
+"##;
+
+#[test]
+fn a_site_ends_up_as_with_puppet_itself_and_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let (theirs, ours) = (place.path().join("theirs"), place.path().join("ours"));
+    for root in [&theirs, &ours] {
+        write(&root.join("web/conf.d/stray.conf"), "stray\n");
+        write(&root.join("web/conf.d/dir/stray.conf"), "stray\n");
+        write(&root.join("old"), "old\n");
+        write(&root.with_extension("pp"), &site(root));
+    }
+    let apply = std::process::Command::new("puppet")
+        .args(["apply", "--color=false", "--detailed-exitcodes"])
+        .arg(theirs.with_extension("pp"))
+        .output()
+        .unwrap();
+    assert_eq!(apply.status.code(), Some(2), "{}", String::from_utf8_lossy(&apply.stdout));
+    let manifest = ours.with_extension("pp");
+    let run = said(&[&ONCE[..], &["puppet", "--strict", manifest.to_str().unwrap()]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let (theirs, found) = (tree(&theirs), tree(&ours));
+    // What Puppet writes above its entries in a hosts file is its own.
+    let without_hosts = |tree: &BTreeMap<PathBuf, (u32, u32, u32, Vec<u8>)>| {
+        let mut tree = tree.clone();
+        tree.remove(Path::new("hosts"));
+        tree
+    };
+    assert_eq!(without_hosts(&theirs), without_hosts(&found));
+    assert!(String::from_utf8_lossy(&found[Path::new("hosts")].3).contains("192.0.2.10"));
+    assert_eq!(found[Path::new("restarts")].3, b"restarted\n");
+    // A second run finds everything as it should be.
+    let again = said(&[&ONCE[..], &["--detailed-exitcode", "puppet", manifest.to_str().unwrap()]].concat());
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert_eq!(tree(&ours), found);
+}
+
+#[test]
+fn defect_22_every_source_is_followed_and_a_mistake_keeps_the_running_graph() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let out = at("out");
+    write(&at("site/manifests/site.pp"), "include m\n");
+    let class =
+        format!("class m($who) {{ file {{ '{}': content => template('m/t.erb') }} }}\n", out.display());
+    write(&at("site/modules/m/manifests/init.pp"), &class);
+    write(&at("site/modules/m/templates/t.erb"), "hello <%= @who %>\n");
+    write(
+        &at("site/hiera.yaml"),
+        "version: 5\nhierarchy:\n- {name: special, path: special.yaml}\n- {name: all, path: all.yaml}\n",
+    );
+    write(&at("site/data/all.yaml"), "m::who: one\n");
+    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    holds(&out, "hello one\n");
+    // Somebody else's change is repaired without Puppet.
+    std::fs::write(&out, "broken\n").unwrap();
+    holds(&out, "hello one\n");
+    write(&at("site/data/all.yaml"), "m::who: two\n");
+    holds(&out, "hello two\n");
+    write(&at("site/modules/m/templates/t.erb"), "bye <%= @who %>\n");
+    holds(&out, "bye two\n");
+    // A file that was looked for and was not there.
+    write(&at("site/data/special.yaml"), "m::who: three\n");
+    holds(&out, "bye three\n");
+    write(&at("site/modules/m/manifests/init.pp"), "class m($who) { file { '/x' } }\n");
+    run.wait_for("the present graph goes on");
+    std::fs::write(&out, "broken\n").unwrap();
+    holds(&out, "bye three\n");
+    write(&at("site/modules/m/manifests/init.pp"), &class.replace("content", "mode => '0600', content"));
+    run.wait_for("1 changed");
+    common::eventually("the mode", || out.metadata().unwrap().mode() & 0o777 == 0o600);
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+#[test]
+fn manifests_are_checked_and_what_becomes_of_them_is_shown() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("a.pp");
+    write(&file, "notify { 'a': }\ntidy { '/tmp/x': age => '1w' }\n");
+    let path = file.to_str().unwrap();
+    let stats = said(&["puppet", "stats", path]);
+    assert_eq!(
+        stats.stdout,
+        "      1 native\n      1 left to Puppet\n      0 refused\n    1x tidy: no kind does the same\n"
+    );
+    let print = said(&["--message-format", "json", "puppet", "print", path]);
+    let document: serde_json::Value = serde_json::from_str(&print.stdout).unwrap();
+    assert_eq!(document["resources"][1]["outcome"], "puppet");
+    let graph = said_with_input(&["graph", "puppet", "-"], "notify { 'a': } -> notify { 'b': }");
+    assert!(graph.stdout.contains("Edge: msg[a] -> msg[b]\n"), "{}", graph.stdout);
+    let strict = said(&["check", "--strict", path]);
+    assert_eq!(strict.code, 1, "{}", strict.stderr);
+    assert!(strict.stderr.contains("error[P0201]") && strict.stderr.contains("a.pp:2"), "{}", strict.stderr);
+    write(&file, "notify { 'a' }\n");
+    let wrong = said(&["check", path]);
+    assert_eq!(wrong.code, 1);
+    assert!(
+        wrong.stderr.contains("error[P0001]: Syntax error at '}'") && wrong.stderr.contains("a.pp:1:14"),
+        "{}",
+        wrong.stderr
+    );
+}
+
+#[test]
+fn defect_20_and_1_a_manifest_that_is_not_there_is_an_error_and_so_is_a_server() {
+    for (input, expected) in [
+        ("/nowhere/x.pp", "there is no file or directory"),
+        ("agent", "not part of this version"),
+        (" ", "empty"),
+    ] {
+        let said = said(&[&ONCE[..], &["puppet", input]].concat());
+        assert_eq!(said.code, 2);
+        assert!(said.stderr.contains(expected), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_host_without_puppet_is_told_what_to_install() {
+    let mut command = common::mgmt(&["run", "--tmp-prefix", "puppet", "notify { 'x': }"]);
+    let output = command.env("PATH", "/nonexistent").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    if !Path::new("/opt/puppetlabs/bin/puppet").exists() {
+        assert!(text.contains("Puppet is not installed") && text.contains("puppet-agent"), "{text}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn defect_18_a_secret_is_in_no_output() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    let code = format!(
+        "$secret = Sensitive('canary')\nfile {{ '{}': content => $secret, mode => '0600' }}\n\
+         file {{ '{}-2': content => $secret, mode => 'u+x' }}",
+        out.display(),
+        out.display()
+    );
+    let said = said_with_input(&[&["--log", "trace"], &ONCE[..], &["puppet", "-"]].concat(), &code);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "canary");
+    assert!(place.path().join("out-2").exists());
+    assert!(!said.stderr.contains("canary") && !said.stdout.contains("canary"));
+}

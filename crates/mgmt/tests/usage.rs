@@ -67,7 +67,7 @@ fn mistakes_end_with_two_and_say_what_was_expected() {
         (&["run", "lang", "/no/such/x.mcl"], "there is no file `/no/such/x.mcl`"),
         (&["run", "lang", "nonsense"], "there is no file or directory `nonsense`"),
         (&["run", "--lang", "/no/such/x.mcl", "empty"], "cannot stand together"),
-        (&["run", "nonsense"], "expected `lang`, `yaml` or `empty`"),
+        (&["run", "nonsense"], "expected `lang`, `yaml`, `puppet` or `empty`"),
         (&["run", "--prefix", "/a", "--tmp-prefix", "empty"], "--tmp-prefix"),
         (&["run", "empty", "--prefix", "/a", "--tmp-prefix"], "--tmp-prefix"),
         (&["run", "--converged-exit", "empty"], "--converger-timeout"),
@@ -163,7 +163,7 @@ fn the_old_variable_warns_and_works_and_yields_to_the_new() {
 fn what_is_gone_says_what_came_instead() {
     let Said { code, stderr, .. } = ended(&["--lp-lang", "x.mcl"], EMPTY);
     assert_eq!(code, 2);
-    assert!(stderr.contains("Puppet") && stderr.contains("hint: "), "{stderr}");
+    assert!(stderr.contains("manifests") && stderr.contains("hint: "), "{stderr}");
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn topics_and_scripts_are_printed() {
     let check = said(&["man", "check"]).stdout;
     assert!(check.contains("deny\\-warnings") && check.contains("lang"), "{check}");
     let help = said(&["help", "check"]).stdout;
-    assert!(help.contains("--no-lints") && help.contains("[lang|yaml|empty] PATH..."), "{help}");
+    assert!(help.contains("--no-lints") && help.contains("[lang|yaml|puppet|empty] PATH..."), "{help}");
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl Connection {
 }
 
 /// Where a run on this host works.
-fn working_directory(prefix: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(crate) fn working_directory(prefix: Option<&Path>) -> Result<PathBuf, Failure> {
     let choice = Choice::new(prefix.map(Path::to_owned), false, false, &Surroundings::of_this_process())?;
     match choice {
         Choice::Path(path) | Choice::PathOrTemporary(path) => Ok(path),

@@ -292,6 +292,30 @@ fn a_cluster_comes_back_with_all_it_had() {
         members.voters.contains("b") && members.voters.len() == 3 && members.ill.is_empty()
     });
     scene.runs(1, "kept");
+
+    // Two of three are lost for good. The third begins again with what it has.
+    for at in 0..3 {
+        scene.kill(at);
+    }
+    for name in ["b", "c"] {
+        std::fs::remove_dir_all(scene.at(name)).unwrap();
+        std::fs::remove_file(scene.at(&format!("out-{name}"))).unwrap();
+    }
+    let recover =
+        |name: &str| scene.network.said(&["members", "recover", "--prefix", &network::text(&scene.at(name))]);
+    let recovered = recover("a");
+    assert_eq!(recovered.code, 0, "{}", recovered.stderr);
+    let nothing = recover("b");
+    assert!(nothing.code == 1 && nothing.stderr.contains("no data of a server"), "{}", nothing.stderr);
+    scene.start(0);
+    scene.settled(1);
+    let running = scene.network.said(&["members", "recover", "--prefix", &network::text(&scene.at("a"))]);
+    assert_ne!(running.code, 0, "not while it runs");
+    scene.start(1);
+    scene.start(2);
+    scene.settled(3);
+    scene.runs(1, "kept");
+    scene.runs(2, "kept");
 }
 
 /// The server of a run.

@@ -111,7 +111,7 @@ use std::sync::Arc;
 
 pub use choose::Member;
 use decide::Rule;
-pub use disk::Remembered;
+pub use disk::{RecoverError, Remembered, recover};
 pub use drive::{Cluster, ClusterSettings, StartError};
 pub use keys::{Change, Keys, MemberId, Plan, Reason, Volunteer};
 pub use look::{Sight, look};

@@ -9,7 +9,8 @@ use mgmt_world::cluster::{self, OperateError, Sight};
 use mgmt_world::etcd::Etcd;
 use serde_json::{Value as Json, json};
 
-use crate::connection::{self, Connection};
+use crate::commands::run::prefix::{Choice, Prefix};
+use crate::connection::{self, CLUSTER, Connection};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
@@ -20,7 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// `mgmt members list` shows the servers, and the hosts that would serve. `mgmt members size 5` changes how many servers there
 /// shall be. `mgmt members remove HOST` lets a host serve no longer: its server is removed as soon as that is safe, and
-/// another host takes its place if there is one. `mgmt members add HOST` lets it serve again.
+/// another host takes its place if there is one. `mgmt members add HOST` lets it serve again. `mgmt members recover`, on a host that does
+/// not run, has it begin again with its own data alone, after most of the servers have been lost for good.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// What to do
@@ -50,10 +52,15 @@ enum Action {
     /// Show or change how many servers there shall be
     #[value(alias = "resize")]
     Size,
+    /// Have this host begin again with its own data alone
+    Recover,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let value = arguments.value.as_deref();
+    if arguments.action == Action::Recover {
+        return recover(arguments, terminal);
+    }
     let host = || {
         value.ok_or_else(|| {
             Failure::usage("there is no host").hint("`mgmt members list` shows those that there are")
@@ -84,6 +91,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
                     .output()
                     .notice(&format!("{} serves no longer as soon as that is safe\n", escape(host)));
             }
+            (Action::Recover, _) => {}
             (Action::Size, None) => match sight.view.keys.ideal {
                 Some(ideal) => terminal.data(&format!("{ideal}\n")),
                 None => return Err(operated(OperateError::Unmanaged)),
@@ -98,6 +106,23 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         }
         Ok(Exit::OK)
     })
+}
+
+fn recover(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    if arguments.value.is_some() {
+        return Err(Failure::usage("`recover` is for this host, and takes no other"));
+    }
+    let prefix = connection::working_directory(arguments.prefix.as_deref())?;
+    // Held until the end, so that nobody starts meanwhile.
+    let _ours = Prefix::open(&Choice::Path(prefix.clone()), "")?;
+    cluster::recover(&prefix.join(CLUSTER)).map_err(|error| {
+        Failure::failed(error).hint("choose a host that has served, and that has run last if you can")
+    })?;
+    terminal.output().notice(
+        "This host begins again with its own data when it is started the next time. What only other servers knew is lost. \
+         Before other hosts are started, move `cluster` in the working directory of each of them away.\n",
+    );
+    Ok(Exit::OK)
 }
 
 /// A client of the servers that are given, or of those of the cluster that this host is part of.

@@ -5,6 +5,7 @@
 //!   DIRECTORY/connection.json    {"format":1,"endpoints":["http://a:2379"],"namespace":"/mgmt", …}
 //!   DIRECTORY/data/              the data of the server
 //!   DIRECTORY/former-NUMBER/     data of a member that is one no longer
+//!   DIRECTORY/recover            begin again with this data alone, at the next start and never after that
 //!   DIRECTORY/etcd.log           what the server says; the part before it is etcd.log.1
 //! ```
 
@@ -22,6 +23,7 @@ use crate::record::{self, Record};
 
 const STATE: &str = "state.json";
 const CONNECTION: &str = "connection.json";
+const RECOVER: &str = "recover";
 
 /// How many sets of data are kept that belong to members of the past.
 const FORMER: usize = 2;
@@ -121,6 +123,15 @@ impl Directory {
         Ok(())
     }
 
+    /// Whether somebody has asked to begin again with this data alone. Whoever is told so is the last one to be.
+    pub(super) fn take_recovery(&self) -> Result<bool, LocalError> {
+        if !self.path.join(RECOVER).exists() {
+            return Ok(false);
+        }
+        record::remove(&self.open()?, RECOVER, Durability::Full)?;
+        Ok(true)
+    }
+
     /// What was moved out of the way, the oldest first.
     fn former(&self) -> io::Result<Vec<(u64, PathBuf)>> {
         let mut found = Vec::new();
@@ -150,6 +161,32 @@ impl Directory {
     pub(super) fn connection(&self) -> Result<Option<Remembered>, LocalError> {
         Remembered::read(&self.path)
     }
+}
+
+/// Has a host begin again with its data alone at its next start, after most of the servers have been lost for good. Fails if
+/// it has none.
+pub fn recover(directory: &Path) -> Result<(), RecoverError> {
+    let directory = Directory::new(directory.to_owned());
+    let member = directory.path.exists() && matches!(directory.disk()?, Disk::Member { .. });
+    if !member {
+        return Err(RecoverError::NoData { path: directory.path });
+    }
+    record::write(&directory.open()?, RECOVER, "", Durability::Full)?;
+    Ok(())
+}
+
+/// Why a host cannot begin again.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// It never served, or its data is lost.
+    #[error("there is no data of a server in {path}", path = path.display())]
+    NoData {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// The disk says no.
+    #[error(transparent)]
+    Disk(#[from] LocalError),
 }
 
 impl Remembered {
@@ -251,6 +288,19 @@ mod tests {
             let log = temporary.path().join(format!("former-{number}/member/wal/0.wal"));
             assert_eq!(log.exists(), there, "{number}");
         }
+    }
+
+    #[test]
+    fn a_host_begins_again_once_and_only_with_data() {
+        let (temporary, directory) = directory();
+        assert!(matches!(recover(temporary.path()), Err(RecoverError::NoData { .. })));
+        assert!(matches!(recover(&temporary.path().join("nowhere")), Err(RecoverError::NoData { .. })));
+        make_data(&directory);
+        directory.remember(&Disk::Member { identity: "x".into(), member: MemberId(7) }).unwrap();
+        assert!(!directory.take_recovery().unwrap());
+        recover(temporary.path()).unwrap();
+        assert!(directory.take_recovery().unwrap());
+        assert!(!directory.take_recovery().unwrap());
     }
 
     #[test]

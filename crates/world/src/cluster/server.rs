@@ -233,6 +233,16 @@ impl Server {
         let mut command = Command::new(argv);
         command.env = environment();
         command.cwd = Some(directory.path().to_owned());
+        if launch.start == Start::Resume && directory.has_data() {
+            match directory.take_recovery() {
+                Ok(false) => {}
+                Ok(true) => {
+                    tracing::warn!("beginning again with the data of this host alone");
+                    command.argv.push("--force-new-cluster".into());
+                }
+                Err(error) => tracing::error!("not beginning again: {error}"),
+            }
+        }
         if let Some(helper) = &settings.helper {
             command.helper = helper.clone();
             command.with_us = true;

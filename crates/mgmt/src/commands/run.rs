@@ -179,6 +179,10 @@ async fn engage(
     let place = prefix.directory("deploys")?;
     let following = tokio::select! {
         following = Deploys::begin(here, settings, means, place, handed) => following?,
+        stop = signals.end() => {
+            tracing::info!("{}: ending, the store was not reached", stop.name());
+            return Ok(Exit(exit_codes::of(Ending::Graceful, false, 0, 0)));
+        }
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     };
     let Outcome { ending, summary, fleet } = Session {

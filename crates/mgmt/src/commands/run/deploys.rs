@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mgmt_engine::Preparation;
 use mgmt_lang::module::Entry;
@@ -269,7 +270,7 @@ impl Loader {
                 "sign it with `mgmt deploy --sign-key FILE`, or give this host the right `--deploy-key`",
             )
         })?;
-        let files = self.means.host.world.deployed_files(deploy).await.map_err(Failure::failed)?;
+        let files = files_of(deploy, &self.means.host.world).await?;
         let what = tokio::task::block_in_place(|| self.read(deploy.id, &deploy.program, &files))?;
         let how = preparation(&deploy.program);
         // The files of a deploy do not change.
@@ -307,8 +308,31 @@ fn preparation(program: &Program) -> Preparation {
     }
 }
 
+/// How long to wait before a store that did not answer is asked again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// The newest deploy, as soon as the store can tell. To go on without it would be to run nothing, and to take back what this
+/// host has exported.
 async fn newest(world: &World) -> Result<Option<Deploy>, Failure> {
-    world.newest_deploy().await.map_err(Failure::failed)
+    loop {
+        match world.newest_deploy().await {
+            Err(error) if error.is_passing() => tokio::time::sleep(AGAIN).await,
+            known => return known.map_err(Failure::failed),
+        }
+    }
+}
+
+/// The files of a deploy, as soon as the store can give them. What runs goes on meanwhile.
+async fn files_of(deploy: &Deploy, world: &World) -> Result<Tree, Failure> {
+    loop {
+        match world.deployed_files(deploy).await {
+            Err(error) if error.is_passing() => {
+                tracing::warn!("waiting for the files of deploy {}: {error}", deploy.id);
+                tokio::time::sleep(AGAIN).await;
+            }
+            files => return files.map_err(Failure::failed),
+        }
+    }
 }
 
 /// What was given to this run, for other hosts to run.

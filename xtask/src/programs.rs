@@ -14,9 +14,11 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
 /// order will do.
-const LONG: [&str; 14] = [
+const LONG: [&str; 16] = [
     "pkg_packagekit",
     "cluster",
+    "remote_kind",
+    "remote",
     "firewalld",
     "pkg",
     "svc",

@@ -10,6 +10,7 @@ use mgmt_world::socket::Socket;
 use mgmt_world::store::Store;
 use mgmt_world::{Embedded, World};
 
+use crate::commands::exit_codes;
 use crate::commands::run::hostname;
 use crate::commands::run::prefix::{Choice, Surroundings};
 use crate::environment;
@@ -192,7 +193,13 @@ pub(crate) fn within<T>(work: impl Future<Output = Result<T, Failure>>) -> Resul
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    runtime.block_on(work)
+    runtime.block_on(async {
+        tokio::select! {
+            done = work => done,
+            // What has been begun is put away: tunnels, and a terminal that shows nothing of what is typed.
+            Ok(()) = tokio::signal::ctrl_c() => Err(Failure::shown(exit_codes::INTERRUPTED)),
+        }
+    })
 }
 
 /// Connects to servers. Whether they answer is seen later.

@@ -97,7 +97,7 @@ async fn live(
     streams: Option<Streams>,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let signals = session::Signals::new()?;
+    let mut signals = session::Signals::new()?;
     let prefix = Prefix::open(&settings.prefix, &settings.hostname)?;
     let until = if prefix.is_temporary() { ", until the end" } else { "" };
     tracing::info!("working in {}{until}", prefix.path().display());
@@ -105,7 +105,14 @@ async fn live(
     let (store, cluster) = match &far {
         // Unless servers were named for it that it can reach itself.
         Some(far) if settings.servers.is_none() => (Arc::clone(&far.store), None),
-        _ => world::open(&settings, &prefix).await?,
+        // Another host may take its time, and people may be asked.
+        _ => tokio::select! {
+            opened = world::open(&settings, &prefix) => opened?,
+            stop = signals.end() => {
+                tracing::info!("{}: ending, the store was not reached", stop.name());
+                return Ok(Exit(exit_codes::of(Ending::Graceful, false, 0, 0)));
+            }
+        },
     };
     let given = Given { loaded, store, far, handed };
     let ended = engage(&settings, &prefix, given, signals, terminal).await;

@@ -157,6 +157,23 @@ fn defect_22_every_source_is_followed_and_a_mistake_keeps_the_running_graph() {
 }
 
 #[test]
+fn defect_12_a_type_of_a_module_is_brought_about_by_puppet() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let mark = at("mark");
+    write(&at("site/manifests/site.pp"), &format!("mark {{ '{}': ensure => present }}\n", mark.display()));
+    write(
+        &at("site/modules/m/lib/puppet/type/mark.rb"),
+        "Puppet::Type.newtype(:mark) do\n  ensurable\n  newparam(:path, namevar: true)\n  provide(:ruby) do\n    \
+         def exists?; File.exist?(resource[:path]); end\n    def create; File.write(resource[:path], 'made'); end\n    \
+         def destroy; File.delete(resource[:path]); end\n  end\nend\n",
+    );
+    let run = said(&[&ONCE[..], &["puppet", at("site").to_str().unwrap()]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(std::fs::read_to_string(&mark).unwrap(), "made");
+}
+
+#[test]
 fn manifests_are_checked_and_what_becomes_of_them_is_shown() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("a.pp");

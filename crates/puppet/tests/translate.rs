@@ -399,6 +399,8 @@ fn defect_13_what_looks_at_the_whole_catalogue_is_computed_or_refused() {
     for code in [
         "resources { 'host': purge => true }",
         "file { '/tmp/a/b': ensure => directory, recurse => true, purge => true }",
+        "file { '/tmp/a/b': ensure => directory, recurse => true, owner => 'me' } file { '/tmp/a/b/c': content => 'x', owner => 'you' }",
+        "file { '/tmp/a/b': ensure => directory, recurse => true, source => '/usr/share/doc' } file { '/tmp/a/b/c': content => 'x' }",
         "concat { '/tmp/c': format => 'json' } concat::fragment { 'z': target => '/tmp/c', content => '{}' }",
         "file { '/tmp/a': mode => '0644', schedule => 'daily' } schedule { 'daily': }",
     ] {
@@ -434,6 +436,13 @@ fn defect_20_cycles_are_told_with_their_places() {
     let translated = translated_with(&Input::Code(code.to_owned()), &TranslateOptions::default());
     let cycle = translated.diagnostics.iter().find(|found| found.code == "P0102").unwrap();
     assert!(cycle.message.contains("a (code:1) -> b (code:2) -> a (code:1)"), "{}", cycle.message);
+}
+
+#[test]
+fn defect_5_a_directory_with_a_source_is_left_to_puppet_whole() {
+    let code =
+        "file { '/tmp/a': ensure => directory, recurse => true, source => '/usr/share/doc', owner => 'me' }";
+    assert!(left(code).contains("`source`"));
 }
 
 #[test]

@@ -102,31 +102,22 @@ fn directory(rule: &mut Rule<'_>, path: String) {
         // Alone, Puppet would know of nothing that is managed, and remove it all.
         rule.needs_everything();
         if !force {
-            rule.cannot(
-                "purge",
-                "would remove directories here, which it does in Puppet only with `force => true`",
-            );
+            let why = "would remove directories here, which it does in Puppet only with `force => true`";
+            rule.cannot("purge", why);
         }
-    } else if recurse && has_attributes && !has_source {
-        rule.cannot("recurse", "gives everything below the owner, group and mode of the directory");
+    } else if recurse && manages_below(rule, &path) {
+        // Alone, Puppet would take what others manage below for its own.
+        rule.needs_everything();
     }
-    if has_source && recurse {
-        let sources = rule.texts("source").unwrap_or_default();
-        match sources.iter().filter_map(|source| rule.local_source(source)).find(|path| path.is_dir()) {
-            // Copies would get the modes of their sources.
-            Some(_) if !has_attributes => {
-                rule.cannot("source", "gives copies the usual mode and not that of the source");
-            }
-            Some(source) => rule.set("source", Str::from(format!("{}/", source.display()))),
-            None => rule.cannot("source", "is not a directory on this host"),
-        }
-        if rule.declared.get("mode").is_some() {
-            rule.cannot("mode", "is that of everything below");
-        }
+    if recurse && has_source {
+        rule.accept(&["source"]);
+        rule.cannot("source", "gives copies the usual mode, and not that of what they are copied from");
+    } else if recurse && has_attributes && !purge {
+        rule.cannot("recurse", "gives everything below the owner, group and mode of the directory");
     } else if has_source {
         rule.accept(&["source"]);
     }
-    if recurse && (purge || has_source) {
+    if recurse && purge {
         rule.set("recurse", true);
         rule.set("purge", purge);
     }
@@ -136,6 +127,14 @@ fn directory(rule: &mut Rule<'_>, path: String) {
     rule.set("path", Str::from(if path == "/" { path } else { format!("{path}/") }));
     rule.set("state", Str::from("exists"));
     attributes(rule, true);
+}
+
+/// Whether another file of the catalogue is below a directory.
+fn manages_below(rule: &Rule<'_>, path: &str) -> bool {
+    let files = rule.around.catalogue.resources.iter().filter(|declared| declared.kind == "File");
+    files
+        .map(|declared| squeezed(&declared.subject()))
+        .any(|file| file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1))
 }
 
 fn content(rule: &mut Rule<'_>) {

@@ -270,7 +270,18 @@ fn a_graph_names_its_host_and_another_keeps_running_here() {
     holds(&scene.at("out-near"), "near");
     let done = scene.said(&far, &["-t", "1"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
-    // Hosts can also be hosts like others, one after the other.
+    // One after the other, if no more are allowed for at the same time; and when none is left, it is over.
+    let ending = scene.write("exit.yaml", "graph: end\nresources:\n  exit:\n  - name: end\n");
+    let done = scene.said("one,two", &["--cconns", "1", "yaml", &ending]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let program = scene.program("text");
+    let run = scene.start("one,two", &["--cconns", "1", "lang", &program]);
+    eventually("one of them runs", || scene.at("out-one").exists() || scene.at("out-two").exists());
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    assert_eq!(lines.matches("connecting to root@").count(), 1, "{lines}");
+    assert!(lines.contains(": not started"), "{lines}");
     for (arguments, part) in [
         (&["--remote", "one,one", "empty"][..], "is there twice"),
         (&["--remote", &near], "does not say where it is to run"),

@@ -299,6 +299,8 @@ impl Addresses {
             self.listen_clients =
                 vec![bindable(&self.clients.first().cloned().unwrap_or_else(|| base.at(CLIENTS)))];
         }
+        // What else is wrong may follow from this.
+        self.check_listening()?;
         for (told, listen, flag) in [
             (&mut self.peers, &self.listen_peers, "--advertise-server-urls"),
             (&mut self.clients, &self.listen_clients, "--advertise-client-urls"),
@@ -311,12 +313,17 @@ impl Addresses {
         Ok(self)
     }
 
+    fn check_listening(&self) -> Result<(), Failure> {
+        let mut listens = self.listen_clients.iter().chain(&self.listen_peers);
+        match listens.find(|url| url.address().is_none() && url.host != "localhost") {
+            Some(url) => Err(Failure::usage(format!("`{}` cannot be listened on: expected an address", url.text()))
+                .hint("listen on an address, and give the name with `--advertise-server-urls` or `--advertise-client-urls`")),
+            None => Ok(()),
+        }
+    }
+
     fn check(&self) -> Result<(), Failure> {
         let listens = self.listen_clients.iter().chain(&self.listen_peers);
-        if let Some(url) = listens.clone().find(|url| url.address().is_none() && url.host != "localhost") {
-            return Err(Failure::usage(format!("`{}` cannot be listened on: expected an address", url.text()))
-                .hint("listen on an address, and give the name with `--advertise-server-urls` or `--advertise-client-urls`"));
-        }
         let twice = self.listen_clients.iter().find(|client| {
             self.listen_peers.iter().any(|peer| (&peer.host, peer.port) == (&client.host, client.port))
         });

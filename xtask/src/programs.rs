@@ -14,23 +14,33 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
 /// order will do.
-const LONG: [&str; 16] = [
+const LONG: [&str; 26] = [
     "pkg_packagekit",
-    "cluster",
-    "remote_kind",
-    "remote",
+    "clustering",
     "firewalld",
-    "pkg",
-    "svc",
     "swaps",
+    "svc",
+    "remote",
+    "remote_kind",
+    "puppet",
     "cron",
+    "hostname",
     "gsettings",
     "host_examples",
-    "cluster_sim",
     "nspawn",
+    "faults",
+    "cluster_faults",
+    "process",
     "world",
-    "etcd",
+    "etcd_world",
+    "etcd_store",
+    "relations",
+    "pippet",
+    "pkg",
+    "cluster_sim",
+    "translate",
     "mcl_examples",
+    "cluster",
 ];
 
 /// A program with tests, as cargo has built it.

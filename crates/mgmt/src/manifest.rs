@@ -15,10 +15,14 @@ use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
 use crate::commands::exit_codes;
 use crate::configuration::same_length_text;
 use crate::failure::Failure;
+use crate::program::package::{self, Package};
 use crate::terminal::{Tally, Terminal};
 
 /// What a text that is in no file is called.
 const INLINE: &str = "the code";
+
+/// What a manifest is called among the files of a deploy that had no directory.
+const MAIN: &str = "site.pp";
 
 /// The longest text that is read from standard input.
 const LONGEST: u64 = 64 << 20;
@@ -86,6 +90,20 @@ impl Manifest {
         match &self.input {
             Input::Manifest(path) | Input::Environment(path) => path.display().to_string(),
             Input::Code(_) => INLINE.to_owned(),
+        }
+    }
+
+    /// Its files, for other hosts. A directory brings along what is in it; what a file needs beside itself has to be there.
+    pub(crate) fn package(&self) -> Result<Package, Failure> {
+        match &self.input {
+            Input::Code(code) => package::single(MAIN, code.clone().into_bytes()),
+            Input::Environment(path) => package::directory(path),
+            Input::Manifest(path) if path.is_dir() => package::directory(path),
+            Input::Manifest(path) => {
+                let content = std::fs::read(path)
+                    .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+                package::single(MAIN, content)
+            }
         }
     }
 

@@ -30,7 +30,7 @@ const BOUND: Duration = Duration::from_secs(8);
 fn hosts_and_servers_may_die_and_everything_ends_well() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let seed = number("MGMT_FAULTS_SEED").unwrap_or(1);
-    let time = Duration::from_secs(number("MGMT_FAULTS_SECONDS").unwrap_or(40));
+    let time = Duration::from_secs(number("MGMT_FAULTS_SECONDS").unwrap_or(25));
     eprintln!("MGMT_FAULTS_SEED={seed} MGMT_FAULTS_SECONDS={}", time.as_secs());
     let mut lab = Lab::new(seed);
     let end = Instant::now() + time;

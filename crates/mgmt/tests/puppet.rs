@@ -242,3 +242,28 @@ fn defect_18_a_secret_is_in_no_output() {
     assert!(place.path().join("out-2").exists());
     assert!(!said.stderr.contains("canary") && !said.stdout.contains("canary"));
 }
+
+#[test]
+fn an_environment_is_given_to_a_host_that_runs() {
+    let place = tempfile::tempdir().unwrap();
+    let (prefix, out) = (place.path().join("prefix"), place.path().join("out"));
+    let prefix = prefix.to_str().unwrap();
+    let environment = place.path().join("environment");
+    let text = format!("file {{ '{}': content => template('motd/motd.erb') }}\n", out.display());
+    write(&environment.join("manifests/site.pp"), "include motd\n");
+    write(&environment.join("modules/motd/manifests/init.pp"), &format!("class motd {{ {text} }}\n"));
+    write(&environment.join("modules/motd/templates/motd.erb"), "from <%= 'puppet'.upcase %>\n");
+    let mut run = Running::start(&["run", "--prefix", prefix, "empty"]);
+    run.wait_for("graph empty");
+    let path = environment.to_str().unwrap();
+    let done = said(&["deploy", "--prefix", prefix, "--no-git", "puppet", path]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    holds(&out, "from PUPPET\n");
+    let wrong = said(&["deploy", "--prefix", prefix, "--no-git", "puppet", "include nowhere"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("nowhere"), "{}", wrong.stderr);
+    let code = format!("file {{ '{}': content => 'code' }}", out.display());
+    assert_eq!(said(&["deploy", "--prefix", prefix, "--no-git", "puppet", &code]).code, 0);
+    holds(&out, "code");
+    run.signal(Signal::INT);
+    assert_eq!(run.end().0, Some(0));
+}

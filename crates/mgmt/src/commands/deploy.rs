@@ -11,6 +11,7 @@ use crate::commands::exit_codes;
 use crate::configuration::{self, Input};
 use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};
+use crate::manifest::{self, Manifest};
 use crate::program::{self, package};
 use crate::signing::Signing;
 use crate::terminal::Terminal;
@@ -25,11 +26,11 @@ use crate::terminal::Terminal;
 /// rollback [NUMBER]` deploys the one before, or that of the number, again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// `lang` for a program, `yaml` for a graph, `empty` for nothing; or `list`, `show`, `rollback`
+    /// `lang` for a program, `yaml` for a graph, `puppet` for a manifest, `empty` for nothing; or `list`, `show`, `rollback`
     #[arg(value_name = "FRONT-END")]
     what: String,
 
-    /// The program for `lang`, the file for `yaml`; for `show` and `rollback` a number
+    /// The program for `lang`, the file for `yaml`, the manifest or environment for `puppet`; for `show` and `rollback` a number
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     input: Option<PathBuf>,
 
@@ -127,9 +128,17 @@ impl Action {
                 let loaded = configuration::load(&Input::new(path, false), terminal)?;
                 Action::add(arguments, package::single("start.yaml", loaded.content)?)
             }
+            "puppet" => {
+                let input = input.ok_or_else(|| {
+                    Failure::usage("there is no manifest").hint("write `mgmt deploy puppet FILE.pp`")
+                })?;
+                let manifest = Manifest::new(input.as_os_str(), None, false)?;
+                manifest::load_alone(&manifest, terminal)?.into_graph()?;
+                Action::add(arguments, manifest.package()?)
+            }
             other => Err(Failure::usage(format!("`{other}` is nothing that can be deployed")).hint(
-                "write `mgmt deploy lang PATH`, `mgmt deploy yaml FILE` or `mgmt deploy empty`; there are also `list`, \
-                 `show` and `rollback`",
+                "write `mgmt deploy lang PATH`, `mgmt deploy yaml FILE`, `mgmt deploy puppet PATH` or `mgmt deploy empty`; \
+                 there are also `list`, `show` and `rollback`",
             )),
         }
     }

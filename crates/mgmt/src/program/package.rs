@@ -38,6 +38,13 @@ pub(crate) fn single(name: &str, content: Vec<u8>) -> Result<Package, Failure> {
     Ok(Package { files, entry: name.to_owned() })
 }
 
+/// All of a directory, which is where to begin, too.
+pub(crate) fn directory(path: &Path) -> Result<Package, Failure> {
+    let mut packing = Packing { files: Tree::default(), size: 0 };
+    packing.directory(&canonical(path)?, "")?;
+    Ok(Package { files: packing.files, entry: String::new() })
+}
+
 /// The files of a program: all of the directory of a module, or a file with what it imports and the `files` beside it.
 pub(crate) fn package(
     entry: &Entry,

@@ -16,10 +16,12 @@ use tokio::task::JoinSet;
 
 use super::follow::Triggers;
 use super::program::Loaded as LoadedProgram;
+use super::puppet;
 use super::settings::{Settings, Source};
 use super::{First, Following, Means, repack};
 use crate::configuration::{self, Input};
 use crate::failure::Failure;
+use crate::manifest::Manifest;
 use crate::program::{self, package};
 
 /// What runs now, and what comes after it.
@@ -294,6 +296,12 @@ impl Loader {
                 let options = program::Options { module_path, lints: false };
                 Ok(First::Program(LoadedProgram::new(entry, options, terminal)?))
             }
+            "puppet" => {
+                let manifest = Manifest::new(entry.as_os_str(), None, false)?;
+                let loaded =
+                    tokio::runtime::Handle::current().block_on(puppet::Loaded::new(manifest, terminal))?;
+                Ok(First::Manifest(loaded))
+            }
             other => Err(Failure::failed(format!("this version has no front-end `{other}`"))),
         }
     }
@@ -340,10 +348,7 @@ pub(super) fn packed(first: &First, how: &Program) -> Result<Handed, Failure> {
     match first {
         First::Program(loaded) => repack::program(loaded, how),
         First::Graph(_, loaded) => repack::graph(loaded.content.clone(), how),
-        First::Manifest(_) => {
-            Err(Failure::usage("manifests of Puppet cannot be given to other hosts in this version")
-                .hint("run `mgmt run puppet` on each of them, without a store that they share"))
-        }
+        First::Manifest(loaded) => repack::manifest(&loaded.manifest, how),
     }
 }
 

@@ -15,6 +15,7 @@ use super::follow::settle;
 use super::program::Loaded as LoadedProgram;
 use crate::configuration::{self, Input};
 use crate::failure::Failure;
+use crate::manifest::Manifest;
 use crate::program::package;
 use crate::terminal::Terminal;
 
@@ -56,6 +57,13 @@ pub(super) fn graph(content: Vec<u8>, how: &Program) -> Result<Handed, Failure> 
 pub(super) fn program(loaded: &LoadedProgram, how: &Program) -> Result<Handed, Failure> {
     let package = package::package(&loaded.entry, &loaded.checked, loaded.options.module_path.as_deref())?;
     let program = Program { frontend: "lang".to_owned(), entry: package.entry, ..how.clone() };
+    Ok(Handed { program, files: package.files })
+}
+
+/// Packs a manifest.
+pub(super) fn manifest(manifest: &Manifest, how: &Program) -> Result<Handed, Failure> {
+    let package = manifest.package()?;
+    let program = Program { frontend: "puppet".to_owned(), entry: package.entry, ..how.clone() };
     Ok(Handed { program, files: package.files })
 }
 

@@ -18,6 +18,7 @@ impl Bench {
             servers: Servers::new(&settings).unwrap(),
             namespace: Namespace::new("/m"),
             compare_every: Duration::from_secs(600),
+            endpoints: settings.endpoints,
         };
         let mut follower = Follower::new(Arc::new(core), Arc::default());
         let (stream, questions) = Stream::new(1);

@@ -1,7 +1,7 @@
-//! Thousands of graphs, one after the other: nothing is left of those that have gone, whatever kind of resource was in them.
+//! Ten thousand graphs, one after the other: nothing is left of those that have gone, whatever kind of resource was in them.
 //!
-//! Ten thousand for kinds that need nothing but files and sockets; fewer for those that ask other programs, which takes its
-//! time: five thousand on a host of their own, and one thousand on one that was booted.
+//! Ten thousand each for kinds that need nothing but files and sockets, for those that need a host of their own, and for those that
+//! need one that was booted.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 mod host_common;
@@ -78,22 +78,22 @@ async fn nothing_is_left_of_ten_thousand_graphs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_five_thousand_graphs_of_accounts_networks_mounts_and_packages() {
+async fn nothing_is_left_of_ten_thousand_graphs_of_accounts_networks_mounts_and_packages() {
     let _alone = alone().await;
-    let name = "nothing_is_left_of_five_thousand_graphs_of_accounts_networks_mounts_and_packages";
+    let name = "nothing_is_left_of_ten_thousand_graphs_of_accounts_networks_mounts_and_packages";
     if !tokio::task::block_in_place(|| on_own_host(name)) {
         return;
     }
     shell("ip link set lo up; ip link add test0 type veth peer name test1; ip link set test1 up");
     shell("mkdir -p /etc/systemd/network /mnt/memory; : >/etc/fstab");
     let directory = tempfile::tempdir().unwrap();
-    leaves_nothing(5_000, directory.path(), &["printer", "test0"], of_a_host).await;
+    leaves_nothing(10_000, directory.path(), &["printer", "test0"], of_a_host).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_one_thousand_graphs_of_services() {
+async fn nothing_is_left_of_ten_thousand_graphs_of_services() {
     let _alone = alone().await;
-    let name = "nothing_is_left_of_one_thousand_graphs_of_services";
+    let name = "nothing_is_left_of_ten_thousand_graphs_of_services";
     if !tokio::task::block_in_place(|| on_booted_host(name)) {
         return;
     }
@@ -107,7 +107,7 @@ async fn nothing_is_left_of_one_thousand_graphs_of_services() {
     fs::write("/usr/share/glib-2.0/schemas/org.example.demo.gschema.xml", schema).unwrap();
     shell("glib-compile-schemas /usr/share/glib-2.0/schemas; systemctl start firewalld");
     let directory = tempfile::tempdir().unwrap();
-    leaves_nothing(1_000, directory.path(), &["other"], of_systemd).await;
+    leaves_nothing(10_000, directory.path(), &["other"], of_systemd).await;
 }
 
 #[test]

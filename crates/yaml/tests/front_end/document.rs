@@ -93,7 +93,7 @@ fn remote_is_accepted_with_a_warning_that_shows_no_password() {
     let source = "graph: x\nremote: \"ssh://root:password@hostname:22\"\n";
     check(
         source,
-        "W Y0105 2:1 `remote` is not supported and is ignored | run the program on the hosts themselves",
+        "W Y0105 2:1 `remote` only counts for `mgmt run --remote FILE` | leave it out, or run the file with `--remote`",
     );
     let parsed = mgmt_yaml::parse(source.as_bytes(), "test.yaml", &super::kinds::KINDS);
     assert_eq!(parsed.graph.unwrap().remote.unwrap(), "ssh://root:password@hostname:22");

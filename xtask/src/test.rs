@@ -32,8 +32,9 @@ fn features(arguments: &[&str]) -> Result<(), Failed> {
     if !arguments.is_empty() {
         return Ok(());
     }
-    let augeas = ["--package", "mgmt-resources", "--features", "augeas", "--test", "augeas"];
-    step(Command::new(cargo()).arg("test").args(augeas))
+    let augeas = ["--package", "mgmt-resources", "--features", "augeas", "--test"];
+    step(Command::new(cargo()).arg("test").args(augeas).arg("augeas"))?;
+    step(Command::new(cargo()).arg("test").args(augeas).args(["swaps", "augeas"]))
 }
 
 /// The arguments for cargo itself, and after `--` those for the tests.

@@ -293,6 +293,15 @@ fn a_host_with_a_key_runs_nothing_else() {
     assert!(unseen.code == 1 && unseen.stderr.contains("not signed with this key"), "{}", unseen.stderr);
     assert_eq!(scene.deploy(&["rollback", "3", "--sign-key", &key]).code, 0);
     holds(&out, "first");
+    // One that nobody has begun with in time.
+    finish(run);
+    let late = scene.deploy(&["--no-git", "--sign-key", &key, "--valid-for", "1s", "lang", &program("late")]);
+    assert_eq!(late.code, 0, "{}", late.stderr);
+    let begin = std::time::SystemTime::now();
+    eventually("its time is over", || begin.elapsed().unwrap().as_secs() > 2);
+    let mut run = Running::start(&trusting);
+    let line = run.wait_for("deploy 6 is refused: it was to be begun with until ");
+    assert!(line.contains(" UTC"), "{line}");
     // Somebody fills the store with what was once right.
     finish(run);
     let copy = scene.write("old", &old);

@@ -104,7 +104,7 @@ pub enum Refused {
     )]
     Replayed,
     /// It came too late.
-    #[error("it was to be begun with until {}", at(*until))]
+    #[error("it was to be begun with until {until} seconds after 1970")]
     Expired {
         /// In seconds since 1970.
         until: u64,
@@ -112,11 +112,6 @@ pub enum Refused {
     /// What was accepted before is not known.
     #[error(transparent)]
     Memory(#[from] crate::LocalError),
-}
-
-/// The text of a moment, as seconds, which is what the store says too.
-fn at(seconds: u64) -> String {
-    format!("{seconds} s after 1970")
 }
 
 impl Signer {

@@ -239,9 +239,7 @@ fn line(deploy: &Deploy, terminal: &Terminal) -> String {
     let key = seal.as_ref().and_then(Seal::key).map(|key| key.to_string());
     match terminal.format() {
         Format::Human => {
-            let time =
-                jiff::Timestamp::from_second(i64::try_from(*at).unwrap_or_default()).unwrap_or_default();
-            let time = time.strftime("%F %T UTC");
+            let time = moment(*at);
             let commit = hash.as_deref().map_or("-", |hash| hash.get(..12).unwrap_or(hash));
             let repeats = repeats.map(|number| format!(", again number {number}")).unwrap_or_default();
             let noop = if program.noop { ", noop" } else { "" };
@@ -270,6 +268,12 @@ fn line(deploy: &Deploy, terminal: &Terminal) -> String {
             "key": key,
         })),
     }
+}
+
+/// A moment in seconds since 1970, for people.
+pub(crate) fn moment(seconds: u64) -> String {
+    let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or_default()).unwrap_or_default();
+    time.strftime("%F %T UTC").to_string()
 }
 
 /// The commit that is checked out and the one before it.

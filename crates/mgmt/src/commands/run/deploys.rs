@@ -10,7 +10,7 @@ use mgmt_engine::Preparation;
 use mgmt_lang::module::Entry;
 use mgmt_remote::Handed;
 use mgmt_world::store::Watch;
-use mgmt_world::{Commits, Deploy, Program, Tree, Trust, World};
+use mgmt_world::{Commits, Deploy, Program, Refused, Tree, Trust, World};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -19,6 +19,7 @@ use super::program::Loaded as LoadedProgram;
 use super::puppet;
 use super::settings::{Settings, Source};
 use super::{First, Following, Means, repack};
+use crate::commands::deploy::moment;
 use crate::configuration::{self, Input};
 use crate::failure::Failure;
 use crate::manifest::Manifest;
@@ -268,7 +269,11 @@ impl Loader {
         };
         let accepted = self.trust.as_ref().map(|trust| tokio::task::block_in_place(|| trust.accept(deploy)));
         let deploy = &accepted.unwrap_or_else(|| Ok(deploy.clone())).map_err(|refused| {
-            Failure::failed(format!("deploy {} is refused: {refused}", deploy.id)).hint(
+            let why = match refused {
+                Refused::Expired { until } => format!("it was to be begun with until {}", moment(until)),
+                refused => refused.to_string(),
+            };
+            Failure::failed(format!("deploy {} is refused: {why}", deploy.id)).hint(
                 "sign it with `mgmt deploy --sign-key FILE`, or give this host the right `--deploy-key`",
             )
         })?;

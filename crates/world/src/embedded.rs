@@ -1,10 +1,10 @@
 //! The store of a host that needs no other: one file, no port, ready at once.
 //!
 //! All changes go through one thread, which takes whatever waits for it and pushes it to the disk in one step; so a
-//! hundred changes at once cost about as much as one. Leases live in that thread too, and in memory alone: when the
-//! store is opened, nobody can be holding one, so keys that were bound to a lease are removed then.
+//! hundred changes at once cost about as much as one. Leases live in that thread too, and in memory alone, and so do
+//! the keys that are bound to one: when the store is opened, nobody can be holding a lease.
 //!
-//! Readers look at the file as it was after the last step and wait for nobody.
+//! Readers look at everything as it was after the last step and do not wait for the disk.
 
 mod disk;
 mod follow;
@@ -60,7 +60,7 @@ impl Embedded {
         let disk = Arc::new(disk);
         let (requests, incoming) = mpsc::channel();
         let published = broadcast::Sender::new(LATE);
-        let writer = Writer::new(Arc::clone(&disk), published.clone())?;
+        let writer = Writer::new(Arc::clone(&disk), published.clone());
         let thread = std::thread::Builder::new()
             .name("store".to_owned())
             .spawn(move || writer.run(&incoming))

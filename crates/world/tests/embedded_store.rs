@@ -43,6 +43,50 @@ async fn everything_but_leases_outlives_the_process() {
 }
 
 #[tokio::test]
+async fn what_ends_with_a_lease_is_never_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let length = || path.metadata().unwrap().len();
+    let store = open(&path);
+    let lease = store.grant(Duration::from_secs(3600)).await.unwrap();
+    let first = commit(&store, vec![leased("/status", "up", lease.id)]).await;
+    let last = commit(&store, vec![leased("/status", "converged", lease.id)]).await;
+    assert!(last.revision > first.revision);
+    assert_eq!(value(&store, "/status").await.as_deref(), Some("converged"));
+    assert_eq!(length(), 0);
+    // Somebody else cannot have the file for that.
+    assert!(Embedded::open(&path).is_err());
+    drop(store);
+    // Nothing tells that there were revisions, and still none is given twice.
+    let store = open(&path);
+    let lease = store.grant(Duration::from_secs(3600)).await.unwrap();
+    assert!(commit(&store, vec![leased("/status", "up", lease.id)]).await.revision > last.revision);
+    assert_eq!(length(), 0);
+    commit(&store, vec![put("/kept", "1")]).await;
+    assert_ne!(length(), 0);
+}
+
+#[tokio::test]
+async fn a_key_can_be_given_a_lease_and_lose_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let store = open(&path);
+    let lease = store.grant(Duration::from_secs(3600)).await.unwrap();
+    let first = commit(&store, vec![put("/a", "lasting"), leased("/b", "leased", lease.id)]).await;
+    commit(&store, vec![leased("/a", "leased", lease.id), put("/b", "lasting")]).await;
+    for (key, now) in [("/a", "leased"), ("/b", "lasting")] {
+        let entry = entry(&store, key).await.unwrap();
+        assert_eq!((entry.value.as_slice(), entry.created), (now.as_bytes(), first.revision));
+    }
+    let all = store.read(vec![Span::Prefix("/".to_owned()), Span::Key("/a".to_owned())]).await.unwrap();
+    assert_eq!(all.entries.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["/a", "/b"]);
+    drop(store);
+    let store = open(&path);
+    assert_eq!(value(&store, "/a").await, None);
+    assert_eq!(value(&store, "/b").await.as_deref(), Some("lasting"));
+}
+
+#[tokio::test]
 async fn the_file_is_for_its_owner_and_for_one_process() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");

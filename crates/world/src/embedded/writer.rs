@@ -25,7 +25,7 @@ pub(super) struct Writer {
     disk: Arc<Disk>,
     published: broadcast::Sender<Arc<Published>>,
     leases: HashMap<LeaseId, Held>,
-    /// The last lease that was given. They begin anew with every start; keys of earlier ones are gone by then.
+    /// The last lease that was given. They begin anew with every start; keys of earlier ones are gone with them.
     last: i64,
 }
 
@@ -49,17 +49,8 @@ const AT_ONCE: usize = 256;
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Writer {
-    /// Begins by removing what was bound to leases that nobody holds any more.
-    pub(super) fn new(
-        disk: Arc<Disk>,
-        published: broadcast::Sender<Arc<Published>>,
-    ) -> Result<Writer, StoreError> {
-        let mut writer = Writer { disk, published, leases: HashMap::new(), last: 0 };
-        let stale = writer.disk.leased()?;
-        if !stale.is_empty() {
-            writer.step(Vec::new(), stale, Vec::new());
-        }
-        Ok(writer)
+    pub(super) fn new(disk: Arc<Disk>, published: broadcast::Sender<Arc<Published>>) -> Writer {
+        Writer { disk, published, leases: HashMap::new(), last: 0 }
     }
 
     /// Works until nobody can ask any more.
@@ -140,8 +131,7 @@ impl Writer {
         let mut ready: Vec<Ready> = revoked.into_iter().map(Ready::Revoked).collect();
         let leases = &self.leases;
         let done = self.disk.change(|step| {
-            let before = step.revision()?;
-            let mut revision = before;
+            let mut revision = step.revision();
             if !gone.is_empty() {
                 revision += 1;
                 let mut changes = Vec::new();
@@ -160,9 +150,7 @@ impl Writer {
                 }
                 ready.push(Ready::Commit(answer, outcome));
             }
-            if revision != before {
-                step.set_revision(revision)?;
-            }
+            step.set_revision(revision);
             Ok(())
         });
         match done {
@@ -223,7 +211,7 @@ fn bytes(transaction: &Transaction) -> usize {
 }
 
 fn apply(
-    step: &Step<'_>,
+    step: &mut Step<'_>,
     transaction: Transaction,
     revision: &mut u64,
     leases: &HashMap<LeaseId, Held>,
@@ -249,7 +237,7 @@ fn apply(
             Effect::Put { key, value, lease } => {
                 let created = step.get(&key)?.map_or(next, |entry| entry.created);
                 let entry = Entry { key: key.clone(), value, created, modified: next, lease };
-                step.put(&entry)?;
+                step.put(entry.clone())?;
                 bindings.push((key.clone(), lease));
                 changes.push((key, Some(entry)));
             }

@@ -8,7 +8,7 @@ use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fs_common::{Scratch, UNDECLARED, as_nobody, mode, replace};
 use mgmt_sys::handle::Attributes;
@@ -418,31 +418,37 @@ fn a_secret_is_closed_until_it_is_in_place() {
     assert_eq!((metadata.uid(), metadata.mode() & 0o7777), (0, 0o600));
     drop(new);
 
-    // A watcher looks at every temporary it can find while many are made.
+    // A watcher looks at every temporary it can find while many are made: so many, and until it has seen some.
     let done = AtomicBool::new(false);
+    let looked = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let mut looked = 0;
             while !done.load(Ordering::Relaxed) {
                 for entry in std::fs::read_dir(scratch.path()).unwrap().flatten() {
                     if is_temporary(entry.file_name().as_encoded_bytes())
                         && let Ok(metadata) = entry.metadata()
                     {
                         assert_eq!(metadata.mode() & 0o077, 0, "seen with mode {:o}", metadata.mode());
-                        looked += 1;
+                        looked.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             }
-            looked
         });
-        for _ in 0..3000 {
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        let mut made = 0;
+        while !watcher.is_finished()
+            && (made < 3000 || looked.load(Ordering::Relaxed) == 0)
+            && std::time::Instant::now() < patience
+        {
             std::fs::set_permissions(scratch.at("file"), std::fs::Permissions::from_mode(0o666)).unwrap();
             let declared = Attributes { owner: Some(1234), mode: Some(0o600), ..UNDECLARED };
             replace(&parent, "file", b"secret", &declared, Expect::Anything).unwrap();
+            made += 1;
         }
         done.store(true, Ordering::Relaxed);
-        assert!(watcher.join().unwrap() > 0, "the watcher never saw a temporary, so this proved nothing");
+        watcher.join().unwrap();
     });
+    assert!(looked.into_inner() > 0, "the watcher never saw a temporary, so this proved nothing");
 }
 
 #[test]

@@ -126,9 +126,29 @@ impl Scene {
                 }
                 last = Some(members);
             }
-            assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}; last seen {last:?}");
+            if Instant::now() >= end {
+                panic!("{what}: not within {PATIENCE:?}; last seen {last:?}\n{}", self.last_words());
+            }
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// What the hosts and their servers have said last.
+    fn last_words(&self) -> String {
+        let mut words = String::new();
+        for (name, host) in NAMES.iter().zip(&self.hosts) {
+            let said = host.as_ref().map(Running::said).unwrap_or_default();
+            let server = std::fs::read_to_string(self.at(name).join("cluster/etcd.log")).unwrap_or_default();
+            for (who, text) in [("host", &said), ("server of", &server)] {
+                let lines: Vec<&str> = text.lines().collect();
+                words.push_str(&format!("---- {who} {name}\n"));
+                for line in &lines[lines.len().saturating_sub(25)..] {
+                    words.push_str(&format!("{line:.300}\n"));
+                }
+            }
+        }
+        let keys = self.etcd(&["get", "--prefix", "/mgmt/cluster/"]);
+        format!("{words}---- keys\n{}{}", keys.stdout, keys.stderr)
     }
 
     fn settled(&self, size: usize) -> Members {

@@ -107,6 +107,11 @@ impl Running {
         }
     }
 
+    /// What it has said, as far as nobody has waited for it.
+    pub(crate) fn said(&self) -> String {
+        self.lines.try_iter().collect::<Vec<_>>().join("\n")
+    }
+
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, signal).unwrap();

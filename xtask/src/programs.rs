@@ -14,7 +14,7 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
 /// order will do.
-const LONG: [&str; 26] = [
+const LONG: [&str; 27] = [
     "pkg_packagekit",
     "clustering",
     "firewalld",
@@ -23,6 +23,7 @@ const LONG: [&str; 26] = [
     "remote",
     "remote_kind",
     "puppet",
+    "langpuppet",
     "cron",
     "hostname",
     "gsettings",

@@ -82,7 +82,7 @@ pub(crate) enum Command {
     Graph(graph::Arguments),
     Puppet(puppet::Arguments),
     Repl(repl::Arguments),
-    Deploy(deploy::Arguments),
+    Deploy(Box<deploy::Arguments>),
     Status(status::Arguments),
     Members(members::Arguments),
     Etcd(etcd::Arguments),

@@ -24,6 +24,8 @@ pub(crate) enum FrontEnd {
     Yaml,
     /// A manifest of Puppet.
     Puppet,
+    /// A program in mcl and a manifest of Puppet, as one graph.
+    LangPuppet,
     /// Nothing at all.
     Empty,
 }
@@ -46,11 +48,7 @@ impl TypedValueParser for FrontEndParser {
             "yaml" => return Ok(FrontEnd::Yaml),
             "empty" => return Ok(FrontEnd::Empty),
             "puppet" => return Ok(FrontEnd::Puppet),
-            "langpuppet" => format!(
-                "the front-end `{}` is not part of this version; write a program: `mgmt {} lang PATH`\n",
-                value.display(),
-                command.get_name()
-            ),
+            "langpuppet" => return Ok(FrontEnd::LangPuppet),
             file if file.ends_with(".mcl") => format!(
                 "expected the name of a front-end, found a program; write `mgmt {} lang {file}`\n",
                 command.get_name()
@@ -65,7 +63,9 @@ impl TypedValueParser for FrontEndParser {
                     command.get_name()
                 )
             }
-            word => format!("there is no front-end `{word}`; expected `lang`, `yaml`, `puppet` or `empty`\n"),
+            word => format!(
+                "there is no front-end `{word}`; expected `lang`, `yaml`, `puppet`, `langpuppet` or `empty`\n"
+            ),
         };
         Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command))
     }
@@ -75,6 +75,7 @@ impl TypedValueParser for FrontEndParser {
             PossibleValue::new("lang").help("A program in mcl"),
             PossibleValue::new("yaml").help("A graph in a YAML file"),
             PossibleValue::new("puppet").help("A manifest of Puppet"),
+            PossibleValue::new("langpuppet").help("A program in mcl and a manifest of Puppet, as one graph"),
             PossibleValue::new("empty").help("No graph"),
         ];
         Some(Box::new(values.into_iter()))

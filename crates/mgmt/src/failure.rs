@@ -13,7 +13,7 @@ impl Exit {
 }
 
 /// The program ends because something is wrong.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// The exit code.
     pub(crate) code: u8,

@@ -29,14 +29,71 @@ const LONGEST: u64 = 64 << 20;
 
 /// The flags of every command that takes a manifest.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Puppet")]
 pub(crate) struct ManifestArguments {
-    /// The manifest, as if it stood behind the front-end `puppet`
-    #[arg(long = "puppet", value_name = "INPUT", value_hint = clap::ValueHint::AnyPath, help_heading = "Puppet")]
+    /// The manifest, for the front-ends `puppet` and `langpuppet`: a file, a directory with manifests or an environment, `-` for
+    /// standard input, or the code itself in quotes
+    #[arg(long = "puppet", value_name = "INPUT", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) puppet: Option<PathBuf>,
 
+    /// The program, for the front-end `langpuppet`: a file, a directory with a module, or the program itself in quotes
+    #[arg(long, alias = "code", value_name = "INPUT", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) lang: Option<PathBuf>,
+
     /// Puppet's file of settings [default: the usual one]
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Puppet")]
+    #[arg(long, alias = "lp-puppet-conf", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) puppet_conf: Option<PathBuf>,
+
+    /// With `langpuppet`: only warn of a `noop "puppet_NAME"` without a class `mgmt_NAME`, and of a class without `noop`
+    #[arg(long)]
+    pub(crate) allow_unmatched: bool,
+
+    #[arg(long, value_name = "INPUT", hide = true)]
+    lp_lang: Option<PathBuf>,
+
+    #[arg(long, value_name = "INPUT", hide = true)]
+    lp_puppet: Option<PathBuf>,
+}
+
+impl ManifestArguments {
+    /// Somebody has written the flags of a program and a manifest in the way of earlier versions, which needs no front-end.
+    pub(crate) fn asks_for_both(&self) -> bool {
+        self.lp_lang.is_some() || self.lp_puppet.is_some() || (self.lang.is_some() && self.puppet.is_some())
+    }
+
+    /// Something of what is named, to know where it is.
+    pub(crate) fn either(&self) -> Option<&Path> {
+        [&self.lang, &self.lp_lang, &self.puppet, &self.lp_puppet].into_iter().find_map(Option::as_deref)
+    }
+
+    /// The program and the manifest of `langpuppet`.
+    pub(crate) fn both(&self) -> Result<(&Path, &Path), Failure> {
+        let lang = only("lang", self.lang.as_deref(), self.lp_lang.as_deref())?;
+        let puppet = only("puppet", self.puppet.as_deref(), self.lp_puppet.as_deref())?;
+        let missing = |what: &str, flag: &str| {
+            Failure::usage(format!("the front-end `langpuppet` needs {what}: `--{flag}` is missing"))
+                .hint("write `langpuppet --lang PROGRAM --puppet MANIFEST`")
+        };
+        match (lang, puppet) {
+            (None, _) => Err(missing("a program", "lang")),
+            (_, None) => Err(missing("a manifest", "puppet")),
+            (Some(lang), Some(puppet)) => Ok((lang, puppet)),
+        }
+    }
+}
+
+/// One of two spellings of a flag.
+fn only<'a>(
+    flag: &str,
+    today: Option<&'a Path>,
+    before: Option<&'a Path>,
+) -> Result<Option<&'a Path>, Failure> {
+    match (today, before) {
+        (Some(_), Some(_)) => {
+            Err(Failure::usage(format!("`--{flag}` and `--lp-{flag}` mean the same")).hint("leave out one"))
+        }
+        (today, before) => Ok(today.or(before)),
+    }
 }
 
 /// A manifest, and the Puppet that compiles it.
@@ -94,17 +151,23 @@ impl Manifest {
     }
 
     /// Its files, for other hosts. A directory brings along what is in it; what a file needs beside itself has to be there.
+    /// Puppet's settings go with them.
     pub(crate) fn package(&self) -> Result<Package, Failure> {
-        match &self.input {
+        let read = |path: &Path| {
+            std::fs::read(path)
+                .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
+        };
+        let mut package = match &self.input {
             Input::Code(code) => package::single(MAIN, code.clone().into_bytes()),
             Input::Environment(path) => package::directory(path),
             Input::Manifest(path) if path.is_dir() => package::directory(path),
-            Input::Manifest(path) => {
-                let content = std::fs::read(path)
-                    .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
-                package::single(MAIN, content)
-            }
+            Input::Manifest(path) => package::single(MAIN, read(path)?),
+        }?;
+        if let Some(conf) = &self.puppet.settings().configuration {
+            let file = mgmt_world::File { executable: false, content: read(conf)? };
+            package.files.insert(package::CONF, file).map_err(Failure::usage)?;
         }
+        Ok(package)
     }
 
     /// Compiles and translates it, and shows what there is to tell.
@@ -180,7 +243,8 @@ impl Manifest {
         Sources { files, directories }
     }
 
-    fn show(&self, found: &[mgmt_puppet::Diagnostic], terminal: &Terminal) -> Tally {
+    /// Shows what there is to tell, and no warning twice.
+    pub(crate) fn show(&self, found: &[mgmt_puppet::Diagnostic], terminal: &Terminal) -> Tally {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         // Mistakes are told each time that they are there; what is only worth knowing, once.
         let new: Vec<&mgmt_puppet::Diagnostic> = found

@@ -218,7 +218,7 @@ fn the_exit_code_tells_right_wrong_and_unreadable_apart() {
         (&[], 2, "nothing to check"),
         (&[""], 2, "empty"),
         (&["puppet", "x.pp"], 2, "there is no file or directory `x.pp`"),
-        (&["langpuppet", "x.pp"], 2, "not part of this version"),
+        (&["langpuppet", "x.pp"], 2, "takes a program and a manifest"),
         (&["empty", "good.mcl"], 2, "takes no file"),
         (&["--no-such-flag", "good.mcl"], 2, "--no-such-flag"),
     ] {

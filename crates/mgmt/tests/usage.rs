@@ -67,7 +67,7 @@ fn mistakes_end_with_two_and_say_what_was_expected() {
         (&["run", "lang", "/no/such/x.mcl"], "there is no file `/no/such/x.mcl`"),
         (&["run", "lang", "nonsense"], "there is no file or directory `nonsense`"),
         (&["run", "--lang", "/no/such/x.mcl", "empty"], "cannot stand together"),
-        (&["run", "nonsense"], "expected `lang`, `yaml`, `puppet` or `empty`"),
+        (&["run", "nonsense"], "expected `lang`, `yaml`, `puppet`, `langpuppet` or `empty`"),
         (&["run", "--prefix", "/a", "--tmp-prefix", "empty"], "--tmp-prefix"),
         (&["run", "empty", "--prefix", "/a", "--tmp-prefix"], "--tmp-prefix"),
         (&["run", "--converged-exit", "empty"], "--converger-timeout"),
@@ -163,7 +163,7 @@ fn the_old_variable_warns_and_works_and_yields_to_the_new() {
 fn what_is_gone_says_what_came_instead() {
     let Said { code, stderr, .. } = ended(&["--lp-lang", "x.mcl"], EMPTY);
     assert_eq!(code, 2);
-    assert!(stderr.contains("manifests") && stderr.contains("hint: "), "{stderr}");
+    assert!(stderr.contains("`--puppet` is missing") && stderr.contains("hint: "), "{stderr}");
 }
 
 #[test]

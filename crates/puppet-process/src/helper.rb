@@ -252,6 +252,7 @@ module MgmtPuppet
   def compile(request)
     with_catalogue(request) do |catalogue, environment|
       data = Puppet.override({ rich_data: true }, 'for mgmt') { catalogue.to_data_hash }
+      place_classes(data, environment)
       {
         'catalogue' => data,
         'relations' => custom_relations(catalogue),
@@ -260,6 +261,20 @@ module MgmtPuppet
         'absent' => Files.absent.to_a,
         'directories' => Files.directories.map(&:to_s)
       }
+    end
+  end
+
+  # A catalogue does not tell where a class is defined; what it is made of does.
+  def place_classes(data, environment)
+    known = environment.known_resource_types
+    data['resources'].each do |resource|
+      next unless resource['type'] == 'Class' && resource['line'].nil?
+
+      definition = known.hostclass(resource['title'].to_s.downcase)
+      next unless definition&.line
+
+      resource['file'] = definition.file if place(definition.file)
+      resource['line'] = definition.line
     end
   end
 

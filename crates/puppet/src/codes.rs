@@ -8,6 +8,9 @@ pub(crate) const CYCLE: &str = "P0102";
 pub(crate) const THROUGH_PUPPET: &str = "P0201";
 pub(crate) const REFUSED: &str = "P0202";
 pub(crate) const SAME: &str = "P0203";
+pub(crate) const UNMATCHED: &str = "P0301";
+pub(crate) const NOT_EMPTY: &str = "P0302";
+pub(crate) const NOT_PUPPET: &str = "P0303";
 
 /// Every code with its title and its explanation.
 pub const CODES: &[(&str, &str, &str)] = &[
@@ -52,6 +55,24 @@ pub const CODES: &[(&str, &str, &str)] = &[
         SAME,
         "two resources are the same one",
         "Two resources of the manifest become one and the same here: two packages with one name, for example, that differ in \
-         their titles.",
+         their titles. Or a program and a manifest that are one graph both have the resource.",
+    ),
+    (
+        UNMATCHED,
+        "a point where program and manifest meet is only on one side",
+        "Where a program and a manifest are one graph, `noop \"puppet_NAME\"` of the program and the empty class `mgmt_NAME` of the \
+         manifest are the same point. One of the two is missing, is spelt otherwise, or is not included. With \
+         `--allow-unmatched` this is a warning, and what has no counterpart stays as it is.",
+    ),
+    (
+        NOT_EMPTY,
+        "a class where program and manifest meet is not empty",
+        "The beginning and the end of the class become one point, so nothing can happen between them. Move what is in the class to \
+         another one, and order the two with `->`.",
+    ),
+    (
+        NOT_PUPPET,
+        "the other graph is not one of Puppet",
+        "Every catalogue has the stage `main`. A graph without it cannot be joined with a program.",
     ),
 ];

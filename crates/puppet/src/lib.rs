@@ -3,7 +3,7 @@
 //! Puppet compiles (the crate `puppet-process` asks it to); everything after that is done here. A [`Catalogue`] is what was
 //! compiled. [`relate`] finds the order of its resources. [`translate`] makes a resource graph of both: each type has one small
 //! rule in `translate/`, which reads compiled parameters and sets fields of a kind of ours. What a rule does not understand
-//! is left to Puppet itself, as a `pippet` resource, and told.
+//! is left to Puppet itself, as a `pippet` resource, and told. [`merge`] joins such a graph with that of a program.
 //!
 //! Invariants
 //! - The order is Puppet's own: every edge of it, and no other; tests compare the two.
@@ -21,6 +21,7 @@ mod catalogue;
 mod codes;
 mod data;
 mod diagnostic;
+mod merge;
 mod relations;
 mod translate;
 
@@ -28,5 +29,6 @@ pub use catalogue::{Catalogue, Declared};
 pub use codes::CODES;
 pub use data::Data;
 pub use diagnostic::{Diagnostic, Level};
+pub use merge::{Half, Merged, merge};
 pub use relations::{Broken, Related, Relations, Vertex, relate};
 pub use translate::{Decision, Outcome, Reason, TranslateOptions, Translated, translate};

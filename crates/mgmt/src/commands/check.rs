@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ValueHint;
 use mgmt_lang::FileId;
@@ -11,9 +12,10 @@ use mgmt_telemetry::{Format, json_line};
 use serde_json::json;
 
 use crate::commands::exit_codes;
+use crate::commands::graph::compute::Computing;
 use crate::configuration::{self, Input};
 use crate::failure::{Exit, Failure};
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, ManifestArguments};
 use crate::program;
 use crate::terminal::{Tally, Terminal};
 
@@ -24,7 +26,9 @@ use crate::terminal::{Tally, Terminal};
 ///
 /// Exit code 0: all are right, perhaps with warnings. 1: at least one is not. 2: at least one could not be read.
 #[derive(Debug, clap::Args)]
-#[command(override_usage = "mgmt check [OPTIONS] [lang|yaml|puppet|empty] PATH...")]
+#[command(
+    override_usage = "mgmt check [OPTIONS] [lang|yaml|puppet|empty] PATH...\n       mgmt check [OPTIONS] langpuppet --lang PATH --puppet PATH"
+)]
 pub(crate) struct Arguments {
     /// Files, directories with a module, `-` for standard input, or a program itself in quotes
     ///
@@ -55,10 +59,12 @@ pub(crate) struct Arguments {
     #[arg(long)]
     strict: bool,
 
-    /// Puppet's file of settings [default: the usual one]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    puppet_conf: Option<PathBuf>,
+    #[command(flatten)]
+    manifest: ManifestArguments,
 }
+
+/// How long the values of a program may take to be there that is to be joined with a manifest.
+const WAIT: Duration = Duration::from_secs(10);
 
 /// How something is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +78,18 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     let (language, inputs) = match front_end(&arguments.inputs)? {
         Some((FrontEnd::Empty, [])) => return Ok(Exit::OK),
         Some((FrontEnd::Empty, _)) => return Err(Failure::usage("the front-end `empty` takes no file")),
+        Some((FrontEnd::Both, [])) => {
+            let mut checking = Checking::new(arguments, terminal);
+            checking.both()?;
+            checking.summary();
+            return Ok(Exit(checking.code));
+        }
+        Some((FrontEnd::Both, _)) => {
+            return Err(Failure::usage(
+                "the front-end `langpuppet` takes a program and a manifest, and nothing else",
+            )
+            .hint("write `mgmt check langpuppet --lang PROGRAM --puppet MANIFEST`"));
+        }
         Some((FrontEnd::Written(language), rest)) => (Some(language), rest),
         None => (None, arguments.inputs.as_slice()),
     };
@@ -80,17 +98,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
             "write `mgmt check PATH...`; `.` is the module in this directory, and `-` is standard input",
         ));
     }
-    let mut checking = Checking {
-        terminal,
-        arguments,
-        options: program::Options {
-            module_path: program::module_path(arguments.module_path.as_deref()),
-            lints: !arguments.no_lints,
-        },
-        shown: HashSet::new(),
-        counts: Counts::default(),
-        code: exit_codes::OK,
-    };
+    let mut checking = Checking::new(arguments, terminal);
     // It can be read once, and is right or wrong once.
     let mut standard_input = false;
     for input in inputs {
@@ -110,6 +118,8 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FrontEnd {
     Written(Language),
+    /// A program and a manifest as one graph.
+    Both,
     Empty,
 }
 
@@ -121,10 +131,7 @@ fn front_end(inputs: &[OsString]) -> Result<Option<(FrontEnd, &[OsString])>, Fai
         Some("yaml") => FrontEnd::Written(Language::Yaml),
         Some("puppet") => FrontEnd::Written(Language::Puppet),
         Some("empty") => FrontEnd::Empty,
-        Some(word @ "langpuppet") if !Path::new(word).exists() => {
-            return Err(Failure::usage(format!("the front-end `{word}` is not part of this version"))
-                .hint("`mgmt check` takes programs in mcl, graphs in YAML and manifests of Puppet"));
-        }
+        Some("langpuppet") => FrontEnd::Both,
         _ => return Ok(None),
     };
     Ok(Some((found, rest)))
@@ -164,7 +171,49 @@ struct Counts {
     tally: Tally,
 }
 
-impl Checking<'_> {
+impl<'a> Checking<'a> {
+    fn new(arguments: &'a Arguments, terminal: &'a Terminal) -> Checking<'a> {
+        Checking {
+            terminal,
+            arguments,
+            options: program::Options {
+                module_path: program::module_path(arguments.module_path.as_deref()),
+                lints: !arguments.no_lints,
+            },
+            shown: HashSet::new(),
+            counts: Counts::default(),
+            code: exit_codes::OK,
+        }
+    }
+
+    /// Where the two meet is known once the values of the program are there.
+    fn both(&mut self) -> Result<(), Failure> {
+        let (lang, _) = self.arguments.manifest.both()?;
+        self.program(lang.as_os_str());
+        if self.code != exit_codes::OK {
+            return Ok(());
+        }
+        // The two count as one.
+        self.counts.checked = 0;
+        let computing = Computing {
+            command: "check",
+            terminal: self.terminal,
+            module_path: self.arguments.module_path.as_deref(),
+            hostname: "",
+            wait: WAIT,
+            strict: self.arguments.strict,
+            manifest: &self.arguments.manifest,
+        };
+        match computing.graph(configuration::FrontEnd::LangPuppet, None) {
+            Ok((name, graph)) => self.prepared(&name, Some(graph), Tally::default()),
+            Err(failure) => {
+                self.terminal.failure(&failure);
+                self.checked(Tally { errors: 1, warnings: 0 }, false);
+            }
+        }
+        Ok(())
+    }
+
     fn program(&mut self, argument: &OsStr) {
         let entry = match program::entry(argument) {
             Ok(entry) => entry,
@@ -216,7 +265,7 @@ impl Checking<'_> {
     }
 
     fn manifest(&mut self, argument: &OsStr) {
-        let conf = self.arguments.puppet_conf.as_deref();
+        let conf = self.arguments.manifest.puppet_conf.as_deref();
         let loaded = Manifest::new(argument, conf, self.arguments.strict)
             .and_then(|manifest| Ok((manifest.name(), manifest::load_alone(&manifest, self.terminal)?)));
         match loaded {

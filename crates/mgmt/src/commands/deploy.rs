@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use mgmt_telemetry::{Format, escape, json_line};
 use mgmt_world::{Commits, Deploy, Program, Seal, Signer, World};
 use serde_json::json;
 
 use crate::commands::exit_codes;
+use crate::commands::graph::compute::Computing;
 use crate::configuration::{self, Input};
 use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, ManifestArguments};
 use crate::program::{self, package};
 use crate::signing::Signing;
 use crate::terminal::Terminal;
@@ -26,7 +28,8 @@ use crate::terminal::Terminal;
 /// rollback [NUMBER]` deploys the one before, or that of the number, again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// `lang` for a program, `yaml` for a graph, `puppet` for a manifest, `empty` for nothing; or `list`, `show`, `rollback`
+    /// `lang` for a program, `yaml` for a graph, `puppet` for a manifest, `langpuppet` for a program and a manifest as one graph,
+    /// `empty` for nothing; or `list`, `show`, `rollback`
     #[arg(value_name = "FRONT-END")]
     what: String,
 
@@ -67,11 +70,17 @@ pub(crate) struct Arguments {
     prefix: Option<PathBuf>,
 
     #[command(flatten)]
+    manifest: ManifestArguments,
+
+    #[command(flatten)]
     connection: Connection,
 
     #[command(flatten)]
     signing: Signing,
 }
+
+/// How long the values of a program may take to be there that is to be joined with a manifest.
+const WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let action = Action::new(arguments, terminal)?;
@@ -129,16 +138,44 @@ impl Action {
                 Action::add(arguments, package::single("start.yaml", loaded.content)?)
             }
             "puppet" => {
-                let input = input.ok_or_else(|| {
-                    Failure::usage("there is no manifest").hint("write `mgmt deploy puppet FILE.pp`")
-                })?;
-                let manifest = Manifest::new(input.as_os_str(), None, false)?;
+                let flag = arguments.manifest.puppet.as_deref();
+                let input = match (input, flag) {
+                    (Some(_), Some(_)) => {
+                        return Err(Failure::usage("there are two manifests").hint("leave out `--puppet`"));
+                    }
+                    (None, None) => {
+                        return Err(Failure::usage("there is no manifest")
+                            .hint("write `mgmt deploy puppet FILE.pp`"));
+                    }
+                    (Some(input), None) | (None, Some(input)) => input,
+                };
+                let conf = arguments.manifest.puppet_conf.as_deref();
+                let manifest = Manifest::new(input.as_os_str(), conf, false)?;
                 manifest::load_alone(&manifest, terminal)?.into_graph()?;
                 Action::add(arguments, manifest.package()?)
             }
+            "langpuppet" => {
+                let (lang, puppet) = arguments.manifest.both()?;
+                let conf = arguments.manifest.puppet_conf.as_deref();
+                let manifest = Manifest::new(puppet.as_os_str(), conf, false)?;
+                let program = program_of(lang, arguments, terminal)?;
+                let computing = Computing {
+                    command: "deploy",
+                    terminal,
+                    module_path: arguments.module_path.as_deref(),
+                    hostname: "",
+                    wait: WAIT,
+                    strict: false,
+                    manifest: &arguments.manifest,
+                };
+                computing.both(lang.as_os_str(), puppet.as_os_str())?;
+                let allow = arguments.manifest.allow_unmatched;
+                let package = package::both(program, manifest.package()?, allow)?;
+                unwanted(Action::add(arguments, package)?)
+            }
             other => Err(Failure::usage(format!("`{other}` is nothing that can be deployed")).hint(
-                "write `mgmt deploy lang PATH`, `mgmt deploy yaml FILE`, `mgmt deploy puppet PATH` or `mgmt deploy empty`; \
-                 there are also `list`, `show` and `rollback`",
+                "write `mgmt deploy lang PATH`, `mgmt deploy yaml FILE`, `mgmt deploy puppet PATH`, `mgmt deploy langpuppet --lang \
+                 PATH --puppet PATH` or `mgmt deploy empty`; there are also `list`, `show` and `rollback`",
             )),
         }
     }
@@ -146,7 +183,10 @@ impl Action {
     fn add(arguments: &Arguments, package: package::Package) -> Result<Action, Failure> {
         let commits = match arguments.no_git {
             true => Commits::default(),
-            false => commits(arguments.input.as_deref(), arguments.force)?,
+            false => {
+                let input = arguments.input.as_deref().or(arguments.manifest.either());
+                commits(input, arguments.force)?
+            }
         };
         let program = Program {
             frontend: arguments.what.clone(),

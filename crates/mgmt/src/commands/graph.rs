@@ -1,6 +1,6 @@
 //! `mgmt graph`: what a graph looks like once edges and groups have been found.
 
-mod compute;
+pub(crate) mod compute;
 mod dot;
 mod json;
 mod mermaid;
@@ -10,17 +10,19 @@ mod text;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use mgmt_graph::NodeId;
 use mgmt_resource::{Id, ResourceGraph};
 
-use crate::configuration::{self, Input};
+use crate::configuration::{FrontEnd, FrontEndParser};
 use crate::failure::{Exit, Failure};
-use crate::manifest::{self, Manifest};
+use crate::manifest::ManifestArguments;
 use crate::terminal::Terminal;
 
+use compute::Computing;
 pub(crate) use text::text;
 
 /// Print the graph of a program or of a graph file
@@ -29,8 +31,8 @@ pub(crate) use text::text;
 /// with the first value of each function, as if it were alone in the world. Commands that its functions need do run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How it is written
-    #[arg(value_name = "FRONT-END")]
+    /// How it is written: `lang`, `yaml`, `puppet`, `langpuppet` for a program and a manifest as one graph, or `empty`
+    #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
     front_end: FrontEnd,
 
     /// A file, a directory with a module or a manifest, `-` for standard input, or a program itself in quotes
@@ -76,21 +78,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     strict: bool,
 
-    /// Puppet's file of settings [default: the usual one]
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    puppet_conf: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FrontEnd {
-    /// A program in mcl
-    Lang,
-    /// A graph in a YAML file
-    Yaml,
-    /// A manifest of Puppet
-    Puppet,
-    /// No graph
-    Empty,
+    #[command(flatten)]
+    manifest: ManifestArguments,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -108,31 +97,16 @@ enum GraphFormat {
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let (name, graph) = match (arguments.front_end, &arguments.input) {
-        (FrontEnd::Lang, Some(input)) => compute::compute(input, arguments, terminal)?,
-        (FrontEnd::Yaml, Some(file)) => {
-            let loaded = configuration::load(&Input::new(Path::new(file), arguments.strict), terminal)?;
-            (loaded.name, loaded.graph)
-        }
-        (FrontEnd::Puppet, Some(input)) => {
-            let manifest = Manifest::new(input, arguments.puppet_conf.as_deref(), arguments.strict)?;
-            let (graph, name) = manifest::load_alone(&manifest, terminal)?.into_graph()?;
-            (name, graph)
-        }
-        (FrontEnd::Puppet, None) => {
-            return Err(Failure::usage("there is no manifest").hint("write `mgmt graph puppet FILE.pp`"));
-        }
-        (FrontEnd::Lang, None) => {
-            return Err(Failure::usage("there is no program").hint("write `mgmt graph lang PATH`"));
-        }
-        (FrontEnd::Yaml, None) => {
-            return Err(
-                Failure::usage("the front-end `yaml` needs a file").hint("write `mgmt graph yaml FILE`")
-            );
-        }
-        (FrontEnd::Empty, None) => ("empty".to_owned(), ResourceGraph::new()),
-        (FrontEnd::Empty, Some(_)) => return Err(Failure::usage("the front-end `empty` takes no file")),
+    let computing = Computing {
+        command: "graph",
+        terminal,
+        module_path: arguments.module_path.as_deref(),
+        hostname: &arguments.hostname,
+        wait: Duration::from_secs(arguments.wait),
+        strict: arguments.strict,
+        manifest: &arguments.manifest,
     };
+    let (name, graph) = computing.graph(arguments.front_end, arguments.input.as_deref())?;
     let how = mgmt_engine::Preparation {
         autoedges: !arguments.no_autoedges,
         autogroup: arguments.autogroup || (arguments.settle && !arguments.no_autogroup),

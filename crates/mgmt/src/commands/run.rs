@@ -6,6 +6,7 @@ mod drawing;
 mod fleet;
 mod follow;
 mod historic;
+mod joint;
 mod ladder;
 pub(crate) mod prefix;
 mod program;
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Summary, SwapError, SwapReport, Witness};
 use mgmt_remote::{Far, Handed, Streams};
-use mgmt_resource::{Host, ResourceGraph};
+use mgmt_resource::{Host, ResourceGraph, Spec};
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
 use mgmt_world::store::Store;
@@ -45,6 +46,7 @@ use crate::terminal::Terminal;
 use deploys::Deploys;
 use fleet::{Common, Fleet};
 use follow::{Drawings, Follower, Triggers};
+use joint::{Joint, Side};
 use prefix::Prefix;
 use repack::{Recipient, Repack, Text};
 use session::{Outcome, Session};
@@ -85,6 +87,16 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
         }
         Source::Puppet(manifest) => {
             First::Manifest(runtime.block_on(puppet::Loaded::new(manifest.clone(), terminal))?)
+        }
+        Source::LangPuppet { entry, options, manifest, allow_unmatched } => {
+            if settings.download {
+                super::get::before(entry, options.module_path.clone(), terminal)?;
+            }
+            First::Both(joint::Loaded {
+                program: program::Loaded::new(entry.clone(), options.clone(), terminal)?,
+                manifest: runtime.block_on(puppet::Loaded::new(manifest.clone(), terminal))?,
+                allow_unmatched: *allow_unmatched,
+            })
         }
         Source::Empty => First::empty(),
     };
@@ -180,6 +192,7 @@ async fn engage(
         watch: settings.watch,
         drawings,
         terminal: terminal.clone(),
+        half: None,
     };
     let Others { fleet, changes, repack, _repacking } = Others::start(settings, &loaded, &means)?;
     let here = if settings.idle { First::empty() } else { loaded };
@@ -283,6 +296,8 @@ enum First {
     Graph(Option<Input>, Loaded),
     Program(program::Loaded),
     Manifest(puppet::Loaded),
+    /// A program and a manifest, as one graph.
+    Both(joint::Loaded),
 }
 
 impl First {
@@ -311,16 +326,50 @@ struct Means {
     watch: bool,
     drawings: Drawings,
     terminal: Terminal,
+    /// What is brought is one half of a graph.
+    half: Option<(Side, Arc<Joint>)>,
+}
+
+/// Why the engine does not run a graph.
+#[derive(Clone, Debug)]
+enum Unswapped {
+    /// The engine has ended.
+    Stopped,
+    /// Something is wrong with the graph.
+    Refused(Failure),
 }
 
 impl Means {
-    /// Gives the engine a graph, and tells others how many resources there are now.
-    async fn swap(&self, graph: ResourceGraph) -> Result<SwapReport, SwapError> {
-        let swapped = self.exports.swap(&self.engine, graph).await;
-        if let Ok(report) = &swapped {
-            self.told.swapped(report);
+    /// Brings a graph of this name to the engine, or what comes of it together with its other half.
+    async fn swap(&self, name: &str, graph: ResourceGraph) -> Result<SwapReport, Unswapped> {
+        match &self.half {
+            Some((side, joint)) => joint.give(*side, name, graph, self).await,
+            None => self.hand(graph).await,
         }
-        swapped
+    }
+
+    /// Gives the engine a graph, and tells others how many resources there are now.
+    async fn hand(&self, graph: ResourceGraph) -> Result<SwapReport, Unswapped> {
+        match self.exports.swap(&self.engine, graph).await {
+            Ok(report) => {
+                self.told.swapped(&report);
+                Ok(report)
+            }
+            Err(SwapError::Stopped) => Err(Unswapped::Stopped),
+            Err(error) => Err(Unswapped::Refused(follow::refused(&error))),
+        }
+    }
+
+    /// Replaces declarations of what runs; nothing, if that takes the whole graph.
+    async fn adjust(&self, changed: Vec<Spec>) -> Result<Option<SwapReport>, Unswapped> {
+        if self.half.is_some() {
+            return Ok(None);
+        }
+        match self.engine.adjust(changed).await {
+            Ok(report) => Ok(report),
+            Err(SwapError::Stopped) => Err(Unswapped::Stopped),
+            Err(error) => Err(Unswapped::Refused(follow::refused(&error))),
+        }
     }
 }
 
@@ -329,6 +378,7 @@ enum Following {
     Graph(Follower, Loaded),
     Program(program::Follower),
     Manifest(puppet::Follower),
+    Both(joint::Follower),
 }
 
 impl Following {
@@ -338,6 +388,7 @@ impl Following {
             First::Graph(input, loaded) => Following::Graph(Follower { means, input }, loaded),
             First::Program(loaded) => Following::Program(program::Follower { means, loaded }),
             First::Manifest(loaded) => Following::Manifest(puppet::Follower { means, loaded }),
+            First::Both(loaded) => Following::Both(joint::Follower { means, loaded }),
         }
     }
 
@@ -345,7 +396,7 @@ impl Following {
         match self {
             Following::Graph(follower, _) => follower.triggers(),
             Following::Program(follower) => Triggers::new(follower.loaded.is_in_files()),
-            Following::Manifest(_) => Triggers::new(true),
+            Following::Manifest(_) | Following::Both(_) => Triggers::new(true),
         }
     }
 
@@ -354,6 +405,7 @@ impl Following {
             Following::Graph(follower, first) => follower.follow(first, triggers, started).await,
             Following::Program(follower) => follower.follow(triggers, started).await,
             Following::Manifest(follower) => follower.follow(triggers, started).await,
+            Following::Both(follower) => follower.follow(triggers, started).await,
         }
     }
 }

@@ -22,6 +22,18 @@ pub(crate) struct Package {
 /// Where modules are in a package that were elsewhere.
 pub(crate) const MODULES: &str = "modules";
 
+/// Where the program is in a package that has a manifest, too.
+pub(crate) const LANG: &str = "lang";
+
+/// Where the manifest is in a package that has a program, too.
+pub(crate) const PUPPET: &str = "puppet";
+
+/// Puppet's settings in a package.
+pub(crate) const CONF: &str = ".mgmt-puppet.conf";
+
+/// Whether what has no counterpart is only warned of.
+pub(crate) const ALLOW: &str = ".mgmt-allow-unmatched";
+
 /// What a program is called that had no file.
 const MAIN: &str = "main.mcl";
 
@@ -43,6 +55,26 @@ pub(crate) fn directory(path: &Path) -> Result<Package, Failure> {
     let mut packing = Packing { files: Tree::default(), size: 0 };
     packing.directory(&canonical(path)?, "")?;
     Ok(Package { files: packing.files, entry: String::new() })
+}
+
+/// A program and a manifest in one. A manifest that is one file is all that its directory has, and means the same as that.
+pub(crate) fn both(lang: Package, puppet: Package, allow_unmatched: bool) -> Result<Package, Failure> {
+    let mut files = Tree::default();
+    for (place, tree) in [(LANG, &lang.files), (PUPPET, &puppet.files)] {
+        for (path, file) in tree.iter() {
+            let path = if path == CONF { path.to_owned() } else { format!("{place}/{path}") };
+            files.insert(&path, file.clone()).map_err(Failure::usage)?;
+        }
+    }
+    if allow_unmatched {
+        let file = File { executable: false, content: Vec::new() };
+        files.insert(ALLOW, file).map_err(Failure::usage)?;
+    }
+    let entry = match lang.entry.as_str() {
+        "" => LANG.to_owned(),
+        entry => format!("{LANG}/{entry}"),
+    };
+    Ok(Package { files, entry })
 }
 
 /// The files of a program: all of the directory of a module, or a file with what it imports and the `files` beside it.

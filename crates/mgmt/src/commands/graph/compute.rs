@@ -1,53 +1,126 @@
-//! The graph of a program: its values are waited for, and nothing of it runs.
+//! One graph, where nothing of it runs: of a program whose values are waited for, of a file, of a manifest, of both.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_lang::{Checked, Outcome, Running};
+use mgmt_puppet::{Half, merge};
 use mgmt_resource::ResourceGraph;
 use mgmt_world::{Local, World};
 
-use super::Arguments;
 use crate::commands::exit_codes;
 use crate::commands::run::prefix::{Choice, Prefix};
+use crate::configuration::{self, FrontEnd, Input};
 use crate::failure::Failure;
+use crate::manifest::{Manifest, ManifestArguments, load_alone};
 use crate::program;
 use crate::program::events::Sources;
 use crate::program::surroundings::Surroundings;
 use crate::terminal::Terminal;
 
-/// Computes the graph of a program.
-pub(super) fn compute(
-    input: &OsString,
-    arguments: &Arguments,
-    terminal: &Terminal,
-) -> Result<(String, ResourceGraph), Failure> {
-    let options = program::Options {
-        module_path: program::module_path(arguments.module_path.as_deref()),
-        lints: false,
-    };
-    let checked = program::check(&program::entry(input)?, &options).map_err(|error| {
-        program::show_missing(&error, terminal);
-        Failure::shown(exit_codes::USAGE)
-    })?;
-    program::show(&checked.diagnostics, &checked.sources, terminal);
-    if !checked.is_right() {
-        return Err(Failure::shown(exit_codes::FAILED));
+/// How graphs are computed.
+pub(crate) struct Computing<'a> {
+    /// The command, for hints.
+    pub(crate) command: &'static str,
+    pub(crate) terminal: &'a Terminal,
+    pub(crate) module_path: Option<&'a Path>,
+    /// The name that a program takes this host to have.
+    pub(crate) hostname: &'a str,
+    /// How long the values of a program may take to be there.
+    pub(crate) wait: Duration,
+    /// Keys that nobody reads, and what would be left to Puppet, are errors.
+    pub(crate) strict: bool,
+    pub(crate) manifest: &'a ManifestArguments,
+}
+
+/// A graph and its name.
+pub(crate) type Computed = (String, ResourceGraph);
+
+impl Computing<'_> {
+    /// The graph of what stands behind the name of a front-end.
+    pub(crate) fn graph(&self, front_end: FrontEnd, input: Option<&OsStr>) -> Result<Computed, Failure> {
+        let command = self.command;
+        let needs =
+            |what: &str, write: &str| Failure::usage(what).hint(format!("write `mgmt {command} {write}`"));
+        match (front_end, input) {
+            (FrontEnd::Lang, Some(input)) => self.program(input),
+            (FrontEnd::Yaml, Some(file)) => {
+                let loaded = configuration::load(&Input::new(Path::new(file), self.strict), self.terminal)?;
+                Ok((loaded.name, loaded.graph))
+            }
+            (FrontEnd::Puppet, input) => match (input, &self.manifest.puppet) {
+                (Some(_), Some(_)) => {
+                    Err(Failure::usage("there are two manifests").hint("leave out `--puppet`"))
+                }
+                (Some(input), None) => Ok(self.manifest(input)?.1),
+                (None, Some(input)) => Ok(self.manifest(input.as_os_str())?.1),
+                (None, None) => Err(needs("there is no manifest", "puppet FILE.pp")),
+            },
+            (FrontEnd::LangPuppet, None) => {
+                let (lang, puppet) = self.manifest.both()?;
+                self.both(lang.as_os_str(), puppet.as_os_str())
+            }
+            (FrontEnd::LangPuppet, Some(input)) => Err(needs(
+                &format!(
+                    "the front-end `langpuppet` takes a program and a manifest, found `{}`",
+                    input.display()
+                ),
+                "langpuppet --lang PROGRAM --puppet MANIFEST",
+            )),
+            (FrontEnd::Lang, None) => Err(needs("there is no program", "lang PATH")),
+            (FrontEnd::Yaml, None) => Err(needs("the front-end `yaml` needs a file", "yaml FILE")),
+            (FrontEnd::Empty, None) => Ok(("empty".to_owned(), ResourceGraph::new())),
+            (FrontEnd::Empty, Some(_)) => Err(Failure::usage("the front-end `empty` takes no file")),
+        }
     }
-    let name = checked.sources.iter().next().map(|(_, source)| source.name.to_string());
-    let checked = Arc::new(checked);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    let wait = Duration::from_secs(arguments.wait);
-    let graph = runtime.block_on(first_graph(&checked, &arguments.hostname, wait))?;
-    graph.map(|graph| (name.unwrap_or_default(), graph)).map_err(|wrong| {
-        program::show(&wrong, &checked.sources, terminal);
-        Failure::shown(exit_codes::FAILED)
-    })
+
+    /// The graph of a program and a manifest.
+    pub(crate) fn both(&self, lang: &OsStr, puppet: &OsStr) -> Result<Computed, Failure> {
+        let (program_name, program) = self.program(lang)?;
+        let (manifest, (manifest_name, theirs)) = self.manifest(puppet)?;
+        let merged = merge(
+            Half { graph: &program, name: &program_name },
+            Half { graph: &theirs, name: &manifest_name },
+            self.manifest.allow_unmatched,
+        );
+        manifest.show(&merged.diagnostics, self.terminal);
+        let graph = merged.graph.ok_or_else(|| Failure::shown(exit_codes::USAGE))?;
+        Ok((merged.name, graph))
+    }
+
+    /// The graph of a manifest.
+    fn manifest(&self, input: &OsStr) -> Result<(Manifest, Computed), Failure> {
+        let manifest = Manifest::new(input, self.manifest.puppet_conf.as_deref(), self.strict)?;
+        let (graph, name) = load_alone(&manifest, self.terminal)?.into_graph()?;
+        Ok((manifest, (name, graph)))
+    }
+
+    /// The graph of a program.
+    pub(crate) fn program(&self, input: &OsStr) -> Result<Computed, Failure> {
+        let options = program::Options { module_path: program::module_path(self.module_path), lints: false };
+        let checked = program::check(&program::entry(input)?, &options).map_err(|error| {
+            program::show_missing(&error, self.terminal);
+            Failure::shown(exit_codes::USAGE)
+        })?;
+        program::show(&checked.diagnostics, &checked.sources, self.terminal);
+        if !checked.is_right() {
+            return Err(Failure::shown(exit_codes::FAILED));
+        }
+        let name = checked.sources.iter().next().map(|(_, source)| source.name.to_string());
+        let checked = Arc::new(checked);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+        let graph = runtime.block_on(first_graph(&checked, self.hostname, self.wait))?;
+        graph.map(|graph| (name.unwrap_or_default(), graph)).map_err(|wrong| {
+            program::show(&wrong, &checked.sources, self.terminal);
+            Failure::shown(exit_codes::FAILED)
+        })
+    }
 }
 
 /// The first graph of a program for which all values are there.

@@ -16,7 +16,7 @@ use crate::signing::Signing;
 #[command(after_long_help = SIGNALS)]
 pub(crate) struct Arguments {
     /// Where the graph comes from: `lang` runs a program, `yaml` reads a graph from a file, `puppet` has
-    /// Puppet compile a manifest, `empty` has none
+    /// Puppet compile a manifest, `langpuppet` makes one graph of a program and a manifest, `empty` has none
     #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
     pub(super) front_end: Option<FrontEnd>,
 
@@ -26,11 +26,11 @@ pub(crate) struct Arguments {
     pub(super) input: Option<PathBuf>,
 
     /// Download the modules of a program that are not there first, as `mgmt get` does
-    #[arg(long)]
+    #[arg(long, alias = "lp-download")]
     pub(super) download: bool,
 
     /// Where downloaded modules are [env: MGMT_MODULE_PATH]
-    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    #[arg(long, alias = "lp-module-path", value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     pub(super) module_path: Option<PathBuf>,
 
     /// Change nothing: only report what would be changed

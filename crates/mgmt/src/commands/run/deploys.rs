@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 
 use super::follow::Triggers;
 use super::program::Loaded as LoadedProgram;
-use super::puppet;
 use super::settings::{Settings, Source};
 use super::{First, Following, Means, repack};
+use super::{joint, puppet};
 use crate::commands::deploy::moment;
 use crate::configuration::{self, Input};
 use crate::failure::Failure;
@@ -302,10 +302,29 @@ impl Loader {
                 Ok(First::Program(LoadedProgram::new(entry, options, terminal)?))
             }
             "puppet" => {
-                let manifest = Manifest::new(entry.as_os_str(), None, false)?;
+                let conf = Some(directory.join(package::CONF)).filter(|conf| conf.is_file());
+                let manifest = Manifest::new(entry.as_os_str(), conf.as_deref(), false)?;
                 let loaded =
                     tokio::runtime::Handle::current().block_on(puppet::Loaded::new(manifest, terminal))?;
                 Ok(First::Manifest(loaded))
+            }
+            "langpuppet" => {
+                let lang = match program.entry == package::LANG {
+                    true => Entry::Directory(entry),
+                    false => Entry::File(entry),
+                };
+                let modules = directory.join(package::LANG).join(package::MODULES);
+                let options =
+                    program::Options { module_path: modules.is_dir().then_some(modules), lints: false };
+                let conf = Some(directory.join(package::CONF)).filter(|conf| conf.is_file());
+                let manifest = directory.join(package::PUPPET);
+                let manifest = Manifest::new(manifest.as_os_str(), conf.as_deref(), false)?;
+                Ok(First::Both(joint::Loaded {
+                    program: LoadedProgram::new(lang, options, terminal)?,
+                    manifest: tokio::runtime::Handle::current()
+                        .block_on(puppet::Loaded::new(manifest, terminal))?,
+                    allow_unmatched: directory.join(package::ALLOW).is_file(),
+                }))
             }
             other => Err(Failure::failed(format!("this version has no front-end `{other}`"))),
         }
@@ -354,6 +373,7 @@ pub(super) fn packed(first: &First, how: &Program) -> Result<Handed, Failure> {
         First::Program(loaded) => repack::program(loaded, how),
         First::Graph(_, loaded) => repack::graph(loaded.content.clone(), how),
         First::Manifest(loaded) => repack::manifest(&loaded.manifest, how),
+        First::Both(loaded) => repack::both(loaded, how),
     }
 }
 

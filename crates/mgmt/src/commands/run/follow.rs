@@ -9,7 +9,7 @@ use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
-use super::Means;
+use super::{Means, Unswapped};
 use crate::configuration::{self, Input, Loaded};
 use crate::failure::Failure;
 
@@ -77,15 +77,15 @@ impl Follower {
             }
             _ => None,
         };
-        let result = self.means.swap(graph).await;
+        let result = self.means.swap(&name, graph).await;
         let outcome = match result {
             Ok(report) => {
                 swapped(&name, report, &self.means.drawings, false);
                 Ok(())
             }
             // The session was told to end meanwhile, and that is not the graph's mistake.
-            Err(SwapError::Stopped) => return,
-            Err(error) => Err(refused(&error)),
+            Err(Unswapped::Stopped) => return,
+            Err(Unswapped::Refused(failure)) => Err(failure),
         };
         let goes_on = outcome.is_ok();
         // The session may be gone already.
@@ -139,11 +139,11 @@ impl Follower {
                 return;
             }
         };
-        match self.means.swap(graph).await {
+        match self.means.swap(&name, graph).await {
             Ok(report) => swapped(&name, report, &self.means.drawings, false),
-            Err(SwapError::Stopped) => {}
-            Err(error) => {
-                self.means.terminal.failure(&refused(&error));
+            Err(Unswapped::Stopped) => {}
+            Err(Unswapped::Refused(failure)) => {
+                self.means.terminal.failure(&failure);
                 tracing::error!("{} is not right; the present graph goes on", input.name());
             }
         }

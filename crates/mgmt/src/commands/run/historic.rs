@@ -21,10 +21,6 @@ pub(super) struct Historic {
     file: Option<PathBuf>,
     #[arg(long, value_name = "FILE", hide = true)]
     yaml: Option<PathBuf>,
-    #[arg(long, alias = "code", value_name = "FILE", hide = true)]
-    lang: Option<PathBuf>,
-    #[arg(long, alias = "lp-puppet", alias = "lp-puppet-conf", hide = true)]
-    lp_lang: Option<OsString>,
     #[arg(long, hide = true)]
     peer_urls: Vec<String>,
     #[arg(long, hide = true)]
@@ -47,15 +43,15 @@ impl Historic {
 pub(super) fn modernise(arguments: &mut Arguments) -> Result<Vec<String>, Failure> {
     let historic = std::mem::take(&mut arguments.historic);
     let mut warnings = Vec::new();
-    if historic.lp_lang.is_some() {
-        return Err(Failure::usage("programs and manifests in one graph are not part of this version")
-            .hint("run one of them: `mgmt run lang PATH` or `mgmt run puppet PATH`"));
+    if arguments.front_end.is_none() && arguments.manifest.asks_for_both() {
+        arguments.front_end = Some(FrontEnd::LangPuppet);
     }
     if let (Some(input), None) = (&arguments.manifest.puppet, arguments.front_end) {
         arguments.front_end = Some(FrontEnd::Puppet);
         arguments.input = Some(input.clone());
         arguments.manifest.puppet = None;
     }
+    let lang = arguments.manifest.lang.clone().filter(|_| arguments.front_end != Some(FrontEnd::LangPuppet));
     timeout(arguments, &historic, &mut warnings)?;
     if let Some(file) = &historic.converged_status_file {
         only_one(
@@ -85,7 +81,7 @@ pub(super) fn modernise(arguments: &mut Arguments) -> Result<Vec<String>, Failur
     let inputs = [
         ("--file", FrontEnd::Yaml, "yaml", historic.file.as_ref()),
         ("--yaml", FrontEnd::Yaml, "yaml", historic.yaml.as_ref()),
-        ("--lang", FrontEnd::Lang, "lang", historic.lang.as_ref()),
+        ("--lang", FrontEnd::Lang, "lang", lang.as_ref()),
     ];
     for (flag, front_end, word, input) in inputs {
         let Some(input) = input else { continue };

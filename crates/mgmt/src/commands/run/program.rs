@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mgmt_engine::{PathWatch, SwapError};
+use mgmt_engine::PathWatch;
 use mgmt_lang::module::{Entry, is_embedded};
 use mgmt_lang::{Checked, Diagnostic, Outcome, Running};
 use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot};
 
-use super::Means;
-use super::follow::{Triggers, refused, settle, swapped};
+use super::follow::{Triggers, settle, swapped};
+use super::{Means, Unswapped};
 use crate::commands::exit_codes;
 use crate::failure::Failure;
 use crate::program;
@@ -126,7 +126,7 @@ impl Follower {
                     outcome = tokio::task::block_in_place(|| running.whole());
                     continue;
                 }
-                Outcome::Changed(change) => match self.means.engine.adjust(change.changed).await {
+                Outcome::Changed(change) => match self.means.adjust(change.changed).await {
                     Ok(Some(report)) => {
                         tracing::debug!("{} resources adjusted in {:.1?}", report.changed, report.took);
                         Ok(())
@@ -135,19 +135,21 @@ impl Follower {
                         outcome = tokio::task::block_in_place(|| running.whole());
                         continue;
                     }
-                    Err(SwapError::Stopped) => return,
-                    Err(error) => Err(refused(&error)),
+                    Err(Unswapped::Stopped) => return,
+                    Err(Unswapped::Refused(failure)) => Err(failure),
                 },
-                Outcome::Graph(graph) => match self.means.swap(graph).await {
-                    Ok(report) => {
-                        let (_, source) = self.loaded.checked.sources.iter().next().unzip();
-                        let name = source.map_or("program", |source| &source.name);
-                        swapped(name, report, &self.means.drawings, !std::mem::take(fresh));
-                        Ok(())
+                Outcome::Graph(graph) => {
+                    let (_, source) = self.loaded.checked.sources.iter().next().unzip();
+                    let name = source.map_or("program", |source| &source.name);
+                    match self.means.swap(name, graph).await {
+                        Ok(report) => {
+                            swapped(name, report, &self.means.drawings, !std::mem::take(fresh));
+                            Ok(())
+                        }
+                        Err(Unswapped::Stopped) => return,
+                        Err(Unswapped::Refused(failure)) => Err(failure),
                     }
-                    Err(SwapError::Stopped) => return,
-                    Err(error) => Err(refused(&error)),
-                },
+                }
                 Outcome::Wrong(wrong) => {
                     self.show(&wrong);
                     Err(Failure::shown(exit_codes::FAILED))

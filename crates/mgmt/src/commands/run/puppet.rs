@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mgmt_engine::{PathWatch, SwapError};
+use mgmt_engine::PathWatch;
 use mgmt_puppet_process::{Compiled, PuppetError};
 use mgmt_resource::ResourceGraph;
 use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot};
 
-use super::Means;
-use super::follow::{Triggers, refused, settle, swapped};
+use super::follow::{Triggers, settle, swapped};
+use super::{Means, Unswapped};
 use crate::failure::Failure;
 use crate::manifest::{Attempt, Manifest, Sources};
 use crate::terminal::Terminal;
@@ -50,14 +50,14 @@ impl Follower {
         let Follower { means, loaded } = self;
         let Loaded { manifest, graph, name, mut sources } = loaded;
         let changed = Arc::new(Notify::new());
-        let outcome = match means.swap(graph).await {
+        let outcome = match means.swap(&name, graph).await {
             Ok(report) => {
                 swapped(&name, report, &means.drawings, false);
                 Ok(())
             }
             // The session was told to end meanwhile, and that is not the graph's mistake.
-            Err(SwapError::Stopped) => return,
-            Err(error) => Err(refused(&error)),
+            Err(Unswapped::Stopped) => return,
+            Err(Unswapped::Refused(failure)) => Err(failure),
         };
         let goes_on = outcome.is_ok();
         // The session may be gone already.
@@ -106,14 +106,14 @@ async fn bring(
         *last = None;
         return sources;
     };
-    match means.swap(graph).await {
+    match means.swap(&name, graph).await {
         Ok(report) => {
             swapped(&name, report, &means.drawings, false);
             *last = fresh;
         }
-        Err(SwapError::Stopped) => {}
-        Err(error) => {
-            means.terminal.failure(&refused(&error));
+        Err(Unswapped::Stopped) => {}
+        Err(Unswapped::Refused(failure)) => {
+            means.terminal.failure(&failure);
             tracing::error!("{} is not right; the present graph goes on", manifest.name());
             *last = None;
         }

@@ -67,6 +67,15 @@ pub(super) fn manifest(manifest: &Manifest, how: &Program) -> Result<Handed, Fai
     Ok(Handed { program, files: package.files })
 }
 
+/// Packs a program and a manifest.
+pub(super) fn both(loaded: &super::joint::Loaded, how: &Program) -> Result<Handed, Failure> {
+    let super::joint::Loaded { program, manifest, allow_unmatched } = loaded;
+    let lang = package::package(&program.entry, &program.checked, program.options.module_path.as_deref())?;
+    let package = package::both(lang, manifest.manifest.package()?, *allow_unmatched)?;
+    let program = Program { frontend: "langpuppet".to_owned(), entry: package.entry, ..how.clone() };
+    Ok(Handed { program, files: package.files })
+}
+
 impl Repack {
     /// Sends it again whenever it is different, or somebody asks for it, until it is aborted.
     pub(super) async fn follow(mut self, asked: Arc<Notify>, changes: mpsc::Sender<(Recipient, Handed)>) {

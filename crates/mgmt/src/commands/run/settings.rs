@@ -38,6 +38,8 @@ pub(super) enum Source {
     Lang(Entry, program::Options),
     /// A manifest of Puppet.
     Puppet(Manifest),
+    /// A program and a manifest, as one graph.
+    LangPuppet { entry: Entry, options: program::Options, manifest: Manifest, allow_unmatched: bool },
     /// Nothing at all.
     Empty,
 }
@@ -230,7 +232,7 @@ impl Settings {
 
 fn input(arguments: &Arguments) -> Result<Source, Failure> {
     match (arguments.front_end, &arguments.input) {
-        (Some(FrontEnd::Yaml | FrontEnd::Lang | FrontEnd::Puppet), _) if arguments.wait => {
+        (Some(front_end), _) if arguments.wait && front_end != FrontEnd::Empty => {
             Err(Failure::usage("`--wait` belongs to the front-end `empty`"))
         }
         (Some(FrontEnd::Yaml), Some(path)) => Ok(Source::Yaml(Input::new(path, arguments.strict))),
@@ -258,6 +260,22 @@ fn input(arguments: &Arguments) -> Result<Source, Failure> {
             };
             let conf = arguments.manifest.puppet_conf.as_deref();
             Ok(Source::Puppet(Manifest::new(argument.as_os_str(), conf, arguments.strict)?))
+        }
+        (Some(FrontEnd::LangPuppet), Some(input)) => Err(Failure::usage(format!(
+            "the front-end `langpuppet` takes a program and a manifest, found `{}`",
+            input.display()
+        ))
+        .hint("write `mgmt run langpuppet --lang PROGRAM --puppet MANIFEST`")),
+        (Some(FrontEnd::LangPuppet), None) => {
+            let (lang, puppet) = arguments.manifest.both()?;
+            let module_path = program::module_path(arguments.module_path.as_deref());
+            let conf = arguments.manifest.puppet_conf.as_deref();
+            Ok(Source::LangPuppet {
+                entry: program::entry(lang.as_os_str())?,
+                options: program::Options { module_path, lints: false },
+                manifest: Manifest::new(puppet.as_os_str(), conf, arguments.strict)?,
+                allow_unmatched: arguments.manifest.allow_unmatched,
+            })
         }
         (Some(FrontEnd::Empty), None) => Ok(Source::Empty),
         (Some(FrontEnd::Empty), Some(path)) => {

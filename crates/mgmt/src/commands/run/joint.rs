@@ -1,0 +1,242 @@
+//! A program and a manifest as one graph: whenever either gives another graph, the two newest are joined.
+//!
+//! The newest graph of each side is kept behind one lock, which is held from the moment that a graph is put there until the engine
+//! has the result. So the engine is given results in the order of what they were made of, and the last of them is made of the
+//! newest of both sides: there is no moment at which a graph could be missed. A side that has a mistake gives no graph, and its last one
+//! stays; two graphs that cannot be joined stay, too, until another of either side fits.
+
+use std::sync::Arc;
+
+use mgmt_engine::SwapReport;
+use mgmt_puppet::{Half, Merged, merge};
+use mgmt_resource::ResourceGraph;
+use tokio::sync::{Mutex, oneshot, watch};
+use tokio::task::JoinSet;
+
+use super::follow::Triggers;
+use super::{Means, Unswapped, program, puppet};
+use crate::commands::exit_codes;
+use crate::failure::Failure;
+use crate::manifest::Manifest;
+
+/// A program and a manifest that can run.
+#[derive(Clone)]
+pub(super) struct Loaded {
+    pub(super) program: program::Loaded,
+    pub(super) manifest: puppet::Loaded,
+    pub(super) allow_unmatched: bool,
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Program,
+    Manifest,
+}
+
+/// The newest graph of each side, and where what comes of them goes.
+pub(super) struct Joint {
+    /// Held while the engine takes a graph, so that a later one cannot overtake it.
+    newest: Mutex<Newest>,
+    /// How it went when there was a graph of each side for the first time.
+    first: watch::Sender<Option<Result<SwapReport, Unswapped>>>,
+    manifest: Manifest,
+    allow_unmatched: bool,
+}
+
+#[derive(Default)]
+struct Newest {
+    program: Option<Named>,
+    manifest: Option<Named>,
+}
+
+struct Named {
+    graph: ResourceGraph,
+    name: String,
+}
+
+impl Named {
+    fn half(&self) -> Half<'_> {
+        Half { graph: &self.graph, name: &self.name }
+    }
+}
+
+impl Newest {
+    /// Keeps a graph, and joins it with the newest of the other side, if there is one.
+    fn give(&mut self, side: Side, graph: Named, allow_unmatched: bool) -> Option<Merged> {
+        match side {
+            Side::Program => self.program = Some(graph),
+            Side::Manifest => self.manifest = Some(graph),
+        }
+        let (program, manifest) = (self.program.as_ref()?, self.manifest.as_ref()?);
+        Some(merge(program.half(), manifest.half(), allow_unmatched))
+    }
+}
+
+impl Joint {
+    /// Takes the newest graph of a side. Waits for the other side if it has not given one yet.
+    pub(super) async fn give(
+        &self,
+        side: Side,
+        name: &str,
+        graph: ResourceGraph,
+        means: &Means,
+    ) -> Result<SwapReport, Unswapped> {
+        let mut first = self.first.subscribe();
+        let mut newest = self.newest.lock().await;
+        let graph = Named { graph, name: name.to_owned() };
+        let Some(merged) = newest.give(side, graph, self.allow_unmatched) else {
+            drop(newest);
+            // The sender is part of what this is a method of.
+            return match first.wait_for(Option::is_some).await.as_deref() {
+                Ok(Some(outcome)) => outcome.clone(),
+                _ => Err(Unswapped::Stopped),
+            };
+        };
+        self.manifest.show(&merged.diagnostics, &means.terminal);
+        let outcome = match merged.graph {
+            Some(graph) => means.hand(graph).await,
+            None => Err(Unswapped::Refused(Failure::shown(exit_codes::USAGE))),
+        };
+        self.first
+            .send_if_modified(|first| first.is_none().then(|| *first = Some(outcome.clone())).is_some());
+        outcome
+    }
+}
+
+/// Brings the graphs of both to the engine.
+pub(super) struct Follower {
+    pub(super) means: Means,
+    pub(super) loaded: Loaded,
+}
+
+impl Follower {
+    /// Runs both, tells how their first graph went, and goes on until it is aborted.
+    pub(super) async fn follow(self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
+        let Follower { means, loaded: Loaded { program, manifest, allow_unmatched } } = self;
+        let joint = Arc::new(Joint {
+            newest: Mutex::default(),
+            first: watch::Sender::new(None),
+            manifest: manifest.manifest.clone(),
+            allow_unmatched,
+        });
+        let half = |side| Means { half: Some((side, Arc::clone(&joint))), ..means.clone() };
+        let sides = [Triggers::new(program.is_in_files()), Triggers::new(true)];
+        // They end with this.
+        let mut running = JoinSet::new();
+        let (told, program_started) = oneshot::channel();
+        let follower = program::Follower { means: half(Side::Program), loaded: program };
+        running.spawn(follower.follow(sides[0].clone(), told));
+        let (told, manifest_started) = oneshot::channel();
+        let follower = puppet::Follower { means: half(Side::Manifest), loaded: manifest };
+        running.spawn(follower.follow(sides[1].clone(), told));
+        // What is wrong with one is known before the other is there.
+        let both = async { tokio::try_join!(outcome(program_started), outcome(manifest_started)) };
+        let outcome = match both.await {
+            Ok(_) => Ok(()),
+            Err(Some(failure)) => Err(failure),
+            // The engine has ended.
+            Err(None) => return,
+        };
+        let goes_on = outcome.is_ok();
+        // The session may be gone already.
+        let _ = started.send(outcome);
+        if !goes_on {
+            return;
+        }
+        loop {
+            triggers.asked().await;
+            sides.iter().for_each(Triggers::reload);
+        }
+    }
+}
+
+async fn outcome(started: oneshot::Receiver<Result<(), Failure>>) -> Result<(), Option<Failure>> {
+    match started.await {
+        Ok(outcome) => outcome.map_err(Some),
+        Err(_) => Err(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mgmt_resource::{Edge, Id, Spec};
+
+    use super::*;
+
+    fn noop(name: &str) -> Spec {
+        Spec::of(name, (mgmt_resources::KINDS.get("noop").unwrap().make)().into())
+    }
+
+    /// A program that hands over, and says which version it is.
+    fn program(version: usize) -> Named {
+        let mut graph = ResourceGraph::new();
+        let (first, last) = (graph.add_node(noop(&format!("p{version}"))), graph.add_node(noop("puppet_x")));
+        graph.set_edge(first, last, Edge::ORDER);
+        Named { graph, name: "program".to_owned() }
+    }
+
+    fn manifest(version: usize) -> Named {
+        let mut graph = ResourceGraph::new();
+        let mut add = |name: &str| graph.add_node(noop(name));
+        let names = ["admissible_Stage[main]", "admissible_Class[Mgmt_x]", "completed_Class[Mgmt_x]"];
+        let [start, begin, end] = names.map(&mut add);
+        let last = add(&format!("m{version}"));
+        for (from, to) in [(start, begin), (begin, end), (end, last)] {
+            graph.set_edge(from, to, Edge::ORDER);
+        }
+        Named { graph, name: "manifest".to_owned() }
+    }
+
+    fn names(graph: &ResourceGraph) -> Vec<String> {
+        let mut names: Vec<String> =
+            graph.nodes().map(|(_, spec)| spec.id.name.to_text().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn either_side_may_update_alone_for_ever_and_the_result_is_made_of_the_newest_of_both() {
+        let mut newest = Newest::default();
+        assert!(newest.give(Side::Program, program(0), false).is_none());
+        let mut state = 7_u64;
+        let (mut ours, mut theirs) = (0, 0);
+        for step in 1..=1000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let merged = if step == 1 || state >> 63 == 0 {
+                theirs = step;
+                newest.give(Side::Manifest, manifest(step), false)
+            } else {
+                ours = step;
+                newest.give(Side::Program, program(step), false)
+            };
+            let merged = merged.unwrap();
+            assert!(merged.diagnostics.is_empty(), "{:?}", merged.diagnostics);
+            let graph = merged.graph.unwrap();
+            let mut expected = [format!("p{ours}"), format!("m{theirs}"), START.to_owned(), "x".to_owned()];
+            expected.sort();
+            assert_eq!(names(&graph), expected);
+            assert!(graph.nodes().any(|(_, spec)| spec.id == Id::new("noop", "x")));
+        }
+        const START: &str = "admissible_Stage[main]";
+    }
+
+    #[test]
+    fn what_does_not_fit_is_kept_until_the_other_side_fits_again() {
+        let mut newest = Newest::default();
+        newest.give(Side::Program, program(1), false);
+        assert!(newest.give(Side::Manifest, manifest(1), false).unwrap().graph.is_some());
+        let mut other = program(2);
+        let noop_at = other.graph.nodes().find(|(_, spec)| spec.id.name == "puppet_x").unwrap().0;
+        other.graph.node_mut(noop_at).unwrap().id = Id::new("noop", "puppet_y");
+        assert!(newest.give(Side::Program, other, false).unwrap().graph.is_none());
+        // The other side follows with the same name.
+        let mut theirs = manifest(2);
+        for (_, spec) in theirs.graph.nodes_mut() {
+            let name = spec.id.name.to_text().replace("Mgmt_x", "Mgmt_y");
+            spec.id = Id::new("noop", name.as_str());
+        }
+        let merged = newest.give(Side::Manifest, theirs, false).unwrap().graph.unwrap();
+        assert!(names(&merged).contains(&"p2".to_owned()) && names(&merged).contains(&"y".to_owned()));
+    }
+}

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Running, Said, holds};
+use common::{PATIENCE, Running, Said, eventually, holds};
 use network::{Network, address};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -142,7 +142,7 @@ impl Scene {
             for (who, text) in [("host", &said), ("server of", &server)] {
                 let lines: Vec<&str> = text.lines().collect();
                 words.push_str(&format!("---- {who} {name}\n"));
-                for line in &lines[lines.len().saturating_sub(25)..] {
+                for line in &lines[lines.len().saturating_sub(40)..] {
                     words.push_str(&format!("{line:.300}\n"));
                 }
             }
@@ -158,6 +158,25 @@ impl Scene {
                 && members.ill.is_empty()
                 && members.leader.is_some()
         })
+    }
+
+    /// Waits until all servers say that they have the same data.
+    fn agree(&self) {
+        let number = |said: &Said, name: &str| -> Option<u64> {
+            let (_, rest) = said.stdout.split_once(&format!("\"{name}\":"))?;
+            rest.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
+        };
+        let first = self.etcd(&["get", "/", "-w", "json"]);
+        let revision = format!("--rev={}", number(&first, "revision").unwrap());
+        eventually("all servers have the same data", || {
+            let hashes = (0..self.hosts.len()).map(|at| {
+                let words =
+                    ["etcd", "--seeds", &Scene::client(at), "endpoint", "hashkv", &revision, "-w", "json"];
+                number(&self.network.said(&words), "hash")
+            });
+            let hashes: Vec<Option<u64>> = hashes.collect();
+            hashes.iter().all(|hash| hash.is_some() && *hash == hashes[0])
+        });
     }
 
     fn deploy(&self, content: &str) {
@@ -285,7 +304,9 @@ fn a_cluster_comes_back_with_all_it_had() {
     }
     scene.settled(3);
     scene.deploy("kept");
-    scene.runs(2, "kept");
+    for at in 0..3 {
+        scene.runs(at, "kept");
+    }
     // All at once, as when the power fails.
     for at in 0..3 {
         scene.kill(at);
@@ -334,6 +355,7 @@ fn a_cluster_comes_back_with_all_it_had() {
     scene.start(1);
     scene.start(2);
     scene.settled(3);
+    scene.agree();
     scene.runs(1, "kept");
     scene.runs(2, "kept");
 }

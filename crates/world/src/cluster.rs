@@ -95,6 +95,7 @@
 //!
 //! Deliberately absent: any trust in who is the leader of the servers, wall-clock time, and a way to merge two clusters.
 
+mod begin_again;
 mod choose;
 mod decide;
 mod disk;
@@ -109,6 +110,7 @@ mod upkeep;
 
 use std::sync::Arc;
 
+pub use begin_again::BeginAgainError;
 pub use choose::Member;
 use decide::Rule;
 pub use disk::{RecoverError, Remembered, recover};

@@ -6,6 +6,7 @@
 //!   DIRECTORY/data/              the data of the server
 //!   DIRECTORY/former-NUMBER/     data of a member that is one no longer
 //!   DIRECTORY/recover            begin again with this data alone, at the next start and never after that
+//!   DIRECTORY/data.new/, recovery.db, recovery:1 and :2    on the way there
 //!   DIRECTORY/etcd.log           what the server says; the part before it is etcd.log.1
 //! ```
 
@@ -123,13 +124,14 @@ impl Directory {
         Ok(())
     }
 
-    /// Whether somebody has asked to begin again with this data alone. Whoever is told so is the last one to be.
-    pub(super) fn take_recovery(&self) -> Result<bool, LocalError> {
-        if !self.path.join(RECOVER).exists() {
-            return Ok(false);
-        }
-        record::remove(&self.open()?, RECOVER, Durability::Full)?;
-        Ok(true)
+    /// Somebody has asked to begin again with this data alone.
+    pub(super) fn wants_recovery(&self) -> bool {
+        self.path.join(RECOVER).exists()
+    }
+
+    /// That has been done, and is not done again.
+    pub(super) fn forget_recovery(&self) -> Result<(), LocalError> {
+        record::remove(&self.open()?, RECOVER, Durability::Full)
     }
 
     /// What was moved out of the way, the oldest first.
@@ -297,10 +299,11 @@ mod tests {
         assert!(matches!(recover(&temporary.path().join("nowhere")), Err(RecoverError::NoData { .. })));
         make_data(&directory);
         directory.remember(&Disk::Member { identity: "x".into(), member: MemberId(7) }).unwrap();
-        assert!(!directory.take_recovery().unwrap());
+        assert!(!directory.wants_recovery());
         recover(temporary.path()).unwrap();
-        assert!(directory.take_recovery().unwrap());
-        assert!(!directory.take_recovery().unwrap());
+        assert!(directory.wants_recovery());
+        directory.forget_recovery().unwrap();
+        assert!(!directory.wants_recovery());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::begin_again::{BeginAgainError, begin_again};
 use super::disk::{Directory, Remembered};
 use super::look::{Sight, look};
 use super::server::{Program, Server, ServerSettings};
@@ -64,6 +65,9 @@ pub enum StartError {
     /// What it remembers cannot be read.
     #[error(transparent)]
     Disk(#[from] LocalError),
+    /// It shall begin again with its data alone, and that does not work.
+    #[error(transparent)]
+    BeginAgain(#[from] BeginAgainError),
     /// There is no source of random words.
     #[error("cannot make a random word: {0}")]
     Random(std::io::Error),
@@ -77,8 +81,11 @@ enum Order {
 
 impl Cluster {
     /// Begins. The store can be used at once, and answers as soon as there are servers.
-    pub fn start(settings: ClusterSettings, program: Program) -> Result<Cluster, StartError> {
+    pub async fn start(settings: ClusterSettings, program: Program) -> Result<Cluster, StartError> {
         let directory = Directory::new(settings.directory.clone());
+        if directory.wants_recovery() {
+            begin_again(&program, &settings, &directory, &random_word()?).await?;
+        }
         let disk = directory.disk()?;
         let remembered = directory.connection()?.map(|it| it.endpoints).unwrap_or_default();
         let config = Config {
@@ -432,7 +439,7 @@ impl Driver {
         }
         if let Some(change) = status.change.as_ref().filter(|change| before.change.as_ref() != Some(*change))
         {
-            tracing::debug!("the cluster changes: {change}");
+            tracing::info!("the cluster changes: {change}");
         }
         self.status.send_replace(status);
     }

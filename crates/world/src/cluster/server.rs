@@ -100,6 +100,10 @@ impl Program {
         Ok(Program { version: version.to_owned(), path })
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Its version.
     pub fn version(&self) -> &str {
         &self.version
@@ -199,7 +203,7 @@ impl ServerSettings {
 }
 
 /// What the program may know. What is meant for others, and could change what it does, is not for it.
-fn environment() -> BTreeMap<OsString, OsString> {
+pub(super) fn environment() -> BTreeMap<OsString, OsString> {
     let mut environment = BTreeMap::new();
     if let Some(path) = std::env::var_os("PATH") {
         environment.insert("PATH".into(), path);
@@ -233,16 +237,6 @@ impl Server {
         let mut command = Command::new(argv);
         command.env = environment();
         command.cwd = Some(directory.path().to_owned());
-        if launch.start == Start::Resume && directory.has_data() {
-            match directory.take_recovery() {
-                Ok(false) => {}
-                Ok(true) => {
-                    tracing::warn!("beginning again with the data of this host alone");
-                    command.argv.push("--force-new-cluster".into());
-                }
-                Err(error) => tracing::error!("not beginning again: {error}"),
-            }
-        }
         if let Some(helper) = &settings.helper {
             command.helper = helper.clone();
             command.with_us = true;
@@ -289,7 +283,7 @@ impl Drop for Server {
 
 /// Spawns on a thread of its own that lasts as long as the second part of what is given, as the kernel binds the life of
 /// the child to that of the thread.
-async fn spawn(command: Command) -> Result<(Lines, std::sync::mpsc::Sender<()>), SpawnError> {
+pub(super) async fn spawn(command: Command) -> Result<(Lines, std::sync::mpsc::Sender<()>), SpawnError> {
     let runtime = tokio::runtime::Handle::current();
     let (spawned, outcome) = oneshot::channel();
     let (keeper, kept) = std::sync::mpsc::channel::<()>();
@@ -374,7 +368,7 @@ fn reachable(url: &str) -> String {
 }
 
 /// What a line says that explains an end.
-fn problem(line: &str) -> Option<String> {
+pub(super) fn problem(line: &str) -> Option<String> {
     let json: serde_json::Value = serde_json::from_str(line).ok()?;
     let text = |name: &str| json.get(name).and_then(serde_json::Value::as_str);
     if !matches!(text("level")?, "error" | "fatal" | "panic") {

@@ -31,7 +31,7 @@ pub(super) async fn open(settings: &Settings, prefix: &Prefix) -> Result<Opened,
         let program = Program::find().await.map_err(|error| Failure::failed(&error).hint(error.hint()))?;
         serving.check_addresses().await?;
         let settings = serving.cluster(&settings.hostname, prefix.directory(CLUSTER)?)?;
-        let cluster = Cluster::start(settings, program).map_err(Failure::failed)?;
+        let cluster = Cluster::start(settings, program).await.map_err(Failure::failed)?;
         return Ok((Arc::new(cluster.store()), Some(cluster)));
     }
     if let Some(servers) = settings.servers.clone() {

@@ -62,6 +62,10 @@ variables! {
     STATE_DIRECTORY, "STATE_DIRECTORY",
         "The working directory when neither `--prefix` nor `MGMT_PREFIX` says otherwise; set by the service \
          manager. Of a list separated by colons, the first is taken.";
+    NOTIFY_SOCKET, "NOTIFY_SOCKET", "Where the service manager is told how `run` is doing; set by the service manager.";
+    WATCHDOG_USEC, "WATCHDOG_USEC",
+        "Microseconds in which `run` has to tell the service manager that it is alive; set by the service manager.";
+    WATCHDOG_PID, "WATCHDOG_PID", "The process that `WATCHDOG_USEC` is for; set by the service manager.";
     XDG_CACHE_HOME, "XDG_CACHE_HOME", "Where users other than root have their working directory: `mgmt` in it.";
     XDG_STATE_HOME, "XDG_STATE_HOME", "Where `repl` keeps what was typed: `mgmt/repl-history` in it.";
     HOME, "HOME",

@@ -188,6 +188,13 @@ impl Engine {
         Ok(report.map(|report| SwapReport { took: began.elapsed(), ..report }))
     }
 
+    /// Waits until the thread of the engine has answered. False if it has ended.
+    pub async fn is_alive(&self) -> bool {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Adjust(Vec::new(), reply));
+        answer.await.is_ok()
+    }
+
     /// Every resource of the running graph with its parameters as they are, received ones included.
     ///
     /// # Errors

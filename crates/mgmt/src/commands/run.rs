@@ -8,6 +8,7 @@ mod follow;
 mod historic;
 mod joint;
 mod ladder;
+mod manager;
 pub(crate) mod prefix;
 mod program;
 mod puppet;
@@ -47,6 +48,7 @@ use deploys::Deploys;
 use fleet::{Common, Fleet};
 use follow::{Drawings, Follower, Triggers};
 use joint::{Joint, Side};
+use manager::Manager;
 use prefix::Prefix;
 use repack::{Recipient, Repack, Text};
 use session::{Outcome, Session};
@@ -183,7 +185,8 @@ async fn engage(
         }
         None => (None, None),
     };
-    let told = Arc::new(Told::new(Arc::clone(&host.world), counted));
+    let manager = Arc::new(Manager::from_environment());
+    let told = Arc::new(Told::new(Arc::clone(&host.world), counted, Arc::clone(&manager)));
     let means = Means {
         engine: Arc::clone(&engine),
         exports,
@@ -217,6 +220,7 @@ async fn engage(
         far,
         changes,
         repack,
+        manager,
     }
     .run(following)
     .await?;

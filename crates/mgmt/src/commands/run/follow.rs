@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mgmt_engine::{Engine, PathWatch, SwapError, SwapReport};
@@ -32,26 +33,39 @@ pub(super) struct Follower {
 pub(super) struct Triggers {
     asked: Arc<Notify>,
     possible: bool,
+    /// Somebody has been asked, and is at it.
+    reading: Arc<AtomicBool>,
+    finished: Arc<Notify>,
 }
 
 impl Triggers {
     /// If there is something to read again, somebody may ask for it.
     pub(super) fn new(possible: bool) -> Triggers {
-        Triggers { asked: Arc::new(Notify::new()), possible }
+        Triggers { asked: Arc::default(), possible, reading: Arc::default(), finished: Arc::default() }
     }
 
-    /// Waits until somebody asks.
+    /// Waits until somebody asks. Whoever waits again has done what was asked before.
     pub(super) async fn asked(&self) {
+        if self.reading.swap(false, Ordering::AcqRel) {
+            self.finished.notify_one();
+        }
         self.asked.notified().await;
+        self.reading.store(true, Ordering::Release);
     }
 
-    /// A person asked.
-    pub(super) fn reload(&self) {
+    /// Waits until what was asked for has been done.
+    pub(super) async fn finished(&self) {
+        self.finished.notified().await;
+    }
+
+    /// A person asked. False if there is nothing to read.
+    pub(super) fn reload(&self) -> bool {
         if self.possible {
             self.asked.notify_one();
         } else {
             tracing::info!("SIGHUP: there is no file to read again");
         }
+        self.possible
     }
 }
 

@@ -146,7 +146,9 @@ impl Follower {
         }
         loop {
             triggers.asked().await;
-            sides.iter().for_each(Triggers::reload);
+            for side in &sides {
+                side.reload();
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::deploys::Deploys;
 use super::fleet::Fleet;
 use super::ladder::{Ladder, Stop};
+use super::manager::Manager;
 use super::repack::Recipient;
 use super::settings::Settings;
 use super::status_file::StatusFile;
@@ -26,7 +27,7 @@ pub(super) const LAST_WORDS: Duration = Duration::from_secs(10);
 pub(super) struct Session<'a> {
     pub(super) settings: &'a Settings,
     pub(super) host: &'a Host,
-    pub(super) engine: &'a Engine,
+    pub(super) engine: &'a Arc<Engine>,
     pub(super) status_file: Option<StatusFile>,
     pub(super) status: Arc<Told>,
     pub(super) signals: Signals,
@@ -39,6 +40,7 @@ pub(super) struct Session<'a> {
     pub(super) changes: mpsc::Receiver<(Recipient, Handed)>,
     /// Has it looked for.
     pub(super) repack: Arc<Notify>,
+    pub(super) manager: Arc<Manager>,
 }
 
 /// How it went.
@@ -104,6 +106,9 @@ impl Session<'_> {
         let following = tokio::spawn(following.follow(triggers.clone(), started));
         let mut starting = true;
         let mut refused = None;
+        let (questions, mut asked) = mpsc::channel(1);
+        let watched = Arc::clone(&self.manager).watch(Arc::clone(self.engine), questions);
+        let mut reloading = false;
         while !end.has_stopped || self.fleet.as_ref().is_some_and(|fleet| !fleet.is_done()) {
             let open = end.cause.is_none();
             tokio::select! {
@@ -112,10 +117,20 @@ impl Session<'_> {
                 Some(()) = self.signals.interrupt.recv() => self.signal(&mut end, Stop::Interrupt),
                 Some(()) = self.signals.terminate.recv() => self.signal(&mut end, Stop::Terminate),
                 Some(()) = self.signals.hangup.recv() => {
+                    self.manager.reloading();
                     self.repack.notify_waiters();
-                    if !self.settings.idle {
-                        triggers.reload();
+                    reloading = !self.settings.idle && triggers.reload();
+                    if !reloading {
+                        self.manager.ready();
                     }
+                }
+                () = triggers.finished(), if reloading => {
+                    reloading = false;
+                    self.manager.ready();
+                }
+                Some(question) = asked.recv() => {
+                    // Whoever asks may be gone.
+                    let _ = question.send(());
                 }
                 () = until(end.ladder.deadline()) => {
                     if let Some(level) = end.ladder.expire(Instant::now()) {
@@ -135,9 +150,13 @@ impl Session<'_> {
                 }
                 answer = &mut start, if starting => {
                     starting = false;
-                    if let Ok(Err(failure)) = answer {
-                        refused = Some(failure);
-                        self.end(&mut end, Ending::Broken);
+                    match answer {
+                        Ok(Err(failure)) => {
+                            refused = Some(failure);
+                            self.end(&mut end, Ending::Broken);
+                        }
+                        Ok(Ok(())) => self.manager.ready(),
+                        Err(_) => {}
                     }
                 }
                 event = self.events.recv(), if !end.has_stopped => match event {
@@ -162,6 +181,9 @@ impl Session<'_> {
             let _ = tokio::time::timeout(LAST_WORDS, start).await;
         }
         following.abort();
+        if let Some(watched) = watched {
+            watched.abort();
+        }
         // The engine's thread is at its end; this only takes its last words.
         let summary = tokio::task::block_in_place(|| self.engine.wait());
         match refused {
@@ -187,6 +209,9 @@ impl Session<'_> {
 
     /// Has everything end that belongs to this run.
     fn stop(&self, level: Level) {
+        if level == Level::Graceful {
+            self.manager.stopping();
+        }
         self.engine.stop(level);
         if let Some(fleet) = &self.fleet {
             fleet.stop(match level {
@@ -225,6 +250,7 @@ impl Session<'_> {
         end.cause = Some(cause);
         if let Some(level) = end.ladder.begin(Instant::now()) {
             if let Some(fleet) = self.fleet.as_ref().filter(|_| cause == Ending::Converged) {
+                self.manager.stopping();
                 fleet.stop(FarStop::Converged);
                 self.engine.stop(level);
             } else {

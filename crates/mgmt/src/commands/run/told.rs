@@ -1,4 +1,4 @@
-//! What other hosts are told about this run.
+//! What other hosts, and the service manager, are told about this run.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,20 +8,22 @@ use mgmt_engine::SwapReport;
 use mgmt_resource::Id;
 use mgmt_world::{Status, World};
 
+use super::manager::Manager;
 use crate::metrics::Metrics;
 
 /// What other hosts are told about this run. They are told when something changes.
 pub(super) struct Told {
     world: Arc<World>,
     metrics: Option<Arc<Metrics>>,
+    manager: Arc<Manager>,
     told: Mutex<(Status, HashSet<Id>)>,
 }
 
 impl Told {
-    pub(super) fn new(world: Arc<World>, metrics: Option<Arc<Metrics>>) -> Told {
+    pub(super) fn new(world: Arc<World>, metrics: Option<Arc<Metrics>>, manager: Arc<Manager>) -> Told {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let status = Status { version: super::VERSION.to_owned(), since, ..Status::default() };
-        let told = Told { world, metrics, told: Mutex::new((status, HashSet::new())) };
+        let told = Told { world, metrics, manager, told: Mutex::new((status, HashSet::new())) };
         told.tell(|_, _| ());
         told
     }
@@ -63,6 +65,7 @@ impl Told {
         let (status, failed) = &mut *told;
         change(status, failed);
         status.failed = failed.len() as u64;
+        self.manager.status(status);
         if let Err(error) = self.world.tell_status(status) {
             tracing::debug!("{error}");
         }

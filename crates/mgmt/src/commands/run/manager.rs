@@ -1,0 +1,117 @@
+//! What the service manager is told: that the program is ready, how it is, that it reads its files again, that it ends, and
+//! that it is alive.
+//!
+//! The protocol is a datagram of lines (`sd_notify(3)`) to the socket that `NOTIFY_SOCKET` names. Without one, nobody is told.
+
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mgmt_engine::Engine;
+use mgmt_world::Status;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::environment;
+
+/// How long we wait for a manager that does not read.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The service manager, if there is one that wants to be told.
+pub(super) struct Manager {
+    socket: Option<UnixDatagram>,
+    /// How long it may hear nothing before it takes us for dead.
+    watchdog: Option<Duration>,
+    /// The last words about how things are.
+    status: Mutex<String>,
+}
+
+impl Manager {
+    /// The one that has started this program.
+    pub(super) fn from_environment() -> Manager {
+        let socket = environment::NOTIFY_SOCKET.get().and_then(|name| {
+            let address = match name.as_bytes() {
+                [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest),
+                _ => SocketAddr::from_pathname(&name),
+            };
+            let connected = address.and_then(|address| {
+                let socket = UnixDatagram::unbound()?;
+                socket.connect_addr(&address)?;
+                socket.set_write_timeout(Some(PATIENCE))?;
+                Ok(socket)
+            });
+            connected.inspect_err(|error| tracing::warn!("the service manager cannot be told: {error}")).ok()
+        });
+        let number = |text: Option<String>| text.and_then(|text| text.parse::<u64>().ok());
+        let ours =
+            number(environment::WATCHDOG_PID.text()).is_none_or(|id| id == u64::from(std::process::id()));
+        let time = number(environment::WATCHDOG_USEC.text()).filter(|time| *time > 0 && ours);
+        Manager { socket, watchdog: time.map(Duration::from_micros), status: Mutex::default() }
+    }
+
+    /// The first graph runs, or files have been read again.
+    pub(super) fn ready(&self) {
+        self.tell("READY=1");
+    }
+
+    /// Files are read again.
+    pub(super) fn reloading(&self) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let microseconds = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
+        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
+    }
+
+    /// The end has begun.
+    pub(super) fn stopping(&self) {
+        self.tell("STOPPING=1\nSTATUS=ending");
+    }
+
+    /// How things are, if that is different from what was told last.
+    pub(super) fn status(&self, status: &Status) {
+        let how = if status.converged { "converged" } else { "working" };
+        let mut words = format!("{how}, {} resources", status.resources);
+        if status.failed > 0 {
+            words += &format!(", {} failed", status.failed);
+        }
+        if let Some(deploy) = status.deploy {
+            words += &format!(", deploy {deploy}");
+        }
+        let mut last = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != words {
+            self.tell(&format!("STATUS={words}"));
+            *last = words;
+        }
+    }
+
+    /// Says in time that we are alive, whenever the engine and whoever listens to the given questions have answered.
+    pub(super) fn watch(
+        self: Arc<Manager>,
+        engine: Arc<Engine>,
+        questions: mpsc::Sender<oneshot::Sender<()>>,
+    ) -> Option<JoinHandle<()>> {
+        let every = self.watchdog.filter(|_| self.socket.is_some())? / 2;
+        Some(tokio::spawn(async move {
+            loop {
+                self.tell("WATCHDOG=1");
+                tokio::time::sleep(every).await;
+                let (question, answer) = oneshot::channel();
+                if !engine.is_alive().await
+                    || questions.send(question).await.is_err()
+                    || answer.await.is_err()
+                {
+                    return;
+                }
+            }
+        }))
+    }
+
+    fn tell(&self, words: &str) {
+        if let Some(socket) = &self.socket
+            && let Err(error) = socket.send(words.as_bytes())
+        {
+            tracing::debug!("the service manager cannot be told: {error}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What a service manager is told.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use common::{PATIENCE, Running, holds, mgmt, one_file};
+use rustix::process::Signal;
+
+/// A socket on which a run tells how it is.
+struct Listener(UnixDatagram);
+
+impl Listener {
+    fn new(path: &Path) -> Listener {
+        let socket = UnixDatagram::bind(path).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Listener(socket)
+    }
+
+    /// Waits for a message that begins so, and gives it together with all that came before it.
+    fn until(&self, beginning: &str) -> (Vec<String>, String) {
+        let mut before = Vec::new();
+        loop {
+            let mut buffer = [0; 4096];
+            let length = self.0.recv(&mut buffer).unwrap_or_else(|error| panic!("{error} after {before:?}"));
+            let message = String::from_utf8(buffer[..length].to_vec()).unwrap();
+            if message.starts_with(beginning) {
+                return (before, message);
+            }
+            before.push(message);
+        }
+    }
+}
+
+#[test]
+fn a_service_manager_knows_how_the_run_is_doing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (graph, file) = (directory.path().join("graph.yaml"), directory.path().join("file"));
+    std::fs::write(&graph, one_file(&file, "one")).unwrap();
+    let socket = directory.path().join("notify");
+    let listener = Listener::new(&socket);
+    let mut command = mgmt(&["run", "--tmp-prefix", "--no-watch", "yaml", graph.to_str().unwrap()]);
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "400000");
+    let run = Running::start_command(command);
+    let (before, _) = listener.until("READY=1");
+    assert!(!before.iter().any(|message| message.contains("converged")), "{before:?}");
+    listener.until("STATUS=converged, 1 resources");
+    holds(&file, "one");
+    for _ in 0..3 {
+        listener.until("WATCHDOG=1");
+    }
+
+    // Read again because somebody says so; ready when that has been done.
+    std::fs::write(&graph, one_file(&file, "two")).unwrap();
+    run.signal(Signal::HUP);
+    let (_, reloading) = listener.until("RELOADING=1");
+    let (_, time) = reloading.split_once("\nMONOTONIC_USEC=").unwrap();
+    assert!(time.parse::<u64>().unwrap() > 0);
+    listener.until("READY=1");
+    holds(&file, "two");
+    // A mistake is told, and what ran goes on: that is ready, too.
+    std::fs::write(&graph, "graph: [").unwrap();
+    run.signal(Signal::HUP);
+    listener.until("RELOADING=1");
+    listener.until("READY=1");
+    std::fs::remove_file(&file).unwrap();
+    holds(&file, "two");
+
+    run.signal(Signal::TERM);
+    listener.until("STOPPING=1");
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+#[test]
+fn only_the_process_that_is_watched_says_that_it_is_alive() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("notify");
+    let listener = Listener::new(&socket);
+    let mut command = mgmt(&["run", "--tmp-prefix", "empty"]);
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "200000");
+    let run = Running::start_command(command);
+    listener.until("WATCHDOG=1");
+    // Somebody else is watched.
+    let mut other = mgmt(&["run", "--tmp-prefix", "empty"]);
+    let place = directory.path().join("other");
+    let quiet = Listener::new(&place);
+    other.env("NOTIFY_SOCKET", &place).env("WATCHDOG_USEC", "1000").env("WATCHDOG_PID", "1");
+    let other = Running::start_command(other);
+    quiet.until("READY=1");
+    run.signal(Signal::TERM);
+    run.end();
+    other.signal(Signal::TERM);
+    let (before, _) = quiet.until("STOPPING=1");
+    assert!(!before.iter().any(|message| message.starts_with("WATCHDOG")), "{before:?}");
+    other.end();
+}

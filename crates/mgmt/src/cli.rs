@@ -7,8 +7,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
 use crate::commands::{
-    check, completions, deploy, docs, etcd, explain, fmt, functions, get, graph, help, kinds, man, members,
-    puppet, repl, run, status, world,
+    check, completions, deploy, diff, docs, etcd, explain, fmt, functions, get, graph, help, kinds, man,
+    members, puppet, repl, run, status, world,
 };
 use crate::environment;
 use crate::failure::Failure;
@@ -80,6 +80,7 @@ pub(crate) enum Command {
     Fmt(fmt::Arguments),
     Get(get::Arguments),
     Graph(graph::Arguments),
+    Diff(diff::Arguments),
     Puppet(puppet::Arguments),
     Repl(repl::Arguments),
     Deploy(Box<deploy::Arguments>),

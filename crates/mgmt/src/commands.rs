@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod deploy;
+pub(crate) mod diff;
 pub(crate) mod docs;
 pub(crate) mod etcd;
 pub(crate) mod exit_codes;
@@ -34,6 +35,7 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Fmt(arguments) => fmt::run(&arguments, terminal),
         Command::Get(arguments) => get::run(&arguments, terminal),
         Command::Graph(arguments) => graph::run(&arguments, terminal),
+        Command::Diff(arguments) => diff::run(&arguments, terminal),
         Command::Puppet(arguments) => puppet::run(&arguments, terminal),
         Command::Repl(arguments) => repl::run(&arguments, terminal),
         Command::Deploy(arguments) => deploy::run(&arguments, terminal),

@@ -49,10 +49,10 @@ pub(crate) struct ManifestArguments {
     pub(crate) allow_unmatched: bool,
 
     #[arg(long, value_name = "INPUT", hide = true)]
-    lp_lang: Option<PathBuf>,
+    pub(crate) lp_lang: Option<PathBuf>,
 
     #[arg(long, value_name = "INPUT", hide = true)]
-    lp_puppet: Option<PathBuf>,
+    pub(crate) lp_puppet: Option<PathBuf>,
 }
 
 impl ManifestArguments {
@@ -306,6 +306,23 @@ pub(crate) fn load_alone(manifest: &Manifest, terminal: &Terminal) -> Result<Att
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     Ok(runtime.block_on(manifest.load(terminal)))
+}
+
+/// The same, and the texts that nobody should see: as they are, and as they are written in other forms.
+pub(crate) fn load_with_secrets(
+    manifest: &Manifest,
+    terminal: &Terminal,
+) -> Result<(Attempt, Vec<String>), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    Ok(runtime.block_on(async {
+        let compiled = manifest.compile().await;
+        let found =
+            compiled.as_ref().map(|compiled| mgmt_puppet::secrets(&compiled.catalogue)).unwrap_or_default();
+        (manifest.finish(compiled, terminal).await, found)
+    }))
 }
 
 impl Attempt {

@@ -244,6 +244,68 @@ fn defect_18_a_secret_is_in_no_output() {
 }
 
 #[test]
+fn what_is_printed_as_yaml_is_read_as_the_same_graph() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("root");
+    let (manifest, yaml) = (place.path().join("site.pp"), place.path().join("graph.yaml"));
+    // Titles and values that YAML could take for something else.
+    let strange = "\nnotify { ['null', '- x: [y]', 'ü \"q\" \\\\ #']: message => \"two\\nlines\" }\n";
+    write(&manifest, &(site(&root) + strange));
+    let (from, to) = (manifest.to_str().unwrap(), yaml.to_str().unwrap());
+    let printed = said(&["puppet", "print", "--format", "yaml", from]);
+    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    write(&yaml, &printed.stdout);
+    let checked = said(&["check", "--strict", to]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (0, ""));
+    let compared = said(&["diff", from, to]);
+    assert_eq!(compared.code, 0, "{}{}", compared.stdout, compared.stderr);
+    // Containers are in it, too.
+    let graph = |front_end: &str, input: &str| {
+        let said = said(&["graph", "--format", "json", "--no-autoedges", front_end, input]);
+        let document: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+        let list = |name: &str, key: &str| -> std::collections::BTreeSet<String> {
+            document[name].as_array().unwrap().iter().map(|it| format!("{} {}", it[key], it["to"])).collect()
+        };
+        (document["graph"].clone(), list("vertices", "id"), list("edges", "from"))
+    };
+    assert_eq!(graph("puppet", from), graph("yaml", to));
+    // A secret is in none of it, and what has none cannot be run by mistake.
+    write(&manifest, "file { '/tmp/x': content => Sensitive('canary') }\n");
+    let printed = said(&["puppet", "print", "--format", "yaml", from]);
+    assert!(printed.stdout.contains("content: !secret left out") && !printed.stdout.contains("canary"));
+    write(&yaml, &printed.stdout);
+    assert!(said(&["check", to]).stderr.contains("error[Y0012]"));
+}
+
+#[test]
+fn a_difference_says_what_it_is_and_shows_no_secret() {
+    let one = "file { '/tmp/x': content => Sensitive('canary'), mode => '0600' } -> file { '/tmp/y': content => 'y' }";
+    let other = "file \"/tmp/x\" { state => \"exists\", content => \"z\", mode => \"0600\", }\nmsg \"m\" { priority => \"Info\", }\n\
+                 file \"/tmp/y\" { state => \"exists\", content => \"y\", }\n";
+    let (one, other) = (format!("puppet:{one}"), format!("lang:{other}"));
+    let different = said(&["diff", &one, &other]);
+    assert_eq!(different.code, 1, "{}", different.stderr);
+    for part in [
+        "~ file[/tmp/x]",
+        "content: (secret) | \"z\"",
+        "+ msg[m]",
+        "- file[/tmp/x] comes before file[/tmp/y]",
+        "2 resources and 1 relation differ, 1 the same",
+    ] {
+        assert!(different.stdout.contains(part), "{part}: {}", different.stdout);
+    }
+    assert!(!different.stdout.contains("canary"));
+    let json = said(&["--message-format", "json", "diff", &one, &other]);
+    let document: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((document["equal"].as_bool(), document["same"].as_u64()), (Some(false), Some(1)));
+    assert_eq!(document["resources"][0]["fields"][0]["first"], "(secret)");
+    assert_eq!(document["order"][0]["change"], "removed");
+    assert!(!json.stdout.contains("canary"));
+    assert_eq!(said(&["diff", "/nowhere/x.pp", &other]).code, 2);
+    assert_eq!(said(&["diff", "-", "-"]).code, 2);
+}
+
+#[test]
 fn an_environment_is_given_to_a_host_that_runs() {
     let place = tempfile::tempdir().unwrap();
     let (prefix, out) = (place.path().join("prefix"), place.path().join("out"));

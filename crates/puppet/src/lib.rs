@@ -23,6 +23,7 @@ mod data;
 mod diagnostic;
 mod merge;
 mod relations;
+mod secrets;
 mod translate;
 
 pub use catalogue::{Catalogue, Declared};
@@ -31,4 +32,5 @@ pub use data::Data;
 pub use diagnostic::{Diagnostic, Level};
 pub use merge::{Half, Merged, merge};
 pub use relations::{Broken, Related, Relations, Vertex, relate};
+pub use secrets::secrets;
 pub use translate::{Decision, Outcome, Reason, TranslateOptions, Translated, translate};

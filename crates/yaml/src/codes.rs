@@ -11,6 +11,7 @@ pub(crate) const DUPLICATE_KEY: &str = "Y0008";
 pub(crate) const BAD_MERGE: &str = "Y0009";
 pub(crate) const BAD_KEY: &str = "Y0010";
 pub(crate) const UNKNOWN_TAG: &str = "Y0011";
+pub(crate) const SECRET: &str = "Y0012";
 pub(crate) const NO_GRAPH_NAME: &str = "Y0101";
 pub(crate) const UNKNOWN_SECTION: &str = "Y0102";
 pub(crate) const WRONG_SHAPE: &str = "Y0103";
@@ -109,6 +110,12 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "a tag is not known",
         "Tags say what type a value has: `!!str`, `!!int`, `!!float`, `!!bool`, `!!null`, `!!binary`, `!!map` \
          and `!!seq`. Any other tag is ignored.",
+    ),
+    (
+        SECRET,
+        "a secret was left out",
+        "Where a graph is printed, a value that nobody should see is left out, and the tag `!secret` stands in its place. Such a file \
+         shows a graph and cannot be run until the values are filled in.",
     ),
     (
         NO_GRAPH_NAME,

@@ -302,6 +302,9 @@ impl<'s> Reader<'_, 's> {
     }
 }
 
+/// Stands where a secret was when a graph was written.
+pub(crate) const SECRET_TAG: &str = "!secret";
+
 fn read_tag(tag: Option<&saphyr_parser::Tag>, span: Span, report: &mut Report<'_>) -> Tag {
     let Some(tag) = tag else { return Tag::None };
     // `!` alone says that the text is meant as it is.
@@ -317,6 +320,13 @@ fn read_tag(tag: Option<&saphyr_parser::Tag>, span: Span, report: &mut Report<'_
         Some("null") => Tag::Null,
         Some("binary") => Tag::Binary,
         Some("map" | "seq" | "merge") => Tag::None,
+        _ if full == SECRET_TAG => {
+            let message = "a secret was left out here, so this cannot be run".to_owned();
+            report
+                .error(codes::SECRET, span, message)
+                .hint("write the value in its place, or run what the graph was made from");
+            Tag::None
+        }
         _ => {
             let message = format!("the tag `{}` is not known and is ignored", crate::tree::shorten(&full));
             report.warning(codes::UNKNOWN_TAG, span, message);

@@ -1,6 +1,6 @@
 //! The YAML graph front-end: a file in, a resource graph or everything that is wrong with the file out.
 //!
-//! The one entry is [`parse`]. It never fails and never panics: it returns a [`Parsed`], whose graph is there
+//! The entry is [`parse`]; [`write`] is the way back. It never fails and never panics: it returns a [`Parsed`], whose graph is there
 //! exactly when no diagnostic is an error.
 //!
 //! ```yaml
@@ -56,6 +56,7 @@ mod resources;
 mod scalar;
 mod tree;
 mod wiring;
+mod write;
 
 use std::sync::Arc;
 
@@ -65,6 +66,7 @@ use mgmt_value::Str;
 pub use codes::CODES;
 pub use diagnostic::{Diagnostic, Label, Level};
 pub use position::{Position, Positions};
+pub use write::{WriteOptions, write};
 
 use diagnostic::Report;
 use tree::Span;

@@ -68,7 +68,7 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// How something is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Language {
+pub(crate) enum Language {
     Mcl,
     Yaml,
     Puppet,
@@ -138,7 +138,7 @@ fn front_end(inputs: &[OsString]) -> Result<Option<(FrontEnd, &[OsString])>, Fai
 }
 
 /// How something is written, as far as its name says.
-fn by_name(input: &OsStr) -> Language {
+pub(crate) fn by_name(input: &OsStr) -> Language {
     let path = Path::new(input);
     let is_graph = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
     if is_graph && path.file_name() != Some(OsStr::new("metadata.yaml")) {
@@ -203,6 +203,7 @@ impl<'a> Checking<'a> {
             wait: WAIT,
             strict: self.arguments.strict,
             manifest: &self.arguments.manifest,
+            secrets: std::cell::RefCell::default(),
         };
         match computing.graph(configuration::FrontEnd::LangPuppet, None) {
             Ok((name, graph)) => self.prepared(&name, Some(graph), Tally::default()),
@@ -341,7 +342,8 @@ impl<'a> Checking<'a> {
     }
 }
 
-fn count(count: usize, what: &str) -> String {
+/// So many of something.
+pub(crate) fn count(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 

@@ -167,6 +167,7 @@ impl Action {
                     wait: WAIT,
                     strict: false,
                     manifest: &arguments.manifest,
+                    secrets: std::cell::RefCell::default(),
                 };
                 computing.both(lang.as_os_str(), puppet.as_os_str())?;
                 let allow = arguments.manifest.allow_unmatched;

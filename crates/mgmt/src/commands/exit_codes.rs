@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 pub(crate) const OK: u8 = 0;
 /// The run failed, or a checked file is not right.
 pub(crate) const FAILED: u8 = 1;
+/// Two things that were compared are not the same.
+pub(crate) const DIFFERENT: u8 = 1;
 /// The command line or the configuration is wrong, or a file to check could not be read.
 pub(crate) const USAGE: u8 = 2;
 /// With `--detailed-exitcode`: something was changed.
@@ -35,11 +37,11 @@ pub(crate) const TABLE: &[Row] = &[
         when: "The run failed: `--max-runtime` is over, `--converged-exit` was given and a resource has failed for \
                good, a host of `--remote` has failed or was lost, another instance uses the same prefix, the prefix cannot be used. `check`: a program or a graph is not right, or has warnings with \
                `--deny-warnings`. `fmt`: a file has syntax errors or, with `--check` or `--diff`, would change. `repl`: a \
-               line of standard input was wrong.",
+               line of standard input was wrong. `diff`: there is a difference.",
     },
     Row {
         code: "2",
-        when: "The command line is wrong, or the graph given to `run` or `graph` is not right. `check` and \
+        when: "The command line is wrong, or the graph given to `run`, `graph` or `diff` is not right. `check` and \
                `fmt`: a file could not be read or written.",
     },
     Row { code: "1 to 125", when: "An `exit` resource ended the program with that code." },

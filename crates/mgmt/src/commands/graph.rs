@@ -105,6 +105,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         wait: Duration::from_secs(arguments.wait),
         strict: arguments.strict,
         manifest: &arguments.manifest,
+        secrets: std::cell::RefCell::default(),
     };
     let (name, graph) = computing.graph(arguments.front_end, arguments.input.as_deref())?;
     let how = mgmt_engine::Preparation {

@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use mgmt_puppet::{Decision, Outcome};
+use mgmt_resource::{FieldSpec, Spec};
 use mgmt_telemetry::Format;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
-use crate::manifest::{Attempt, Manifest, load_alone};
+use crate::manifest::{Attempt, Manifest, load_alone, load_with_secrets};
 use crate::terminal::Terminal;
 
 /// Show what becomes of a manifest of Puppet
@@ -23,10 +24,25 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Print each resource and what it is here
-    Print(Subject),
+    /// Print each resource and what it is here, or the graph that they make
+    Print {
+        /// What to print
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        format: PrintFormat,
+
+        #[command(flatten)]
+        subject: Subject,
+    },
     /// Count what is native and what is left to Puppet, with the reasons
     Stats(Subject),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PrintFormat {
+    /// A line for each resource
+    Text,
+    /// The graph, as a file for the front-end `yaml`. Secrets are left out; a graph that has some cannot be run from it
+    Yaml,
 }
 
 #[derive(Debug, clap::Args)]
@@ -41,19 +57,42 @@ struct Subject {
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let (Command::Print(subject) | Command::Stats(subject)) = &arguments.command;
+    let (Command::Print { subject, .. } | Command::Stats(subject)) = &arguments.command;
     let manifest = Manifest::new(subject.input.as_os_str(), subject.puppet_conf.as_deref(), false)?;
+    if let Command::Print { format: PrintFormat::Yaml, .. } = &arguments.command {
+        return print_graph(&manifest, terminal);
+    }
     let attempt = load_alone(&manifest, terminal)?;
     if attempt.graph.is_none() && attempt.decisions.is_empty() {
         attempt.into_graph()?;
         return Ok(Exit::OK);
     }
     terminal.data(&match (&arguments.command, terminal.format()) {
-        (Command::Print(_), Format::Human) => print(&attempt.decisions),
+        (Command::Print { .. }, Format::Human) => print(&attempt.decisions),
         (Command::Stats(_), Format::Human) => stats(&attempt.decisions),
         (_, Format::Json) => document(&attempt),
     });
     Ok(if attempt.graph.is_some() { Exit::OK } else { Exit(super::exit_codes::FAILED) })
+}
+
+/// The graph as a file.
+fn print_graph(manifest: &Manifest, terminal: &Terminal) -> Result<Exit, Failure> {
+    let (attempt, secrets) = load_with_secrets(manifest, terminal)?;
+    let (graph, name) = attempt.into_graph()?;
+    let is_secret = |spec: &Spec, field: &FieldSpec, value: &mgmt_value::Value| {
+        let text = value.to_string();
+        // The environment of a command is a secret only if there is one in it; all commands have one.
+        let is_environment = spec.id.kind == "exec" && field.name == "env";
+        (field.secret && !is_environment) || secrets.iter().any(|secret| text.contains(secret))
+    };
+    let comment = format!("generated from puppet catalog for {name}");
+    let options = mgmt_yaml::WriteOptions { name: &name, comment: &comment, is_secret: &is_secret };
+    let text = mgmt_yaml::write(&graph, &options).map_err(|wrong| {
+        let names: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+        Failure::failed(format!("these names would mean something else in YAML: {}", names.join(", ")))
+    })?;
+    terminal.data(&text);
+    Ok(Exit::OK)
 }
 
 fn place(decision: &Decision) -> String {

@@ -12,6 +12,7 @@ mod receive;
 mod resources;
 mod syntax;
 mod values;
+mod write;
 
 use mgmt_yaml::{Level, ParseOptions, Parsed, Positions, parse, parse_with};
 

@@ -1,5 +1,6 @@
 //! One graph, where nothing of it runs: of a program whose values are waited for, of a file, of a manifest, of both.
 
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::commands::exit_codes;
 use crate::commands::run::prefix::{Choice, Prefix};
 use crate::configuration::{self, FrontEnd, Input};
 use crate::failure::Failure;
-use crate::manifest::{Manifest, ManifestArguments, load_alone};
+use crate::manifest::{Manifest, ManifestArguments, load_with_secrets};
 use crate::program;
 use crate::program::events::Sources;
 use crate::program::surroundings::Surroundings;
@@ -33,6 +34,8 @@ pub(crate) struct Computing<'a> {
     /// Keys that nobody reads, and what would be left to Puppet, are errors.
     pub(crate) strict: bool,
     pub(crate) manifest: &'a ManifestArguments,
+    /// The texts that were found and nobody should see.
+    pub(crate) secrets: RefCell<Vec<String>>,
 }
 
 /// A graph and its name.
@@ -93,7 +96,9 @@ impl Computing<'_> {
     /// The graph of a manifest.
     fn manifest(&self, input: &OsStr) -> Result<(Manifest, Computed), Failure> {
         let manifest = Manifest::new(input, self.manifest.puppet_conf.as_deref(), self.strict)?;
-        let (graph, name) = load_alone(&manifest, self.terminal)?.into_graph()?;
+        let (attempt, secrets) = load_with_secrets(&manifest, self.terminal)?;
+        self.secrets.borrow_mut().extend(secrets);
+        let (graph, name) = attempt.into_graph()?;
         Ok((manifest, (name, graph)))
     }
 

@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use mgmt_puppet::{Decision, Level, TranslateOptions, Translated, translate};
 use mgmt_puppet_process::{Compiled, Input, Puppet, PuppetError, Settings};
@@ -125,6 +126,16 @@ pub(crate) struct Sources {
     pub(crate) files: Vec<PathBuf>,
     /// Directories of which every file counts.
     pub(crate) directories: Vec<PathBuf>,
+    /// Directories with facts.
+    pub(crate) facts: Vec<PathBuf>,
+}
+
+impl Sources {
+    /// All paths, each with whether everything below it counts.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, bool)> {
+        let files = self.files.iter().map(|path| (path.as_path(), false));
+        files.chain(self.directories.iter().map(|path| (path.as_path(), true)))
+    }
 }
 
 impl Manifest {
@@ -210,7 +221,9 @@ impl Manifest {
         let Translated { graph, name, decisions, diagnostics } =
             translate(&compiled, &mgmt_resources::KINDS, &options);
         let tally = self.show(&diagnostics, terminal);
-        let sources = self.sources(compiled.files, compiled.absent, compiled.directories);
+        let facts = compiled.fact_directories;
+        let sources =
+            Sources { facts, ..self.sources(compiled.files, compiled.absent, compiled.directories) };
         Attempt { graph: graph.map(|graph| (graph, name)), decisions, sources, tally, is_out_of_reach: false }
     }
 
@@ -240,7 +253,28 @@ impl Manifest {
             list.sort();
             list.dedup();
         }
-        Sources { files, directories }
+        Sources { files, directories, facts: Vec::new() }
+    }
+
+    /// What is known of this host now, without what is never the same twice.
+    pub(crate) async fn facts(&self) -> Result<Facts, PuppetError> {
+        self.puppet.gather_facts(&self.input).await.map(Facts)
+    }
+
+    /// What compiles take as known of this host.
+    pub(crate) async fn known_facts(&self) -> Result<Facts, PuppetError> {
+        self.puppet.known_facts(&self.input).await.map(Facts)
+    }
+
+    /// Compiles with these facts from now on.
+    pub(crate) async fn use_facts(&self, facts: &Facts) -> Result<(), PuppetError> {
+        self.puppet.use_facts(&facts.0).await
+    }
+
+    /// How often an agent of Puppet would look again; nothing if never.
+    pub(crate) async fn interval(&self) -> Option<Duration> {
+        let seconds = self.puppet.hello().await.map_or(1800, |hello| hello.runinterval);
+        (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
     /// Shows what there is to tell, and no warning twice.
@@ -261,6 +295,48 @@ impl Manifest {
             }
         }
         terminal.diagnostics(new.iter().map(|found| shown(found, &texts)))
+    }
+}
+
+/// What Puppet knows of a host.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts(serde_json::Value);
+
+/// What changes all the time, whatever somebody does. A catalogue is not made again for it.
+const VOLATILE: &[&str] = &[
+    "uptime",
+    "uptime_days",
+    "uptime_hours",
+    "uptime_seconds",
+    "seconds",
+    "system_uptime",
+    "load_averages",
+    "memoryfree",
+    "memoryfree_mb",
+    "swapfree",
+    "swapfree_mb",
+    "available",
+    "available_bytes",
+    "used",
+    "used_bytes",
+    "capacity",
+    "speed",
+];
+
+impl Facts {
+    /// Whether a catalogue would not notice.
+    pub(crate) fn same_as(&self, other: &Facts) -> bool {
+        fn lasting(value: &serde_json::Value) -> serde_json::Value {
+            match value {
+                serde_json::Value::Object(entries) => entries
+                    .iter()
+                    .filter(|(key, _)| !VOLATILE.contains(&key.as_str()))
+                    .map(|(key, value)| (key.clone(), lasting(value)))
+                    .collect(),
+                other => other.clone(),
+            }
+        }
+        lasting(&self.0) == lasting(&other.0)
     }
 }
 
@@ -412,6 +488,18 @@ mod tests {
         for wrong in ["", " ", "agent", "/nowhere/x.pp", "nowhere", "a b.pp"] {
             assert!(input(OsStr::new(wrong)).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn facts_are_the_same_if_only_time_has_passed() {
+        let facts = |free: &str, name: &str| {
+            let memory = serde_json::json!({ "system": { "available": free, "total": "8 GiB" } });
+            Facts(
+                serde_json::json!({ "memory": memory, "hostname": name, "system_uptime": { "seconds": free } }),
+            )
+        };
+        assert!(facts("1", "a").same_as(&facts("2", "a")));
+        assert!(!facts("1", "a").same_as(&facts("1", "b")));
     }
 
     #[test]

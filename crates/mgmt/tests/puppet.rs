@@ -141,6 +141,14 @@ fn defect_22_every_source_is_followed_and_a_mistake_keeps_the_running_graph() {
     holds(&out, "hello two\n");
     write(&at("site/modules/m/templates/t.erb"), "bye <%= @who %>\n");
     holds(&out, "bye two\n");
+    // What is known of the host.
+    write(&at("site/modules/m/facts.d/colour.yaml"), "colour: blue\n");
+    write(&at("site/modules/m/templates/t.erb"), "bye <%= @who %> <%= @facts['colour'] %>\n");
+    holds(&out, "bye two blue\n");
+    write(&at("site/modules/m/facts.d/colour.yaml"), "colour: green\n");
+    holds(&out, "bye two green\n");
+    write(&at("site/modules/m/templates/t.erb"), "bye <%= @who %>\n");
+    holds(&out, "bye two\n");
     // A file that was looked for and was not there.
     write(&at("site/data/special.yaml"), "m::who: three\n");
     holds(&out, "bye three\n");

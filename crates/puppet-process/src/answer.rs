@@ -44,6 +44,9 @@ pub struct Compiled {
     /// Directories of which every manifest was read.
     #[serde(default)]
     pub directories: Vec<PathBuf>,
+    /// Directories with facts.
+    #[serde(default)]
+    pub fact_directories: Vec<PathBuf>,
     /// What Puppet said about it.
     #[serde(skip)]
     pub messages: Vec<Message>,

@@ -31,6 +31,9 @@ end
 module MgmtPuppet
   PROTOCOL = 1
 
+  # Where Facter looks for what people say about a host.
+  EXTERNAL_FACTS = %w[/etc/facter/facts.d /etc/puppetlabs/facter/facts.d /opt/puppetlabs/facter/facts.d].freeze
+
   # What may be told of one request.
   MOST_MESSAGES = 1000
 
@@ -211,16 +214,19 @@ module MgmtPuppet
     [environment, Puppet::Environments::StaticDirectory.new(name, directory, environment)]
   end
 
+  # The environment that a request is about, and how others find it.
+  def environment_of(request)
+    return directory_environment(request['environment_directory']) if request['environment_directory']
+
+    environment = default_environment
+    environment = environment.override_with(manifest: request['manifest']) if request['manifest']
+    environment = environment.override_with(manifest: Puppet::Node::Environment::NO_MANIFEST) if request['code']
+    [environment, Puppet.lookup(:environments)]
+  end
+
   # Compiles a manifest, a directory, an environment or a text, and hands the catalogue to the block.
   def with_catalogue(request)
-    loader = Puppet.lookup(:environments)
-    if request['environment_directory']
-      environment, loader = directory_environment(request['environment_directory'])
-    else
-      environment = default_environment
-      environment = environment.override_with(manifest: request['manifest']) if request['manifest']
-      environment = environment.override_with(manifest: Puppet::Node::Environment::NO_MANIFEST) if request['code']
-    end
+    environment, loader = environment_of(request)
     Puppet[:code] = request['code'] || ''
     Puppet::Node::Facts.indirection.find(Puppet[:node_name_value], environment: environment)
     Files.clear
@@ -259,9 +265,16 @@ module MgmtPuppet
         'modules' => environment.modules.to_h { |mod| [mod.name, mod.path] },
         'files' => Files.read.to_a,
         'absent' => Files.absent.to_a,
-        'directories' => Files.directories.map(&:to_s)
+        'directories' => Files.directories.map(&:to_s),
+        'fact_directories' => fact_directories(environment)
       }
     end
+  end
+
+  # Where modules and people put facts.
+  def fact_directories(environment)
+    modules = environment.modules.flat_map { |mod| ["#{mod.path}/facts.d", "#{mod.path}/lib/facter"] }
+    (modules + [Puppet[:pluginfactdest]] + Puppet[:factpath].split(File::PATH_SEPARATOR) + EXTERNAL_FACTS).select { |path| File.directory?(path) }
   end
 
   # A catalogue does not tell where a class is defined; what it is made of does.
@@ -385,11 +398,18 @@ module MgmtPuppet
 
   def facts(request)
     Puppet::Node::Facts.indirection.kept = nil if request['refresh']
-    found = Puppet::Node::Facts.indirection.find(Puppet[:node_name_value], environment: default_environment)
+    environment, = environment_of(request)
+    found = Puppet::Node::Facts.indirection.find(Puppet[:node_name_value], environment: environment)
     { 'values' => found ? found.values : {} }
   end
 
-  SERVED = %w[compile relations describe apply facts].freeze
+  # Facts that somebody else has gathered.
+  def use_facts(request)
+    Puppet::Node::Facts.indirection.kept = request['values']
+    {}
+  end
+
+  SERVED = %w[compile relations describe apply facts use_facts].freeze
 
   def serve(request)
     MESSAGES.clear

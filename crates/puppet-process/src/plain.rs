@@ -87,6 +87,7 @@ pub(crate) async fn compile(
         files,
         absent: Vec::new(),
         directories,
+        fact_directories: Vec::new(),
         messages,
     })
 }

@@ -208,6 +208,24 @@ impl Puppet {
         }
     }
 
+    /// What is known of this host now. A process of its own finds that out: it can take long, and nobody else waits for it.
+    pub async fn gather_facts(&self, input: &Input) -> Result<Value, PuppetError> {
+        let apart = Puppet::new(self.0.settings.clone());
+        let mut request = request("facts", input);
+        request["refresh"] = json!(true);
+        Ok(apart.ask(&request, COMPILE).await?.ok["values"].take())
+    }
+
+    /// What compiles take as known of this host.
+    pub async fn known_facts(&self, input: &Input) -> Result<Value, PuppetError> {
+        Ok(self.ask(&request("facts", input), COMPILE).await?.ok["values"].take())
+    }
+
+    /// What compiles from now on take as known of this host.
+    pub async fn use_facts(&self, values: &Value) -> Result<(), PuppetError> {
+        self.ask(&json!({ "method": "use_facts", "values": values }), COMPILE).await.map(drop)
+    }
+
     /// Puppet's own order of a catalogue.
     pub async fn relations(&self, input: &Input) -> Result<Relations, PuppetError> {
         read(self.ask(&request("relations", input), COMPILE).await?.ok)

@@ -1,19 +1,21 @@
 //! From a manifest to the engine: another graph whenever something that it was compiled from changes.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use mgmt_engine::PathWatch;
 use mgmt_puppet_process::{Compiled, PuppetError};
 use mgmt_resource::ResourceGraph;
 use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
 
 use super::follow::{Triggers, settle, swapped};
 use super::{Means, Unswapped};
 use crate::failure::Failure;
-use crate::manifest::{Attempt, Manifest, Sources};
+use crate::manifest::{Attempt, Facts, Manifest, Sources};
 use crate::terminal::Terminal;
 
 /// A manifest that can run, and what it was made from.
@@ -23,15 +25,18 @@ pub(super) struct Loaded {
     graph: ResourceGraph,
     name: String,
     sources: Sources,
+    /// Facts were not gathered before this.
+    since: SystemTime,
 }
 
 impl Loaded {
     /// Compiles a manifest, and shows what is wrong with it.
     pub(super) async fn new(manifest: Manifest, terminal: &Terminal) -> Result<Loaded, Failure> {
+        let since = SystemTime::now();
         let attempt = manifest.load(terminal).await;
         let sources = attempt.sources.clone();
         let (graph, name) = attempt.into_graph()?;
-        Ok(Loaded { manifest, graph, name, sources })
+        Ok(Loaded { manifest, graph, name, sources, since })
     }
 }
 
@@ -48,7 +53,7 @@ impl Follower {
     /// Runs the first graph, tells how that went, and follows what it was made from until it is aborted.
     pub(super) async fn follow(self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
         let Follower { means, loaded } = self;
-        let Loaded { manifest, graph, name, mut sources } = loaded;
+        let Loaded { manifest, graph, name, mut sources, since } = loaded;
         let changed = Arc::new(Notify::new());
         let outcome = match means.swap(&name, graph).await {
             Ok(report) => {
@@ -65,11 +70,24 @@ impl Follower {
         if !goes_on {
             return;
         }
-        let mut watching = Watching::new();
+        let (mut watching, mut watching_facts) = (Watching::new(), Watching::new());
+        let stale = Arc::new(Notify::new());
+        // It ends with this.
+        let mut facts = JoinSet::new();
+        facts.spawn(follow_facts(manifest.clone(), Arc::clone(&stale), Arc::clone(&changed)));
         // Nothing is known of what ran before us, so the first compile of our own counts as another one.
         let mut last = None;
+        let mut known = since;
         loop {
-            if means.watch && watch(&means, &sources, &mut watching, &changed) {
+            let facts = sources.facts.iter().map(|path| (path.as_path(), true));
+            if means.watch && watch(&means, facts, &mut watching_facts, &stale) {
+                // What has changed before it was watched is found by looking again, which is not for nothing.
+                if sources.facts.iter().any(|path| has_changed_since(path, known)) {
+                    stale.notify_one();
+                }
+                known = SystemTime::now();
+            }
+            if means.watch && watch(&means, sources.all(), &mut watching, &changed) {
                 // What has changed between the compile and the watch is found by compiling again.
                 changed.notify_one();
             }
@@ -77,7 +95,15 @@ impl Follower {
                 () = triggers.asked() => true,
                 () = changed.notified() => { settle(&changed).await; false }
             };
-            let compiled = manifest.compile().await;
+            let rest = || {
+                let changed = Arc::clone(&changed);
+                async move { settle(&changed).await }
+            };
+            let compile = || {
+                let manifest = manifest.clone();
+                async move { manifest.compile().await }
+            };
+            let compiled = newest(&changed, rest, compile).await;
             let fresh = compiled.as_ref().ok().map(fingerprint);
             if let (Ok(compiled), false) = (&compiled, asked)
                 && fresh == last
@@ -87,6 +113,64 @@ impl Follower {
                 continue;
             }
             sources = bring(&means, &manifest, compiled, &mut last, fresh).await;
+        }
+    }
+}
+
+/// Whether a directory, or something in it, was written later than this.
+fn has_changed_since(directory: &Path, time: SystemTime) -> bool {
+    let later = |path: &Path| path.metadata().and_then(|found| found.modified()).is_ok_and(|at| at >= time);
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    later(directory) || entries.map(|entry| entry.path()).any(|path| later(&path))
+}
+
+/// How often an answer is thrown away because it was old when it came. Whoever changes files without end is served, too.
+const MOST: usize = 5;
+
+/// Does something until nothing has changed meanwhile, so that what counts is always what was asked for last.
+///
+/// Nothing that is told can get lost: who tells leaves a mark that stays until it is taken here or by the next who waits, and it is taken before
+/// what it tells of is looked at.
+async fn newest<T, R: Future<Output = ()>, C: Future<Output = T>>(
+    changed: &Notify,
+    mut rest: impl FnMut() -> R,
+    mut compile: impl FnMut() -> C,
+) -> T {
+    for _ in 0..MOST {
+        let mut compiling = std::pin::pin!(compile());
+        tokio::select! {
+            biased;
+            compiled = &mut compiling => return compiled,
+            () = changed.notified() => {
+                // There is one compile at a time, and this one has to end first.
+                compiling.await;
+                rest().await;
+            }
+        }
+    }
+    compile().await
+}
+
+/// Looks at what is known of this host once in a while and whenever somebody says so, and has it compiled again if it is different.
+async fn follow_facts(manifest: Manifest, stale: Arc<Notify>, changed: Arc<Notify>) {
+    let mut last: Option<Facts> = manifest.known_facts().await.ok();
+    loop {
+        let interval = manifest.interval().await;
+        tokio::select! {
+            () = stale.notified() => settle(&stale).await,
+            () = tokio::time::sleep(interval.unwrap_or_default()), if interval.is_some() => {}
+        }
+        match manifest.facts().await {
+            Ok(facts) if last.as_ref().is_some_and(|last| last.same_as(&facts)) => {}
+            Ok(facts) => {
+                if let Err(error) = manifest.use_facts(&facts).await {
+                    tracing::warn!("what is known of this host could not be used: {error}");
+                    continue;
+                }
+                last = Some(facts);
+                changed.notify_one();
+            }
+            Err(error) => tracing::warn!("what is known of this host could not be found out: {error}"),
         }
     }
 }
@@ -135,6 +219,7 @@ fn fingerprint(compiled: &Compiled) -> u64 {
 fn listed(compiled: &Compiled, mut sources: Sources) -> Sources {
     sources.files.extend(compiled.files.iter().chain(&compiled.absent).cloned());
     sources.directories.extend(compiled.directories.iter().cloned());
+    sources.facts.clone_from(&compiled.fact_directories);
     for list in [&mut sources.files, &mut sources.directories] {
         list.sort();
         list.dedup();
@@ -142,14 +227,17 @@ fn listed(compiled: &Compiled, mut sources: Sources) -> Sources {
     sources
 }
 
-/// Watches all sources, and nothing else. Says whether there is one that was not watched before.
-fn watch(means: &Means, sources: &Sources, watching: &mut Watching, changed: &Arc<Notify>) -> bool {
-    let files = sources.files.iter().map(|path| (path, false));
-    let directories = sources.directories.iter().map(|path| (path, true));
-    let mut wanted = Vec::new();
-    for (path, whole) in files.chain(directories) {
+/// Watches these paths, and nothing else. Says whether there is one that was not watched before.
+fn watch<'a>(
+    means: &Means,
+    paths: impl Iterator<Item = (&'a Path, bool)>,
+    watching: &mut Watching,
+    changed: &Arc<Notify>,
+) -> bool {
+    let mut wanted = HashSet::new();
+    for (path, whole) in paths {
         for path in [std::path::absolute(path), path.canonicalize()].into_iter().flatten() {
-            wanted.push((path, whole));
+            wanted.insert((path, whole));
         }
     }
     let mut is_new = false;
@@ -164,4 +252,63 @@ fn watch(means: &Means, sources: &Sources, watching: &mut Watching, changed: &Ar
         is_new = true;
     }
     is_new
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Waits for a while that nobody can foresee.
+    async fn a_while(random: &AtomicU64) {
+        let step = |state: u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        let state = random.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap_or_default();
+        for _ in 0..(state >> 61) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// A source that changes while it is compiled, watched as sources are: the one who writes tells after it has written.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_change_is_lost_between_being_told_and_being_read() {
+        for seed in 0..200 {
+            let (source, random, changed) =
+                (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(seed)), Arc::new(Notify::new()));
+            let ran = Arc::new(AtomicU64::new(0));
+            let follower = {
+                let (source, random, changed, ran) =
+                    (Arc::clone(&source), Arc::clone(&random), Arc::clone(&changed), Arc::clone(&ran));
+                tokio::spawn(async move {
+                    loop {
+                        changed.notified().await;
+                        let compile = || async {
+                            a_while(&random).await;
+                            let read = source.load(Ordering::SeqCst);
+                            a_while(&random).await;
+                            read
+                        };
+                        let compiled = newest(&changed, || a_while(&random), compile).await;
+                        a_while(&random).await;
+                        ran.store(compiled, Ordering::SeqCst);
+                    }
+                })
+            };
+            let last = 20;
+            for value in 1..=last {
+                source.store(value, Ordering::SeqCst);
+                changed.notify_one();
+                a_while(&random).await;
+            }
+            let patience = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+            while ran.load(Ordering::SeqCst) != last {
+                assert!(
+                    tokio::time::Instant::now() < patience,
+                    "seed {seed}: what was written last is not run"
+                );
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            follower.abort();
+        }
+    }
 }

@@ -7,7 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
 use crate::commands::{
-    check, completions, deploy, diff, docs, etcd, explain, fmt, functions, get, graph, help, kinds, man,
+    check, completions, deploy, diff, docs, etcd, explain, fmt, functions, get, graph, help, kinds, log, man,
     members, puppet, repl, run, status, world,
 };
 use crate::environment;
@@ -85,6 +85,7 @@ pub(crate) enum Command {
     Repl(repl::Arguments),
     Deploy(Box<deploy::Arguments>),
     Status(status::Arguments),
+    Log(log::Arguments),
     Members(members::Arguments),
     Etcd(etcd::Arguments),
     World(world::Arguments),

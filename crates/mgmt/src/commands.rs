@@ -15,6 +15,7 @@ pub(crate) mod graph;
 pub(crate) mod help;
 pub(crate) mod kinds;
 pub(crate) mod license;
+pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod members;
 pub(crate) mod puppet;
@@ -40,6 +41,7 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Repl(arguments) => repl::run(&arguments, terminal),
         Command::Deploy(arguments) => deploy::run(&arguments, terminal),
         Command::Status(arguments) => status::run(&arguments, terminal),
+        Command::Log(arguments) => log::run(&arguments, terminal),
         Command::Members(arguments) => members::run(&arguments, terminal),
         Command::Etcd(arguments) => etcd::run(&arguments),
         Command::World(arguments) => world::run(&arguments, terminal),

@@ -6,7 +6,7 @@ mod common;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
-use common::{PATIENCE, Running, holds, mgmt, one_file};
+use common::{PATIENCE, Running, holds, mgmt, one_file, said};
 use rustix::process::Signal;
 
 /// A socket on which a run tells how it is.
@@ -96,4 +96,38 @@ fn only_the_process_that_is_watched_says_that_it_is_alive() {
     let (before, _) = quiet.until("STOPPING=1");
     assert!(!before.iter().any(|message| message.starts_with("WATCHDOG")), "{before:?}");
     other.end();
+}
+
+#[test]
+fn which_lines_are_shown_can_be_changed_while_it_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("prefix");
+    let prefix = prefix.to_str().unwrap();
+    let mut run = Running::start(&["run", "--hostname", "h1", "--prefix", prefix, "empty"]);
+    run.wait_for("graph empty");
+    let log = |words: &[&str]| {
+        let mut all = vec!["log", "--prefix", prefix];
+        all.extend(words);
+        said(&all)
+    };
+    let wrong = log(&["verbose"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.stderr.contains("`verbose` is no log level"), "{}", wrong.stderr);
+    assert_eq!(log(&[]).stdout, "");
+    let set = log(&["--host", "h1", "warn,main=debug"]);
+    assert_eq!((set.code, set.stderr.as_str()), (0, "h1 shows warn,main=debug\n"));
+    assert_eq!(log(&[]).stdout, "h1  warn,main=debug\n");
+    let json: serde_json::Value = serde_json::from_str(&log(&["--message-format", "json"]).stdout).unwrap();
+    assert_eq!(json["hosts"], serde_json::json!({ "h1": "warn,main=debug" }));
+    // What another part says with a low voice is not shown any more; this one is.
+    run.wait_for("showing warn,main=debug from now on");
+    let again = log(&["--host", "h1", "warn"]);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    let reset = log(&["--host", "h1", "--reset"]);
+    assert_eq!(reset.stderr, "h1 shows what it was started with\n");
+    run.wait_for("showing again what was shown at first");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    assert!(!lines.contains("showing warn from now on"), "{lines}");
 }

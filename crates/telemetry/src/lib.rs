@@ -4,7 +4,8 @@
 //! through it:
 //!
 //! - **data**, what a command was asked to print, on standard output;
-//! - **log lines**, events of [`tracing`], on standard error, once [`start`] was called;
+//! - **log lines**, events of [`tracing`], on standard error or, if that is the journal, as entries with fields, once [`start`]
+//!   was called; [`set_filter`] changes which of them are shown;
 //! - **diagnostics**, mistakes in files with the places underlined ([`Diagnostic`]), on standard error.
 //!
 //! The last two are written for people or, one JSON object per line, for programs; see [`Format`].
@@ -38,6 +39,7 @@ mod color;
 mod diagnostic;
 mod escape;
 mod filter;
+mod journal;
 mod lines;
 mod log;
 mod output;
@@ -48,7 +50,7 @@ pub use diagnostic::{Diagnostic, Label, Severity, Source};
 pub use escape::{Escaped, escape, json_line};
 pub use filter::{BadFilter, Filter};
 pub use lines::Lines;
-pub use log::{Settings, start};
+pub use log::{Settings, set_filter, start};
 pub use output::Output;
 
 /// Who reads what the program says.

@@ -1,15 +1,19 @@
 //! Events of `tracing` as lines.
 
 use std::fmt::{self, Write as _};
+use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::{Registry, reload};
 
 use crate::clock::{rfc3339, wall_clock};
+use crate::journal::Journal;
 use crate::{Escaped, Filter, Format, Output, json_line};
 
 /// How events are shown.
@@ -25,11 +29,36 @@ pub struct Settings {
     pub filter: Filter,
 }
 
-/// Shows events from now on. Only the first call in a process has an effect; the others return false.
+/// Shows events from now on: in the journal with their fields if that is where standard error goes and people read it, and
+/// else as lines. Only the first call in a process has an effect; the others return false.
 pub fn start(settings: Settings) -> bool {
-    let (lines, filter) = Lines::new(settings);
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines.with_filter(filter)))
-        .is_ok()
+    let given = settings.filter.0.clone();
+    let (filter, handle) = reload::Layer::new(given.clone());
+    let journal = if settings.format == Format::Human { Journal::of_standard_error() } else { None };
+    let shown = match journal {
+        Some(journal) => {
+            let layer = tracing_subscriber::registry().with(journal.with_filter(filter));
+            tracing::subscriber::set_global_default(layer)
+        }
+        None => {
+            let (lines, _) = Lines::new(settings);
+            tracing::subscriber::set_global_default(
+                tracing_subscriber::registry().with(lines.with_filter(filter)),
+            )
+        }
+    };
+    shown.is_ok() && SHOWN.set((given, handle)).is_ok()
+}
+
+/// Which events are shown, at first and now.
+static SHOWN: OnceLock<(Targets, reload::Handle<Targets, Registry>)> = OnceLock::new();
+
+/// Shows other events from now on; without a filter, those that were shown at first.
+pub fn set_filter(filter: Option<Filter>) {
+    if let Some((first, handle)) = SHOWN.get() {
+        // It fails when nobody shows events any more, at the end of the program.
+        let _ = handle.reload(filter.map_or_else(|| first.clone(), |filter| filter.0));
+    }
 }
 
 struct Lines {
@@ -98,10 +127,10 @@ impl<S: Subscriber> Layer<S> for Lines {
 
 /// What an event says.
 #[derive(Default)]
-struct Said {
-    message: String,
-    resource: Option<String>,
-    fields: Map<String, Value>,
+pub(crate) struct Said {
+    pub(crate) message: String,
+    pub(crate) resource: Option<String>,
+    pub(crate) fields: Map<String, Value>,
 }
 
 impl Said {
@@ -165,7 +194,7 @@ impl Visit for Said {
 
 /// The part of the program that a target names: `mgmt_engine::driver` and `mgmt::engine` are `engine`, and modules of
 /// the program itself are `main`.
-fn part_of(target: &str) -> &str {
+pub(crate) fn part_of(target: &str) -> &str {
     let (root, rest) = target.split_once("::").unwrap_or((target, ""));
     match root.strip_prefix("mgmt") {
         Some("") if rest.is_empty() || rest.contains("::") => "main",

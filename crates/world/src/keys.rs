@@ -6,6 +6,7 @@
 //!   /host/HOST/export/TO/KIND/NAME        a resource that a host offers to another, or to all (`*`)
 //!   /host/HOST/volunteer/NAME             a host would do what is scheduled under a name
 //!   /host/HOST/status                     what a host is doing
+//!   /host/HOST/log                        which log lines it shall show
 //!   /schedule/NAME                        the hosts that have been chosen under a name
 //!   /leader/scheduler                     the host that chooses
 //!   /deploy/newest                        the number of the newest deploy
@@ -53,6 +54,10 @@ pub(crate) fn status(host: &Str) -> String {
     format!("{HOSTS}{}/status", part(host))
 }
 
+pub(crate) fn log(host: &Str) -> String {
+    format!("{HOSTS}{}/log", part(host))
+}
+
 pub(crate) fn schedule(name: &Str) -> String {
     format!("{SCHEDULES}{}", part(name))
 }
@@ -74,6 +79,7 @@ pub(crate) enum Topic {
     Schedule(Str),
     Volunteers,
     Status,
+    LogLevels,
     Leader,
     /// Whatever belongs to a host.
     Host(Str),
@@ -87,6 +93,7 @@ pub(crate) enum Key {
     Export { host: Str, to: Str, kind: Str, name: Str },
     Volunteer { host: Str, name: Str },
     Status { host: Str },
+    Log { host: Str },
     Schedule(Str),
     Leader,
 }
@@ -125,6 +132,7 @@ impl Key {
             (_, "export") => Key::Export { host: next()?, to: next()?, kind: next()?, name: next()? },
             (_, "volunteer") => Key::Volunteer { host: next()?, name: next()? },
             (_, "status") => Key::Status { host: next()? },
+            (_, "log") => Key::Log { host: next()? },
             _ => return None,
         };
         names.next().is_none().then_some(parsed)
@@ -136,7 +144,8 @@ impl Key {
             Key::HostString { host, .. }
             | Key::Export { host, .. }
             | Key::Volunteer { host, .. }
-            | Key::Status { host } => Some(host),
+            | Key::Status { host }
+            | Key::Log { host } => Some(host),
             Key::String(_) | Key::Schedule(_) | Key::Leader => None,
         }
     }
@@ -148,6 +157,7 @@ impl Key {
             Key::Export { kind, .. } => Topic::Exports(kind),
             Key::Volunteer { .. } => Topic::Volunteers,
             Key::Status { .. } => Topic::Status,
+            Key::Log { .. } => Topic::LogLevels,
             Key::Schedule(name) => Topic::Schedule(name),
             Key::Leader => Topic::Leader,
         }

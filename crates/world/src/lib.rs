@@ -62,6 +62,7 @@ pub mod store;
 mod strings;
 mod tree;
 mod value;
+mod wishes;
 mod world;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -40,7 +40,12 @@ impl World {
 
     /// [`World::shared`], as far as it is known already.
     pub fn known_shared(&self, key: &Str) -> Result<Option<Str>, StoreError> {
-        self.live().get(&keys::string(key)).map(|entry| text(&entry)).transpose()
+        self.known_text(&keys::string(key))
+    }
+
+    /// The text under a key of the store.
+    pub(crate) fn known_text(&self, key: &str) -> Result<Option<Str>, StoreError> {
+        self.live().get(key).map(|entry| text(&entry)).transpose()
     }
 
     /// [`World::by_host`], as far as it is known already.
@@ -104,7 +109,7 @@ impl World {
     }
 
     /// Sets a key unless it is so already, in one step.
-    async fn set(&self, key: String, value: Option<&Str>) -> Result<bool, StoreError> {
+    pub(crate) async fn set(&self, key: String, value: Option<&Str>) -> Result<bool, StoreError> {
         let transaction = match value {
             Some(value) => {
                 let value = json::stored(&Text::new(value))?;

@@ -171,6 +171,7 @@ async fn engage(
         }
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     }
+    let _levels = world::follow_log_levels(Arc::clone(&host.world));
     let counted = settings.metrics.map(|_| Arc::new(Metrics::new(mgmt_resources::KINDS)));
     let _metrics = match (&counted, settings.metrics) {
         (Some(counted), Some(address)) => Some(metrics::serve(Arc::clone(counted), address).await?),

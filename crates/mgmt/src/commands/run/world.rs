@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_remote::{Far, Handed, Streams};
+use mgmt_telemetry::Filter;
 use mgmt_world::cluster::{Cluster, Program};
 use mgmt_world::socket::{Server, serve as serve_store};
 use mgmt_world::store::Store;
 use mgmt_world::{Embedded, World};
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::arguments::Launched;
 use super::prefix::Prefix;
@@ -91,4 +93,35 @@ pub(super) async fn ready(world: &World) {
         world.ready().await;
         tracing::info!("the store has answered");
     }
+}
+
+/// Shows other log lines when somebody wants to see them, until this is dropped.
+pub(super) fn follow_log_levels(world: Arc<World>) -> JoinSet<()> {
+    let mut following = JoinSet::new();
+    following.spawn(async move {
+        let mut changes = world.watch_log_levels();
+        let mut last = None;
+        loop {
+            match world.known_log_level() {
+                Ok(level) if level == last => {}
+                Ok(level) => {
+                    let wanted = level.as_ref().map(|level| level.to_text().parse::<Filter>()).transpose();
+                    match wanted {
+                        Ok(filter) => mgmt_telemetry::set_filter(filter),
+                        Err(error) => tracing::warn!("which log lines to show: {error}"),
+                    }
+                    match &level {
+                        Some(level) => tracing::info!("showing {} from now on", level.to_text()),
+                        None => tracing::info!("showing again what was shown at first"),
+                    }
+                    last = level;
+                }
+                Err(error) => tracing::warn!("which log lines to show: {error}"),
+            }
+            if changes.next().await.is_err() {
+                return;
+            }
+        }
+    });
+    following
 }

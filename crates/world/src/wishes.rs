@@ -1,0 +1,39 @@
+//! What somebody wants a host to say of itself.
+
+use std::collections::BTreeMap;
+
+use mgmt_value::Str;
+
+use crate::World;
+use crate::keys::{self, Topic};
+use crate::store::StoreError;
+use crate::strings::Changes;
+
+/// Which log lines a host shows, instead of those that it was started with.
+impl World {
+    /// What is wanted of each host of which something is.
+    pub fn known_log_levels(&self) -> Result<BTreeMap<Str, Str>, StoreError> {
+        let mut found = BTreeMap::new();
+        for host in self.known_hosts() {
+            if let Some(level) = self.known_text(&keys::log(&host))? {
+                found.insert(host, level);
+            }
+        }
+        Ok(found)
+    }
+
+    /// What is wanted of this host.
+    pub fn known_log_level(&self) -> Result<Option<Str>, StoreError> {
+        self.known_text(&keys::log(self.host()))
+    }
+
+    /// Says what is wanted of a host, or that nothing is, and tells whether that was a change.
+    pub async fn set_log_level(&self, host: &Str, level: Option<&Str>) -> Result<bool, StoreError> {
+        self.set(keys::log(host), level).await
+    }
+
+    /// Follows what is wanted of hosts.
+    pub fn watch_log_levels(&self) -> Changes {
+        Changes(self.live().follow(Topic::LogLevels))
+    }
+}

@@ -29,6 +29,7 @@ pub use autoedge::add as add_automatic_edges;
 pub use autogroup::group as group_automatically;
 pub use core::Level;
 pub use driver::{
-    Ended, Engine, EngineEvent, EngineSettings, Export, Health, PathWatch, Ran, Summary, SwapReport, Witness,
+    Backlog, Ended, Engine, EngineEvent, EngineSettings, Export, Health, PathWatch, Ran, Summary, SwapReport,
+    Witness,
 };
 pub use prepare::{Preparation, Prepared, SwapError, check_spec, prepare};

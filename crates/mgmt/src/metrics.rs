@@ -11,11 +11,13 @@ mod serve;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mgmt_engine::{Ended, Health, Ran, SwapReport, Witness};
+use mgmt_engine::{Backlog, Ended, Engine, Health, Ran, SwapReport, Witness};
 use mgmt_resource::{Id, Registry};
+use mgmt_world::World;
+use mgmt_world::store::Span;
 
 pub(crate) use serve::serve;
 
@@ -32,7 +34,20 @@ pub(crate) struct Metrics {
     converged: AtomicU64,
     deploy: AtomicU64,
     started: SystemTime,
+    /// Who is looked at when somebody asks.
+    looked_at: OnceLock<(Weak<Engine>, Arc<World>)>,
 }
+
+/// What is found when somebody asks.
+#[derive(Default)]
+struct Found {
+    backlog: Backlog,
+    /// How long the store has taken to answer, if it has.
+    store: Option<Duration>,
+}
+
+/// How long the store has for an answer.
+const STORE: Duration = Duration::from_secs(2);
 
 /// What is counted of each kind.
 #[derive(Default)]
@@ -86,6 +101,23 @@ impl Metrics {
             converged: AtomicU64::new(0),
             deploy: AtomicU64::new(0),
             started: SystemTime::now(),
+            looked_at: OnceLock::new(),
+        }
+    }
+
+    /// Has these looked at when somebody asks.
+    pub(crate) fn look_at(&self, engine: &Arc<Engine>, world: &Arc<World>) {
+        let _ = self.looked_at.set((Arc::downgrade(engine), Arc::clone(world)));
+    }
+
+    async fn look(&self) -> Found {
+        let Some((engine, world)) = self.looked_at.get() else { return Found::default() };
+        let began = Instant::now();
+        let read = world.store().read(vec![Span::Key("/deploy/newest".to_owned())]);
+        let answered = matches!(tokio::time::timeout(STORE, read).await, Ok(Ok(_)));
+        Found {
+            backlog: engine.upgrade().map(|engine| engine.backlog()).unwrap_or_default(),
+            store: answered.then(|| began.elapsed()),
         }
     }
 

@@ -89,6 +89,8 @@ fn what_a_run_does_can_be_asked_for() {
         ("mgmt_resources{kind=\"svc\"}", 0.0),
         ("mgmt_swap_seconds_count", 1.0),
         ("mgmt_deploy", 0.0),
+        ("mgmt_store_up", 1.0),
+        ("mgmt_queue_length{queue=\"runs\"}", 0.0),
     ] {
         assert_eq!(value(line), expected, "{line}");
     }

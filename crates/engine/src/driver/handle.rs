@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -104,6 +105,15 @@ pub struct Summary {
     pub failed: usize,
 }
 
+/// What waits to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Events that the engine has not looked at.
+    pub events: usize,
+    /// Short runs that wait for a thread.
+    pub runs: usize,
+}
+
 /// A running engine. Dropping it stops it hard.
 pub struct Engine {
     inbox: Arc<Inbox>,
@@ -193,6 +203,11 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         self.inbox.send(Message::Adjust(Vec::new(), reply));
         answer.await.is_ok()
+    }
+
+    /// How much waits to be done.
+    pub fn backlog(&self) -> Backlog {
+        Backlog { events: self.inbox.len(), runs: self.inbox.queued.load(Ordering::Relaxed) }
     }
 
     /// Every resource of the running graph with its parameters as they are, received ones included.

@@ -3,6 +3,7 @@
 //! Events of vertices are a set, not a queue: a flood of them takes one bit each and costs one wake-up. The rest is
 //! a queue whose length is bounded by what is under way: one answer per run, one message per call.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ pub(super) struct Inbox {
     // A plain lock: it is held for a push or a swap of two vectors, never during work.
     waiting: Mutex<Waiting>,
     arrived: Condvar,
+    /// How many runs wait for a thread; kept by the pool.
+    pub(super) queued: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -78,6 +81,12 @@ impl Waiting {
 }
 
 impl Inbox {
+    /// How much waits for the engine's thread.
+    pub(super) fn len(&self) -> usize {
+        let waiting = self.lock();
+        waiting.messages.len() + waiting.changed.vertices.len() + waiting.created.vertices.len()
+    }
+
     pub(super) fn send(&self, message: Message) {
         let mut waiting = self.lock();
         if !waiting.closed {

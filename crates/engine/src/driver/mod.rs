@@ -28,7 +28,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::core::{Action, Core, Level, Outcome, Run, Settings, Vertex};
 use crate::journal::Journal;
 use crate::prepare::Prepared;
-pub use handle::{Engine, EngineEvent, EngineSettings, Export, PathWatch, Summary, SwapReport};
+pub use handle::{Backlog, Engine, EngineEvent, EngineSettings, Export, PathWatch, Summary, SwapReport};
 use inbox::{Inbox, Mail};
 use node::{Node, specs};
 use pool::Pool;

@@ -1,6 +1,7 @@
 //! A few threads for runs that only make system calls.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -57,6 +58,7 @@ impl Pool {
         }
         let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.jobs.extend(jobs.drain(..));
+        self.shared.inbox.queued.store(queue.jobs.len(), Ordering::Relaxed);
         // Each that wakes wakes another one, as long as there is something left to do.
         let wake = queue.jobs.len().div_ceil(BATCH).min(queue.idle);
         drop(queue);
@@ -92,6 +94,7 @@ fn work(shared: &Shared) {
         // A run may take long, and whatever waits behind it waits as long: while others have nothing to do, it is theirs.
         let take = (queue.jobs.len() / (queue.idle + 1)).clamp(1, BATCH);
         batch.extend(queue.jobs.drain(..take));
+        shared.inbox.queued.store(queue.jobs.len(), Ordering::Relaxed);
         let more = !queue.jobs.is_empty() && queue.idle > 0;
         drop(queue);
         if more {

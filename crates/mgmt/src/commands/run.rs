@@ -186,6 +186,9 @@ async fn engage(
         }
         None => (None, None),
     };
+    if let Some(counted) = &counted {
+        counted.look_at(&engine, &host.world);
+    }
     let manager = Arc::new(Manager::from_environment());
     let told = Arc::new(Told::new(Arc::clone(&host.world), counted, Arc::clone(&manager)));
     let means = Means {

@@ -13,7 +13,8 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 
 impl Metrics {
     /// All numbers, as they are now.
-    pub(crate) fn page(&self) -> String {
+    pub(crate) async fn page(&self) -> String {
+        let found = self.look().await;
         let mut page = Page(String::with_capacity(64 << 10));
         self.checks(&mut page);
         page.head("mgmt_graph_start_time_seconds", "gauge", "When the graph that runs has begun to.");
@@ -49,6 +50,24 @@ impl Metrics {
         page.line("mgmt_converged", "", load(&self.converged));
         page.head("mgmt_deploy", "gauge", "The number of the deploy that runs, 0 without one.");
         page.line("mgmt_deploy", "", load(&self.deploy));
+        page.head(
+            "mgmt_queue_length",
+            "gauge",
+            "Events that wait for the engine, and runs that wait for a thread.",
+        );
+        for (queue, length) in [("events", found.backlog.events), ("runs", found.backlog.runs)] {
+            page.line("mgmt_queue_length", &format!("queue=\"{queue}\""), length);
+        }
+        page.head("mgmt_store_up", "gauge", "1 if the store of the hosts answers.");
+        page.line("mgmt_store_up", "", u64::from(found.store.is_some()));
+        if let Some(time) = found.store {
+            page.head(
+                "mgmt_store_read_seconds",
+                "gauge",
+                "How long the store has taken to answer this time.",
+            );
+            page.line("mgmt_store_read_seconds", "", seconds(time));
+        }
         page.head("mgmt_build_info", "gauge", "Always 1; the version is a label.");
         page.line("mgmt_build_info", &format!("version=\"{}\"", env!("CARGO_PKG_VERSION")), 1);
         self.process(&mut page);

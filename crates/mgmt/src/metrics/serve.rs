@@ -79,7 +79,7 @@ async fn answer(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<()>
     let path = path.split('?').next().unwrap_or_default();
     let plain = "text/plain; charset=utf-8";
     let (status, kind, body) = match (method, path) {
-        ("GET" | "HEAD", "/metrics") => ("200 OK", CONTENT_TYPE, metrics.page()),
+        ("GET" | "HEAD", "/metrics") => ("200 OK", CONTENT_TYPE, metrics.page().await),
         ("GET" | "HEAD", "/") => ("200 OK", plain, "the numbers are at /metrics\n".to_owned()),
         ("GET" | "HEAD", _) => ("404 Not Found", plain, "only /metrics is here\n".to_owned()),
         _ => ("405 Method Not Allowed", plain, "only GET is understood\n".to_owned()),

@@ -203,8 +203,8 @@ mod tests {
         Ran { id, apply, ended, took, since: since.map(Duration::from_millis) }
     }
 
-    #[test]
-    fn what_happens_is_counted() {
+    #[tokio::test]
+    async fn what_happens_is_counted() {
         let metrics = Metrics::new(mgmt_resources::KINDS);
         let (file, exec) = (Id::new("file", "/x"), Id::new("exec", "true"));
         metrics.graph(&mut [&file, &exec].into_iter());
@@ -214,7 +214,7 @@ mod tests {
         metrics.ran(ran(&exec, true, Ended::Failed, None));
         metrics.health(&exec, Health::Retrying);
         metrics.health(&exec, Health::Retrying);
-        let page = metrics.page();
+        let page = metrics.page().await;
         for line in [
             "mgmt_checkapply_total{kind=\"file\",apply=\"true\",eventful=\"true\",errorful=\"false\"} 1",
             "mgmt_checkapply_total{kind=\"file\",apply=\"true\",eventful=\"false\",errorful=\"false\"} 1",
@@ -235,11 +235,11 @@ mod tests {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");
         }
         metrics.health(&exec, Health::Failed);
-        assert!(metrics.page().contains("mgmt_failures{kind=\"exec\",failure=\"hard\"} 1"));
-        assert!(metrics.page().contains("mgmt_failures{kind=\"exec\",failure=\"soft\"} 0"));
+        assert!(metrics.page().await.contains("mgmt_failures{kind=\"exec\",failure=\"hard\"} 1"));
+        assert!(metrics.page().await.contains("mgmt_failures{kind=\"exec\",failure=\"soft\"} 0"));
         // With the resource goes its failure.
         metrics.graph(&mut std::iter::once(&file));
-        assert!(metrics.page().contains("mgmt_failures{kind=\"exec\",failure=\"hard\"} 0"));
-        assert!(metrics.page().contains("mgmt_resources{kind=\"exec\"} 0"));
+        assert!(metrics.page().await.contains("mgmt_failures{kind=\"exec\",failure=\"hard\"} 0"));
+        assert!(metrics.page().await.contains("mgmt_resources{kind=\"exec\"} 0"));
     }
 }

@@ -7,8 +7,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
 use crate::commands::{
-    check, completions, deploy, diff, docs, etcd, explain, fmt, functions, get, graph, help, kinds, log, man,
-    members, puppet, repl, run, status, world,
+    check, completions, deploy, diff, docs, etcd, explain, firstboot, fmt, functions, get, graph, help,
+    kinds, log, man, members, puppet, repl, run, setup, status, world,
 };
 use crate::environment;
 use crate::failure::Failure;
@@ -19,6 +19,7 @@ use crate::terminal::Terminal;
 #[command(
     name = "mgmt",
     version,
+    long_version = crate::version::long(),
     disable_help_subcommand = true,
     infer_long_args = false,
     max_term_width = 100,
@@ -89,6 +90,8 @@ pub(crate) enum Command {
     Members(members::Arguments),
     Etcd(etcd::Arguments),
     World(world::Arguments),
+    Setup(setup::Arguments),
+    Firstboot(firstboot::Arguments),
     Explain(explain::Arguments),
     Kinds(kinds::Arguments),
     Functions(functions::Arguments),

@@ -8,6 +8,7 @@ pub(crate) mod docs;
 pub(crate) mod etcd;
 pub(crate) mod exit_codes;
 pub(crate) mod explain;
+pub(crate) mod firstboot;
 pub(crate) mod fmt;
 pub(crate) mod functions;
 pub(crate) mod get;
@@ -21,6 +22,7 @@ pub(crate) mod members;
 pub(crate) mod puppet;
 pub(crate) mod repl;
 pub(crate) mod run;
+pub(crate) mod setup;
 pub(crate) mod status;
 pub(crate) mod world;
 
@@ -45,6 +47,8 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Members(arguments) => members::run(&arguments, terminal),
         Command::Etcd(arguments) => etcd::run(&arguments),
         Command::World(arguments) => world::run(&arguments, terminal),
+        Command::Setup(arguments) => setup::run(&arguments, terminal),
+        Command::Firstboot(arguments) => firstboot::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments, terminal),
         Command::Kinds(arguments) => kinds::run(&arguments, terminal),
         Command::Functions(arguments) => functions::run(&arguments, terminal),

@@ -2,8 +2,8 @@
 //!
 //! Nothing is decided here that a library could decide. Each subcommand is one file under `commands`; it takes its
 //! parsed arguments and the [`terminal::Terminal`] and gives back how the program ends. Only `run` changes
-//! anything on the host, `fmt` the files that it formats, `get` the directory of modules and the lock file, and `repl`
-//! what it remembers of what was typed.
+//! anything on the host, `fmt` the files that it formats, `get` the directory of modules and the lock file, `setup` the
+//! units that it writes, `firstboot` the scripts that it has run, and `repl` what it remembers of what was typed.
 //!
 //! Invariants
 //! - Every word to the terminal goes through [`terminal::Terminal`]: data to standard output, the rest to standard error.
@@ -20,11 +20,13 @@ mod environment;
 mod failure;
 mod manifest;
 mod metrics;
+mod place;
 mod program;
 mod reference;
 mod signing;
 mod ssh;
 mod terminal;
+mod version;
 
 use std::process::ExitCode;
 

@@ -32,6 +32,8 @@ fn every_command_has_help_of_its_own() {
         "docs",
         "completions",
         "man",
+        "setup",
+        "firstboot",
         "help",
     ] {
         let by_flag = said(&[command, "--help"]);
@@ -45,11 +47,17 @@ fn every_command_has_help_of_its_own() {
 
 #[test]
 fn version_and_license_are_data() {
+    let short = concat!("mgmt ", env!("CARGO_PKG_VERSION"), "\n");
+    let version = said(&["-V"]);
+    assert_eq!((version.code, version.stdout.as_str()), (0, short));
     let version = said(&["--version"]);
-    assert_eq!(
-        (version.code, version.stdout.as_str()),
-        (0, concat!("mgmt ", env!("CARGO_PKG_VERSION"), "\n"))
-    );
+    assert_eq!(version.code, 0);
+    let lines: Vec<&str> = version.stdout.lines().collect();
+    assert_eq!(lines[0], short.trim_end());
+    for (line, name) in lines[1..].iter().zip(["commit ", "date ", "target "]) {
+        assert!(line.strip_prefix(name).is_some_and(|value| !value.is_empty()), "{}", version.stdout);
+    }
+    assert_eq!(lines.len(), 4, "{}", version.stdout);
     let license = said(&["--license"]);
     assert_eq!(license.code, 0);
     assert!(license.stdout.contains("MIT") && license.stdout.contains("Apache"));
@@ -91,6 +99,15 @@ fn mistakes_end_with_two_and_say_what_was_expected() {
         (&["functions", "frobnicate"], "lists all of them"),
         (&["help", "frobnicate"], "frobnicate"),
         (&["man", "frobnicate"], "frobnicate"),
+        (&["setup", "svc"], "--install"),
+        (&["setup", "svc", "--install", "--binary-path", "mgmt"], "begins with a slash"),
+        (&["setup", "svc", "--install", "--binary-path", "/no/such/mgmt"], "no program /no/such/mgmt"),
+        (&["setup", "svc", "--install", "--seeds", "gopher://x"], "--seeds"),
+        (&["setup", "svc", "--install", "--ssh-url", "root:secret@host"], "password"),
+        (&["setup", "pkg"], "--distro"),
+        (&["setup", "pkg", "--distro", "plan9"], "debian"),
+        (&["setup", "firstboot", "--mkdir", "--scripts-dir", "/no/slash"], "ends with a slash"),
+        (&["firstboot", "start", "--done-dir", "/no/slash"], "ends with a slash"),
         (&["deploy", "yaml"], "there is no file"),
         (&["deploy", "frobnicate"], "nothing that can be deployed"),
         (&["run", "yaml", "/no/such/file"], "/no/such/file"),
@@ -363,6 +380,7 @@ fn topics_and_scripts_are_printed() {
     let page = said(&["man"]).stdout;
     assert!(page.contains(".TH") && page.contains("EXIT STATUS") && page.contains("ENVIRONMENT"));
     assert!(said(&["man", "run"]).stdout.contains("converger"));
+    assert!(said(&["man", "setup", "svc"]).stdout.contains("binary\\-path"));
     let check = said(&["man", "check"]).stdout;
     assert!(check.contains("deny\\-warnings") && check.contains("lang"), "{check}");
     let help = said(&["help", "check"]).stdout;

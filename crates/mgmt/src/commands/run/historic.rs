@@ -146,12 +146,8 @@ fn only_one(new_is_given: bool, new: &str, old: &str) -> Result<(), Failure> {
 }
 
 /// Commands that other versions have, and what to say about them.
-const ABSENT: &[(&str, &str)] = &[
-    ("setup", "install the packages and the service unit with the tools of your distribution"),
-    ("firstboot", "a oneshot unit of the service manager does this"),
-    ("tools", "it is not part of this version"),
-    ("provisioner", "it is not part of this version"),
-];
+const ABSENT: &[(&str, &str)] =
+    &[("tools", "it is not part of this version"), ("provisioner", "it is not part of this version")];
 
 /// Flags of the whole program that take their value as the next word.
 const GLOBALS_WITH_VALUE: &[&str] = &["--message-format", "--color", "--log"];

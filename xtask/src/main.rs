@@ -1,4 +1,5 @@
-//! Chores of the project: `cargo xtask setup`, `cargo xtask test`, `cargo xtask bench`, `cargo xtask docs`.
+//! Chores of the project: `cargo xtask setup`, `cargo xtask test`, `cargo xtask bench`, `cargo xtask docs`,
+//! `cargo xtask package`.
 //!
 //! Plain Rust without dependencies, so that it builds in a moment on a fresh machine. Each chore is one file. What a
 //! chore runs is printed before it runs, so that it can be repeated by hand.
@@ -6,6 +7,7 @@
 mod bench;
 mod docs;
 mod faults;
+mod package;
 mod programs;
 mod proofs;
 mod setup;
@@ -27,6 +29,9 @@ Chores of the project
                               shared, deploys, files; all if none is named
   cargo xtask docs            generate docs/reference and the API documentation
   cargo xtask docs --check    fail if docs/reference is out of date or the API documentation has warnings
+  cargo xtask package [--target T] [--binary FILE] [--output DIR]
+                              build the program as it is released, static by default, and make a Debian package and a tarball
+  cargo xtask sbom [--target T] [--output DIR]  write what the program is made of, as CycloneDX and SPDX
 ";
 
 fn main() -> ExitCode {
@@ -38,6 +43,8 @@ fn main() -> ExitCode {
         ["test-hosts", rest @ ..] => setup::run().and_then(|()| test::hosts(rest)),
         ["faults", rest @ ..] if rest.len() <= 2 => setup::run().and_then(|()| faults::run(rest)),
         ["bench", rest @ ..] => bench::run(rest),
+        ["package", rest @ ..] => package::run(rest),
+        ["sbom", rest @ ..] => package::sbom(rest),
         ["docs"] => docs::run(docs::Mode::Write),
         ["docs", "--check"] => docs::run(docs::Mode::Check),
         [] | ["help" | "-h" | "--help"] => {

@@ -48,6 +48,11 @@ const NEEDS: &[Need] = &[
     Need { program: "ssh", package: "openssh-client", why: "keys that let somebody in" },
     Need { program: "sshd", package: "openssh-server", why: "somewhere to be let in" },
     Need { program: "strace", package: "strace", why: "failing system calls on purpose" },
+    Need {
+        program: "strip",
+        package: "binutils",
+        why: "a program that is small enough to be installed often",
+    },
     Need { program: "systemctl", package: "systemd", why: "hosts that tests boot" },
     Need {
         program: "systemd-nspawn",

@@ -1,0 +1,240 @@
+//! The program as a service, on a booted host: set up by itself, and installed, upgraded and removed as a package.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+#[path = "../../resources/tests/svc_common/mod.rs"]
+mod svc_common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use mgmt_release::{Inventory, Release, Tree, deb, elf, product};
+use svc_common::{run, told};
+
+const SERVICE: &str = "mgmt.service";
+/// Where the files of the test are on the host.
+const GIVEN: &str = "/mgmt-test-result";
+const EPOCH: u64 = 1_763_251_200;
+
+/// The program without what only a debugger reads, which makes it a tenth of its size.
+fn stripped(place: &Path) -> PathBuf {
+    let binary = place.join("mgmt");
+    let status =
+        Command::new("strip").arg("-o").arg(&binary).arg(env!("CARGO_BIN_EXE_mgmt")).status().unwrap();
+    assert!(status.success());
+    binary
+}
+
+fn tree(binary: &Path, release: &Release) -> Tree {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let inventory = Inventory::of(&workspace, "x86_64-unknown-linux-gnu").unwrap();
+    product::tree(binary, &inventory, release).unwrap()
+}
+
+#[test]
+fn the_service_is_set_up_installed_upgraded_and_removed_without_a_trace() {
+    let name = "the_service_is_set_up_installed_upgraded_and_removed_without_a_trace";
+    if svc_common::is_booted() {
+        return on_a_booted_host();
+    }
+    let place = tempfile::tempdir().unwrap();
+    let binary = stripped(place.path());
+    let needs = elf::needs(&std::fs::read(&binary).unwrap()).unwrap();
+    let mut tree = tree(&binary, &Release::new("1.0.0", EPOCH));
+    holds_everything(&tree);
+    let mut packages = Vec::new();
+    for version in ["1.0.0", "1.1.0"] {
+        let release = Release::new(version, EPOCH);
+        let package = deb::write(&tree, &release, &needs, Compression::fast()).unwrap();
+        let path = place.path().join(deb::file_name(&release, &needs));
+        std::fs::write(&path, package).unwrap();
+        packages.push(path);
+        tree.add("usr/share/doc/mgmt/second", "only in the second\n");
+    }
+    svc_common::on_booted_host_with(
+        name,
+        &[("mgmt", &binary), ("first.deb", &packages[0]), ("second.deb", &packages[1])],
+    );
+}
+
+/// Every command has a page, every shell its completions, and so on.
+fn holds_everything(tree: &Tree) {
+    for path in [
+        "etc/mgmt/mgmt.conf",
+        "usr/bin/mgmt",
+        "usr/lib/systemd/system/mgmt.service",
+        "usr/lib/systemd/system/mgmt-firstboot.service",
+        "usr/share/bash-completion/completions/mgmt",
+        "usr/share/doc/mgmt/changelog.Debian.gz",
+        "usr/share/doc/mgmt/changelog.gz",
+        "usr/share/doc/mgmt/copyright",
+        "usr/share/doc/mgmt/mgmt.cdx.json.gz",
+        "usr/share/doc/mgmt/mgmt.spdx.json.gz",
+        "usr/share/doc/mgmt/third-party-licenses.gz",
+        "usr/share/fish/vendor_completions.d/mgmt.fish",
+        "usr/share/man/man1/mgmt.1.gz",
+        "usr/share/man/man1/mgmt-run.1.gz",
+        "usr/share/man/man1/mgmt-setup-svc.1.gz",
+        "usr/share/man/man1/mgmt-firstboot-start.1.gz",
+        "usr/share/zsh/vendor-completions/_mgmt",
+    ] {
+        assert!(tree.get(path).is_some_and(|file| !file.content.is_empty()), "{path}");
+    }
+}
+
+fn shell(text: &str) -> String {
+    run("sh", &["-ec", text])
+}
+
+fn on_a_booted_host() {
+    // What keeps services from starting on machines that build, what indexes manual pages for half a minute, and what others
+    // have left.
+    shell("rm -rf /usr/sbin/policy-rc.d /var/lib/man-db/auto-update /var/lib/mgmt");
+    shell("cp /mgmt-test-result/mgmt /usr/local/bin/mgmt-test");
+    set_up();
+    first_boot();
+    shell("rm -rf /usr/local/bin/mgmt-test /var/lib/mgmt");
+    let before = traces();
+    install();
+    upgrade();
+    remove();
+    assert_eq!(traces(), before, "purging has left something");
+}
+
+/// Whatever has our name.
+fn traces() -> String {
+    shell("find /etc /usr /var -name '*mgmt*' | sort")
+}
+
+fn property(name: &str) -> String {
+    run("systemctl", &["show", "--value", "--property", name, SERVICE])
+}
+
+fn says_how_it_is() {
+    let end = Instant::now() + Duration::from_secs(120);
+    while property("StatusText").is_empty() {
+        assert!(Instant::now() < end, "the service says nothing about itself");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn set_up() {
+    let setup = ["setup", "svc", "--install", "--enable", "--start"];
+    run("/usr/local/bin/mgmt-test", &setup);
+    let unit = Path::new("/etc/systemd/system/mgmt.service");
+    assert_eq!(unit.metadata().unwrap().permissions().mode() & 0o7777, 0o644);
+    assert_eq!(
+        (told("is-active", SERVICE), told("is-enabled", SERVICE)),
+        ("active".into(), "enabled".into())
+    );
+    let text = std::fs::read_to_string(unit).unwrap();
+    assert!(text.contains("\nExecStart=/usr/local/bin/mgmt-test run empty $OPTS\n"), "{text}");
+    // Whoever has systemd check units sees nothing to complain about.
+    let verify = Command::new("systemd-analyze").args(["verify", "--man=no", SERVICE]).output().unwrap();
+    assert!(
+        verify.status.success() && verify.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&verify.stderr)
+    );
+    // It is started once it has said that it is ready, and says how it is doing.
+    assert!(property("Type").starts_with("notify"), "{}", property("Type"));
+    says_how_it_is();
+    let process = property("MainPID");
+    run("/usr/local/bin/mgmt-test", &setup);
+    assert_eq!(property("MainPID"), process, "it was restarted, although nothing has changed");
+    run("systemctl", &["reload", SERVICE]);
+    assert_eq!((property("MainPID"), told("is-active", SERVICE)), (process, "active".into()));
+    // Another store is another unit.
+    run("/usr/local/bin/mgmt-test", &["setup", "svc", "--install", "--seeds", "http://127.0.0.1:1"]);
+    let text = std::fs::read_to_string(unit).unwrap();
+    assert!(text.contains("mgmt-test run --seeds http://127.0.0.1:1 empty $OPTS"), "{text}");
+    run("systemctl", &["disable", "--quiet", "--now", SERVICE]);
+    shell("rm /etc/systemd/system/mgmt.service; systemctl daemon-reload");
+    // Who has masked it is asked first.
+    run("systemctl", &["mask", "--quiet", SERVICE]);
+    let masked = Command::new("/usr/local/bin/mgmt-test").args(setup).output().unwrap();
+    assert_eq!(masked.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&masked.stderr).contains("masked"));
+    run("systemctl", &["unmask", "--quiet", SERVICE]);
+}
+
+fn first_boot() {
+    let program = "/usr/local/bin/mgmt-test";
+    run(
+        program,
+        &["setup", "firstboot", "--mkdir", "--install", "--enable", "--logging-dir", "/var/lib/mgmt/logs/"],
+    );
+    shell(
+        "printf '#!/bin/sh\\necho was here; touch /var/lib/mgmt/first\\n' >/var/lib/mgmt/firstboot/10-touch",
+    );
+    shell("chmod 700 /var/lib/mgmt/firstboot/10-touch");
+    run(program, &["setup", "firstboot", "--start"]);
+    assert_eq!(told("is-active", "mgmt-firstboot.service"), "active");
+    shell("test -e /var/lib/mgmt/first; ! test -e /var/lib/mgmt/firstboot/10-touch");
+    shell("grep -q 'was here' /var/lib/mgmt/logs/mgmt-firstboot-*.log");
+    run("systemctl", &["disable", "--quiet", "--now", "mgmt-firstboot.service"]);
+    shell("rm /etc/systemd/system/mgmt-firstboot.service; systemctl daemon-reload");
+}
+
+/// Waits for a file with this content.
+fn comes(path: &str, content: &str) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while std::fs::read_to_string(path).ok().as_deref() != Some(content) {
+        assert!(
+            Instant::now() < end,
+            "{path} does not come: {}",
+            shell("systemctl status mgmt.service || true")
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn install() {
+    shell(&format!(
+        "DEBIAN_FRONTEND=noninteractive apt-get install --quiet --yes -o APT::Sandbox::User=root {GIVEN}/first.deb"
+    ));
+    assert_eq!(
+        (told("is-active", SERVICE), told("is-enabled", SERVICE)),
+        ("active".into(), "enabled".into())
+    );
+    says_how_it_is();
+    assert_eq!(shell("dpkg --verify mgmt"), "");
+    assert_eq!(shell("stat --format=%a /var/lib/mgmt"), "700");
+    assert_eq!(shell("command -v mgmt"), "/usr/bin/mgmt");
+    // What is deployed to the service is done.
+    shell(
+        "mgmt deploy --no-git lang 'file \"/tmp/managed\" { content => \"by mgmt\", state => \"exists\", }'",
+    );
+    comes("/tmp/managed", "by mgmt");
+    shell("echo '# by the administrator' >>/etc/mgmt/mgmt.conf");
+}
+
+fn upgrade() {
+    let process = property("MainPID");
+    run("dpkg", &["--install", &format!("{GIVEN}/second.deb")]);
+    assert_eq!(run("dpkg-query", &["--show", "--showformat=${Version}", "mgmt"]), "1.1.0-1");
+    assert_eq!(
+        (told("is-active", SERVICE), told("is-enabled", SERVICE)),
+        ("active".into(), "enabled".into())
+    );
+    assert_ne!(property("MainPID"), process, "the old program goes on");
+    shell("grep -q 'by the administrator' /etc/mgmt/mgmt.conf; test -e /usr/share/doc/mgmt/second");
+    // It goes on with what it was to do.
+    std::fs::remove_file("/tmp/managed").unwrap();
+    comes("/tmp/managed", "by mgmt");
+    // Whoever has disabled it keeps it disabled.
+    run("systemctl", &["disable", "--quiet", SERVICE]);
+    run("dpkg", &["--install", &format!("{GIVEN}/second.deb")]);
+    assert_eq!(told("is-enabled", SERVICE), "disabled");
+}
+
+fn remove() {
+    run("dpkg", &["--remove", "mgmt"]);
+    assert_ne!(told("is-active", SERVICE), "active");
+    shell("! test -e /usr/bin/mgmt; test -e /etc/mgmt/mgmt.conf; test -d /var/lib/mgmt");
+    run("dpkg", &["--purge", "mgmt"]);
+    assert_eq!(told("is-active", SERVICE), "inactive");
+}

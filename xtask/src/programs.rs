@@ -14,7 +14,7 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
 /// order will do.
-const LONG: [&str; 28] = [
+const LONG: [&str; 30] = [
     "pkg_packagekit",
     "package",
     "clustering",
@@ -25,6 +25,8 @@ const LONG: [&str; 28] = [
     "remote_kind",
     "puppet",
     "langpuppet",
+    "agent",
+    "how_to",
     "cron",
     "hostname",
     "gsettings",

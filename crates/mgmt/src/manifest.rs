@@ -25,6 +25,9 @@ const INLINE: &str = "the code";
 /// What a manifest is called among the files of a deploy that had no directory.
 const MAIN: &str = "site.pp";
 
+/// What stands for the catalogue of a Puppet server.
+pub(crate) const AGENT: &str = "agent";
+
 /// The longest text that is read from standard input.
 const LONGEST: u64 = 64 << 20;
 
@@ -33,7 +36,7 @@ const LONGEST: u64 = 64 << 20;
 #[command(next_help_heading = "Puppet")]
 pub(crate) struct ManifestArguments {
     /// The manifest, for the front-ends `puppet` and `langpuppet`: a file, a directory with manifests or an environment, `-` for
-    /// standard input, or the code itself in quotes
+    /// standard input, the code itself in quotes, or `agent` for what the Puppet server has for this host
     #[arg(long = "puppet", value_name = "INPUT", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) puppet: Option<PathBuf>,
 
@@ -158,7 +161,13 @@ impl Manifest {
         match &self.input {
             Input::Manifest(path) | Input::Environment(path) => path.display().to_string(),
             Input::Code(_) => INLINE.to_owned(),
+            Input::Agent => "the catalogue of the Puppet server".to_owned(),
         }
+    }
+
+    /// A server compiles it, and nobody tells when it would be another one.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.input == Input::Agent
     }
 
     /// Its files, for other hosts. A directory brings along what is in it; what a file needs beside itself has to be there.
@@ -170,6 +179,8 @@ impl Manifest {
         };
         let mut package = match &self.input {
             Input::Code(code) => package::single(MAIN, code.clone().into_bytes()),
+            // Each host asks for its own.
+            Input::Agent => Ok(Package { files: mgmt_world::Tree::default(), entry: AGENT.to_owned() }),
             Input::Environment(path) => package::directory(path),
             Input::Manifest(path) if path.is_dir() => package::directory(path),
             Input::Manifest(path) => package::single(MAIN, read(path)?),
@@ -247,7 +258,7 @@ impl Manifest {
                         .filter(|path| path.is_dir()),
                 );
             }
-            Input::Code(_) => {}
+            Input::Code(_) | Input::Agent => {}
         }
         for list in [&mut files, &mut directories] {
             list.sort();
@@ -342,6 +353,9 @@ impl Facts {
 
 fn input(argument: &OsStr) -> Result<Input, Failure> {
     let path = Path::new(argument);
+    if argument == AGENT {
+        return Ok(Input::Agent);
+    }
     if argument == "-" {
         let mut code = String::new();
         let read = std::io::stdin().lock().take(LONGEST).read_to_string(&mut code);
@@ -360,10 +374,6 @@ fn input(argument: &OsStr) -> Result<Input, Failure> {
         return Ok(Input::Manifest(absolute(path)));
     }
     let text = argument.to_str().ok_or_else(|| Failure::usage("the manifest is not UTF-8"))?;
-    if text == "agent" {
-        return Err(Failure::usage("catalogues of a Puppet server are not part of this version")
-            .hint("give a manifest, or a directory with an environment"));
-    }
     if text.trim().is_empty() {
         return Err(Failure::usage("the manifest is empty").hint("write `mgmt run puppet FILE.pp`"));
     }
@@ -485,7 +495,8 @@ mod tests {
         std::fs::create_dir(place.path().join("manifests")).unwrap();
         assert!(matches!(input(place.path().as_os_str()).unwrap(), Input::Environment(_)));
         assert!(matches!(input(OsStr::new("notify { 'x': }")).unwrap(), Input::Code(_)));
-        for wrong in ["", " ", "agent", "/nowhere/x.pp", "nowhere", "a b.pp"] {
+        assert_eq!(input(OsStr::new("agent")).unwrap(), Input::Agent);
+        for wrong in ["", " ", "/nowhere/x.pp", "nowhere", "a b.pp"] {
             assert!(input(OsStr::new(wrong)).is_err(), "{wrong}");
         }
     }

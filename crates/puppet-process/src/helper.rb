@@ -169,7 +169,7 @@ module MgmtPuppet
     Puppet::Resource::Catalog.indirection.terminus_class = :compiler
     Puppet::Resource::Catalog.indirection.cache_class = nil
     Puppet.push_context_global(Puppet.base_context(Puppet.settings), 'for mgmt')
-    environment = default_environment
+    environment = some_environment
     Puppet.push_context_global({ current_environment: environment }, 'for mgmt')
     hello(environment)
   end
@@ -201,6 +201,13 @@ module MgmtPuppet
     setting = Puppet.settings.set_by_cli?(:modulepath) ? :modulepath : :basemodulepath
     path = Puppet[setting].split(File::PATH_SEPARATOR).reject(&:empty?)
     Puppet::Node::Environment.create(name, path)
+  end
+
+  # The same, for what does not compile: the environment of an agent is on its server.
+  def some_environment
+    default_environment
+  rescue Puppet::Environments::EnvironmentNotFound
+    Puppet::Node::Environment.create(Puppet[:environment].to_sym, Puppet[:basemodulepath].split(File::PATH_SEPARATOR).reject(&:empty?))
   end
 
   # An environment that is a directory, whatever the directory is called.
@@ -338,7 +345,7 @@ module MgmtPuppet
 
   # Applies resources, each by itself but in one transaction, so that what a type gathers beforehand is gathered once.
   def apply(request)
-    environment = default_environment
+    environment = some_environment
     Puppet.override({ current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }, 'for mgmt') do
       Puppet[:noop] = request['noop'] ? true : false
       catalogue = Puppet::Resource::Catalog.new(Puppet[:certname], environment)
@@ -398,9 +405,46 @@ module MgmtPuppet
 
   def facts(request)
     Puppet::Node::Facts.indirection.kept = nil if request['refresh']
-    environment, = environment_of(request)
+    environment = request['environment_directory'] ? environment_of(request).first : some_environment
     found = Puppet::Node::Facts.indirection.find(Puppet[:node_name_value], environment: environment)
     { 'values' => found ? found.values : {} }
+  end
+
+  # What an agent of Puppet would use here.
+  def agent(_request)
+    values = Puppet.settings.values(nil, :agent)
+    get = ->(name) { values.interpolate(name) }
+    port = get.call(:serverport)
+    servers = Array(get.call(:server_list)).map { |host, given| [host.to_s, (given || port).to_i] }
+    servers = [[get.call(:server), port.to_i]] if servers.empty?
+    {
+      'certname' => Puppet[:node_name_value],
+      'environment' => get.call(:environment).to_s,
+      'servers' => servers,
+      'certificate' => get.call(:hostcert),
+      'key' => get.call(:hostprivkey),
+      'authorities' => get.call(:localcacert),
+      'revoked' => Puppet[:certificate_revocation] ? get.call(:hostcrl) : nil,
+      'vardir' => get.call(:vardir),
+      'usecacheonfailure' => get.call(:usecacheonfailure) ? true : false
+    }
+  end
+
+  # A catalogue that a server has compiled: what it left open is filled in, and what only this side knows is told.
+  def receive(request)
+    environment = Puppet::Node::Environment.create(request['environment'].to_sym, request['modulepath'] || [])
+    Puppet.override({ current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }, 'for mgmt') do
+      catalogue = Puppet::Resource::Catalog.from_data_hash(request['catalogue'])
+      unknown = request['catalogue']['resources'].reject { |it| it['kind'] == 'defined_type' || %w[Class Stage Node].include?(it['type']) }
+      unknown = unknown.map { |it| it['type'] }.uniq.reject { |type| type.include?('::') || Puppet::Type.type(type.downcase) }
+      data = nil
+      if JSON.generate(request['catalogue']).include?('"Deferred"')
+        facts = Puppet::Node::Facts.indirection.find(Puppet[:node_name_value], environment: environment)
+        Puppet::Pops::Evaluator::DeferredResolver.resolve_and_replace(facts, catalogue, environment, true)
+        data = Puppet.override({ rich_data: true }, 'for mgmt') { catalogue.to_data_hash }
+      end
+      { 'catalogue' => data, 'relations' => custom_relations(catalogue), 'unknown' => unknown }
+    end
   end
 
   # Facts that somebody else has gathered.
@@ -409,7 +453,7 @@ module MgmtPuppet
     {}
   end
 
-  SERVED = %w[compile relations describe apply facts use_facts].freeze
+  SERVED = %w[compile relations describe apply facts use_facts agent receive].freeze
 
   def serve(request)
     MESSAGES.clear

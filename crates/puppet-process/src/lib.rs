@@ -15,10 +15,14 @@
 //! - Nothing grows without bound: the length of an answer, the lines of output that are kept, the messages of a request.
 //! - A process ends with the last handle.
 //!
+//! A catalogue may also come from a Puppet server ([`Input::Agent`]), over HTTPS and with the certificate of this host.
+//!
 //! Deliberately absent: what a catalogue means (the crate `puppet` knows), and any list of types.
 
+mod agent;
 mod answer;
 mod conversation;
+mod http;
 mod installation;
 mod plain;
 mod puppet;

@@ -46,6 +46,7 @@ pub(crate) async fn compile(
             argv.extend(["--manifest", "/dev/stdin"].map(str::to_owned));
             (Vec::new(), Vec::new())
         }
+        Input::Agent => return Err(not_started("a server compiles, not this host".to_owned())),
     };
     let mut command = Command::new(argv);
     command.env = std::env::vars_os().collect();

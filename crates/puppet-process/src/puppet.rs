@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use crate::agent;
 use crate::answer::{Applied, Compiled, Hello, Message, Refused, Relations};
 use crate::conversation::{Conversation, Ended};
 use crate::installation::{Installation, Missing};
@@ -52,6 +53,8 @@ pub enum Input {
     Environment(PathBuf),
     /// A text.
     Code(String),
+    /// What a Puppet server has for this host.
+    Agent,
 }
 
 /// A resource for Puppet to bring about.
@@ -100,6 +103,9 @@ pub enum PuppetError {
     /// It says no.
     #[error("{0}")]
     Refused(Box<Refused>),
+    /// There is nothing from a Puppet server.
+    #[error("{0}")]
+    Server(String),
     /// It says something else than it was asked.
     #[error("Puppet's answer makes no sense: {0}")]
     Confused(String),
@@ -114,6 +120,10 @@ impl PuppetError {
                 "run `puppet apply --noop` by hand to see whether Puppet works; {}",
                 Missing::HINT
             )),
+            PuppetError::Server(_) => Some(
+                "`puppet agent --test --noop` shows whether the agent works; its settings are used: server, certificate, environment"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }
@@ -181,6 +191,9 @@ impl Puppet {
 
     /// Compiles a catalogue. Where our own process cannot be started, Puppet's command line is used instead.
     pub async fn compile(&self, input: &Input) -> Result<Compiled, PuppetError> {
+        if *input == Input::Agent {
+            return agent::catalogue(self).await;
+        }
         match self.compile_warm(input).await {
             Err(PuppetError::NotStarted { why, .. }) => {
                 tracing::warn!(target: "mgmt::puppet", "compiling the slow way, with the command `puppet`: {why}");
@@ -206,6 +219,14 @@ impl Puppet {
             Ok(compiled) => compiled,
             Err(_) => Err(PuppetError::TimedOut(COMPILE)),
         }
+    }
+
+    /// Asks something, and reads the answer.
+    pub(crate) async fn question<T: serde::de::DeserializeOwned>(
+        &self,
+        request: Value,
+    ) -> Result<T, PuppetError> {
+        read(self.ask(&request, COMPILE).await?.ok)
     }
 
     /// What is known of this host now. A process of its own finds that out: it can take long, and nobody else waits for it.
@@ -350,6 +371,7 @@ fn request(method: &str, input: &Input) -> Value {
             json!({ "method": method, "environment_directory": path(directory) })
         }
         Input::Code(code) => json!({ "method": method, "code": code }),
+        Input::Agent => json!({ "method": method }),
     }
 }
 

@@ -22,7 +22,7 @@ use super::{joint, puppet};
 use crate::commands::deploy::moment;
 use crate::configuration::{self, Input};
 use crate::failure::Failure;
-use crate::manifest::Manifest;
+use crate::manifest::{AGENT, Manifest};
 use crate::program::{self, package};
 
 /// What runs now, and what comes after it.
@@ -303,6 +303,8 @@ impl Loader {
             }
             "puppet" => {
                 let conf = Some(directory.join(package::CONF)).filter(|conf| conf.is_file());
+                let is_elsewhere = program.entry == AGENT && !entry.exists();
+                let entry = if is_elsewhere { AGENT.into() } else { entry };
                 let manifest = Manifest::new(entry.as_os_str(), conf.as_deref(), false)?;
                 let loaded =
                     tokio::runtime::Handle::current().block_on(puppet::Loaded::new(manifest, terminal))?;
@@ -318,6 +320,8 @@ impl Loader {
                     program::Options { module_path: modules.is_dir().then_some(modules), lints: false };
                 let conf = Some(directory.join(package::CONF)).filter(|conf| conf.is_file());
                 let manifest = directory.join(package::PUPPET);
+                // Without files of its own, it is what the server has for each host.
+                let manifest = if manifest.is_dir() { manifest } else { AGENT.into() };
                 let manifest = Manifest::new(manifest.as_os_str(), conf.as_deref(), false)?;
                 Ok(First::Both(joint::Loaded {
                     program: LoadedProgram::new(lang, options, terminal)?,

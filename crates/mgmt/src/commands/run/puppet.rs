@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use mgmt_engine::PathWatch;
 use mgmt_puppet_process::{Compiled, PuppetError};
@@ -91,8 +91,10 @@ impl Follower {
                 // What has changed between the compile and the watch is found by compiling again.
                 changed.notify_one();
             }
+            let interval = if manifest.is_elsewhere() { manifest.interval().await } else { None };
             let asked = tokio::select! {
                 () = triggers.asked() => true,
+                () = tokio::time::sleep(interval.unwrap_or_default()), if interval.is_some() => false,
                 () = changed.notified() => { settle(&changed).await; false }
             };
             let rest = || {
@@ -151,11 +153,14 @@ async fn newest<T, R: Future<Output = ()>, C: Future<Output = T>>(
     compile().await
 }
 
+/// It takes a second or more to find out what is known of a host, so that is not done more often without a reason.
+const LEAST: Duration = Duration::from_secs(60);
+
 /// Looks at what is known of this host once in a while and whenever somebody says so, and has it compiled again if it is different.
 async fn follow_facts(manifest: Manifest, stale: Arc<Notify>, changed: Arc<Notify>) {
     let mut last: Option<Facts> = manifest.known_facts().await.ok();
     loop {
-        let interval = manifest.interval().await;
+        let interval = manifest.interval().await.map(|interval| interval.max(LEAST));
         tokio::select! {
             () = stale.notified() => settle(&stale).await,
             () = tokio::time::sleep(interval.unwrap_or_default()), if interval.is_some() => {}
@@ -300,13 +305,13 @@ mod tests {
                 changed.notify_one();
                 a_while(&random).await;
             }
-            let patience = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+            let patience = tokio::time::Instant::now() + Duration::from_secs(60);
             while ran.load(Ordering::SeqCst) != last {
                 assert!(
                     tokio::time::Instant::now() < patience,
                     "seed {seed}: what was written last is not run"
                 );
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
             follower.abort();
         }

@@ -1,0 +1,474 @@
+//! What an agent of Puppet does: a catalogue from a server, for this host, with its facts and its certificate.
+//!
+//! The server compiles, so no Ruby of ours is asked for that; the process here only tells the settings and the facts, and finds what the
+//! server left open. Files that the catalogue names by `puppet:` addresses are fetched, and so are types that are only there.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::answer::{Compiled, Relation};
+use crate::http::{Answer, Client, Identity, Unanswered, encoded, encoded_path};
+use crate::puppet::{Input, Puppet, PuppetError};
+
+/// How often a server may send this host to another environment.
+const MOVES: usize = 3;
+
+/// The form of a catalogue in which nothing is lost.
+const RICH: &str = "application/vnd.puppet.rich+json";
+const PLAIN: &str = "application/json";
+const BYTES: &str = "application/octet-stream";
+
+/// The most files that one directory may have.
+const MOST: usize = 100_000;
+
+/// What is not used by a catalogue for so long is removed.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// Puppet's settings for an agent.
+#[derive(Debug, Deserialize)]
+struct Settings {
+    certname: String,
+    environment: String,
+    servers: Vec<(String, u16)>,
+    certificate: PathBuf,
+    key: PathBuf,
+    authorities: PathBuf,
+    revoked: Option<PathBuf>,
+    vardir: PathBuf,
+    usecacheonfailure: bool,
+}
+
+/// What this side makes of a catalogue.
+#[derive(Debug, Deserialize)]
+struct Received {
+    /// The catalogue, if there was something in it that the server left open.
+    catalogue: Option<Value>,
+    #[serde(default)]
+    relations: Vec<Relation>,
+    /// Types that are not known here.
+    #[serde(default)]
+    unknown: Vec<String>,
+}
+
+/// A catalogue from the server, ready to be translated. If no server can be reached, the last one is used where Puppet's settings say so.
+pub(crate) async fn catalogue(puppet: &Puppet) -> Result<Compiled, PuppetError> {
+    let settings: Settings = puppet.question(json!({ "method": "agent" })).await?;
+    let facts = puppet.known_facts(&Input::Agent).await?;
+    let kept = settings.vardir.join("mgmt/catalogue.json");
+    let compiled = match fetch(puppet, &settings, &facts).await {
+        Ok(compiled) => compiled,
+        Err(Unanswered::OutOfReach(why)) if settings.usecacheonfailure && kept.is_file() => {
+            tracing::warn!(target: "mgmt::puppet", "using the last catalogue: {why}");
+            let text = std::fs::read(&kept).map_err(|error| PuppetError::Server(error.to_string()))?;
+            let catalogue =
+                serde_json::from_slice(&text).map_err(|error| PuppetError::Confused(error.to_string()))?;
+            return Ok(compiled(catalogue, Vec::new(), &settings));
+        }
+        Err(Unanswered::OutOfReach(why) | Unanswered::Wrong(why)) => return Err(PuppetError::Server(why)),
+    };
+    if let Err(error) = write(&kept, compiled.catalogue.to_string().as_bytes()) {
+        tracing::warn!(target: "mgmt::puppet", "the catalogue is not kept: {error}");
+    }
+    Ok(compiled)
+}
+
+/// Asks one server after the other.
+async fn fetch(puppet: &Puppet, settings: &Settings, facts: &Value) -> Result<Compiled, Unanswered> {
+    let identity = Identity {
+        certificate: settings.certificate.clone(),
+        key: settings.key.clone(),
+        authorities: settings.authorities.clone(),
+        revoked: settings.revoked.clone(),
+    };
+    let mut last = Unanswered::Wrong("Puppet's settings name no server".to_owned());
+    for (server, port) in &settings.servers {
+        let asking = Asking { client: Client::new(&identity, server, *port)?, settings };
+        match asking.everything(puppet, facts).await {
+            Err(Unanswered::OutOfReach(why)) => last = Unanswered::OutOfReach(why),
+            answered => return answered,
+        }
+    }
+    Err(last)
+}
+
+/// One server, asked for one host.
+struct Asking<'a> {
+    client: Client,
+    settings: &'a Settings,
+}
+
+impl Asking<'_> {
+    async fn everything(&self, puppet: &Puppet, facts: &Value) -> Result<Compiled, Unanswered> {
+        let mut environment = self.node().await?.unwrap_or_else(|| self.settings.environment.clone());
+        let mut catalogue = Value::Null;
+        for left in (0..=MOVES).rev() {
+            catalogue = self.catalogue(&environment, facts).await?;
+            let given = catalogue["environment"].as_str().unwrap_or(&environment).to_owned();
+            if given == environment {
+                break;
+            }
+            if left == 0 {
+                return Err(Unanswered::Wrong(format!(
+                    "the server goes on sending this host to other environments: last from `{environment}` to `{given}`"
+                )));
+            }
+            tracing::info!(target: "mgmt::puppet", "the server wants the environment `{given}` for this host");
+            environment = given;
+        }
+        let name = catalogue["name"].as_str().unwrap_or_default();
+        if name != self.settings.certname {
+            return Err(Unanswered::Wrong(format!(
+                "the server sent the catalogue of `{name}`, and this is `{}`",
+                self.settings.certname
+            )));
+        }
+        self.fetch_sources(&mut catalogue, &environment).await?;
+        self.received(puppet, catalogue, &environment).await
+    }
+
+    /// The environment that the server has this host in, if it says so.
+    async fn node(&self) -> Result<Option<String>, Unanswered> {
+        let Settings { certname, environment, .. } = self.settings;
+        let path = format!("/puppet/v3/node/{}?environment={}", encoded(certname), encoded(environment));
+        let Answer { status, body } = self.client.get(&path, PLAIN).await?;
+        if status != 200 {
+            tracing::debug!(target: "mgmt::puppet", "the server does not tell about the node ({status})");
+            return Ok(None);
+        }
+        let node: Value = serde_json::from_slice(&body).unwrap_or_default();
+        Ok(node["environment"].as_str().map(str::to_owned))
+    }
+
+    async fn catalogue(&self, environment: &str, facts: &Value) -> Result<Value, Unanswered> {
+        let certname = &self.settings.certname;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let facts = json!({ "name": certname, "values": facts, "timestamp": moment(now), "expiration": moment(now + 1800) });
+        let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+        // The server decodes the facts once more than the rest of the form.
+        let facts = encoded(&facts.to_string());
+        let form: Vec<String> = [
+            ("environment", environment),
+            ("configured_environment", environment),
+            ("facts_format", PLAIN),
+            ("facts", &facts),
+            ("transaction_uuid", uuid.trim()),
+            ("static_catalog", "false"),
+            ("checksum_type", "sha256"),
+            ("fail_on_404", "true"),
+        ]
+        .iter()
+        .map(|(name, value)| format!("{name}={}", encoded(value)))
+        .collect();
+        let path = format!("/puppet/v3/catalog/{}?environment={}", encoded(certname), encoded(environment));
+        let answer = self.client.post(&path, RICH, form.join("&")).await?;
+        if answer.status != 200 {
+            return Err(refused("does not compile the catalogue", &answer));
+        }
+        serde_json::from_slice(&answer.body)
+            .map_err(|error| Unanswered::Wrong(format!("the server's catalogue is not JSON: {error}")))
+    }
+
+    /// Lets this side look at a catalogue, and fetches types that only the server has.
+    async fn received(
+        &self,
+        puppet: &Puppet,
+        catalogue: Value,
+        environment: &str,
+    ) -> Result<Compiled, Unanswered> {
+        let plugins = self.settings.vardir.join("mgmt/modules/plugins");
+        let mut synced = false;
+        loop {
+            let modulepath: Vec<String> = plugins
+                .parent()
+                .filter(|_| plugins.is_dir())
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            let request = json!({
+                "method": "receive",
+                "catalogue": catalogue,
+                "environment": environment,
+                "modulepath": modulepath,
+            });
+            let received: Received =
+                puppet.question(request).await.map_err(|error| Unanswered::Wrong(error.to_string()))?;
+            if !received.unknown.is_empty() && !synced {
+                tracing::info!(target: "mgmt::puppet", "fetching types from the server: {}", received.unknown.join(", "));
+                self.tree("plugins", environment, &plugins.join("lib")).await?;
+                synced = true;
+                continue;
+            }
+            let catalogue = received.catalogue.unwrap_or(catalogue);
+            return Ok(compiled(catalogue, received.relations, self.settings));
+        }
+    }
+
+    /// Puts files from the server in the place of their addresses.
+    async fn fetch_sources(&self, catalogue: &mut Value, environment: &str) -> Result<(), Unanswered> {
+        let place = self.settings.vardir.join("mgmt/files");
+        let mut known: BTreeMap<String, PathBuf> = BTreeMap::new();
+        for resource in catalogue["resources"].as_array_mut().into_iter().flatten() {
+            if resource["type"] != "File" {
+                continue;
+            }
+            let source = &mut resource["parameters"]["source"];
+            let candidates: Vec<String> = match &*source {
+                Value::String(one) => vec![one.clone()],
+                Value::Array(list) => {
+                    list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+                }
+                _ => continue,
+            };
+            if !candidates.iter().any(|candidate| candidate.starts_with("puppet:")) {
+                continue;
+            }
+            for candidate in candidates {
+                let Some(path) = address(&candidate) else {
+                    // Something of this host, which is looked for here.
+                    if Path::new(candidate.trim_start_matches("file:")).exists() {
+                        *source = Value::String(candidate);
+                        break;
+                    }
+                    continue;
+                };
+                let found = match known.get(&path) {
+                    Some(found) => Some(found.clone()),
+                    None => self.fetch_source(&path, environment, &place).await?,
+                };
+                if let Some(found) = found {
+                    *source = Value::String(found.display().to_string());
+                    known.insert(path, found);
+                    break;
+                }
+            }
+        }
+        prune(&place, known.values());
+        Ok(())
+    }
+
+    /// A file or a directory of the server, if it is there.
+    async fn fetch_source(
+        &self,
+        path: &str,
+        environment: &str,
+        place: &Path,
+    ) -> Result<Option<PathBuf>, Unanswered> {
+        let asked = format!(
+            "/puppet/v3/file_metadata/{}?environment={}&links=manage&checksum_type=sha256&source_permissions=ignore",
+            encoded_path(path),
+            encoded(environment)
+        );
+        let answer = self.client.get(&asked, PLAIN).await?;
+        match answer.status {
+            200 => {}
+            404 => return Ok(None),
+            _ => return Err(refused(&format!("does not tell about {path}"), &answer)),
+        }
+        let metadata: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        if metadata["type"] == "directory" {
+            let name = format!("tree-{}", digest(path.as_bytes()));
+            let directory = place.join(name);
+            self.tree(path, environment, &directory).await?;
+            return Ok(Some(directory));
+        }
+        let content = self.content(path, environment).await?;
+        let file = place.join(digest(&content));
+        write(&file, &content).map_err(|error| local(&file, &error))?;
+        Ok(Some(file))
+    }
+
+    async fn content(&self, path: &str, environment: &str) -> Result<Vec<u8>, Unanswered> {
+        let asked =
+            format!("/puppet/v3/file_content/{}?environment={}", encoded_path(path), encoded(environment));
+        let answer = self.client.get(&asked, BYTES).await?;
+        match answer.status {
+            200 => Ok(answer.body.to_vec()),
+            _ => Err(refused(&format!("does not give {path}"), &answer)),
+        }
+    }
+
+    /// Makes a directory the same as one of the server.
+    async fn tree(&self, path: &str, environment: &str, directory: &Path) -> Result<(), Unanswered> {
+        let asked = format!(
+            "/puppet/v3/file_metadatas/{}?environment={}&recurse=true&links=follow&checksum_type=sha256&source_permissions=ignore",
+            encoded_path(path),
+            encoded(environment)
+        );
+        let answer = self.client.get(&asked, PLAIN).await?;
+        if answer.status != 200 {
+            return Err(refused(&format!("does not list {path}"), &answer));
+        }
+        let list: Vec<Value> = serde_json::from_slice(&answer.body).map_err(|error| {
+            Unanswered::Wrong(format!("the server's list of {path} makes no sense: {error}"))
+        })?;
+        if list.len() > MOST {
+            return Err(Unanswered::Wrong(format!("{path} has more than {MOST} files")));
+        }
+        let mut wanted = Vec::new();
+        make(directory).map_err(|error| local(directory, &error))?;
+        for entry in &list {
+            let relative = entry["relative_path"].as_str().unwrap_or_default();
+            let is_inside = Path::new(relative)
+                .components()
+                .all(|part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
+            if relative.is_empty() || relative == "." || !is_inside {
+                continue;
+            }
+            let place = directory.join(relative);
+            if entry["type"] == "directory" {
+                make(&place).map_err(|error| local(&place, &error))?;
+            } else {
+                // What is the same already is not fetched again.
+                let sum = entry["checksum"]["value"].as_str().and_then(|sum| sum.strip_prefix("{sha256}"));
+                let present = std::fs::read(&place).ok().map(|content| digest(&content));
+                if sum.is_none() || present.as_deref() != sum {
+                    let content = self.content(&format!("{path}/{relative}"), environment).await?;
+                    write(&place, &content).map_err(|error| local(&place, &error))?;
+                }
+            }
+            wanted.push(place);
+        }
+        remove_others(directory, &wanted);
+        Ok(())
+    }
+}
+
+fn compiled(catalogue: Value, relations: Vec<Relation>, settings: &Settings) -> Compiled {
+    let plugins = settings.vardir.join("mgmt/modules/plugins");
+    let modules = plugins.is_dir().then(|| ("plugins".to_owned(), plugins)).into_iter().collect();
+    Compiled {
+        catalogue,
+        relations,
+        modules,
+        files: Vec::new(),
+        absent: Vec::new(),
+        directories: Vec::new(),
+        fact_directories: Vec::new(),
+        messages: Vec::new(),
+    }
+}
+
+/// The path of a `puppet:` address on the server.
+fn address(source: &str) -> Option<String> {
+    let rest = source.strip_prefix("puppet://")?;
+    let (_, path) = rest.split_once('/')?;
+    Some(path.trim_matches('/').to_owned())
+}
+
+/// What a server says when it says no.
+fn refused(what: &str, Answer { status, body }: &Answer) -> Unanswered {
+    let said: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = String::from_utf8_lossy(body);
+    let why = said["message"].as_str().unwrap_or_else(|| text.lines().next().unwrap_or_default());
+    let why: String = why.chars().take(1000).collect();
+    Unanswered::Wrong(format!("the Puppet server {what} (status {status}): {why}"))
+}
+
+fn local(path: &Path, error: &io::Error) -> Unanswered {
+    Unanswered::Wrong(format!("{}: {error}", path.display()))
+}
+
+fn digest(content: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for byte in Sha256::digest(content) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// A moment as Puppet writes it.
+fn moment(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Civil from days, counted in eras of 400 years that begin in March.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.000000000+00:00",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+/// A directory that is nobody else's business.
+fn make(directory: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// A file that is nobody else's business, whole or not at all.
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        make(parent)?;
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let new = path.with_file_name(name);
+    let _ = std::fs::remove_file(&new);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(&new)?.write_all(content)?;
+    std::fs::rename(&new, path)
+}
+
+/// Removes what a catalogue has not named for a while.
+fn prune<'a>(place: &Path, used: impl Iterator<Item = &'a PathBuf>) {
+    let used: Vec<&PathBuf> = used.collect();
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let age =
+            entry.metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
+        if !used.contains(&&path) && age.is_some_and(|age| age > KEPT) {
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
+        }
+    }
+}
+
+/// Removes what is not in a list.
+fn remove_others(directory: &Path, wanted: &[PathBuf]) {
+    let wanted: std::collections::HashSet<&PathBuf> = wanted.iter().collect();
+    let mut left = vec![directory.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            match (wanted.contains(&path), is_directory) {
+                (true, true) => left.push(path),
+                (true, false) => {}
+                (false, true) => drop(std::fs::remove_dir_all(&path)),
+                (false, false) => drop(std::fs::remove_file(&path)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_those_of_the_calendar() {
+        assert_eq!(moment(0), "1970-01-01T00:00:00.000000000+00:00");
+        assert_eq!(moment(951_827_696), "2000-02-29T12:34:56.000000000+00:00");
+        assert_eq!(moment(1_798_761_599), "2026-12-31T23:59:59.000000000+00:00");
+    }
+
+    #[test]
+    fn addresses_name_what_is_on_the_server() {
+        assert_eq!(address("puppet:///modules/m/f").as_deref(), Some("modules/m/f"));
+        assert_eq!(address("puppet://host/modules/m/").as_deref(), Some("modules/m"));
+        assert_eq!(address("/etc/x"), None);
+    }
+}

@@ -34,6 +34,7 @@ pub(crate) fn run(mode: Mode) -> Result<(), Failed> {
         Mode::Write => write(&pages, &wanted, &found)?,
         Mode::Check => compare(&wanted, &found)?,
     }
+    crate::site::run(mode == Mode::Write)?;
     let mut doc = Command::new(cargo());
     step(doc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
 }

@@ -1,7 +1,7 @@
 //! Chores of the project: `cargo xtask setup`, `cargo xtask test`, `cargo xtask bench`, `cargo xtask docs`,
 //! `cargo xtask package`.
 //!
-//! Plain Rust without dependencies, so that it builds in a moment on a fresh machine. Each chore is one file. What a
+//! Plain Rust with next to no dependencies, so that it builds in a moment on a fresh machine. Each chore is one file. What a
 //! chore runs is printed before it runs, so that it can be repeated by hand.
 
 mod bench;
@@ -11,6 +11,7 @@ mod package;
 mod programs;
 mod proofs;
 mod setup;
+mod site;
 mod step;
 mod test;
 
@@ -27,8 +28,8 @@ Chores of the project
   cargo xtask faults [MINUTES] [SEED]  hosts and servers that die at random, longer than the tests have them do
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
                               shared, deploys, files; all if none is named
-  cargo xtask docs            generate docs/reference and the API documentation
-  cargo xtask docs --check    fail if docs/reference is out of date or the API documentation has warnings
+  cargo xtask docs            generate docs/reference, the site of all documents (target/site) and the API documentation
+  cargo xtask docs --check    fail if docs/reference is out of date, a link leads nowhere, or the API documentation has warnings
   cargo xtask package [--target T] [--binary FILE] [--output DIR]
                               build the program as it is released, static by default, and make a Debian package and a tarball
   cargo xtask sbom [--target T] [--output DIR]  write what the program is made of, as CycloneDX and SPDX

@@ -1,6 +1,6 @@
 //! The YAML graph front-end: a file in, a resource graph or everything that is wrong with the file out.
 //!
-//! The entry is [`parse`]; [`write`] is the way back. It never fails and never panics: it returns a [`Parsed`], whose graph is there
+//! The entry is [`parse`]; [`write()`] is the way back. It never fails and never panics: it returns a [`Parsed`], whose graph is there
 //! exactly when no diagnostic is an error.
 //!
 //! ```yaml

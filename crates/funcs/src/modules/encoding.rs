@@ -88,7 +88,7 @@ fn decode_json(ty: &Type, arguments: &[Value]) -> Result<Value, Failure> {
     decode(ty, arguments, false)
 }
 
-/// Reads JSON like [decode_json](#decode_json), but fields that are missing get a zero value, and fields that the struct
+/// Reads JSON like [decode_json](#encodingdecode_json), but fields that are missing get a zero value, and fields that the struct
 /// does not have are ignored.
 ///
 /// ```mcl

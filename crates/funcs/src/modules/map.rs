@@ -41,7 +41,7 @@ fn keys(x: &Map) -> Value {
     Value::list(x.types.0.clone(), x.entries().iter().map(|(key, _)| key.clone()).collect())
 }
 
-/// The values, in the order of their keys: each stands where its key stands in [map.keys](#keys).
+/// The values, in the order of their keys: each stands where its key stands in [map.keys](#mapkeys).
 ///
 /// ```mcl
 /// map.values({"b" => 2, "a" => 1,}) == [1, 2,]

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::setup;
 use crate::step::{Failed, cargo, step, workspace};
 
 /// A program for this target needs no library of the system.
@@ -41,9 +42,15 @@ fn release(epoch: &str) -> Command {
 
 /// Builds for a target. The paths of this machine are no part of the program.
 fn build(target: &str, epoch: &str) -> Result<String, Failed> {
+    if setup::is_there("rustup") {
+        step(Command::new("rustup").args(["target", "add", target]))?;
+    }
+    if target.ends_with("-linux-musl") && !setup::is_there("musl-gcc") {
+        return Err(Failed::new("a static program needs musl-gcc (package musl-tools)"));
+    }
     let mut command = Command::new(cargo());
     command.args(["build", "--release", "--locked", "--package", "mgmt", "--target", target]);
-    let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    let (mut flags, mut of_c) = (variable("RUSTFLAGS"), variable("CFLAGS"));
     let homes = [
         (Some(workspace()), "/mgmt"),
         (home("CARGO_HOME", ".cargo"), "/cargo"),
@@ -52,12 +59,18 @@ fn build(target: &str, epoch: &str) -> Result<String, Failed> {
     for (path, name) in homes {
         if let Some(path) = path {
             flags.push_str(&format!(" --remap-path-prefix={}={name}", path.display()));
+            of_c.push_str(&format!(" -ffile-prefix-map={}={name}", path.display()));
         }
     }
-    step(command.env("SOURCE_DATE_EPOCH", epoch).env("RUSTFLAGS", flags.trim()))?;
+    command.env("SOURCE_DATE_EPOCH", epoch).env("RUSTFLAGS", flags.trim()).env("CFLAGS", of_c.trim());
+    step(&mut command)?;
     let directory =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), Into::into);
     Ok(directory.join(target).join("release/mgmt").display().to_string())
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
 }
 
 fn home(variable: &str, usual: &str) -> Option<std::path::PathBuf> {

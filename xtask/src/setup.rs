@@ -127,7 +127,7 @@ fn is_root() -> bool {
 }
 
 /// Whether a program is in one of the usual directories. Those of the administrator count, too.
-fn is_there(program: &str) -> bool {
+pub(crate) fn is_there(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':')
         .chain(["/usr/sbin", "/sbin"])

@@ -204,6 +204,7 @@ fn install() {
     assert_eq!(shell("dpkg --verify mgmt"), "");
     assert_eq!(shell("stat --format=%a /var/lib/mgmt"), "700");
     assert_eq!(shell("command -v mgmt"), "/usr/bin/mgmt");
+    shell("bash -n /usr/share/bash-completion/completions/mgmt");
     // What is deployed to the service is done.
     shell(
         "mgmt deploy --no-git lang 'file \"/tmp/managed\" { content => \"by mgmt\", state => \"exists\", }'",

@@ -64,6 +64,28 @@ fn version_and_license_are_data() {
 }
 
 #[test]
+fn packages_are_named_for_features_and_none_for_the_program_itself() {
+    let list = said(&["setup", "pkg", "--distro", "debian"]);
+    assert_eq!(list.code, 0, "{list:?}");
+    assert!(list.stderr.contains("needs no other package"), "{list:?}");
+    assert!(list.stdout.contains("puppet-agent") && list.stdout.contains("etcd-server"), "{list:?}");
+    let line = said(&[
+        "setup",
+        "pkg",
+        "--distro",
+        "fedora",
+        "--sudo",
+        "--feature",
+        "cluster",
+        "--feature",
+        "modules",
+    ]);
+    assert_eq!(line.stdout, "sudo dnf install --assumeyes etcd git\n");
+    let nothing = said(&["setup", "pkg", "--distro", "arch", "--exec"]);
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""));
+}
+
+#[test]
 fn mistakes_end_with_two_and_say_what_was_expected() {
     for (arguments, expected) in [
         (&["frobnicate"][..], "frobnicate"),

@@ -60,6 +60,14 @@ fn workspace() -> PathBuf {
 fn package(binary: &Path, target: &str, output: &Path) -> Done {
     let release = release()?;
     let needs = elf::needs(&std::fs::read(binary)?)?;
+    if target.ends_with("-musl") && !needs.is_static() {
+        return Err(format!(
+            "{} should be static, and asks for {}",
+            binary.display(),
+            needs.libraries.join(", ")
+        )
+        .into());
+    }
     let tree = product::tree(binary, &Inventory::of(&workspace(), target)?, &release)?;
     std::fs::create_dir_all(output)?;
     let name = format!("mgmt-{}-{}", release.version, target);

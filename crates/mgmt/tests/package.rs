@@ -210,7 +210,7 @@ fn install() {
         "mgmt deploy --no-git lang 'file \"/tmp/managed\" { content => \"by mgmt\", state => \"exists\", }'",
     );
     comes("/tmp/managed", "by mgmt");
-    shell("echo '# by the administrator' >>/etc/mgmt/mgmt.conf");
+    shell("echo 'OPTS=--converger-timeout=30 --sema 5' >>/etc/mgmt/mgmt.conf");
 }
 
 fn upgrade() {
@@ -222,7 +222,11 @@ fn upgrade() {
         ("active".into(), "enabled".into())
     );
     assert_ne!(property("MainPID"), process, "the old program goes on");
-    shell("grep -q 'by the administrator' /etc/mgmt/mgmt.conf; test -e /usr/share/doc/mgmt/second");
+    // What the administrator has written stays, and counts.
+    let line = std::fs::read_to_string(format!("/proc/{}/cmdline", property("MainPID"))).unwrap();
+    let words: Vec<&str> = line.split_terminator('\0').collect();
+    assert_eq!(words, ["/usr/bin/mgmt", "run", "empty", "--converger-timeout=30", "--sema", "5"]);
+    shell("test -e /usr/share/doc/mgmt/second");
     // It goes on with what it was to do.
     std::fs::remove_file("/tmp/managed").unwrap();
     comes("/tmp/managed", "by mgmt");

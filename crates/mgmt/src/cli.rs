@@ -235,4 +235,69 @@ mod tests {
         assert_eq!(guess_format(&line(&["mgmt", "--message-format=json", "oops"])), Format::Json);
         assert_eq!(guess_format(&line(&["mgmt", "--message-format"])), Format::Human);
     }
+
+    /// The command lines of this program in a block of a page: words, up to what is for the shell.
+    fn lines(block: &str) -> Vec<Vec<OsString>> {
+        let mut lines = Vec::new();
+        for line in block.replace("\\\n", " ").lines() {
+            let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+            let mut end = |words: &mut Vec<String>| {
+                let words = std::mem::take(words);
+                let from = words
+                    .iter()
+                    .position(|word| word == "mgmt")
+                    .filter(|at| words[..*at].iter().all(|word| word == "sudo" || word.contains('=')));
+                if let Some(from) = from {
+                    lines.push(words[from..].iter().map(OsString::from).collect());
+                }
+            };
+            for character in line.chars().chain([' ']) {
+                match (quote, character) {
+                    (Some(open), _) if open == character => quote = None,
+                    (Some(_), _) => word.get_or_insert_default().push(character),
+                    (None, '\'' | '"') => {
+                        quote = Some(character);
+                        word.get_or_insert_default();
+                    }
+                    (None, '#') if word.is_none() => break,
+                    (None, '|' | ';' | '&' | '(' | ')' | '>' | '<') => {
+                        words.extend(word.take());
+                        end(&mut words);
+                    }
+                    (None, ' ') => words.extend(word.take()),
+                    (None, _) => word.get_or_insert_default().push(character),
+                }
+            }
+            end(&mut words);
+        }
+        lines
+    }
+
+    #[test]
+    fn every_command_in_the_pages_is_understood() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut pages = vec![root.join("README.md")];
+        for directory in ["docs/tutorial", "docs/how-to", "docs/explanation"] {
+            let entries = std::fs::read_dir(root.join(directory)).unwrap();
+            pages.extend(entries.map(|entry| entry.unwrap().path()));
+        }
+        let mut found = 0;
+        for page in pages {
+            let text = std::fs::read_to_string(&page).unwrap();
+            for block in text.split("\n```sh\n").skip(1) {
+                for line in lines(block.split("\n```").next().unwrap_or_default()) {
+                    let (rewritten, _) = run::rewrite_historic(line.clone()).unwrap_or_else(|failure| {
+                        panic!("{}: {line:?}: {}", page.display(), failure.message)
+                    });
+                    if let Err(error) = definition().try_get_matches_from(rewritten)
+                        && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+                    {
+                        panic!("{}: {line:?}\n{error}", page.display());
+                    }
+                    found += 1;
+                }
+            }
+        }
+        assert!(found >= 60, "only {found} commands were found");
+    }
 }

@@ -69,3 +69,26 @@ fn a_module_is_moved_from_puppet_as_the_page_says() {
     assert_eq!(said[1], "no difference: 2 resources\n");
     assert_eq!(said[2], "no difference: 3 resources\n");
 }
+
+#[test]
+fn every_program_in_the_pages_is_right() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = vec![root.join("README.md")];
+    for directory in ["docs/tutorial", "docs/how-to", "docs/explanation"] {
+        pages.extend(std::fs::read_dir(root.join(directory)).unwrap().map(|entry| entry.unwrap().path()));
+    }
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("main.mcl");
+    let mut checked = 0;
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        // A part of a program says so: "```mcl part".
+        for block in text.split("\n```mcl\n").skip(1) {
+            std::fs::write(&program, block.split("\n```").next().unwrap()).unwrap();
+            let said = common::said(&["check", "lang", program.to_str().unwrap()]);
+            assert_eq!(said.code, 0, "{}: {}", page.display(), said.stderr);
+            checked += 1;
+        }
+    }
+    assert!(checked >= 8, "only {checked} programs were found");
+}

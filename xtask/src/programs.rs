@@ -14,7 +14,7 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
 /// order will do.
-const LONG: [&str; 30] = [
+const LONG: [&str; 31] = [
     "pkg_packagekit",
     "package",
     "clustering",
@@ -31,6 +31,7 @@ const LONG: [&str; 30] = [
     "hostname",
     "gsettings",
     "host_examples",
+    "plan",
     "nspawn",
     "faults",
     "cluster_faults",

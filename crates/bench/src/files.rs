@@ -5,8 +5,11 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mgmt_engine::Witness;
+use mgmt_history::{Journal, Limits, Recorder};
 use mgmt_resource::{ResourceGraph, Spec};
 use mgmt_resources::file::File;
 use mgmt_sys::replace::Durability;
@@ -42,6 +45,33 @@ pub(crate) fn run(report: &mut Report) {
         let text = format!("{growth:.2} × per file from {small} to {large}");
         report.figure("warm check, growth of the cost per file", &text, Some((growth <= 1.5, "flat".into())));
     }
+}
+
+/// What it costs to keep what was changed, and why: the same files, made with a history and without one, in turn.
+pub(crate) fn history(report: &mut Report) {
+    const COUNT: usize = 10_000;
+    const TURNS: usize = 11;
+    report.section("the history of changes");
+    let (mut times, mut work) = (Vec::new(), Vec::new());
+    let mut kept = Vec::new();
+    for turn in 0..TURNS {
+        let measure = |what: &str| {
+            let directory = disk();
+            rustix::fs::sync();
+            let arguments = [what, &*COUNT.to_string(), "none"].map(str::to_owned);
+            let (time, rest) = in_child(&arguments, directory.path());
+            (time, Duration::from_nanos(rest[0]), directory)
+        };
+        // Whoever comes first has it easier or harder, so they take turns.
+        let order = if turn % 2 == 0 { ["recorded", "cold"] } else { ["cold", "recorded"] };
+        let [first, second] = order.map(measure);
+        let (with, without) = if turn % 2 == 0 { (&first, &second) } else { (&second, &first) };
+        times.push((with.0, without.0));
+        work.push((with.1, without.1));
+        kept.push((first.2, second.2));
+    }
+    report.ratio_spread(&format!("cold create, {COUNT} files, recorded"), COUNT, &times, Some(1.03));
+    report.ratio_spread("  processor time of all threads", COUNT, &work, None);
 }
 
 /// Returns the time of a warm check of all files.
@@ -146,7 +176,11 @@ pub(crate) fn child(arguments: &[String]) {
     std::fs::create_dir(&prefix).unwrap();
     let graph = graph(&paths, &[b'x'; 200]);
     drop(paths);
-    let mut world = World::start(&prefix, durability);
+    let witness: Option<Arc<dyn Witness>> = (what == "recorded").then(|| {
+        let journal = Journal::open(prefix.join("history"), Limits::default()).unwrap();
+        Arc::new(Recorder::start(journal).unwrap()) as Arc<dyn Witness>
+    });
+    let mut world = World::start_with(&prefix, durability, witness);
     let before = processor_time();
     let time = world.converge(graph);
     // What is still to be read of the events that we caused belongs to the work.

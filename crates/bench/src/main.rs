@@ -95,6 +95,9 @@ fn main() {
     if want("deploys") {
         deploys::run(&mut report, &program);
     }
+    if want("history") {
+        files::history(&mut report);
+    }
     if want("files") {
         files::run(&mut report);
     }

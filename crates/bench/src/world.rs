@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation};
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation, Witness};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_sys::replace::Durability;
 use tokio::runtime::Runtime;
@@ -19,6 +19,15 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn start(prefix: &Path, durability: Durability) -> World {
+        World::start_with(prefix, durability, None)
+    }
+
+    /// The same, and somebody is told what is done.
+    pub(crate) fn start_with(
+        prefix: &Path,
+        durability: Durability,
+        witness: Option<Arc<dyn Witness>>,
+    ) -> World {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let host = Host {
             hostname: "bench".into(),
@@ -41,9 +50,10 @@ impl World {
             converge_after: Some(Duration::ZERO),
             threads: None,
             export: None,
-            witness: None,
+            witness,
             journal: Some(prefix.join("notifications")),
             dot: false,
+            slow_down: false,
         };
         let (engine, events) = runtime.block_on(async { Engine::start(settings).unwrap() });
         World { runtime, engine: Some(engine), events }

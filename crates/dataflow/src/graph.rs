@@ -231,6 +231,38 @@ impl<V: Clone + PartialEq, E: Clone + PartialEq> Graph<V, E> {
         self.node(id).map_or(0, |node| node.changed_at)
     }
 
+    /// The outputs that a change of a node has reached in the last settling, through values or through what was attached
+    /// because of it. At most so many nodes are looked at.
+    pub fn reached(&self, from: NodeId, most: usize) -> Vec<NodeId> {
+        let mut outputs = Vec::new();
+        let mut seen = std::collections::HashSet::from([from]);
+        let mut to_do = vec![from];
+        while let Some(id) = to_do.pop() {
+            let Some(node) = self.node(id) else { continue };
+            if node.is_output && node.changed_at == self.revision {
+                outputs.push(id);
+            }
+            let mut next: SmallVec<[NodeId; 4]> = node.readers.iter().copied().collect();
+            if let Kind::Switch { scope, join, .. } | Kind::Guard { scope, join, .. } = &node.kind {
+                next.push(*join);
+                next.extend(
+                    scope.and_then(|scope| self.scope(scope)).into_iter().flat_map(|s| &s.nodes).copied(),
+                );
+            }
+            for id in next {
+                // What attaches things has no value that could change.
+                let passes = self.node(id).is_some_and(|node| {
+                    node.changed_at == self.revision
+                        || matches!(node.kind, Kind::Switch { .. } | Kind::Guard { .. })
+                });
+                if passes && seen.len() < most && seen.insert(id) {
+                    to_do.push(id);
+                }
+            }
+        }
+        outputs
+    }
+
     fn insert(&mut self, scope: ScopeId, kind: Kind<V, E>, inputs: &[NodeId], state: State<V, E>) -> NodeId {
         let base = self.scope(scope).map_or(0, |scope| scope.height);
         let below = inputs.iter().filter_map(|&input| self.node(input)).map(|node| node.height + 1).max();

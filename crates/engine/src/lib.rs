@@ -29,7 +29,8 @@ pub use autoedge::add as add_automatic_edges;
 pub use autogroup::group as group_automatically;
 pub use core::Level;
 pub use driver::{
-    Backlog, Ended, Engine, EngineEvent, EngineSettings, Export, Health, PathWatch, Ran, Summary, SwapReport,
-    Witness,
+    Backlog, Cause, Certainty, Ended, Engine, EngineEvent, EngineSettings, Export, FieldChange, Handed,
+    Health, MemberEffects, PathWatch, Plan, Ran, Step, Summary, SwapReport, Undone, Witness, plan,
+    prepare_for,
 };
 pub use prepare::{Preparation, Prepared, SwapError, check_spec, prepare};

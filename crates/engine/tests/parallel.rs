@@ -58,6 +58,7 @@ async fn as_many_run_at_once_as_there_are_threads() {
         witness: None,
         journal: None,
         dot: false,
+        slow_down: false,
     })
     .unwrap();
     let mut graph = ResourceGraph::new();

@@ -6,6 +6,7 @@
 //!
 //! A [`Frame`] is one copy of what a scope defines, as in the reference, but it holds nodes and not values.
 
+mod because;
 mod constant;
 mod declared;
 mod expr;
@@ -125,6 +126,10 @@ pub struct Running {
     program: Arc<Program>,
     graph: Flow,
     declarations: Declarations,
+    /// What has happened since the last settling.
+    woken: FxHashMap<NodeId, Watch>,
+    /// Why the last settling changed what it changed.
+    reasons: because::Reasons,
 }
 
 /// What came of a change.
@@ -152,7 +157,13 @@ impl Running {
             watches: Mutex::default(),
             constants: Mutex::default(),
         });
-        let mut running = Running { program, graph: Flow::new(), declarations: Declarations::default() };
+        let mut running = Running {
+            program,
+            graph: Flow::new(),
+            declarations: Declarations::default(),
+            woken: FxHashMap::default(),
+            reasons: because::Reasons::default(),
+        };
         running.deep(|running| {
             let frame = Frame::new(Place::Module(ModuleId(0)), None, Flow::ROOT, None);
             let mut builder = Builder { program: running.program.clone(), graph: &mut running.graph };
@@ -175,6 +186,7 @@ impl Running {
         let nodes = lock(&self.program.watches).of(watch);
         for node in nodes {
             self.graph.touch(node);
+            self.woken.insert(node, watch.clone());
         }
     }
 
@@ -189,6 +201,8 @@ impl Running {
             Some(delta) => delta,
             None => return Outcome::Wrong(Vec::new()),
         };
+        let woken = std::mem::take(&mut self.woken);
+        self.reasons = because::Reasons::find(&self.program, &self.graph, &woken);
         for &id in &delta.removed {
             self.declarations.remove(id, &self.program.kinds);
         }
@@ -206,7 +220,7 @@ impl Running {
         if self.graph.undefined_outputs() > 0 {
             return Outcome::Waiting;
         }
-        self.declarations.tell(&self.program.kinds)
+        self.reasons.explain(self.declarations.tell(&self.program.kinds))
     }
 
     /// What was told last was not taken: what is told next is the whole graph.
@@ -216,7 +230,7 @@ impl Running {
 
     /// All resources as they are now, for whoever cannot do with what has changed.
     pub fn whole(&mut self) -> Outcome {
-        self.declarations.whole(&self.program.kinds)
+        self.reasons.explain(self.declarations.whole(&self.program.kinds))
     }
 
     fn failures(&self) -> Vec<Diagnostic> {

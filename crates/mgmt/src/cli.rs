@@ -7,8 +7,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
 use crate::commands::{
-    check, completions, deploy, diff, docs, etcd, explain, firstboot, fmt, functions, get, graph, help,
-    kinds, log, man, members, puppet, repl, run, setup, status, world,
+    apply, check, completions, deploy, diff, docs, etcd, explain, firstboot, fmt, functions, get, graph,
+    help, history, kinds, log, man, members, plan, puppet, repl, run, setup, status, why, world,
 };
 use crate::environment;
 use crate::failure::Failure;
@@ -77,6 +77,8 @@ enum ColorWhen {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<run::Arguments>),
+    Plan(plan::Arguments),
+    Apply(apply::Arguments),
     Check(check::Arguments),
     Fmt(fmt::Arguments),
     Get(get::Arguments),
@@ -87,6 +89,8 @@ pub(crate) enum Command {
     Deploy(Box<deploy::Arguments>),
     Status(status::Arguments),
     Log(log::Arguments),
+    History(history::Arguments),
+    Why(why::Arguments),
     Members(members::Arguments),
     Etcd(etcd::Arguments),
     World(world::Arguments),

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+pub(crate) mod apply;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod deploy;
@@ -14,16 +15,19 @@ pub(crate) mod functions;
 pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod help;
+pub(crate) mod history;
 pub(crate) mod kinds;
 pub(crate) mod license;
 pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod members;
+pub(crate) mod plan;
 pub(crate) mod puppet;
 pub(crate) mod repl;
 pub(crate) mod run;
 pub(crate) mod setup;
 pub(crate) mod status;
+pub(crate) mod why;
 pub(crate) mod world;
 
 use crate::cli::Command;
@@ -34,6 +38,8 @@ use crate::terminal::Terminal;
 pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(*arguments, terminal),
+        Command::Plan(arguments) => plan::run(&arguments, terminal),
+        Command::Apply(arguments) => apply::run(arguments, terminal),
         Command::Check(arguments) => check::run(&arguments, terminal),
         Command::Fmt(arguments) => fmt::run(&arguments, terminal),
         Command::Get(arguments) => get::run(&arguments, terminal),
@@ -44,6 +50,8 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Deploy(arguments) => deploy::run(&arguments, terminal),
         Command::Status(arguments) => status::run(&arguments, terminal),
         Command::Log(arguments) => log::run(&arguments, terminal),
+        Command::History(arguments) => history::run(&arguments, terminal),
+        Command::Why(arguments) => why::run(&arguments, terminal),
         Command::Members(arguments) => members::run(&arguments, terminal),
         Command::Etcd(arguments) => etcd::run(&arguments),
         Command::World(arguments) => world::run(&arguments, terminal),

@@ -15,7 +15,6 @@ mod cli;
 mod commands;
 mod configuration;
 mod connection;
-mod diff;
 mod environment;
 mod failure;
 mod manifest;

@@ -199,8 +199,10 @@ mod tests {
     use super::*;
 
     fn ran(id: &Id, apply: bool, ended: Ended, since: Option<u64>) -> Ran<'_> {
-        let took = Duration::from_millis(3);
-        Ran { id, apply, ended, took, since: since.map(Duration::from_millis) }
+        static SPEC: std::sync::LazyLock<mgmt_resource::Spec> =
+            std::sync::LazyLock::new(|| mgmt_resource::Spec::new("x", mgmt_resources::noop::Noop::default()));
+        let (took, since) = (Duration::from_millis(3), since.map(Duration::from_millis));
+        Ran { id, spec: &SPEC, apply, ended, error: None, took, since, causes: &[], effects: &[] }
     }
 
     #[tokio::test]

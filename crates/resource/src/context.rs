@@ -7,7 +7,7 @@ use mgmt_value::Value;
 use tokio::sync::watch;
 
 use crate::schema::Fields;
-use crate::{Error, Host, Id, Meta, Resource, Result};
+use crate::{Effect, Effects, Error, Foreseen, Host, Id, Meta, Resource, Result};
 
 /// One run of a resource.
 pub struct Context<'a> {
@@ -31,6 +31,10 @@ pub struct Context<'a> {
     pub sent: Option<Sent>,
     /// Start the interval watch from now.
     pub rearm: bool,
+    /// What was described.
+    pub effects: Effects,
+    /// A plan is made: what the resources before this one will have done.
+    pub foreseen: Option<&'a Foreseen>,
 }
 
 /// What a resource has published: names of the schema's `sends`, and values.
@@ -60,6 +64,21 @@ impl<'a> Context<'a> {
     /// Publishes values for others to receive. To be called on every run that does not fail.
     pub fn send<S: Fields>(&mut self, values: &S) {
         self.sent = Some(S::FIELDS.iter().map(|field| (field.name, (field.get)(values))).collect());
+    }
+
+    /// Says what this run changes, or would change. To be called where that is decided, whether it may be done or not.
+    pub fn describe(&self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// The same for what is tried several times: what an attempt before has said of it is taken back.
+    pub fn effects_of_attempt(&self, effect: Effect) {
+        self.effects.replace(effect);
+    }
+
+    /// The content that a file will have once the resources before this one have run: only known while a plan is made.
+    pub fn foreseen_file(&self, path: &[u8]) -> Option<Option<&[u8]>> {
+        self.foreseen.and_then(|foreseen| foreseen.file(path))
     }
 
     /// Whether a received parameter has changed since the last run that succeeded.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mgmt_graph::Dag;
 use mgmt_value::Str;
 
-use crate::{Resource, SharedMeta};
+use crate::{Because, Resource, SharedMeta};
 
 /// The name that a resource goes by: `kind[name]`. Unique among resources that are not hidden.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,6 +81,8 @@ pub struct Spec {
     pub is_reversal: bool,
     /// Where it was declared.
     pub origin: Option<Origin>,
+    /// The values that made it what it is now, if it was another before.
+    pub because: Option<Arc<Because>>,
 }
 
 impl Spec {
@@ -99,6 +101,7 @@ impl Spec {
             children: Vec::new(),
             is_reversal: false,
             origin: None,
+            because: None,
         }
     }
 

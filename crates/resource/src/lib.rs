@@ -15,12 +15,16 @@
 //!   from others lies over the declared parameters as a second copy, so comparing two declarations is comparing
 //!   two structs, and no field can be forgotten.
 //! - [`Kind::check_apply`] changes nothing when [`Context::apply`] is false.
+//! - A kind says what it changes once ([`Context::describe`]), before it asks whether it may: log, history and plan tell
+//!   the same.
 //! - A watch is a value ([`Watch`]); no kind starts a thread or opens a descriptor to wait for events.
 //! - An identity ([`Identity`]) is an enum, so equality of identities cannot be forgotten either.
 //!
 //! Deliberately absent: scheduling, retries, ordering. Those belong to the engine.
 
+mod because;
 mod context;
+mod effect;
 mod error;
 mod graph;
 mod host;
@@ -30,7 +34,9 @@ mod meta;
 mod schema;
 mod stored;
 
+pub use because::{Because, ChangedValue};
 pub use context::{Cancel, Child, Context, Received, Sent, Stage, state_name};
+pub use effect::{Action, Effect, Effects, Foreseen, LONGEST_TEXT, Texts};
 pub use error::{Error, Result, ResultExt};
 pub use graph::{Edge, Id, Origin, Receive, ResourceGraph, Spec};
 pub use host::{GraphView, Host, ProgramFile, ProgramFileKind, ProgramFiles};

@@ -12,7 +12,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use mgmt_resource::{Checked, Context, Error, Invalid, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Cause;
@@ -128,7 +128,10 @@ pub(crate) async fn keep<I: Ingredients>(
                 wait(&mut pause).await;
             }
             // Another resource may be about to make it, and only a run that changes things can tell.
-            Trouble::Input(error) if !cx.apply && is_missing(&error) => return Ok(Checked::Changed),
+            Trouble::Input(error) if !cx.apply && is_missing(&error) => {
+                describe(path, Str::new(path.as_bytes()).as_path().exists(), cx);
+                return Ok(Checked::Changed);
+            }
             Trouble::Input(error) => return Err(explain(&error)),
             Trouble::Changing(what) => {
                 return Err(Error::new(format_args!("{what} changes while it is read"))
@@ -184,6 +187,8 @@ fn once<I: Ingredients>(
             return Ok(Checked::Right);
         }
     }
+    cx.effects.clear();
+    describe(path, present.is_some(), cx);
     if !cx.apply {
         return Ok(Checked::Changed);
     }
@@ -211,6 +216,14 @@ fn once<I: Ingredients>(
     sink.new.commit(&attributes, expect, cx.host.durability)?;
     verified.right = None;
     Ok(Checked::Changed)
+}
+
+fn describe(path: &ManagedPath, is_there: bool, cx: &Context<'_>) {
+    let is_there = is_there || matches!(cx.foreseen_file(path.as_bytes()), Some(Some(_)));
+    cx.describe(match is_there {
+        true => Effect::change(path).aspect("content"),
+        false => Effect::create(path).aspect("file"),
+    });
 }
 
 async fn wait(pause: &mut Duration) {

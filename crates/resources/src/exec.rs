@@ -18,7 +18,7 @@ mod validate;
 mod watch;
 
 use mgmt_resource::{
-    Checked, Context, Fields, Identity, Invalid, Kind, Order, Resource, Result, Want, Watch,
+    Checked, Context, Effect, Fields, Identity, Invalid, Kind, Order, Resource, Result, Want, Watch,
 };
 use mgmt_value::Str;
 
@@ -164,6 +164,10 @@ impl Kind for Exec {
             cx.send(&self.or_declared(&kept.outputs));
             return Ok(Checked::Right);
         }
+        cx.describe(self.effect(&self.main_line(&cx.id.name)));
+        if let Some(line) = self.done_line() {
+            cx.describe(self.effect(&line));
+        }
         if !cx.apply {
             cx.send(&self.or_declared(&kept.outputs));
             return Ok(Checked::Changed);
@@ -212,6 +216,13 @@ impl Exec {
     /// The text of the command.
     fn command<'a>(&'a self, name: &'a Str) -> &'a Str {
         if self.cmd.is_empty() { name } else { &self.cmd }
+    }
+
+    fn effect(&self, line: &CommandLine<'_>) -> Effect {
+        let words: Vec<String> =
+            std::iter::once(line.text).chain(line.args).map(|word| word.to_text().into_owned()).collect();
+        let effect = Effect::run(words.join(" "));
+        if self.user.is_empty() { effect } else { effect.aspect("as user").after(self.user.display()) }
     }
 
     fn main_line<'a>(&'a self, name: &'a Str) -> CommandLine<'a> {

@@ -21,6 +21,7 @@ mod check;
 mod content;
 mod declaration;
 mod edges;
+mod effects;
 mod link;
 mod memory;
 mod reversal;

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::fmt;
 
-use mgmt_resource::{Checked, Context, Error, Identity, Invalid, Kind, Nothing, Resource, Result, Watch};
+use mgmt_resource::{
+    Checked, Context, Effect, Error, Identity, Invalid, Kind, Nothing, Resource, Result, Watch,
+};
 use mgmt_value::Str;
 
 use crate::account::local::Accounts;
@@ -107,6 +109,19 @@ impl Managed for Named<'_> {
             Ok(Facts { gid: accounts.group_named(&name).map_err(failed)?, holder })
         });
         self.group.plan(&facts.await?, &self.name)
+    }
+
+    fn effects(&self, plan: &Plan) -> Vec<Effect> {
+        let name = &self.name;
+        let effect = match plan {
+            Plan::Add => Effect::create(name).aspect("group"),
+            Plan::Change => Effect::change(name).aspect("number of the group"),
+            Plan::Remove => return vec![Effect::remove(name).aspect("group")],
+        };
+        vec![match self.group.gid {
+            Some(gid) => effect.after(gid),
+            None => effect,
+        }]
     }
 
     async fn carry_out(&self, plan: &Plan, turn: &mut Turn, cx: &Context<'_>) -> Result<()> {

@@ -13,7 +13,7 @@ mod names;
 mod watch;
 
 use mgmt_resource::{
-    Checked, Context, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
+    Checked, Context, Effect, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
 };
 use mgmt_value::Str;
 
@@ -78,20 +78,37 @@ impl Kind for Hostname {
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
         let name = cx.id.name.clone();
-        let mut checked = Checked::Right;
         let mut is_served = true;
+        let mut effects = Vec::new();
+        // One name may follow from another, so all are looked at before any is set.
         for (which, wanted) in self.wanted(&name) {
-            if lookup_now(|| which.read())?.as_ref() == Some(wanted) {
+            let present = lookup_now(|| which.read())?;
+            if present.as_ref() == Some(wanted) {
                 continue;
             }
-            checked = Checked::Changed;
-            if cx.apply {
+            let effect = Effect::change(format_args!("{which} name of the host")).after(wanted.display());
+            effects.push(match &present {
+                Some(present) => effect.before(present.display()),
+                None => effect,
+            });
+        }
+        if effects.is_empty() {
+            return Ok(Checked::Right);
+        }
+        if cx.apply {
+            for (which, wanted) in self.wanted(&name) {
+                if lookup_now(|| which.read())?.as_ref() == Some(wanted) {
+                    continue;
+                }
                 cx.checkpoint()?;
                 set(which, wanted, &mut is_served, cx).await?;
                 cx.info(format_args!("the {which} name is {} now", wanted.display()));
             }
         }
-        Ok(checked)
+        // How they are kept is not what is changed.
+        cx.effects.clear();
+        effects.into_iter().for_each(|effect| cx.describe(effect));
+        Ok(Checked::Changed)
     }
 
     fn wants(&self, name: &Str) -> Vec<Want> {

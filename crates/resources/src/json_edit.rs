@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mgmt_resource::{
-    Cancel, Checked, Context, Error, Host, Identity, Invalid, Kind, Nothing, Order, Resource, Result,
+    Cancel, Checked, Context, Effect, Error, Host, Identity, Invalid, Kind, Nothing, Order, Resource, Result,
     ResultExt, Want, Watch, WatchStream,
 };
 use mgmt_sys::ManagedPath;
@@ -158,6 +158,8 @@ async fn edit_key(key: &Str, edits: &[Edit], cx: &Context<'_>) -> Result<Checked
         let edited =
             document::edited(&document, edits).map_err(|why| Error::new(format_args!("{key:?}: {why}")))?;
         let Some(new) = edited else { return Ok(Checked::Right) };
+        cx.effects.clear();
+        cx.describe(Effect { private: true, ..Effect::change(key.display()).aspect("key") });
         if !cx.apply {
             return Ok(Checked::Changed);
         }

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mgmt_resource::{
-    Cancel, Checked, Context, Error, Host, Invalid, Kind, Nothing, Resource, Result, ResultExt, Watch,
-    WatchStream,
+    Cancel, Checked, Context, Effect, Error, Host, Invalid, Kind, Nothing, Resource, Result, ResultExt,
+    Watch, WatchStream,
 };
 use mgmt_value::Str;
 use mgmt_world::{Changes, Scope, World};
@@ -82,6 +82,13 @@ impl Kind for Kv {
         if present == self.value || (!cx.refresh && self.is_less_than(present.as_ref())) {
             return Ok(Checked::Right);
         }
+        let effect = match (&present, &self.value) {
+            (None, _) => Effect::create(key.display()),
+            (Some(_), None) => Effect::remove(key.display()),
+            (Some(_), Some(_)) => Effect::change(key.display()),
+        };
+        // What hosts share may be anything.
+        cx.describe(Effect { private: true, ..effect.aspect("key") });
         if !cx.apply {
             return Ok(Checked::Changed);
         }

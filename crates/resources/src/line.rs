@@ -32,6 +32,7 @@ use mgmt_value::Str;
 
 use self::edit::Block;
 use self::home::Located;
+use crate::text_file;
 
 /// The longest file that is edited.
 const LONGEST: u64 = 64 << 20;
@@ -191,7 +192,12 @@ impl Edit<'_, '_> {
                         Ok(Found::Right)
                     }
                     // Another resource may be about to make it, and only a run that changes things can tell.
-                    Cause::Missing(_) if !self.cx.apply => Ok(Found::Wrong),
+                    Cause::Missing(_) if !self.cx.apply => {
+                        let old = self.foreseen();
+                        let new = self.block.added_to(old.as_deref().unwrap_or_default());
+                        self.describe(old.as_deref(), &new, None);
+                        Ok(Found::Wrong)
+                    }
                     _ => Err(error),
                 };
             }
@@ -203,6 +209,7 @@ impl Edit<'_, '_> {
             Err(error) if error.is_not_found() => (Vec::new(), None),
             Err(error) => return Err(error),
         };
+        let old = self.foreseen().unwrap_or(old);
         let new = match self.state {
             State::Exists if self.block.is_in(&old) => return Ok(Found::Right),
             State::Exists => self.block.added_to(&old),
@@ -211,18 +218,34 @@ impl Edit<'_, '_> {
                 Some(new) => new,
             },
         };
+        let described = (seen.is_some() || self.foreseen().is_some()).then_some(&*old);
         if !self.cx.apply {
+            self.describe(described, &new, seen);
             return Ok(Found::Wrong);
         }
         if patient && seen.is_some_and(|seen| !self.is_quiet(&seen)) {
             return Ok(Found::Busy);
         }
         let placed = self.replace(&parent, name, &new, seen)?;
+        self.describe(described, &new, seen);
         self.cx.info(match self.state {
             State::Exists => "added",
             State::Absent => "removed",
         });
         Ok(Found::Replaced(placed))
+    }
+
+    /// What a resource before this one will have put there, while a plan is made.
+    fn foreseen(&self) -> Option<Vec<u8>> {
+        self.cx.foreseen_file(self.located.path.as_bytes()).flatten().map(<[u8]>::to_vec)
+    }
+
+    fn describe(&self, old: Option<&[u8]>, new: &[u8], seen: Option<Stat>) {
+        let path = self.located.path.as_bytes();
+        let private = self.cx.foreseen.is_some_and(|foreseen| foreseen.is_private(path));
+        let new_mode = if self.foreseen().is_some() && !private { 0o644 } else { NEW_MODE };
+        let mode = seen.map_or(new_mode, |stat| stat.mode);
+        self.cx.describe(text_file::edited(self.located.path.as_bytes(), old, Some(new), mode));
     }
 
     /// Whether nobody else has written the file for a while.

@@ -10,7 +10,9 @@ mod syslog;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use mgmt_resource::{Checked, Context, Error, Invalid, Kind, Nothing, Resource, Result, did_you_mean};
+use mgmt_resource::{
+    Checked, Context, Effect, Error, Invalid, Kind, Nothing, Resource, Result, did_you_mean,
+};
 use mgmt_value::Str;
 
 /// Writes a message to the logs of the system.
@@ -83,6 +85,7 @@ impl Kind for Msg {
         if !is_new && !again && written.is_everywhere(self) {
             return Ok(Checked::Right);
         }
+        cx.describe(Effect::run("log").aspect("message"));
         if !cx.apply {
             return Ok(Checked::Changed);
         }

@@ -23,8 +23,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mgmt_resource::{
-    Cancel, Checked, Context, Error, Host, Identity, Invalid, Kind, Nothing, Resource, Result, ResultExt,
-    Want, Watch, WatchStream,
+    Cancel, Checked, Context, Effect, Error, Host, Identity, Invalid, Kind, Nothing, Resource, Result,
+    ResultExt, Want, Watch, WatchStream,
 };
 use mgmt_value::Str;
 use mgmt_watch::{KernelEvents, KernelTopic};
@@ -232,13 +232,29 @@ impl Net {
 }
 
 impl Wanted {
+    /// Only looking: what becomes of an interface that is not there yet.
+    fn describe_all(&self, name: &Str, cx: &Context<'_>) {
+        if self.up == Some(true) {
+            cx.describe(Effect::change(name.display()).aspect("state").after("up"));
+        }
+        for address in self.addresses.iter().flatten() {
+            cx.describe(Effect::create(name.display()).aspect("address").after(address));
+        }
+        if let Some(gateway) = self.gateway {
+            cx.describe(Effect::change(name.display()).aspect("gateway").after(gateway));
+        }
+    }
+
     /// Looks at the interface and puts it right. Blocks, but for a moment only.
     fn make(&self, name: &Str, cx: &Context<'_>) -> Result<Checked> {
         let Some((mut interface, is_up)) = Interface::find(name)? else {
             return match self.up {
                 Some(false) => Ok(Checked::Right),
                 // Another resource may be about to make it, and only a run that changes things can tell.
-                _ if !cx.apply => Ok(Checked::Changed),
+                _ if !cx.apply => {
+                    self.describe_all(name, cx);
+                    Ok(Checked::Changed)
+                }
                 _ => Err(Error::new(format_args!("there is no interface {}", name.display()))
                     .with_hint("`ip link` lists them; what makes it has to come before")),
             };
@@ -246,6 +262,10 @@ impl Wanted {
         let mut checked = Checked::Right;
         if self.up.is_some_and(|up| up != is_up) {
             checked = Checked::Changed;
+            let word = |up: bool| if up { "up" } else { "down" };
+            cx.describe(
+                Effect::change(name.display()).aspect("state").before(word(is_up)).after(word(!is_up)),
+            );
             if cx.apply {
                 interface.set_up(!is_up)?;
                 cx.info(if is_up { "put down" } else { "put up" });
@@ -274,6 +294,8 @@ fn make_addresses(
     let mut checked = Checked::Right;
     for surplus in interface.addresses()?.iter().filter(|found| is_surplus(found, wanted)) {
         checked = Checked::Changed;
+        let name = cx.id.name.display();
+        cx.describe(Effect::remove(name).aspect("address").before(surplus.cidr));
         if cx.apply {
             interface.remove_address(surplus)?;
             cx.info(format_args!("removed the address {}", surplus.cidr));
@@ -283,6 +305,7 @@ fn make_addresses(
     let present: BTreeSet<Cidr> = interface.addresses()?.iter().map(|address| address.cidr).collect();
     for missing in wanted.difference(&present) {
         checked = Checked::Changed;
+        cx.describe(Effect::create(cx.id.name.display()).aspect("address").after(missing));
         if cx.apply {
             interface.add_address(*missing)?;
             cx.info(format_args!("added the address {missing}"));
@@ -303,6 +326,8 @@ fn make_addresses(
                 continue;
             }
             checked = Checked::Changed;
+            // Where an address was added, the way to its network comes with it.
+            cx.describe(Effect::create(cx.id.name.display()).aspect("route").after(cidr));
             if cx.apply {
                 interface.add_network_route(*cidr)?;
                 cx.info(format_args!("added the way to the network of {cidr}"));
@@ -328,6 +353,11 @@ fn make_gateway(interface: &mut Interface, gateway: IpAddr, cx: &Context<'_>) ->
     if kept.is_some() && found.len() == 1 {
         return Ok(Checked::Right);
     }
+    let effect = Effect::change(cx.id.name.display()).aspect("gateway").after(gateway);
+    cx.describe(match found.iter().find_map(|route| route.gateway.filter(|present| *present != gateway)) {
+        Some(present) => effect.before(present),
+        None => effect,
+    });
     if !cx.apply {
         return Ok(Checked::Changed);
     }

@@ -12,7 +12,7 @@ mod kept;
 use std::fmt;
 
 use mgmt_resource::{
-    Checked, Context, Error, Fields, Id, Invalid, Kind, Resource, Result, Watch, state_name,
+    Checked, Context, Effect, Error, Fields, Id, Invalid, Kind, Resource, Result, Watch, state_name,
 };
 use mgmt_value::Str;
 use sha_crypt::{Algorithm, Params, PasswordHasher, ShaCrypt};
@@ -105,6 +105,9 @@ impl Kind for Password {
             cx.send(&kept.secrets());
             return Ok(Checked::Right);
         }
+        // Nobody knows beforehand what it will be.
+        let effect = Effect::change(cx.id.name.display()).aspect("password").secret();
+        cx.describe(Effect { opaque: true, ..effect });
         if !cx.apply {
             cx.send(&kept.secrets());
             return Ok(Checked::Changed);

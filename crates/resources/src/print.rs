@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mgmt_resource::{Checked, Context, Id, Invalid, Kind, Nothing, Resource, Result};
+use mgmt_resource::{Checked, Context, Effect, Id, Invalid, Kind, Nothing, Resource, Result};
 use mgmt_value::Str;
 
 /// Writes a message to the log of mgmt.
@@ -56,6 +56,7 @@ impl Kind for Print {
         if !show {
             return Ok(Checked::Right);
         }
+        cx.describe(Effect::run("print").aspect("message"));
         if cx.apply {
             cx.info(shown(&self.msg));
             for (id, text) in texts.iter().filter(|(id, _)| *id != cx.id) {

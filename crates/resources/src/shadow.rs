@@ -17,7 +17,7 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant, SystemTime};
 
-use mgmt_resource::{Checked, Context, Error, Invalid, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Result};
 use mgmt_sys::process::{Command, Signal, Status, find_program};
 use mgmt_value::Str;
 use tokio::sync::{Mutex, MutexGuard};
@@ -50,6 +50,9 @@ pub(crate) trait Managed: Sync {
     /// Looks, and says what has to be done. Nothing if all is right.
     fn plan(&self) -> impl Future<Output = Result<Option<Self::Plan>>> + Send;
 
+    /// What that changes, in words.
+    fn effects(&self, plan: &Self::Plan) -> Vec<Effect>;
+
     /// Does it.
     fn carry_out(
         &self,
@@ -64,9 +67,8 @@ pub(crate) trait Managed: Sync {
 /// Others change accounts too, between our looking and our doing: then a tool fails, or what it has done is undone. So it is
 /// tried a few times, with a pause, in which another resource may bring what was missing.
 pub(crate) async fn settle<M: Managed>(managed: &M, cx: &Context<'_>) -> Result<Checked> {
-    if managed.plan().await?.is_none() {
-        return Ok(Checked::Right);
-    }
+    let Some(plan) = managed.plan().await? else { return Ok(Checked::Right) };
+    managed.effects(&plan).into_iter().for_each(|effect| cx.describe(effect));
     if !cx.apply {
         return Ok(Checked::Changed);
     }

@@ -9,7 +9,7 @@ mod entry;
 use std::sync::{Mutex, PoisonError};
 
 use mgmt_resource::{
-    Checked, Context, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
+    Checked, Context, Effect, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
@@ -115,7 +115,11 @@ impl Kind for SshAuthorizedKey {
             // Another resource may be about to make the account, and only a run that changes things can tell.
             return match presence {
                 Presence::Absent => Ok(Checked::Right),
-                Presence::Exists if !cx.apply => Ok(Checked::Changed),
+                Presence::Exists if !cx.apply => {
+                    let file = self.declared_file();
+                    cx.describe(Effect { private: true, ..Effect::change(file.display()).aspect("content") });
+                    Ok(Checked::Changed)
+                }
                 Presence::Exists => {
                     Err(Error::new(format_args!("there is no user {:?} on this host", self.account()))
                         .with_hint("declare the user, too"))
@@ -129,6 +133,7 @@ impl Kind for SshAuthorizedKey {
             match self.settle(&file, &entry, presence, cx) {
                 // Somebody may have taken the directory away between our making it and our using it.
                 Err(error) if attempt < ATTEMPTS && !error.is_cancelled() && is_adrift(&file.path) => {
+                    cx.effects.clear();
                     attempt += 1;
                 }
                 done => return done,
@@ -256,6 +261,7 @@ fn make_directory(file: &TextFile, cx: &Context<'_>) -> mgmt_sys::Result<Checked
     if above.exists(name)? {
         return Ok(Checked::Right);
     }
+    cx.describe(Effect::create(&directory).aspect("directory"));
     if cx.apply {
         let (owner, group) = file.owner.unzip();
         above.make_directory(name, &Attributes { owner, group, mode: Some(DIRECTORY_MODE), label: None })?;

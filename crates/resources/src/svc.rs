@@ -16,6 +16,8 @@ pub(crate) mod decide;
 pub(crate) mod manager;
 pub(crate) mod watch;
 
+pub(crate) use check::describe;
+
 use mgmt_resource::{
     Checked, Context, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
 };

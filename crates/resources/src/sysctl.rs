@@ -6,7 +6,7 @@ mod kernel;
 mod key;
 
 use mgmt_resource::{
-    Checked, Context, Error, Identity, Invalid, Kind, Nothing, Resource, Result, Want, Watch,
+    Checked, Context, Effect, Error, Identity, Invalid, Kind, Nothing, Resource, Result, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_sys::replace::InPlace;
@@ -113,9 +113,12 @@ impl Kind for Sysctl {
 impl Sysctl {
     fn set(&self, key: &Key, cx: &Context<'_>) -> Result<Checked> {
         let wanted = kernel::normal(&self.value);
-        if kernel::normal(&kernel::read(key)?) == wanted {
+        let present = kernel::normal(&kernel::read(key)?);
+        if present == wanted {
             return Ok(Checked::Right);
         }
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        cx.describe(Effect::change(key.dotted()).before(text(&present)).after(text(&wanted)));
         if !cx.apply {
             return Ok(Checked::Changed);
         }

@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use mgmt_resource::{Checked, Context, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::error::{Cause, Escaped};
@@ -97,7 +97,12 @@ impl TextFile {
                         Ok(Found::Right)
                     }
                     // Another resource may be about to make it, and only a run that changes things can tell.
-                    Cause::Missing(_) if !cx.apply => Ok(Found::Wrong),
+                    Cause::Missing(_) if !cx.apply => {
+                        let old = self.foreseen(cx);
+                        let new = change(old.as_deref());
+                        self.describe(cx, old.as_deref(), new.as_deref(), None);
+                        Ok(Found::Wrong)
+                    }
                     _ => Err(error),
                 };
             }
@@ -109,14 +114,34 @@ impl TextFile {
             Err(error) if error.is_not_found() => (None, None),
             Err(error) => return Err(error),
         };
+        let old = match self.foreseen(cx) {
+            Some(foreseen) => Some(foreseen),
+            None => old,
+        };
         let Some(new) = change(old.as_deref()) else { return Ok(Found::Right) };
         if !cx.apply {
+            self.describe(cx, old.as_deref(), Some(&new), seen);
             return Ok(Found::Wrong);
         }
         if patient && seen.is_some_and(|seen| !is_quiet(&seen, ours)) {
             return Ok(Found::Busy);
         }
-        self.replace(cx, &parent, name, &new, seen).map(Found::Replaced)
+        let replaced = self.replace(cx, &parent, name, &new, seen)?;
+        self.describe(cx, old.as_deref(), Some(&new), seen);
+        Ok(Found::Replaced(replaced))
+    }
+
+    /// What a resource before this one will have put there, while a plan is made.
+    fn foreseen(&self, cx: &Context<'_>) -> Option<Vec<u8>> {
+        cx.foreseen_file(self.path.as_bytes()).flatten().map(<[u8]>::to_vec)
+    }
+
+    fn describe(&self, cx: &Context<'_>, old: Option<&[u8]>, new: Option<&[u8]>, seen: Option<Stat>) {
+        let mode = seen.map_or(self.mode, |stat| stat.mode);
+        let private = cx.foreseen.is_some_and(|foreseen| foreseen.is_private(self.path.as_bytes()));
+        let public = self.foreseen(cx).is_some() && !private;
+        let mode = if seen.is_none() && public { 0o644 } else { mode };
+        cx.describe(edited(self.path.as_bytes(), old, new, mode));
     }
 
     fn replace(
@@ -147,6 +172,21 @@ impl TextFile {
         new.write_all(content)?;
         new.commit(&attributes, expect, cx.host.durability)
     }
+}
+
+/// What becomes of a text file. What is in one that not everybody may read is not told.
+pub(crate) fn edited(path: &[u8], old: Option<&[u8]>, new: Option<&[u8]>, mode: u32) -> Effect {
+    let path = String::from_utf8_lossy(path);
+    let bytes = |text: &[u8]| match text.len() {
+        1 => "1 byte".to_owned(),
+        length => format!("{length} bytes"),
+    };
+    let effect = match (old, new) {
+        (Some(old), Some(new)) => Effect::change(path).aspect("content").before(bytes(old)).after(bytes(new)),
+        (None, Some(new)) => Effect::create(path).aspect("file").after(bytes(new)),
+        (_, None) => Effect::change(path).aspect("content"),
+    };
+    Effect { private: mode & 0o004 == 0, ..effect.texts(old, new) }
 }
 
 /// What one attempt found and did.

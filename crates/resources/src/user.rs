@@ -12,7 +12,7 @@ mod plan;
 use std::fmt;
 
 use mgmt_resource::{
-    Checked, Context, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
+    Checked, Context, Effect, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_value::Str;
@@ -216,6 +216,10 @@ impl Managed for Named<'_> {
         let (user, name) = (self.user.clone(), self.name.clone());
         let facts = lookup(move || Facts::find(&user, &name)).await?;
         plan::plan(self.user, &facts, &self.name)
+    }
+
+    fn effects(&self, plan: &Plan) -> Vec<Effect> {
+        plan.effects(self.user, &self.name)
     }
 
     async fn carry_out(&self, plan: &Plan, turn: &mut Turn, cx: &Context<'_>) -> Result<()> {

@@ -329,6 +329,8 @@ fn a_run_over_a_tree_stops_when_it_is_cancelled() {
         children: &[],
         sent: None,
         rearm: false,
+        effects: Default::default(),
+        foreseen: None,
     };
     let (file, mut memory) = (copy(&world), Memory::default());
     let future = std::pin::pin!(mgmt_resource::Kind::check_apply(&file, &mut memory, &mut cx));

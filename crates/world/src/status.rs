@@ -28,6 +28,9 @@ pub struct Status {
     pub resources: u64,
     /// How many of them have failed.
     pub failed: u64,
+    /// Those that something else undoes again and again, and what that is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub undone: BTreeMap<String, String>,
 }
 
 /// How long a host is shown that is gone without a word.

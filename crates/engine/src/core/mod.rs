@@ -407,6 +407,13 @@ impl Core {
         self.settle_up();
     }
 
+    /// Lets a vertex rest: whatever happens, it does not run before then.
+    pub fn hold(&mut self, vertex: Vertex, until: u64) {
+        if let Some(state) = self.open_mut(vertex) {
+            state.not_before = state.not_before.max(until);
+        }
+    }
+
     /// A watch has ended with an error.
     pub fn watch_failed(&mut self, vertex: Vertex, incarnation: u32, now: u64) {
         self.advance(now);

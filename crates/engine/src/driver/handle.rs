@@ -45,6 +45,8 @@ pub struct EngineSettings {
     pub journal: Option<PathBuf>,
     /// Put the graph as text for Graphviz into each [`SwapReport`].
     pub dot: bool,
+    /// Leave a resource alone for a while that something else undoes again and again.
+    pub slow_down: bool,
 }
 
 /// What the engine tells.
@@ -159,11 +161,7 @@ impl Engine {
 
     /// Makes ready what runs next, without touching what runs now.
     pub fn prepare(&self, graph: ResourceGraph) -> Result<Prepared, SwapError> {
-        let declared = graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| spec.id.clone()).collect();
-        let (reversals, problems) = reversal::pending(&self.host.state, &declared, &self.registry);
-        let mut prepared = prepare(graph, reversals, &self.preparation())?;
-        prepared.warnings.extend(problems);
-        Ok(prepared)
+        prepare_for(graph, &self.host, &self.registry, &self.preparation())
     }
 
     /// Lets another graph run. A graph that is not right is refused and the present one goes on.
@@ -250,6 +248,24 @@ impl Drop for Engine {
         self.stop(Level::Interrupt);
         self.wait();
     }
+}
+
+/// Makes a graph ready to run on a host: with what has to be undone there, because an earlier graph did it.
+///
+/// # Errors
+///
+/// The graph is not right.
+pub fn prepare_for(
+    graph: ResourceGraph,
+    host: &Host,
+    registry: &Registry,
+    how: &Preparation,
+) -> Result<Prepared, SwapError> {
+    let declared = graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| spec.id.clone()).collect();
+    let (reversals, problems) = reversal::pending(&host.state, &declared, registry);
+    let mut prepared = prepare(graph, reversals, how)?;
+    prepared.warnings.extend(problems);
+    Ok(prepared)
 }
 
 /// A path that someone outside the graph watches, until this is dropped.

@@ -3,11 +3,15 @@
 mod adjust;
 mod background;
 mod echo;
+mod finish;
 mod handle;
 mod inbox;
 mod node;
+mod plan;
 mod pool;
+mod reasons;
 mod run;
+mod strife;
 mod swap;
 mod watching;
 mod witness;
@@ -18,8 +22,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use mgmt_graph::Dag;
-use mgmt_resource::{Cancel, Checked, Edge, Error, Host, Id, Resource, Result, Spec, Stage};
-use mgmt_sys::made::Made;
+use mgmt_resource::{Cancel, Edge, Error, Host, Id, Resource, Spec, Stage};
 use mgmt_watch::{FileHub, Timers};
 use rustc_hash::FxHashMap;
 use tokio::runtime::Handle;
@@ -28,12 +31,16 @@ use tokio::sync::{mpsc, oneshot};
 use crate::core::{Action, Core, Level, Outcome, Run, Settings, Vertex};
 use crate::journal::Journal;
 use crate::prepare::Prepared;
-pub use handle::{Backlog, Engine, EngineEvent, EngineSettings, Export, PathWatch, Summary, SwapReport};
+pub use handle::{
+    Backlog, Engine, EngineEvent, EngineSettings, Export, PathWatch, Summary, SwapReport, prepare_for,
+};
 use inbox::{Inbox, Mail};
 use node::{Node, specs};
+pub use plan::{Certainty, Plan, Step, plan};
 use pool::Pool;
 use run::{Done, Job, Order};
-pub use witness::{Ended, Health, Ran, Witness};
+use strife::Strife;
+pub use witness::{Cause, Ended, FieldChange, Handed, Health, MemberEffects, Ran, Undone, Witness};
 
 /// What reaches the engine's thread.
 enum Message {
@@ -85,6 +92,8 @@ struct Driver {
     to_watch: VecDeque<(Vertex, u32)>,
     events: mpsc::UnboundedSender<EngineEvent>,
     last_error: FxHashMap<Vertex, String>,
+    /// Who was put right again and again lately.
+    strife: Strife,
     origin: Instant,
     want_dot: bool,
     summary: Summary,
@@ -137,6 +146,7 @@ impl Driver {
             to_watch: VecDeque::new(),
             events,
             last_error: FxHashMap::default(),
+            strife: Strife::new(settings.slow_down),
             origin: Instant::now(),
             want_dot: settings.dot,
             summary: Summary::default(),
@@ -157,12 +167,14 @@ impl Driver {
                 if let Some(node) = self.node(vertex) {
                     node.echo.changed();
                     node.stirred.get_or_insert(now);
+                    node.note().event = true;
                 }
                 self.core.changed(vertex, now);
             }
             for vertex in mail.created.drain(..) {
                 let Some(node) = self.node(vertex) else { continue };
                 if node.echo.created(node.cancel.is_some()) {
+                    node.note().event = true;
                     self.core.changed(vertex, now);
                 }
             }
@@ -232,7 +244,12 @@ impl Driver {
         while let Some(alarm) = self.alarms.pop_expired(now) {
             match alarm {
                 Alarm::Interval(vertex) => {
-                    if let Some(interval) = self.node(vertex).and_then(|node| node.watch.interval) {
+                    let interval = self.node(vertex).and_then(|node| {
+                        let interval = node.watch.interval?;
+                        node.note().event = true;
+                        Some(interval)
+                    });
+                    if let Some(interval) = interval {
                         self.alarms.insert(now + interval, alarm);
                         self.core.changed(vertex, nanoseconds(now));
                     }
@@ -299,8 +316,12 @@ impl Driver {
             Action::Freed(vertex) => self.freed(vertex),
             Action::Pending(from, to, pending) => {
                 let ids = self.id(from).cloned().zip(self.id(to).cloned());
-                if let (Some(journal), Some((from, to))) = (&mut self.journal, ids) {
-                    journal.set_pending(&from, &to, pending);
+                let Some((from, id)) = ids else { return };
+                if let Some(journal) = &mut self.journal {
+                    journal.set_pending(&from, &id, pending);
+                }
+                if pending && let Some(node) = self.node(to) {
+                    node.note().notified.push(from);
                 }
             }
             Action::Retry(vertex, delay) => {
@@ -349,11 +370,12 @@ impl Driver {
         let cancel = Cancel::default();
         node.cancel = Some(cancel.clone());
         node.echo.begin();
+        node.running_for = node.reasons.take();
         node.timed_out = false;
         let timeout = node.spec.meta.timeout;
         let id = notifies.then(|| node.spec.id.clone());
         let spec = Arc::clone(&node.spec);
-        let order = Order { run, spec, cancel, host, export, snapshot: !node.snapshot_done };
+        let order = Order { run, spec, cancel, host, export, snapshot: !node.snapshot_done, foreseen: None };
         let job = Job { order, members: node.lend() };
         if timeout > 0 {
             self.alarms
@@ -389,6 +411,7 @@ impl Driver {
                 let Some(live) = node.members.get_mut(member) else { continue };
                 if live.receive(spec, index, &value)? {
                     changed = true;
+                    node.note().received.push(Handed { field: receive.field, from: receive.from.clone() });
                     tracing::debug!(target: "mgmt::engine", resource = %spec.id, "received `{}`", receive.field);
                 }
             }
@@ -404,123 +427,6 @@ impl Driver {
         let node = self.nodes.get(self.senders.get(from)?.index())?.as_ref()?;
         let sent = node.members.get(node.position(from)?)?.sent.as_ref()?;
         sent.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
-    }
-
-    fn finished(&mut self, done: Done) {
-        let vertex = done.vertex;
-        self.alarms.cancel(Alarm::Timeout(vertex));
-        self.summary.checks += 1;
-        let dirtied = self.publish(vertex, done.sent);
-        let Some(node) = self.node(vertex) else { return };
-        node.cancel = None;
-        node.take_back(done.members);
-        let id = node.spec.id.clone();
-        let noop = node.spec.meta.noop;
-        let timeout = std::mem::take(&mut node.timed_out).then_some(node.spec.meta.timeout);
-        let result = timed(done.result, timeout);
-        let made = match &done.made {
-            Made::One(path) => result.is_ok() && node.watches_only(path),
-            Made::Nothing | Made::Several => false,
-        };
-        let news = node.echo.end(made);
-        let stirred = node.stirred.take();
-        let ended = match &result {
-            Ok(Checked::Right) => Some(Ended::Right),
-            Ok(Checked::Changed) => Some(Ended::Changed),
-            Err(Error::Cancelled) => None,
-            Err(_) => Some(Ended::Failed),
-        };
-        let outcome = match result {
-            Ok(checked) => {
-                node.snapshot_done |= !noop;
-                node.applied |= !noop;
-                node.members.iter_mut().flat_map(|live| &mut live.received).for_each(|r| r.changed = false);
-                if self.last_error.remove(&vertex).is_some() {
-                    self.witnessed(|witness| witness.health(&id, Health::Well));
-                }
-                self.report_success(&id, checked, noop, done.took)
-            }
-            Err(Error::Cancelled) => Outcome::Cancelled,
-            Err(error) => {
-                self.report_error(vertex, &error.to_string(), error.hint());
-                Outcome::Failed
-            }
-        };
-        if done.rearm
-            && let Some(interval) = self.node(vertex).and_then(|node| node.watch.interval)
-        {
-            self.alarms.insert(self.origin.elapsed() + interval, Alarm::Interval(vertex));
-        }
-        let now = self.now();
-        if let Some(ended) = ended {
-            let since = stirred.map(|stirred| Duration::from_nanos(now.saturating_sub(stirred)));
-            let ran = Ran { id: &id, apply: !noop, ended, took: done.took, since };
-            self.witnessed(|witness| witness.ran(ran));
-        }
-        if news {
-            self.core.changed(vertex, now);
-        }
-        self.core.finished(vertex, outcome, &dirtied, now);
-        self.ended.push(id);
-    }
-
-    fn report_success(&mut self, id: &Id, checked: Checked, noop: bool, took: Duration) -> Outcome {
-        if checked == Checked::Right {
-            return Outcome::Right;
-        }
-        let what = if noop { "would change" } else { "changed" };
-        *(if noop { &mut self.summary.would_change } else { &mut self.summary.changes }) += 1;
-        tracing::info!(target: "mgmt::engine", resource = %id, "{what} in {took:.1?}");
-        Outcome::Changed
-    }
-
-    fn report_error(&mut self, vertex: Vertex, message: &str, hint: Option<&str>) {
-        let Some(id) = self.id(vertex) else { return };
-        match hint {
-            Some(hint) => {
-                tracing::error!(target: "mgmt::engine", resource = %id, hint, "{message} (hint: {hint})");
-            }
-            None => tracing::error!(target: "mgmt::engine", resource = %id, "{message}"),
-        }
-        self.last_error.insert(vertex, message.to_owned());
-    }
-
-    fn failed(&mut self, vertex: Vertex) {
-        let message = self.last_error.entry(vertex).or_default().clone();
-        let Some(id) = self.id(vertex).cloned() else { return };
-        tracing::error!(target: "mgmt::engine", resource = %id, "has failed for good");
-        self.witnessed(|witness| witness.health(&id, Health::Failed));
-        self.tell(EngineEvent::Failed { id, message });
-    }
-
-    /// Keeps what a run sent, and tells who receives something new.
-    fn publish(&mut self, vertex: Vertex, sent: Vec<Option<mgmt_resource::Sent>>) -> Vec<Vertex> {
-        let mut dirtied = Vec::new();
-        let Some(node) = self.nodes.get_mut(vertex.index()).and_then(Option::as_deref_mut) else {
-            return dirtied;
-        };
-        let spec = Arc::clone(&node.spec);
-        for ((live, spec), sent) in node.members.iter_mut().zip(specs(&spec)).zip(sent) {
-            let Some(sent) = sent else { continue };
-            if live.sent.as_ref() != Some(&sent) {
-                live.sent = Some(sent);
-                dirtied.extend(self.receivers.get(&spec.id).into_iter().flatten());
-            }
-        }
-        dirtied.sort_unstable();
-        dirtied.dedup();
-        dirtied
-    }
-}
-
-/// The result of a run whose time may have been up: success is success; being stopped is a timeout; an error says both.
-fn timed(result: Result<Checked>, timeout: Option<u64>) -> Result<Checked> {
-    let Some(timeout) = timeout else { return result };
-    let text = format!("timed out after {} s", Duration::from_millis(timeout).as_secs_f64());
-    match result {
-        Ok(checked) => Ok(checked),
-        Err(Error::Cancelled) => Err(Error::new(text)),
-        Err(error) => Err(error.context(text)),
     }
 }
 

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 use super::echo::Echo;
+use super::reasons::Reasons;
 use super::run::Member;
 
 /// A vertex as it runs.
@@ -32,6 +33,12 @@ pub(super) struct Node {
     pub(super) echo: Echo,
     /// When the event came that the next run is for, if one did.
     pub(super) stirred: Option<u64>,
+    /// Why it runs next. Few vertices have anything to say here.
+    pub(super) reasons: Option<Box<Reasons>>,
+    /// Why it runs now.
+    pub(super) running_for: Option<Box<Reasons>>,
+    /// A run has succeeded as it is declared now.
+    pub(super) settled: bool,
 }
 
 /// A resource as it runs: what it has received, sent and remembers.
@@ -65,6 +72,9 @@ impl Node {
             applied: false,
             echo: Echo::default(),
             stirred: None,
+            reasons: None,
+            running_for: None,
+            settled: false,
         };
         node.reset();
         node
@@ -74,8 +84,14 @@ impl Node {
     pub(super) fn reset(&mut self) {
         self.members = specs(&self.spec).map(Live::new).collect();
         self.echo = Echo::default();
+        self.settled = false;
         let reversible = self.spec.meta.reverse && self.spec.resource.schema().traits.reverse;
         self.snapshot_done = !reversible || self.spec.is_reversal;
+    }
+
+    /// Why it runs next, to add to.
+    pub(super) fn note(&mut self) -> &mut Reasons {
+        self.reasons.get_or_insert_default()
     }
 
     /// Everything that the vertex depends on, as it is now.
@@ -130,9 +146,14 @@ pub(super) fn specs(spec: &Spec) -> impl Iterator<Item = &Spec> {
 }
 
 impl Live {
-    fn new(spec: &Spec) -> Live {
+    pub(super) fn new(spec: &Spec) -> Live {
         let received = spec.receives.iter().map(|r| Received { field: r.field, changed: false }).collect();
         Live { effective: None, received, sent: None, state: None }
+    }
+
+    /// What it brings to its only run.
+    pub(super) fn into_member(self, spec: &Spec) -> Member {
+        Member { effective: self.shared(spec), received: self.received, state: None }
     }
 
     fn resource<'a>(&'a self, spec: &'a Spec) -> &'a dyn Resource {

@@ -8,7 +8,8 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use mgmt_resource::{
-    Cancel, Checked, Child, Context, Error, Host, Received, Resource, Result, Sent, Spec, Stage,
+    Cancel, Checked, Child, Context, Effect, Effects, Error, Foreseen, Host, Received, Resource, Result,
+    Sent, Spec, Stage,
 };
 
 use mgmt_sys::made::{Made, noting};
@@ -40,6 +41,8 @@ pub(super) struct Order {
     pub(super) export: Option<Arc<dyn Export>>,
     /// Take the snapshot that can undo this resource first.
     pub(super) snapshot: bool,
+    /// While a plan is made: what those before it will have done.
+    pub(super) foreseen: Option<Arc<Foreseen>>,
 }
 
 /// A run that is done.
@@ -49,10 +52,20 @@ pub(super) struct Done {
     pub(super) result: Result<Checked>,
     /// What each member sent.
     pub(super) sent: Vec<Option<Sent>>,
+    /// What members changed: the member, and what it said.
+    pub(super) effects: Vec<(usize, Vec<Effect>)>,
     pub(super) rearm: bool,
     pub(super) took: Duration,
     /// Which files came to be, as far as that is known.
     pub(super) made: Made,
+}
+
+/// What a run says besides how it ended.
+#[derive(Default)]
+struct Told {
+    sent: Vec<Option<Sent>>,
+    effects: Vec<(usize, Vec<Effect>)>,
+    rearm: bool,
 }
 
 impl Job {
@@ -60,11 +73,11 @@ impl Job {
     pub(super) async fn run(self) -> Done {
         let Job { order, mut members } = self;
         let began = Instant::now();
-        let mut sent = Vec::new();
-        let mut rearm = false;
-        let result = CatchUnwind(Box::pin(order.check_apply(&mut members, &mut sent, &mut rearm))).await;
+        let mut told = Told::default();
+        let result = CatchUnwind(Box::pin(order.check_apply(&mut members, &mut told))).await;
         let took = began.elapsed();
-        Done { vertex: order.run.vertex, members, result, sent, rearm, took, made: Made::Nothing }
+        let Told { sent, effects, rearm } = told;
+        Done { vertex: order.run.vertex, members, result, sent, effects, rearm, took, made: Made::Nothing }
     }
 }
 
@@ -77,12 +90,7 @@ impl Job {
 }
 
 impl Order {
-    async fn check_apply(
-        &self,
-        members: &mut [Member],
-        sent: &mut Vec<Option<Sent>>,
-        rearm: &mut bool,
-    ) -> Result<Checked> {
+    async fn check_apply(&self, members: &mut [Member], told: &mut Told) -> Result<Checked> {
         if let Some(export) = &self.export
             && self.run.apply
         {
@@ -118,11 +126,11 @@ impl Order {
                 .map(|(spec, (resource, received))| Child { id: &spec.id, resource: &**resource, received })
                 .collect();
             let Some(first) = members.first_mut() else { return Ok(Checked::Right) };
-            return self.check_one(&self.spec, first, &children, sent, rearm).await;
+            return self.check_one((0, &self.spec), first, &children, told).await;
         }
         let mut checked = Checked::Right;
-        for (spec, member) in self.specs().zip(members) {
-            checked = checked.and(self.check_one(spec, member, &[], sent, rearm).await?);
+        for (spec, member) in self.specs().enumerate().zip(members) {
+            checked = checked.and(self.check_one(spec, member, &[], told).await?);
         }
         Ok(checked)
     }
@@ -133,11 +141,10 @@ impl Order {
 
     async fn check_one(
         &self,
-        spec: &Spec,
+        (index, spec): (usize, &Spec),
         member: &mut Member,
         children: &[Child<'_>],
-        sent: &mut Vec<Option<Sent>>,
-        rearm: &mut bool,
+        told: &mut Told,
     ) -> Result<Checked> {
         let mut cx = Context {
             id: &spec.id,
@@ -150,11 +157,23 @@ impl Order {
             children,
             sent: None,
             rearm: false,
+            effects: Effects::default(),
+            foreseen: self.foreseen.as_deref(),
         };
         let state = member.state.get_or_insert_with(|| member.effective.new_state());
         let result = member.effective.check_apply(&mut **state, &mut cx).await;
-        *rearm |= cx.rearm;
-        sent.push(cx.sent);
+        told.rearm |= cx.rearm;
+        told.sent.push(cx.sent);
+        // What was described and came to nothing is no change. What was done before it failed may be one.
+        if !matches!(result, Ok(Checked::Right)) {
+            let mut effects = cx.effects.take();
+            if effects.is_empty() && result.is_ok() {
+                effects.push(Effect::change(&spec.id));
+            }
+            if !effects.is_empty() {
+                told.effects.push((index, effects));
+            }
+        }
         result
     }
 }

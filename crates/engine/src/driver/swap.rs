@@ -163,7 +163,9 @@ impl Driver {
         self.last_error.remove(&vertex);
         let Some(node) = self.node(vertex) else { return };
         if let Some(next) = node.next.take() {
-            node.spec = next;
+            let was = std::mem::replace(&mut node.spec, next);
+            // One that has not run yet still differs from the one before it.
+            node.note().was.get_or_insert(was);
         }
         node.applied = false;
         node.reset();
@@ -171,6 +173,7 @@ impl Driver {
 
     pub(super) fn freed(&mut self, vertex: Vertex) {
         self.last_error.remove(&vertex);
+        self.strife.forget(vertex);
         if let Some(node) = self.nodes.get_mut(vertex.index()).and_then(Option::take)
             && self.leaving.get(&node.spec.id) == Some(&vertex)
         {
@@ -266,7 +269,7 @@ fn semaphores(spec: &Spec) -> Vec<Semaphore> {
 }
 
 /// The running graph as resources see it.
-struct View(Arc<RwLock<Dag<Arc<Spec>, Edge>>>);
+pub(super) struct View(pub(super) Arc<RwLock<Dag<Arc<Spec>, Edge>>>);
 
 impl GraphView for View {
     fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) {

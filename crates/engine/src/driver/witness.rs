@@ -1,8 +1,9 @@
 //! Somebody who is told what the engine does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_resource::Id;
+use mgmt_resource::{Because, Effect, Id, Spec};
 
 /// Is told what the engine does, by the thread of the engine itself: whatever it does with that has to be quick.
 pub trait Witness: Send + Sync {
@@ -14,6 +15,11 @@ pub trait Witness: Send + Sync {
 
     /// A resource is well again, or is not.
     fn health(&self, id: &Id, health: Health);
+
+    /// A resource is put right again and again, because something else undoes it each time.
+    fn undone(&self, undone: &Undone<'_>) {
+        let _ = undone;
+    }
 }
 
 /// A run of a resource, with its group if it has one.
@@ -21,14 +27,94 @@ pub trait Witness: Send + Sync {
 pub struct Ran<'a> {
     /// Which.
     pub id: &'a Id,
+    /// As it was declared.
+    pub spec: &'a Spec,
     /// It was allowed to change something.
     pub apply: bool,
     /// How it ended.
     pub ended: Ended,
+    /// Why it failed, if it did.
+    pub error: Option<&'a str>,
     /// How long it ran.
     pub took: Duration,
     /// How long ago the event came that led to it, if one did.
     pub since: Option<Duration>,
+    /// Why it ran. Known only if it did not find everything right.
+    pub causes: &'a [Cause],
+    /// What it changed, or would have.
+    pub effects: &'a [MemberEffects],
+}
+
+/// What a member of a vertex changed.
+#[derive(Clone, Debug)]
+pub struct MemberEffects {
+    /// Which.
+    pub id: Id,
+    /// What. If the kind did not say, that something of it changed.
+    pub effects: Vec<Effect>,
+}
+
+/// Why a resource was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It was declared, and was not before.
+    Declared {
+        /// The values that made it so, if the program ran already.
+        because: Option<Arc<Because>>,
+    },
+    /// It is declared differently than before.
+    Redeclared {
+        /// The parameters that differ.
+        fields: Vec<FieldChange>,
+        /// The values behind them.
+        because: Option<Arc<Because>>,
+    },
+    /// Something happened to what it watches: one of these.
+    Event(Vec<String>),
+    /// Resources before it have changed something.
+    Notified(Vec<Id>),
+    /// Values came from other resources.
+    Received(Vec<Handed>),
+    /// The last attempt has failed.
+    Retried {
+        /// How many have.
+        attempts: u32,
+    },
+}
+
+/// A value that came from another resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handed {
+    /// Which parameter it is for.
+    pub field: &'static str,
+    /// Who sent it.
+    pub from: Id,
+}
+
+/// A parameter that is declared differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldChange {
+    /// Which.
+    pub field: &'static str,
+    /// Whose, if it is not that of the resource itself but of a member of its group.
+    pub member: Option<Id>,
+    /// What it was, as text. Nothing, if it is a secret.
+    pub before: Option<String>,
+    /// What it is.
+    pub after: Option<String>,
+}
+
+/// A resource that something else undoes.
+#[derive(Clone, Copy, Debug)]
+pub struct Undone<'a> {
+    /// Which.
+    pub id: &'a Id,
+    /// The resource that undoes it, if it is one of ours.
+    pub by: Option<&'a Id>,
+    /// How often it was put right lately.
+    pub times: u32,
+    /// How long it is left alone now.
+    pub wait: Duration,
 }
 
 /// How a run has ended.

@@ -207,6 +207,7 @@ impl World {
             witness: None,
             journal: Some(self.directory.path().join("notifications")),
             dot: false,
+            slow_down: false,
         })
         .unwrap();
         Running { engine, events }

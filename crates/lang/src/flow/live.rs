@@ -7,6 +7,7 @@ use mgmt_funcs::{Body, Failure, Function, Memory, Watch};
 use mgmt_value::Value;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::because::Noted;
 use super::{Datum, Fault, Frame, Program, Settled, lock};
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
@@ -30,6 +31,8 @@ pub(crate) struct Watches {
     nodes: FxHashMap<u64, NodeId>,
     next: u64,
     changes: Vec<WatchChange>,
+    /// Calls that gave another value than before, since this was last asked for.
+    noted: Vec<Noted>,
     /// The frames of files, which are there once.
     pub(super) modules: FxHashMap<ModuleId, Arc<Frame>>,
 }
@@ -53,6 +56,13 @@ impl Watches {
 
     pub(super) fn changes(&mut self) -> Vec<WatchChange> {
         std::mem::take(&mut self.changes)
+    }
+
+    /// The calls that gave another value, and their nodes.
+    pub(super) fn take_noted(&mut self) -> (Vec<Noted>, Vec<Option<NodeId>>) {
+        let noted = std::mem::take(&mut self.noted);
+        let nodes = noted.iter().map(|noted| self.nodes.get(&noted.ticket).copied()).collect();
+        (noted, nodes)
     }
 
     fn begin(&mut self, watch: &Watch, ticket: u64) {
@@ -81,6 +91,8 @@ pub(super) struct LiveCall {
     pub(super) memory: Memory,
     pub(super) ticket: u64,
     pub(super) watching: Vec<Watch>,
+    /// What it gave last.
+    pub(super) last: Option<Value>,
 }
 
 impl LiveCall {
@@ -114,10 +126,33 @@ impl LiveCall {
     }
 }
 
+impl LiveCall {
+    /// Notes that the value is another than before. The first one is no change.
+    fn note(&mut self, value: Option<&Value>) {
+        if self.last.as_ref() == value {
+            return;
+        }
+        let before = std::mem::replace(&mut self.last, value.cloned());
+        if before.is_none() {
+            return;
+        }
+        let noted = Noted {
+            ticket: self.ticket,
+            function: self.function,
+            span: self.span,
+            before,
+            after: value.cloned(),
+        };
+        lock(&self.program.watches).noted.push(noted);
+    }
+}
+
 impl Compute<Datum, Fault> for LiveCall {
     fn compute(&mut self, inputs: &[&Datum]) -> Settled {
         let values = values(inputs);
-        match self.call(&values) {
+        let called = self.call(&values);
+        self.note(called.as_ref().ok().filter(|value| **value != Value::Nil));
+        match called {
             Ok(Value::Nil) => State::Undefined,
             Ok(value) => State::Value(Datum::Value(value)),
             Err(failure) => State::Failed(failed(self.span, failure)),

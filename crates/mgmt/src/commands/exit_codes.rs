@@ -37,12 +37,13 @@ pub(crate) const TABLE: &[Row] = &[
         when: "The run failed: `--max-runtime` is over, `--converged-exit` was given and a resource has failed for \
                good, a host of `--remote` has failed or was lost, another instance uses the same prefix, the prefix cannot be used. `check`: a program or a graph is not right, or has warnings with \
                `--deny-warnings`. `fmt`: a file has syntax errors or, with `--check` or `--diff`, would change. `repl`: a \
-               line of standard input was wrong. `diff`: there is a difference.",
+               line of standard input was wrong. `diff`: there is a difference. `plan`: something cannot be looked \
+               at. `apply`: the host has moved since the plan was made. `why`: nothing is known.",
     },
     Row {
         code: "2",
         when: "The command line is wrong, or the graph given to `run`, `graph` or `diff` is not right. `check` and \
-               `fmt`: a file could not be read or written.",
+               `fmt`: a file could not be read or written. `plan --detailed-exitcode`: there is something to change.",
     },
     Row { code: "1 to 125", when: "An `exit` resource ended the program with that code." },
     Row { code: "130", when: "Stopped by SIGINT (^C), and what was running had to be cancelled." },

@@ -18,7 +18,6 @@ use serde_json::json;
 
 use crate::commands::exit_codes;
 use crate::configuration::same_length_text;
-use crate::diff;
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
@@ -291,7 +290,7 @@ fn canonical(content: &[u8]) -> Result<(&str, String), Vec<SyntaxError>> {
 }
 
 fn difference(name: &str, old: &str, new: &str, action: Action) -> String {
-    if action == Action::Diff { diff::unified(&escape(name), old, new) } else { String::new() }
+    if action == Action::Diff { mgmt_history::unified(&escape(name), old, new) } else { String::new() }
 }
 
 /// Says what became of the files.

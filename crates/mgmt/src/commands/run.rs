@@ -18,12 +18,14 @@ mod session;
 mod settings;
 mod status_file;
 mod told;
+mod witnesses;
 mod world;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_engine::{Engine, EngineEvent, EngineSettings, Summary, SwapError, SwapReport, Witness};
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary, SwapError, SwapReport};
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph, Spec};
 use mgmt_sys::replace::Durability;
@@ -55,6 +57,7 @@ use session::{Outcome, Session};
 use settings::{Settings, Source};
 use status_file::StatusFile;
 use told::Told;
+use witnesses::Witnesses;
 
 /// How long nothing has had to be done when a host is called converged that was not told when to be.
 const AT_REST: Duration = Duration::from_secs(1);
@@ -103,6 +106,43 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
         Source::Empty => First::empty(),
     };
     runtime.block_on(live(settings, loaded, streams, terminal))
+}
+
+/// A graph that is to be run once, until it has converged.
+pub(crate) struct Applied {
+    /// Where it was read from.
+    pub(crate) file: PathBuf,
+    pub(crate) prefix: Option<PathBuf>,
+    pub(crate) hostname: String,
+    pub(crate) detailed_exitcode: bool,
+    pub(crate) how: Preparation,
+    pub(crate) name: String,
+    pub(crate) graph: ResourceGraph,
+}
+
+/// Runs a graph until it has converged.
+pub(crate) fn apply(given: Applied, terminal: &Terminal) -> Result<Exit, Failure> {
+    let arguments = Arguments {
+        front_end: Some(configuration::FrontEnd::Yaml),
+        input: Some(given.file),
+        prefix: given.prefix,
+        hostname: Some(given.hostname.into()),
+        detailed_exitcode: given.detailed_exitcode,
+        no_autoedges: !given.how.autoedges,
+        no_autogroup: !given.how.autogroup,
+        no_watch: true,
+        no_deploy_watch: true,
+        converged_exit: true,
+        converger_timeout: Some(AT_REST.as_secs().to_string()),
+        ..Arguments::default()
+    };
+    let settings = Settings::new(arguments, terminal)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let loaded = Loaded { graph: given.graph, name: given.name, content: Vec::new(), remote: None };
+    runtime.block_on(live(settings, First::Graph(None, loaded), None, terminal))
 }
 
 async fn live(
@@ -177,7 +217,13 @@ async fn engage(
         (Some(counted), Some(address)) => Some(metrics::serve(Arc::clone(counted), address).await?),
         _ => None,
     };
-    let (engine, events) = engine(settings, prefix, &host, Arc::clone(&exports), counted.clone())?;
+    let recorder = witnesses::recorder(prefix);
+    let manager = Arc::new(Manager::from_environment());
+    let told = Told::new(Arc::clone(&host.world), counted.clone(), Arc::clone(&manager), recorder.clone());
+    let told = Arc::new(told);
+    let metrics = counted.clone();
+    let witnesses = Witnesses { metrics: counted, recorder, told: Arc::clone(&told) };
+    let (engine, events) = engine(settings, prefix, &host, Arc::clone(&exports), witnesses)?;
     let engine = Arc::new(engine);
     let (drawings, drawer) = match settings.drawing.clone() {
         Some(drawing) => {
@@ -186,11 +232,9 @@ async fn engage(
         }
         None => (None, None),
     };
-    if let Some(counted) = &counted {
+    if let Some(counted) = &metrics {
         counted.look_at(&engine, &host.world);
     }
-    let manager = Arc::new(Manager::from_environment());
-    let told = Arc::new(Told::new(Arc::clone(&host.world), counted, Arc::clone(&manager)));
     let means = Means {
         engine: Arc::clone(&engine),
         exports,
@@ -423,7 +467,7 @@ fn engine(
     prefix: &Prefix,
     host: &Arc<Host>,
     exports: Arc<Exports>,
-    witness: Option<Arc<Metrics>>,
+    witnesses: Witnesses,
 ) -> Result<(Engine, UnboundedReceiver<EngineEvent>), Failure> {
     let engine = Engine::start(EngineSettings {
         host: Arc::clone(host),
@@ -432,9 +476,10 @@ fn engine(
         converge_after: Some(settings.converge_after.unwrap_or(AT_REST)),
         threads: None,
         export: Some(exports),
-        witness: witness.map(|metrics| metrics as Arc<dyn Witness>),
+        witness: Some(Arc::new(witnesses)),
         journal: Some(prefix.directory("engine")?.join("journal")),
         dot: settings.drawing.is_some(),
+        slow_down: true,
     });
     engine.map_err(|error| Failure::failed(format!("cannot start the engine: {error}")))
 }

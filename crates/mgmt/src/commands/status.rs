@@ -86,6 +86,9 @@ async fn show(
                     status.resources,
                     escape(&status.version)
                 ));
+                for (resource, by) in &status.undone {
+                    terminal.data(&format!("  {} is undone by {}\n", escape(resource), escape(by)));
+                }
             }
             if let Some(sight) = sight {
                 terminal.data(&format!("{}\n", members::summary(sight)));

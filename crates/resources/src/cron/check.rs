@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mgmt_resource::{Checked, Context, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::replace::InPlace;
@@ -81,6 +81,7 @@ impl<'a> Wanted<'a> {
         let mut facts = manager.look(timer).await?.facts;
         let outdated = written == Checked::Changed || facts.is_stale;
         if !cx.apply {
+            self.describe_start(&facts, outdated, *started, cx)?;
             // What is not there yet will be all that is wanted.
             let plan = if outdated { Plan::default() } else { self.plan(&facts, *started)? };
             return Ok(if outdated || !plan.is_empty() || cx.refresh {
@@ -89,6 +90,7 @@ impl<'a> Wanted<'a> {
                 Checked::Right
             });
         }
+        let before = facts.clone();
         if outdated {
             manager.reload().await?;
             facts = manager.look(timer).await?.facts;
@@ -102,6 +104,7 @@ impl<'a> Wanted<'a> {
             *started = true;
             return Ok(Checked::Right);
         }
+        self.describe_start(&before, outdated, *started, cx)?;
         if let Some(startup) = change.startup {
             manager.set_startup(timer, startup, &facts).await?;
             cx.info(if startup == Startup::Enabled { "enabled" } else { "disabled" });
@@ -117,6 +120,26 @@ impl<'a> Wanted<'a> {
         }
         *started = true;
         Ok(Checked::Changed)
+    }
+
+    /// What becomes of the timer, besides its file, as far as it can be told before the file is there.
+    fn describe_start(&self, facts: &Facts, outdated: bool, started: bool, cx: &Context<'_>) -> Result<()> {
+        let plan = match outdated {
+            // It is to run and to be enabled, whatever is there now.
+            true => Plan { startup: self.startup, job: Some(Job::Restart) },
+            false => self.plan(facts, started)?,
+        };
+        let is =
+            |wanted: Startup| facts.file == if wanted == Startup::Enabled { "enabled" } else { "disabled" };
+        let plan = Plan { startup: plan.startup.filter(|startup| !is(*startup)), ..plan };
+        let plan = match plan.job {
+            None if cx.refresh => Plan { job: Some(Job::Restart), ..plan },
+            _ => plan,
+        };
+        // What a unit without a file was, is nothing that it was.
+        let file = if outdated { String::new() } else { facts.file.clone() };
+        crate::svc::describe(&self.timer, &Facts { file, ..facts.clone() }, plan, cx);
+        Ok(())
     }
 
     /// What the timer needs. One that may come to rest by itself is started once.
@@ -149,6 +172,10 @@ impl<'a> Wanted<'a> {
         let is_there = lookup_now(|| self.is_there())?;
         if change.is_empty() && !is_there {
             return Ok(Checked::Right);
+        }
+        crate::svc::describe(timer, &facts, change, cx);
+        if is_there {
+            cx.describe(Effect::remove(&self.file).aspect("file"));
         }
         if !cx.apply {
             return Ok(Checked::Changed);

@@ -11,6 +11,7 @@ use mgmt_value::Str;
 
 use super::accounts;
 use super::check::Run;
+use super::effects;
 use super::trouble::{Result, Trouble, not_kept};
 
 /// The declared attributes with users and groups as numbers. What is `None` is left alone.
@@ -160,12 +161,36 @@ pub(super) fn settle(
     if stat.kind == Kind::File {
         wanted.check_safe(&node.at(), attributes.mode)?;
     }
+    let at = node.at();
+    effects::attributes(run, &effects::path(&at), wanted, &attributes, Some(stat));
+    if let Some(label) = wanted.label
+        && !has_label(node, wanted)?
+    {
+        effects::label(run, &at, xattr::label(node)?.as_deref(), label);
+    }
     if !run.cx.apply {
         return Ok(Checked::Changed);
     }
-    node.change(&attributes)?;
+    change(run, node, &attributes)
+}
+
+/// The same for something that was just made, which has been described.
+pub(super) fn settle_new(
+    run: &Run<'_, '_>,
+    node: &impl Changeable,
+    stat: &Stat,
+    wanted: &Wanted<'_>,
+) -> Result<Checked> {
+    if wanted.fits(stat) && has_label(node, wanted)? {
+        return Ok(Checked::Right);
+    }
+    change(run, node, &wanted.over(stat.mode))
+}
+
+fn change(run: &Run<'_, '_>, node: &impl Changeable, attributes: &Attributes<'_>) -> Result<Checked> {
+    node.change(attributes)?;
     // A file system that takes a change and forgets it would have us change it again at every check, for ever.
-    if let Some(what) = kept(&node.look()?, &attributes) {
+    if let Some(what) = kept(&node.look()?, attributes) {
         return Err(not_kept(&node.at(), what));
     }
     run.cx.info("changed owner, group, mode or context");

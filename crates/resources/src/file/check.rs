@@ -1,6 +1,6 @@
 //! One run: look, decide, change.
 
-use mgmt_resource::{Checked, Context, Error};
+use mgmt_resource::{Checked, Context, Effect, Error};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Cause;
@@ -11,6 +11,7 @@ use mgmt_sys::tree::{Limits, list, remove_tree};
 use super::attributes::{Wanted, kept, settle};
 use super::content::{self, Content, Place};
 use super::declaration::{Declaration, Input, State, Target};
+use super::effects;
 use super::memory::{Memory, Verified};
 use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
 use super::{File, link, tree};
@@ -38,7 +39,10 @@ pub(super) fn check(file: &File, memory: &mut Memory, cx: &Context<'_>) -> mgmt_
     let run = Run { wish: &wish, cx };
     for _ in 1..ATTEMPTS {
         match run.once(verified) {
-            Err(Trouble::Raced) => cx.checkpoint()?,
+            Err(Trouble::Raced) => {
+                cx.effects.clear();
+                cx.checkpoint()?;
+            }
             done => return done.map_err(|trouble| run.tell(trouble)),
         }
     }
@@ -134,6 +138,7 @@ impl<'a> Run<'a, '_> {
         if self.wish.path.is_directory() && stat.kind != Kind::Symlink && !self.forces() {
             return Err(in_the_way(self.wish.path.without_slash(), stat.kind, Kind::Directory));
         }
+        effects::removed(self, self.wish.path.without_slash(), stat.kind);
         if self.cx.apply {
             unless_gone(parent.unlink(name))?;
             self.store(&parent)?;
@@ -146,6 +151,7 @@ impl<'a> Run<'a, '_> {
         if !self.wish.file.recurse && !is_empty(parent, name)? {
             return Err(self.not_empty());
         }
+        effects::removed(self, self.wish.path.as_bytes(), Kind::Directory);
         if self.cx.apply {
             if self.wish.file.recurse {
                 remove_tree(parent, name, &Limits::default())?;
@@ -168,17 +174,38 @@ impl<'a> Run<'a, '_> {
         let touched = !matches!(input, Input::Untouched) || !wanted.is_empty();
         let parent = match self.above()? {
             Above::Open(parent) => parent,
-            Above::Missing(error) => return self.missing_above(error, touched),
+            Above::Missing(error) => {
+                let missing = self.missing_above(error, touched)?;
+                if missing == Checked::Changed {
+                    self.describe_file(input, &wanted)?;
+                }
+                return Ok(missing);
+            }
         };
         let content = match Content::open(self, input)? {
             Some(content) => content,
-            None => return Ok(Checked::Changed),
+            None => {
+                self.cx.describe(Effect::change(effects::path(self.wish.path.as_bytes())).aspect("content"));
+                return Ok(Checked::Changed);
+            }
         };
         let place = self.place(&parent);
         if !self.creates() && !touched {
             return Ok(Checked::Right);
         }
         content::put(self, &place, &content, &wanted, verified)
+    }
+
+    /// Only looking: what would be made in a directory that is not there yet.
+    fn describe_file(&self, input: &Input, wanted: &Wanted<'_>) -> Result<()> {
+        let path = self.wish.path.as_bytes();
+        let Some(content) = Content::open(self, input)? else {
+            self.cx.describe(Effect::create(effects::path(path)).aspect("file"));
+            return Ok(());
+        };
+        let attributes = content::new_attributes(&content, wanted, None);
+        effects::content(self, path, None, &content, (wanted, &attributes), None);
+        Ok(())
     }
 
     /// A directory on the way is missing, and it is not ours to make.
@@ -202,7 +229,13 @@ impl<'a> Run<'a, '_> {
             Above::Missing(_) if self.creates() && self.cx.apply && self.wish.file.recurse => {
                 Parent::open_or_create(&self.wish.path)?
             }
-            Above::Missing(error) => return self.missing_above(error, touched),
+            Above::Missing(error) => {
+                let missing = self.missing_above(error, touched)?;
+                if missing == Checked::Changed {
+                    self.describe_directory(source, &wanted, None, verified)?;
+                }
+                return Ok(missing);
+            }
         };
         let name = self.leaf();
         let found = parent.lstat_entry(name)?;
@@ -220,6 +253,7 @@ impl<'a> Run<'a, '_> {
         };
         let Some(here) = here else {
             if !self.cx.apply {
+                self.describe_directory(source, &wanted, found.as_ref(), verified)?;
                 return Ok(Checked::Changed);
             }
             let here = self.make_directory(&parent, name, found.as_ref(), &wanted)?;
@@ -227,9 +261,6 @@ impl<'a> Run<'a, '_> {
             return Ok(Checked::Changed);
         };
         let filled = self.fill(&here, source, &wanted, verified)?;
-        if filled == Checked::Changed && !self.cx.apply {
-            return Ok(Checked::Changed);
-        }
         Ok(settle(self, &here, &here.stat()?, &wanted)?.and(filled))
     }
 
@@ -247,6 +278,24 @@ impl<'a> Run<'a, '_> {
         if self.forces() && self.creates() { Ok(None) } else { Err(reason) }
     }
 
+    /// Only looking: what would be made where no directory is.
+    fn describe_directory(
+        &self,
+        source: Option<&ManagedPath>,
+        wanted: &Wanted<'_>,
+        in_the_way: Option<&Stat>,
+        verified: &mut Verified,
+    ) -> Result<()> {
+        if let Some(stat) = in_the_way {
+            effects::removed(self, self.wish.path.without_slash(), stat.kind);
+        }
+        effects::made(self, self.wish.path.as_bytes(), Kind::Directory, wanted, &wanted.over(0));
+        match source {
+            Some(source) => tree::describe(self, source, wanted, verified),
+            None => Ok(()),
+        }
+    }
+
     fn make_directory(
         &self,
         parent: &Parent,
@@ -254,10 +303,12 @@ impl<'a> Run<'a, '_> {
         in_the_way: Option<&Stat>,
         wanted: &Wanted<'_>,
     ) -> Result<Parent> {
-        if in_the_way.is_some() {
+        if let Some(stat) = in_the_way {
+            effects::removed(self, self.wish.path.without_slash(), stat.kind);
             unless_gone(parent.unlink(name))?;
         }
         let attributes = wanted.over(0);
+        effects::made(self, self.wish.path.as_bytes(), Kind::Directory, wanted, &attributes);
         let directory = parent.make_directory(name, &attributes)?;
         if let Some(what) = kept(&directory.stat()?, &attributes) {
             return Err(not_kept(self.wish.path.as_bytes(), what));

@@ -17,6 +17,7 @@ use mgmt_sys::tree::{Limits, list, remove_tree};
 use super::attributes::{Wanted, kept, settle};
 use super::check::Run;
 use super::declaration::{Input, State};
+use super::effects;
 use super::memory::{Moment, Verified};
 use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
 
@@ -58,7 +59,14 @@ pub(super) enum Content<'a> {
 
 impl<'a> Content<'a> {
     /// Opens what the content comes from. Nothing if it is missing and only looking: another resource will make it.
-    pub(super) fn open(run: &Run<'_, '_>, input: &'a Input) -> Result<Option<Content<'a>>> {
+    pub(super) fn open<'c: 'a>(run: &Run<'_, 'c>, input: &'a Input) -> Result<Option<Content<'a>>> {
+        // While a plan is made: what an earlier resource will have put there.
+        if let Input::Source(source) = input
+            && let Some(foreseen) = run.cx.foreseen
+            && let Some(Some(content)) = foreseen.file(source.as_bytes())
+        {
+            return Ok(Some(Content::Bytes(content)));
+        }
         let opened = match input {
             Input::Untouched => Ok(Content::Untouched),
             Input::Content(content) => Ok(Content::Bytes(content)),
@@ -90,6 +98,36 @@ impl<'a> Content<'a> {
             Content::Untouched | Content::Bytes(_) => &[],
             Content::Source(_, stat) => stat,
             Content::Parts(_, stats) => stats,
+        }
+    }
+
+    /// How long it is.
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            Content::Untouched => 0,
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::Source(_, stats) => stats.iter().map(|stat| stat.size).sum(),
+            Content::Parts(_, stats) => stats.iter().map(|stat| stat.size).sum(),
+        }
+    }
+
+    /// The whole of it, if it is short enough to be shown.
+    pub(super) fn text(&self) -> Option<std::borrow::Cow<'_, [u8]>> {
+        let most = mgmt_resource::LONGEST_TEXT as u64;
+        if self.length() > most {
+            return None;
+        }
+        match self {
+            Content::Untouched => Some((&[][..]).into()),
+            Content::Bytes(bytes) => Some((*bytes).into()),
+            Content::Source(file, _) => Some(file.read(most).ok()?.into()),
+            Content::Parts(paths, stats) => {
+                let mut text = Vec::new();
+                for (path, seen) in paths.iter().zip(stats) {
+                    text.extend(reopen(path, seen).ok()?.read(most).ok()?);
+                }
+                Some(text.into())
+            }
         }
     }
 
@@ -269,6 +307,7 @@ fn write(
 ) -> Result<Checked> {
     let attributes = new_attributes(content, wanted, seen.as_ref());
     wanted.check_safe(place.path, attributes.mode)?;
+    effects::content(run, place.path, Some(place), content, (wanted, &attributes), seen.as_ref());
     if !run.cx.apply {
         return Ok(Checked::Changed);
     }
@@ -305,7 +344,11 @@ fn write(
 
 /// The attributes of the new file. A declared mode that names only some subjects leaves the rest as it is in the
 /// source, in the file that is replaced, or in a file that any program makes.
-fn new_attributes<'a>(content: &Content<'_>, wanted: &Wanted<'a>, seen: Option<&Stat>) -> Attributes<'a> {
+pub(super) fn new_attributes<'a>(
+    content: &Content<'_>,
+    wanted: &Wanted<'a>,
+    seen: Option<&Stat>,
+) -> Attributes<'a> {
     let old = seen.filter(|stat| stat.kind == Kind::File).map(|stat| stat.mode);
     let base = content.mode().or(old).unwrap_or_else(default_file_mode);
     let mut attributes = wanted.over(base);

@@ -5,10 +5,11 @@ use mgmt_sys::error::Escaped;
 use mgmt_sys::replace::Expect;
 use mgmt_sys::stat::{Kind, Stat};
 
-use super::attributes::{Wanted, settle};
+use super::attributes::{Wanted, settle, settle_new};
 use super::check::{Above, Run};
 use super::content::Place;
 use super::declaration::State;
+use super::effects;
 use super::trouble::{Result, Trouble, in_the_way, not_there, unless_gone};
 
 /// Checks a resource that is declared as a link.
@@ -17,7 +18,13 @@ pub(super) fn check(run: &Run<'_, '_>, text: &[u8]) -> Result<Checked> {
     let touched = wanted.is_some_and(|wanted| !wanted.is_empty());
     let parent = match run.above()? {
         Above::Open(parent) => parent,
-        Above::Missing(error) => return run.missing_above(error, touched),
+        Above::Missing(error) => {
+            let missing = run.missing_above(error, touched)?;
+            if let (Checked::Changed, Some(wanted)) = (missing, &wanted) {
+                effects::linked(run, run.wish.path.as_bytes(), text, None, wanted);
+            }
+            return Ok(missing);
+        }
     };
     let place = run.place(&parent);
     match (run.wish.state, wanted) {
@@ -36,14 +43,20 @@ pub(super) fn check(run: &Run<'_, '_>, text: &[u8]) -> Result<Checked> {
 /// Makes the place a link with this text.
 pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wanted<'_>) -> Result<Checked> {
     let found = place.parent.lstat_entry(place.name)?;
+    let mut old = None;
     if let Some(stat) = &found {
         if stat.kind != Kind::Symlink && !run.forces() {
             return Err(in_the_way(place.path, stat.kind, Kind::Symlink));
         }
-        if stat.kind == Kind::Symlink && unless_gone(place.parent.read_link(place.name))? == text {
-            return settle_link(run, place, stat, wanted);
+        if stat.kind == Kind::Symlink {
+            let present = unless_gone(place.parent.read_link(place.name))?;
+            if present == text {
+                return settle_link(run, place, stat, wanted);
+            }
+            old = Some(present.to_vec());
         }
     }
+    effects::linked(run, place.path, text, found.map(|stat| (stat.kind, old)), wanted);
     if !run.cx.apply {
         return Ok(Checked::Changed);
     }
@@ -71,7 +84,7 @@ pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wa
         if handle.stat().kind != Kind::Symlink {
             return Err(Trouble::Raced);
         }
-        settle(run, &handle, handle.stat(), wanted)?;
+        settle_new(run, &handle, handle.stat(), wanted)?;
     }
     Ok(Checked::Changed)
 }
@@ -81,6 +94,7 @@ fn absent(run: &Run<'_, '_>, place: &Place<'_>) -> Result<Checked> {
     if stat.kind != Kind::Symlink && !run.forces() {
         return Err(in_the_way(place.path, stat.kind, Kind::Symlink));
     }
+    effects::removed(run, place.path, stat.kind);
     if !run.cx.apply {
         return Ok(Checked::Changed);
     }

@@ -18,6 +18,7 @@ use mgmt_sys::tree::{Entry, Limits, list, remove_tree, same_mount};
 use super::attributes::{Wanted, settle};
 use super::check::Run;
 use super::content::{self, Place};
+use super::effects;
 use super::memory::Verified;
 use super::trouble::{Result, Trouble, in_the_way, unless_gone};
 use super::{File, link};
@@ -59,6 +60,35 @@ pub(super) fn fill(
     };
     walk.enter(source, Here::Borrowed(here), run.wish.path.without_slash().to_vec(), run.wish.file.purge)?;
     walk.go()
+}
+
+/// Only looking: says what a copy of `source` would make where nothing is.
+pub(super) fn describe(
+    run: &Run<'_, '_>,
+    source: &ManagedPath,
+    wanted: &Wanted<'_>,
+    verified: &mut Verified,
+) -> Result<()> {
+    let source = match Parent::open_itself(source) {
+        Ok(source) => source,
+        // Another resource may be about to make it.
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let before = HashSet::new();
+    let mut walk = Walk {
+        run,
+        wanted: wanted.below(),
+        managed: Managed::below(run),
+        root: source.stat()?,
+        before: &before,
+        verified,
+        durability: run.cx.host.durability,
+        seen: 0,
+        levels: Vec::new(),
+        changed: Checked::Right,
+    };
+    walk.describe_copy(source, run.wish.path.without_slash())
 }
 
 struct Walk<'a, 'c> {
@@ -117,10 +147,6 @@ impl Here<'_> {
 impl<'a> Walk<'a, '_> {
     fn go(mut self) -> Result<Checked> {
         loop {
-            // Only looking: the first difference is the answer.
-            if self.changed == Checked::Changed && !self.run.cx.apply {
-                return Ok(Checked::Changed);
-            }
             // Taken out so that the level and the rest of the walk can be used side by side.
             let Some(mut level) = self.levels.pop() else { return Ok(self.changed) };
             let Some(task) = level.tasks.next() else {
@@ -179,10 +205,7 @@ impl<'a> Walk<'a, '_> {
                         Escaped(source.path_bytes())
                     )));
                 }
-                let mut entries = self.list(source)?;
-                // Replacements that are under way there.
-                entries.retain(|entry| !is_temporary(&entry.name));
-                entries
+                self.entries(source)?
             }
         };
         let mut tasks: Vec<Task> = Vec::with_capacity(wanted.len());
@@ -264,10 +287,17 @@ impl<'a> Walk<'a, '_> {
         {
             return Err(in_the_way(place.path, stat.kind, Kind::Directory));
         }
-        if !there && !self.run.cx.apply {
-            return Ok(Next::Stay(Checked::Changed));
-        }
         let from = unless_gone(source.open_dir(name))?;
+        if !there {
+            if let Some(stat) = found {
+                effects::removed(self.run, place.path, stat.kind);
+            }
+            effects::made(self.run, place.path, Kind::Directory, &self.wanted, &self.wanted.over(0));
+            if !self.run.cx.apply {
+                self.describe_copy(from, place.path)?;
+                return Ok(Next::Stay(Checked::Changed));
+            }
+        }
         let (here, changed) = if there {
             let here = unless_gone(parent.open_dir(name))?;
             let settled = match managed {
@@ -290,6 +320,51 @@ impl<'a> Walk<'a, '_> {
         Ok(Next::Enter { source: Some(from), here, purge, changed })
     }
 
+    /// Only looking: says what a copy into a directory that is not there would make, in the order in which it would.
+    fn describe_copy(&mut self, source: Parent, path: &[u8]) -> Result<()> {
+        let entries = self.entries(&source)?;
+        let mut levels = vec![(source, path.to_vec(), entries.into_iter())];
+        while let Some((source, path, entries)) = levels.last_mut() {
+            self.run.cx.checkpoint()?;
+            let Some(entry) = entries.next() else {
+                levels.pop();
+                continue;
+            };
+            let path = join(path, &entry.name);
+            let managed = self.managed.owns(&path);
+            match entry.kind {
+                Kind::Directory => {
+                    let from = unless_gone(source.open_dir(&entry.name))?;
+                    effects::made(self.run, &path, Kind::Directory, &self.wanted, &self.wanted.over(0));
+                    let entries = self.entries(&from)?;
+                    if levels.len() < MAX_COMPONENTS {
+                        levels.push((from, path, entries.into_iter()));
+                    }
+                }
+                _ if managed => {}
+                Kind::File => {
+                    let content = content::Content::of_file(unless_gone(source.open_regular(&entry.name))?);
+                    let attributes = content::new_attributes(&content, &self.wanted, None);
+                    effects::content(self.run, &path, None, &content, (&self.wanted, &attributes), None);
+                }
+                Kind::Symlink => {
+                    let text = unless_gone(source.read_link(&entry.name))?;
+                    effects::linked(self.run, &path, &text, None, &self.wanted);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What of a source is copied.
+    fn entries(&mut self, source: &Parent) -> Result<Vec<Entry>> {
+        let mut entries = self.list(source)?;
+        // Replacements that are under way there.
+        entries.retain(|entry| !is_temporary(&entry.name));
+        Ok(entries)
+    }
+
     fn surplus(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
         let path = join(&level.path, &entry.name);
         let parent = level.here.get();
@@ -304,6 +379,7 @@ impl<'a> Walk<'a, '_> {
             }
             return Ok(Next::Enter { source: None, here, purge: true, changed: Checked::Right });
         }
+        effects::removed(self.run, &path, entry.kind);
         if self.run.cx.apply {
             remove_tree(parent, &entry.name, &Limits::default())?;
             self.run.cx.info(format_args!("purged {}", Escaped(&path)));

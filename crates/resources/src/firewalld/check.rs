@@ -1,6 +1,6 @@
 //! Looks at a zone and makes it as declared.
 
-use mgmt_resource::{Checked, Context, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Result};
 
 use super::daemon::{Daemon, Found, Place, no_zone, not_running};
 use super::ports::Ports;
@@ -35,7 +35,10 @@ pub(super) async fn check(
     let zone = match zone {
         Some(zone) => zone,
         // Another resource may be about to start it, and only a run that changes things can tell.
-        None if !cx.apply => return Ok(Checked::Changed),
+        None if !cx.apply => {
+            wanted.describe("", None, cx);
+            return Ok(Checked::Changed);
+        }
         None => return Err(not_running()),
     };
     *has_run = true;
@@ -67,7 +70,10 @@ impl Wanted {
             let Some(found) = daemon.found(place, zone).await? else {
                 return match self.presence {
                     // Another resource may be about to make it, and only a run that changes things can tell.
-                    Presence::Exists if !cx.apply => Ok(Checked::Changed),
+                    Presence::Exists if !cx.apply => {
+                        self.describe(zone, Some(place), cx);
+                        Ok(Checked::Changed)
+                    }
                     Presence::Exists => Err(no_zone(place, zone)),
                     // It lets nothing in.
                     Presence::Absent => Ok(checked),
@@ -78,6 +84,8 @@ impl Wanted {
                 return Ok(checked);
             }
             checked = Checked::Changed;
+            let named = services.iter().cloned().chain(ports.iter().map(ToString::to_string));
+            named.for_each(|what| self.describe_one(&what, zone, Some(place), cx));
             if !cx.apply {
                 return Ok(checked);
             }
@@ -99,6 +107,21 @@ impl Wanted {
             "the zone {zone} was changed {ATTEMPTS} times, and is still not as declared"
         ))
         .with_hint("somebody else may want something else; two resources or programs may be at odds"))
+    }
+
+    /// Only looking: all of it, where there is no zone yet.
+    fn describe(&self, zone: &str, place: Option<Place>, cx: &Context<'_>) {
+        let all = self.services.iter().cloned().chain(self.ports.iter().map(ToString::to_string));
+        all.for_each(|what| self.describe_one(&what, zone, place, cx));
+    }
+
+    fn describe_one(&self, what: &str, zone: &str, place: Option<Place>, cx: &Context<'_>) {
+        let effect = match self.presence {
+            Presence::Exists => Effect::create(what),
+            Presence::Absent => Effect::remove(what),
+        };
+        let when = if place == Some(Place::Permanent) { "from the next start" } else { "now" };
+        cx.describe(effect.aspect(format!("in the zone {zone}")).after(when));
     }
 
     /// What has to be let in, or kept out. A range of which a part is missing is let in as a whole: firewalld makes one of

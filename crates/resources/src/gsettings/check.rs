@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mgmt_resource::{Checked, Context, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Result};
 use mgmt_sys::process::{Command, Finished, Signal, Status};
 use tokio::sync::Mutex;
 
@@ -43,6 +43,7 @@ pub(super) async fn check(gsettings: &Gsettings, cx: &mut Context<'_>) -> Result
         // Another resource may be about to bring the user, the program or the schema, and only a run that changes things can tell.
         Err(error) if !cx.apply && !error.is_cancelled() => {
             tracing::debug!(target: "mgmt::resource", resource = %cx.id, "cannot be looked at yet: {error}");
+            cx.describe(Effect::change(cx.id.name.display()).after(&wanted.text));
             return Ok(Checked::Changed);
         }
         Err(error) => return Err(error),
@@ -50,6 +51,7 @@ pub(super) async fn check(gsettings: &Gsettings, cx: &mut Context<'_>) -> Result
     if is(&wanted, &found) {
         return Ok(Checked::Right);
     }
+    cx.describe(Effect::change(cx.id.name.display()).before(&found).after(&wanted.text));
     if !cx.apply {
         return Ok(Checked::Changed);
     }

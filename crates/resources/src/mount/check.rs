@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use mgmt_resource::{Checked, Context, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::handle::Attributes;
@@ -103,6 +103,7 @@ impl Wanted<'_> {
                 different => different,
             },
         };
+        self.describe_mount(difference.as_ref(), cx);
         if !cx.apply {
             return Ok(Checked::Changed);
         }
@@ -111,7 +112,7 @@ impl Wanted<'_> {
             Some(Difference::Option(_)) => self.remount(cx).await?,
             Some(Difference::Other(what)) => {
                 cx.info(format_args!("unmounts {what}, which is in its place"));
-                self.unmount(cx).await?;
+                self.unmount_all(cx).await?;
                 self.mount_here(cx).await?;
             }
             None => self.mount_here(cx).await?,
@@ -129,6 +130,18 @@ impl Wanted<'_> {
         };
         Err(Error::new(format_args!("{} was mounted, but {left}", self.point))
             .with_hint(format_args!("findmnt {} shows what is mounted, and how", self.point)))
+    }
+
+    fn describe_mount(&self, difference: Option<&Difference>, cx: &Context<'_>) {
+        let options = String::from_utf8_lossy(&options::written(&self.mount.options)).into_owned();
+        let effect = match difference {
+            None => Effect::create(&self.point).aspect("mount").after(self.mount.device.display()),
+            Some(Difference::Option(_)) => Effect::change(&self.point).aspect("options").after(options),
+            Some(Difference::Other(what)) => {
+                Effect::change(&self.point).aspect("mount").before(what).after(self.mount.device.display())
+            }
+        };
+        cx.effects_of_attempt(effect);
     }
 
     /// How what is mounted differs. A server that does not answer keeps nobody else waiting.
@@ -168,13 +181,18 @@ impl Wanted<'_> {
 
     /// Unmounts whatever is mounted there.
     async fn unmount(&self, cx: &Context<'_>) -> Result<Checked> {
-        let count = live::at(self.point.as_bytes())?.len();
-        if count == 0 {
+        if live::at(self.point.as_bytes())?.is_empty() {
             return Ok(Checked::Right);
         }
+        cx.effects_of_attempt(Effect::remove(&self.point).aspect("mount"));
         if !cx.apply {
             return Ok(Checked::Changed);
         }
+        self.unmount_all(cx).await
+    }
+
+    async fn unmount_all(&self, cx: &Context<'_>) -> Result<Checked> {
+        let count = live::at(self.point.as_bytes())?.len();
         for _ in 0..count.min(DEEPEST) {
             cx.checkpoint()?;
             run("umount", &[b"--", self.point.as_bytes()], cx).await?;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_resource::{Checked, Context, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::replace::InPlace;
@@ -42,6 +42,7 @@ fn remove(path: &ManagedPath, cx: &Context<'_>) -> Result<Checked> {
         if !parent.exists(name)? {
             return Ok(Checked::Right);
         }
+        cx.describe(Effect::remove(path).aspect("file"));
         if cx.apply {
             parent.unlink(name)?;
         }

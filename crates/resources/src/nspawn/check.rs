@@ -1,6 +1,6 @@
 //! Looks at a machine and makes it as wanted.
 
-use mgmt_resource::{Checked, Context, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Result};
 
 use super::machined::{Machine, Machined};
 use super::{Nspawn, unit};
@@ -26,6 +26,12 @@ pub(super) async fn check(nspawn: &Nspawn, cx: &mut Context<'_>) -> Result<Check
         () = cancel.cancelled() => return Err(Error::Cancelled),
     };
     let Some(step) = step else { return Ok(Checked::Right) };
+    let after = match &step {
+        Step::Start => "running",
+        Step::Restart => "restarted",
+        Step::Stop(_) => "stopped",
+    };
+    cx.describe(Effect::change(&wanted.name).aspect("machine").after(after));
     if !cx.apply {
         return Ok(Checked::Changed);
     }

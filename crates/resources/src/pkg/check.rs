@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use mgmt_resource::{Checked, Context, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Result};
 use mgmt_value::Str;
 
 use super::backend::{self, Available, Backend, Changes, Job};
@@ -28,6 +28,7 @@ pub(super) async fn check(pkg: &Pkg, cx: &Context<'_>) -> Result<Checked> {
     if changes.is_empty() {
         return Ok(Checked::Right);
     }
+    describe(&changes, &members, &available, cx);
     if !cx.apply {
         return Ok(Checked::Changed);
     }
@@ -43,6 +44,36 @@ pub(super) async fn check(pkg: &Pkg, cx: &Context<'_>) -> Result<Checked> {
         Names(&wrong)
     ))
     .with_hint("the log has what it said; two resources may want opposite things"))
+}
+
+/// What is installed and removed, with versions as far as they are known before.
+fn describe(changes: &Changes, members: &[Member<'_>], available: &[Option<Available>], cx: &Context<'_>) {
+    let member = |name: &Str| members.iter().find(|member| member.name == name);
+    let present = |name: &Str| Some(member(name)?.installed.as_ref()?.version.clone());
+    // Those that the lists were asked about, in the same order.
+    let open: Vec<&Str> = members.iter().filter(|m| m.needs_lists()).map(|m| m.name).collect();
+    let candidate = |name: &Str| {
+        let at = open.iter().position(|asked| *asked == name)?;
+        available.get(at)?.as_ref()?.candidate.clone()
+    };
+    for (name, version) in &changes.install {
+        let effect = match present(name) {
+            Some(present) => Effect::change(name.display()).before(present.display()),
+            None => Effect::create(name.display()),
+        };
+        let effect = effect.aspect("package");
+        cx.describe(match version.clone().or_else(|| candidate(name)) {
+            Some(version) => effect.after(version.display()),
+            None => effect,
+        });
+    }
+    for name in &changes.remove {
+        let effect = Effect::remove(name.display()).aspect("package");
+        cx.describe(match present(name) {
+            Some(present) => effect.before(present.display()),
+            None => effect,
+        });
+    }
 }
 
 /// The package of this resource and those of its group, with what is installed of them.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_remote::{Ended, Launch, Launched, News, Stop};
-use mgmt_resource::{Checked, Context, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Result};
 
 use super::{Remote, failed, seeds};
 
@@ -18,6 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts it, and is done when it is.
 pub(super) async fn run(remote: &Remote, cx: &mut Context<'_>) -> Result<Checked> {
+    cx.describe(Effect::run(format_args!("mgmt on {}", cx.id.name.display())));
     if !cx.apply {
         return Ok(Checked::Changed);
     }

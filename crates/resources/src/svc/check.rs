@@ -1,6 +1,6 @@
 //! Looks at a unit and makes it as wanted.
 
-use mgmt_resource::{Checked, Context, Error, Invalid, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Result};
 
 use super::decide::{Facts, Impossible, Job, Plan, Startup, State, plan};
 use super::manager::Manager;
@@ -20,6 +20,10 @@ pub(super) async fn check(svc: &Svc, cx: &mut Context<'_>) -> Result<Checked> {
     if !facts.is_stale && plan.is_empty() {
         return Ok(Checked::Right);
     }
+    if facts.is_stale {
+        cx.describe(Effect::change(&wanted.unit).aspect("unit file").after("read again"));
+    }
+    describe(&wanted.unit, &facts, plan, cx);
     if !cx.apply {
         return Ok(Checked::Changed);
     }
@@ -30,6 +34,24 @@ pub(super) async fn check(svc: &Svc, cx: &mut Context<'_>) -> Result<Checked> {
         () = cancel.interrupted() => return Err(Error::Cancelled),
     }
     Ok(Checked::Changed)
+}
+
+/// What becomes of a unit, in words.
+pub(crate) fn describe(unit: &str, facts: &Facts, plan: Plan, cx: &Context<'_>) {
+    if let Some(startup) = plan.startup {
+        let after = if startup == Startup::Enabled { "enabled" } else { "disabled" };
+        let effect = Effect::change(unit).aspect("startup").after(after);
+        cx.describe(if facts.file.is_empty() { effect } else { effect.before(&facts.file) });
+    }
+    if let Some(job) = plan.job {
+        let after = match job {
+            Job::Start => "running",
+            Job::Stop => "stopped",
+            Job::Refresh => "reloaded",
+            Job::Restart => "restarted",
+        };
+        cx.describe(Effect::change(unit).aspect("state").before(&facts.active).after(after));
+    }
 }
 
 /// What the declaration asks for.

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use mgmt_resource::{Error, Result};
+use mgmt_resource::{Effect, Error, Result};
 use mgmt_sys::path::clean;
 use mgmt_value::Str;
 
@@ -35,6 +35,40 @@ impl fmt::Display for Plan {
             Some((REMOVE, _)) => f.write_str("removed"),
             _ => write!(f, "changed: {}", self.wrong.join(", ")),
         }
+    }
+}
+
+impl Plan {
+    /// What that changes. A password is named, and no more.
+    pub(super) fn effects(&self, user: &User, name: &str) -> Vec<Effect> {
+        match &self.tool {
+            Some((ADD, _)) => {
+                let made = Effect::create(name).aspect("user");
+                let password = self.hash.then(|| Effect::change(name).aspect("password").secret());
+                [made].into_iter().chain(password).collect()
+            }
+            Some((REMOVE, _)) => vec![Effect::remove(name).aspect("user")],
+            _ => self.wrong.iter().map(|field| changed(user, name, field)).collect(),
+        }
+    }
+}
+
+fn changed(user: &User, name: &str, field: &'static str) -> Effect {
+    let effect = Effect::change(name).aspect(field);
+    let text = |text: &Str| text.to_text().into_owned();
+    let declared = match field {
+        "password" => return effect.secret(),
+        "uid" => user.uid.map(|uid| uid.to_string()),
+        "gid" => user.gid.map(|gid| gid.to_string()),
+        "group" => user.group.as_ref().map(text),
+        "homedir" => user.homedir.as_ref().map(text),
+        "shell" => user.shell.as_ref().map(text),
+        "comment" => user.comment.as_ref().map(text),
+        _ => None,
+    };
+    match declared {
+        Some(declared) => effect.after(declared),
+        None => effect,
     }
 }
 

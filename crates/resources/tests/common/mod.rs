@@ -168,6 +168,8 @@ impl<K: Kind> Vertex<'_, K> {
             children: &children,
             sent: None,
             rearm: false,
+            effects: Default::default(),
+            foreseen: None,
         };
         let result = Kind::check_apply(&self.resource, &mut self.state, &mut cx).await;
         let sent = cx.sent.map(|sent| sent.iter().cloned().collect());

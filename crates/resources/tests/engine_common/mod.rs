@@ -42,6 +42,7 @@ pub(crate) fn start(
         witness: None,
         journal: None,
         dot: false,
+        slow_down: false,
     };
     let (engine, events) = Engine::start(settings).unwrap();
     (host, engine, events)

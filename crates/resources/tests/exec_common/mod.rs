@@ -109,6 +109,8 @@ impl World {
             children: &[],
             sent: None,
             rearm: false,
+            effects: Default::default(),
+            foreseen: None,
         };
         let checked = Resource::check_apply(exec, &mut *self.state, &mut cx).await?;
         let sent = cx.sent.expect("values are sent on every run that does not fail");

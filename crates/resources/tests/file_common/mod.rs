@@ -176,6 +176,8 @@ impl World {
             children: &[],
             sent: None,
             rearm: false,
+            effects: Default::default(),
+            foreseen: None,
         };
         // Such a kind may block, but must never wait: the first poll is the last.
         let future = pin!(Kind::check_apply(file, memory, &mut cx));

@@ -38,6 +38,7 @@ pub(super) fn settle(
         witness: None,
         journal: None,
         dot: false,
+        slow_down: false,
     };
     let patience = Duration::from_secs(arguments.wait).max(QUIET) + QUIET;
     runtime.block_on(async {

@@ -167,6 +167,7 @@ impl Workshop {
             witness: None,
             journal: None,
             dot: false,
+            slow_down: false,
         });
         let (engine, _) = started.map_err(|error| Failure::failed(format!("cannot watch files: {error}")))?;
         Ok(Arc::new(engine))

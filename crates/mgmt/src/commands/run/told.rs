@@ -1,10 +1,11 @@
 //! What other hosts, and the service manager, are told about this run.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mgmt_engine::SwapReport;
+use mgmt_engine::{SwapReport, Undone};
+use mgmt_history::Recorder;
 use mgmt_resource::Id;
 use mgmt_world::{Status, World};
 
@@ -16,14 +17,31 @@ pub(super) struct Told {
     world: Arc<World>,
     metrics: Option<Arc<Metrics>>,
     manager: Arc<Manager>,
-    told: Mutex<(Status, HashSet<Id>)>,
+    recorder: Option<Arc<Recorder>>,
+    told: Mutex<(Status, Ill)>,
 }
 
+/// Resources that are not well.
+#[derive(Default)]
+struct Ill {
+    failed: HashSet<Id>,
+    /// Something else undoes them: who, and when that was last seen.
+    undone: HashMap<Id, (String, Instant)>,
+}
+
+/// What was undone last so long ago is undone no longer.
+const FORGOTTEN: Duration = Duration::from_secs(300);
+
 impl Told {
-    pub(super) fn new(world: Arc<World>, metrics: Option<Arc<Metrics>>, manager: Arc<Manager>) -> Told {
+    pub(super) fn new(
+        world: Arc<World>,
+        metrics: Option<Arc<Metrics>>,
+        manager: Arc<Manager>,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Told {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let status = Status { version: super::VERSION.to_owned(), since, ..Status::default() };
-        let told = Told { world, metrics, manager, told: Mutex::new((status, HashSet::new())) };
+        let told = Told { world, metrics, manager, recorder, told: Mutex::new((status, Ill::default())) };
         told.tell(|_, _| ());
         told
     }
@@ -37,20 +55,31 @@ impl Told {
     pub(super) fn swapped(&self, report: &SwapReport) {
         self.counted(|metrics| metrics.swapped(report));
         let resources = report.vertices + report.grouped;
-        self.tell(|status, failed| {
+        self.tell(|status, ill| {
             status.resources = resources as u64;
-            failed.clear();
+            ill.failed.clear();
         });
     }
 
     pub(super) fn failed(&self, id: &Id) {
-        self.tell(|_, failed| {
-            failed.insert(id.clone());
+        self.tell(|_, ill| {
+            ill.failed.insert(id.clone());
+        });
+    }
+
+    /// Something else undoes a resource again and again.
+    pub(super) fn undone(&self, undone: &Undone<'_>) {
+        let by = undone.by.map_or_else(|| "something outside of mgmt".to_owned(), ToString::to_string);
+        self.tell(|_, ill| {
+            ill.undone.insert(undone.id.clone(), (by, Instant::now()));
         });
     }
 
     pub(super) fn deploy(&self, number: Option<u64>) {
         self.counted(|metrics| metrics.deploy(number.unwrap_or(0)));
+        if let Some(recorder) = &self.recorder {
+            recorder.deploy(number.unwrap_or(0));
+        }
         self.tell(|status, _| status.deploy = number);
     }
 
@@ -60,11 +89,13 @@ impl Told {
         }
     }
 
-    fn tell(&self, change: impl FnOnce(&mut Status, &mut HashSet<Id>)) {
+    fn tell(&self, change: impl FnOnce(&mut Status, &mut Ill)) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let (status, failed) = &mut *told;
-        change(status, failed);
-        status.failed = failed.len() as u64;
+        let (status, ill) = &mut *told;
+        change(status, ill);
+        ill.undone.retain(|_, (_, seen)| seen.elapsed() < FORGOTTEN);
+        status.failed = ill.failed.len() as u64;
+        status.undone = ill.undone.iter().map(|(id, (by, _))| (id.to_string(), by.clone())).collect();
         self.manager.status(status);
         if let Err(error) = self.world.tell_status(status) {
             tracing::debug!("{error}");

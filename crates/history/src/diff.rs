@@ -17,7 +17,7 @@ enum Edit<'t> {
 }
 
 /// The difference, ready for `patch -p0`; nothing if there is none.
-pub(crate) fn unified(name: &str, old: &str, new: &str) -> String {
+pub fn unified(name: &str, old: &str, new: &str) -> String {
     let edits = edits(old, new, MAX_EDITS);
     let mut text = String::new();
     let (mut done, mut old_line, mut new_line) = (0, 0, 0);

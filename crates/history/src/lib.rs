@@ -1,0 +1,35 @@
+//! What was changed, when and why: a bounded, durable record.
+//!
+//! ```text
+//!   engine ─▶ Recorder (a Witness) ─▶ queue ─▶ one thread: words, JSON, one write for all that waits ─▶ Journal
+//!                                                                                      history, why ◀─ read()
+//! ```
+//!
+//! The central type is [`Record`]: one run of a resource that changed something, or failed in a new way, with the chain
+//! that led to it: event, values of the program with their places, parameters, effects. Effects are what the kind said
+//! itself ([`mgmt_resource::Effect`]), so history and plan speak with one voice.
+//!
+//! Decisions
+//! - **Lines of JSON in numbered files**, appended to, never changed: readable with anything, and a reader needs no lock.
+//!   The newest file is written to; when it is long enough the next begins and the oldest goes. So the record is bounded,
+//!   whatever happens.
+//! - **The engine's thread only queues.** Everything that costs something is done by one other thread. All that waits is
+//!   written at once, so a record is in the page cache, out of reach of our own death, a moment after the change; the
+//!   disk is asked to keep it once a second at most.
+//! - **A torn record is passed over.** Whatever does not read as a record is no record. A file that does not end with a
+//!   line break gets one before it is written to.
+//! - **Nothing here stops work.** A disk that is full is a warning, once, and records are lost until there is room again.
+//! - **Secrets do not come here.** The value of a secret parameter is never told by the engine. If an effect is private,
+//!   because not everybody may read what it is about, the values in its cause are left out too.
+//!
+//! Deliberately absent: an index. The record is small enough to be read as a whole.
+
+mod diff;
+mod journal;
+mod record;
+mod recorder;
+
+pub use diff::unified;
+pub use journal::{Journal, Limits, read};
+pub use record::{CauseRecord, EffectRecord, FieldRecord, HandedRecord, Outcome, Record, ValueRecord};
+pub use recorder::Recorder;

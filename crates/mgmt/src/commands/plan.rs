@@ -1,0 +1,164 @@
+//! `mgmt plan`: what a program or a graph would change on this host.
+
+mod document;
+mod show;
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mgmt_engine::{Plan, Preparation};
+use mgmt_resource::ResourceGraph;
+use mgmt_sys::replace::Durability;
+use mgmt_telemetry::{Format, json_line};
+
+use super::exit_codes;
+use super::graph::compute::Computing;
+use super::history::Written;
+use super::run::host;
+use super::run::prefix::{Choice, Prefix};
+use crate::configuration::{FrontEnd, FrontEndParser};
+use crate::connection;
+use crate::failure::{Exit, Failure};
+use crate::manifest::ManifestArguments;
+use crate::terminal::Terminal;
+
+pub(crate) use document::{Document, Stored};
+
+/// Show what a program, a graph file or a manifest would change on this host
+///
+/// Every resource is looked at and nothing is changed, in an order in which everything comes after what it needs. Each line is
+/// `exact`: that is what a run would do now; `predicted`: it depends on an earlier change; or `unknown`: only a command that
+/// would run can tell. A program is computed once, with the first value of each function. Commands that its
+/// functions and the conditions of `exec` need do run.
+///
+/// Exit code 0: the plan was made. 1: something cannot be looked at. With `--detailed-exitcode`, 2: there is something to
+/// change.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// How it is written: `lang`, `yaml`, `puppet`, `langpuppet`, or `empty`
+    #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
+    front_end: FrontEnd,
+
+    /// A file, a directory with a module or a manifest, `-` for standard input, or a program itself in quotes
+    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    input: Option<OsString>,
+
+    /// 0: nothing to change, 1: failed, 2: something to change
+    #[arg(long, visible_alias = "detailed-exitcodes")]
+    detailed_exitcode: bool,
+
+    /// Write the plan to a file for `mgmt apply`. Only you can read it: it holds all parameters, secrets too
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    out: Option<PathBuf>,
+
+    /// The same as `--message-format`, for this command
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Written>,
+
+    /// Leave out how texts would be changed
+    #[arg(long)]
+    no_diff: bool,
+
+    /// Find no edges automatically
+    #[arg(long)]
+    no_autoedges: bool,
+
+    /// Group no resources automatically
+    #[arg(long)]
+    no_autogroup: bool,
+
+    /// How many seconds the values of a program may take to be there
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    wait: u64,
+
+    /// The working directory of the run that would do it [env: MGMT_PREFIX]
+    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    prefix: Option<PathBuf>,
+
+    /// What this host is called [default: as the system says]
+    #[arg(long, value_name = "NAME")]
+    hostname: Option<OsString>,
+
+    /// Where downloaded modules are [env: MGMT_MODULE_PATH]
+    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    module_path: Option<PathBuf>,
+
+    /// In a graph file, keys that nobody reads are errors, not warnings; in a manifest, what would be left to Puppet is
+    #[arg(long)]
+    strict: bool,
+
+    #[command(flatten)]
+    manifest: ManifestArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let hostname = super::run::hostname(arguments.hostname.clone())?;
+    let computing = Computing {
+        command: "plan",
+        terminal,
+        module_path: arguments.module_path.as_deref(),
+        hostname: &hostname,
+        wait: Duration::from_secs(arguments.wait),
+        strict: arguments.strict,
+        manifest: &arguments.manifest,
+        secrets: RefCell::default(),
+    };
+    let (name, graph) = computing.graph(arguments.front_end, arguments.input.as_deref())?;
+    let how = Preparation {
+        autoedges: !arguments.no_autoedges,
+        autogroup: !arguments.no_autogroup,
+        ..Preparation::default()
+    };
+    let planned = make(graph.clone(), &how, &hostname, arguments.prefix.as_deref(), terminal)?;
+    let document = Document::new(&name, &hostname, &planned);
+    if let Some(path) = &arguments.out {
+        document.store(path, &graph, &how)?;
+    }
+    let document = document.without(&computing.secrets.borrow());
+    match Written::or(arguments.format, terminal) {
+        Format::Json => terminal.data(&json_line(&document.json())),
+        Format::Human => terminal.data(&show::text(&document, !arguments.no_diff)),
+    }
+    let code = match (document.totals.errors, document.totals.changes() > 0) {
+        (1.., _) => exit_codes::FAILED,
+        (0, true) if arguments.detailed_exitcode => exit_codes::CHANGED,
+        _ => exit_codes::OK,
+    };
+    Ok(Exit(code))
+}
+
+/// Looks at everything that a graph declares.
+pub(crate) fn make(
+    graph: ResourceGraph,
+    how: &Preparation,
+    hostname: &str,
+    prefix: Option<&Path>,
+    terminal: &Terminal,
+) -> Result<Plan, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    // A run may be using the working directory, so nothing of it is touched. What resources keep there is read.
+    let own = Prefix::open(&Choice::Temporary, hostname)?;
+    let kept = connection::working_directory(prefix).map(|prefix| prefix.join("engine/state"));
+    runtime.block_on(async {
+        let store = Arc::new(mgmt_world::Embedded::in_memory().map_err(Failure::failed)?);
+        let mut host = host(hostname, Durability::None, None, &own, store)?;
+        host.world.ready().await;
+        if let (Some(host), Ok(kept)) = (Arc::get_mut(&mut host), kept)
+            && kept.is_dir()
+        {
+            host.state = kept;
+        }
+        let prepared = mgmt_engine::prepare_for(graph, &host, &mgmt_resources::KINDS, how)
+            .map_err(|error| Failure::usage(format!("the graph cannot run: {error}")))?;
+        for warning in &prepared.warnings {
+            terminal.warning(warning);
+        }
+        Ok(mgmt_engine::plan(prepared, &host).await)
+    })
+}

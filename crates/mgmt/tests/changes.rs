@@ -1,0 +1,176 @@
+//! What was changed, when and why, as people and programs ask for it.
+#![allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Running, eventually, holds, said};
+use serde_json::Value as Json;
+
+/// Asks for JSON.
+fn json(arguments: &[&str]) -> Json {
+    let said = said(arguments);
+    serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+}
+
+fn history(prefix: &Path, rest: &[&str]) -> Vec<Json> {
+    let prefix = prefix.to_str().unwrap();
+    let answer = json(&[&["history", "--prefix", prefix, "--format", "json"], rest].concat());
+    assert_eq!(answer["format_version"], 1);
+    answer["changes"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_change_is_told_with_the_value_of_the_program_that_led_to_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (input, output, key, program, prefix) =
+        (at("input"), at("output"), at("key"), at("main.mcl"), at("prefix"));
+    std::fs::write(&input, "one").unwrap();
+    let text = format!(
+        r#"import "os"
+
+$value = os.readfile("{input}")
+
+file "{output}" {{
+	state => "exists",
+	content => $value,
+
+	Notify => Exec["told"],
+}}
+file "{key}" {{
+	state => "exists",
+	content => "canary " + $value,
+	mode => "0600",
+}}
+exec "told" {{
+	cmd => "/bin/true",
+	refreshonly => true,
+}}
+"#
+    );
+    std::fs::write(&program, text).unwrap();
+    let running = Running::start(&["run", "--prefix", &prefix, "lang", &program]);
+    holds(Path::new(&output), "one");
+    std::fs::write(&input, "two").unwrap();
+    holds(Path::new(&output), "two");
+    // Somebody else writes there.
+    std::fs::write(&output, "three").unwrap();
+    holds(Path::new(&output), "two");
+    let of_output = || history(Path::new(&prefix), &[&output]);
+    eventually("three changes are known", || of_output().len() == 3);
+    let changes = of_output();
+
+    let first = &changes[0];
+    assert_eq!(first["causes"][0]["kind"], "declared", "{first}");
+    assert_eq!(first["effects"][0]["action"], "create", "{first}");
+    let second = &changes[1];
+    let cause = &second["causes"][0];
+    assert_eq!(cause["kind"], "redeclared", "{second}");
+    let value = &cause["values"][0];
+    assert_eq!(
+        (&value["function"], &value["before"], &value["after"]),
+        (&"os.readfile".into(), &"\"one\"".into(), &"\"two\"".into())
+    );
+    assert_eq!(value["at"], format!("{program}:3:10"), "{second}");
+    assert_eq!(value["event"], input.as_str(), "{second}");
+    assert_eq!(cause["fields"][0]["field"], "content", "{second}");
+    assert_eq!(second["effects"][0]["before"], "3 bytes", "{second}");
+    assert!(second["effects"][0]["diff"].as_str().unwrap().contains("-one\n"), "{second}");
+    assert_eq!(changes[2]["causes"][0]["kind"], "event", "{}", changes[2]);
+
+    // Nothing of a file that not everybody may read.
+    let private = history(Path::new(&prefix), &[&key]);
+    assert!(private.len() >= 2, "{private:?}");
+    let all = Json::Array(private).to_string();
+    assert!(!all.contains("canary") && !all.contains("\\\"one\\\""), "{all}");
+
+    // What was told follows from what changed.
+    let why = json(&["why", "exec[told]", "--prefix", &prefix, "--format", "json"]);
+    assert_eq!(why["changes"][0]["causes"][0]["kind"], "notified", "{why}");
+    assert_eq!(why["changes"][0]["led_by"][0]["resource"], format!("file[{output}]"), "{why}");
+    let told = said(&["why", &output, "-n", "2", "--prefix", &prefix]);
+    assert!(
+        told.stdout.contains("os.readfile at ") && told.stdout.contains(":3:10 became \"two\", was \"one\""),
+        "{told:?}"
+    );
+    assert!(told.stdout.contains("something happened"), "{told:?}");
+
+    assert!(history(Path::new(&prefix), &["--since", "1h"]).len() >= 5);
+    assert_eq!(history(Path::new(&prefix), &["--since", "2200-01-01T00:00:00Z"]).len(), 0);
+    assert_eq!(history(Path::new(&prefix), &["-n", "1"]).len(), 1);
+    assert!(said(&["history", "--prefix", &prefix]).stdout.contains("changed in"));
+    assert_eq!(said(&["why", "/nowhere", "--prefix", &prefix]).code, 1);
+    assert_eq!(said(&["history", "--since", "soon", "--prefix", &prefix]).code, 2);
+    running.signal(rustix::process::Signal::TERM);
+    running.end();
+}
+
+#[test]
+fn names_that_act_on_a_terminal_do_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (prefix, program) = (at("prefix"), at("main.mcl"));
+    let path = at("evil\u{1b}[31m\nname");
+    std::fs::write(
+        &program,
+        format!("file {path:?} {{\n\tstate => \"exists\",\n}}\n").replace("\\u{1b}", "\u{1b}"),
+    )
+    .unwrap();
+    let said_run = said(&["run", "--prefix", &prefix, "--converged-timeout", "0", "lang", &program]);
+    assert_eq!(said_run.code, 0, "{said_run:?}");
+    let told = said(&["history", "--prefix", &prefix]);
+    assert!(told.stdout.contains("evil") && !told.stdout.contains('\u{1b}'), "{told:?}");
+    assert_eq!(history(Path::new(&prefix), &[&path]).len(), 1);
+}
+
+/// The records that say that a resource is undone.
+fn undone(prefix: &str) -> Vec<String> {
+    let all = history(Path::new(prefix), &[]);
+    let undone = all.iter().filter(|change| change["outcome"] == "undone");
+    undone.map(|change| format!("{} {}", change["resource"], change["message"])).collect()
+}
+
+#[test]
+fn resources_that_undo_each_other_are_named_and_slowed_down() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (prefix, file) = (at("prefix"), at("contested"));
+    let program = format!(
+        "file \"{file}\" {{ state => \"exists\", content => \"one\\n\", mode => \"0644\", }}\n\
+         file \"other\" {{ path => \"{file}\", state => \"exists\", content => \"two\\n\", Meta:autoedge => false, }}\n"
+    );
+    let mut running = Running::start(&["run", "--prefix", &prefix, "lang", &program]);
+    running.wait_for("undoes it: put right 12 times");
+    eventually("the adversary is named", || {
+        undone(&prefix).iter().any(|told| {
+            (told.contains("file[other] undoes it") && told.contains(&format!("file[{file}]")))
+                || (told.contains(&format!("file[{file}] undoes it")) && told.contains("file[other]"))
+        })
+    });
+    eventually("others are told", || {
+        let status = said(&["status", "--prefix", &prefix]);
+        status.stdout.contains("is undone by")
+    });
+    // It has been slowed down: a hundred thousand times a second it cannot have been.
+    assert!(history(Path::new(&prefix), &[]).len() < 2000);
+}
+
+#[test]
+fn a_program_outside_that_undoes_a_resource_is_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (prefix, file) = (at("prefix"), at("contested"));
+    let program = format!("file \"{file}\" {{ state => \"exists\", content => \"ours\", }}\n");
+    let _running = Running::start(&["run", "--prefix", &prefix, "lang", &program]);
+    let mut times = 0;
+    eventually("it is told of", || {
+        if std::fs::read_to_string(&file).is_ok_and(|content| content == "ours") {
+            std::fs::write(&file, "theirs").unwrap();
+            times += 1;
+        }
+        // The history is asked only once it may have something to say.
+        times >= 12 && undone(&prefix).iter().any(|told| told.contains("something outside of mgmt undoes it"))
+    });
+}

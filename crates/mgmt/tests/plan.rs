@@ -1,0 +1,418 @@
+//! What a plan says and what a run then does are the same, line by line; a plan is applied only while it holds.
+//!
+//! Each program is planned, run and asked for its history, on a view of this machine on which every change is thrown away, or on
+//! a host that was booted for it. What the plan calls exact has to be in the history, word for word, and what it calls
+//! predicted, too; only of what is unknown nothing more is asked than that it was said.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+#[path = "../../resources/tests/sandbox/mod.rs"]
+mod sandbox;
+#[path = "../../resources/tests/svc_common/mod.rs"]
+mod svc_common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Said, said};
+use sandbox::Sandbox;
+use serde_json::Value as Json;
+
+/// Where the program is on a host of its own.
+const PROGRAM: &str = "/mgmt-test-mgmt";
+
+/// A program, and what somebody did before.
+struct Case {
+    name: &'static str,
+    before: &'static str,
+    program: &'static str,
+}
+
+const fn case(name: &'static str, before: &'static str, program: &'static str) -> Case {
+    Case { name, before, program }
+}
+
+/// What needs nothing but files, accounts, mounts and a network. `/t` is a directory of the test's own.
+const CASES: &[Case] = &[
+    case("a file", "", r#"file "/t/a" { state => "exists", content => "hello\n", }"#),
+    case("an empty file", "", r#"file "/t/a" { state => "exists", }"#),
+    case("another content", "echo old >/t/a", r#"file "/t/a" { state => "exists", content => "new\n", }"#),
+    case("what is right", "echo same >/t/a", r#"file "/t/a" { state => "exists", content => "same\n", }"#),
+    case("a mode", "echo x >/t/a; chmod 644 /t/a", r#"file "/t/a" { mode => "0600", }"#),
+    case("a secret", "", r#"file "/t/a" { state => "exists", content => "canary", mode => "0400", }"#),
+    case("an owner", "echo x >/t/a", r#"file "/t/a" { owner => "daemon", group => "daemon", }"#),
+    case(
+        "a new file with everything",
+        "",
+        r#"file "/t/a" { state => "exists", content => "x", owner => "daemon", group => "daemon", mode => "0640", }"#,
+    ),
+    case(
+        "content and mode",
+        "echo x >/t/a",
+        r#"file "/t/a" { state => "exists", content => "y\n", mode => "u=rw,go=r", }"#,
+    ),
+    case("no file", "echo x >/t/a", r#"file "/t/a" { state => "absent", }"#),
+    case("a directory", "", r#"file "/t/d/" { state => "exists", mode => "0750", }"#),
+    case("directories above", "", r#"file "/t/d/e/f/" { state => "exists", recurse => true, }"#),
+    case(
+        "no directory",
+        "mkdir -p /t/d/e; touch /t/d/e/f",
+        r#"file "/t/d/" { state => "absent", recurse => true, }"#,
+    ),
+    case(
+        "a file where a directory was",
+        "mkdir /t/d",
+        r#"file "/t/d" { state => "exists", content => "x", force => true, }"#,
+    ),
+    case(
+        "a directory where a file was",
+        "touch /t/d",
+        r#"file "/t/d/" { state => "exists", force => true, }"#,
+    ),
+    case("a link", "", r#"file "/t/l" { state => "exists", symlink => true, source => "/etc/passwd", }"#),
+    case(
+        "another link",
+        "ln -s /etc/group /t/l",
+        r#"file "/t/l" { state => "exists", symlink => true, source => "/etc/passwd", }"#,
+    ),
+    case("no link", "ln -s /etc/group /t/l", r#"file "/t/l" { state => "absent", symlink => true, }"#),
+    case("a copy", "echo x >/t/s", r#"file "/t/a" { state => "exists", source => "/t/s", }"#),
+    case(
+        "fragments",
+        "mkdir /t/d; echo 1 >/t/d/1; echo 2 >/t/d/2",
+        r#"file "/t/a" { state => "exists", fragments => ["/t/d/",], }"#,
+    ),
+    case(
+        "a tree",
+        "mkdir -p /t/s/b/c; echo 1 >/t/s/a; echo 2 >/t/s/b/c/d; ln -s a /t/s/l",
+        r#"file "/t/d/" { state => "exists", source => "/t/s/", recurse => true, }"#,
+    ),
+    case(
+        "a tree that is there in part",
+        "mkdir -p /t/s/b /t/d/b; echo 1 >/t/s/a; echo 2 >/t/s/b/c; echo 3 >/t/d/b/c; echo 4 >/t/d/more",
+        r#"file "/t/d/" { state => "exists", source => "/t/s/", recurse => true, purge => true, }"#,
+    ),
+    case(
+        "purging",
+        "mkdir -p /t/d/e; touch /t/d/a /t/d/e/b",
+        r#"file "/t/d/" { state => "exists", recurse => true, purge => true, }
+        file "/t/d/a" { state => "exists", }"#,
+    ),
+    case(
+        "a file in a new directory",
+        "",
+        r#"file "/t/d/" { state => "exists", }
+        file "/t/d/a" { state => "exists", content => "x\n", mode => "0644", }"#,
+    ),
+    case(
+        "a link in a new directory",
+        "",
+        r#"file "/t/d/" { state => "exists", }
+        file "/t/d/l" { state => "exists", symlink => true, source => "x", }"#,
+    ),
+    case(
+        "a copy of a new file",
+        "",
+        r#"file "/t/a" { state => "exists", content => "x\n", }
+        file "/t/b" { state => "exists", source => "/t/a", Depend => File["/t/a"], }"#,
+    ),
+    case("a line", "echo one >/t/a", r#"line "x" { file => "/t/a", state => "exists", content => "two", }"#),
+    case(
+        "a line in a new file",
+        "",
+        r#"file "/t/a" { state => "exists", mode => "0644", }
+        line "x" { file => "/t/a", state => "exists", content => "two", }"#,
+    ),
+    case(
+        "no line",
+        "printf 'one\\ntwo\\n' >/t/a",
+        r#"line "x" { file => "/t/a", state => "absent", content => "two", }"#,
+    ),
+    case("a command", "", r#"exec "x" { cmd => "/bin/true", }"#),
+    case(
+        "a command with a condition",
+        "",
+        r#"exec "x" { cmd => "/usr/bin/touch /t/made", creates => "/t/made", }"#,
+    ),
+    case("a command that is not needed", "", r#"exec "x" { cmd => "/bin/true", ifcmd => "/bin/false", }"#),
+    case(
+        "a command that is told",
+        "",
+        r#"file "/t/a" { state => "exists", Notify => Exec["x"], }
+        exec "x" { cmd => "/bin/true", refreshonly => true, }"#,
+    ),
+    case("a host", "", r#"host "example.test" { state => "exists", ip => "192.0.2.7", }"#),
+    case("the name of the host", "", r#"hostname "planned-host" { transient_hostname => "planned-host", }"#),
+    case("a user", "", r#"user "planned" { state => "exists", uid => 7701, shell => "/bin/sh", }"#),
+    case(
+        "a user that is changed",
+        "useradd -M planned",
+        r#"user "planned" { state => "exists", shell => "/bin/true", comment => "Planned", }"#,
+    ),
+    case("no user", "useradd -M planned", r#"user "planned" { state => "absent", }"#),
+    case("a group", "", r#"group "planned" { state => "exists", gid => 7702, }"#),
+    case("no group", "groupadd planned", r#"group "planned" { state => "absent", }"#),
+    case(
+        "a user with a group and a file",
+        "",
+        r#"group "planned" { state => "exists", gid => 7702, }
+        user "planned" { state => "exists", gid => 7702, }
+        file "/t/a" { state => "exists", owner => "planned", group => "planned", }"#,
+    ),
+    case("a password", "", r#"password "x" { length => 12, saved => true, }"#),
+    case(
+        "a mount",
+        "",
+        r#"mount "/t/m" { state => "exists", device => "scratch", type => "tmpfs", options => {"size" => "1m",}, persist => "none", }"#,
+    ),
+    case(
+        "no mount",
+        "mkdir /t/m; mount -t tmpfs x /t/m",
+        r#"mount "/t/m" { state => "absent", device => "x", type => "tmpfs", persist => "none", }"#,
+    ),
+    case(
+        "an interface",
+        "ip link add planned0 type veth peer name planned1; mkdir -p /etc/systemd/network",
+        r#"net "planned0" { state => "up", addrs => ["192.0.2.1/24",], }"#,
+    ),
+    case(
+        "a parameter of the kernel",
+        "echo 0 >/proc/sys/net/ipv4/ip_forward",
+        r#"sysctl "net.ipv4.ip_forward" { value => "1", persist => false, }"#,
+    ),
+    case("an archive", "mkdir /t/d; echo x >/t/d/a", r#"tar "/t/a.tar" { inputs => ["/t/d",], }"#),
+    case("a compressed file", "", r#"gzip "/t/a.gz" { content => "x", }"#),
+    case("a shared value", "", r#"kv "planned" { value => "x", }"#),
+    case("a kept value", "", r#"value "planned" { any => "x", }"#),
+    case(
+        "a JSON document",
+        "echo '{\"a\": 1}' >/t/a.json; chmod 644 /t/a.json",
+        r#"json:edit "/t/a.json" { edits => [".a = 2",], }"#,
+    ),
+    case(
+        "a key",
+        "mkdir -p /root/.ssh; chmod 700 /root/.ssh; rm -f /root/.ssh/authorized_keys",
+        r#"ssh:authorized_key "x" { state => "exists", user => "root", type => "ssh-ed25519", key => "AAAAC3NzaC1lZDI1NTE5AAAAIJ2LJ8kDdAbcVSLMnMq8QCuf2yoQ6cVf1Vj3uQvO2c1a", }"#,
+    ),
+    case("no package", "", r#"pkg "graphviz" { state => "uninstalled", }"#),
+    case("a message", "", r#"print "x" { msg => "hello", }"#),
+];
+
+/// What needs a service manager and its bus.
+const BOOTED: &[Case] = &[
+    case("a service", "", r#"svc "planned" { state => "running", startup => "enabled", }"#),
+    case(
+        "no service",
+        "systemctl enable --now planned.service",
+        r#"svc "planned" { state => "stopped", startup => "disabled", }"#,
+    ),
+    case(
+        "a service that is told",
+        "systemctl start planned.service; rm -f /t/a",
+        r#"file "/t/a" { state => "exists", Notify => Svc["planned"], }
+        svc "planned" { state => "running", }"#,
+    ),
+    case(
+        "a timer",
+        "",
+        r#"cron "planned" { state => "exists", trigger => "OnCalendar", time => "daily", unit => "planned.service", }"#,
+    ),
+    case("the names of the host", "", r#"hostname "planned-host" {}"#),
+];
+
+/// The lines of a plan, and how sure it is of each.
+fn planned(plan: &Json) -> Vec<(String, Json)> {
+    let mut lines = Vec::new();
+    for step in plan["steps"].as_array().unwrap() {
+        for line in step["lines"].as_array().unwrap() {
+            let whose = line.get("resource").unwrap_or(&step["resource"]);
+            lines.push((line["certainty"].as_str().unwrap().to_owned(), words(whose, line)));
+        }
+    }
+    lines
+}
+
+/// What was done.
+fn done(history: &Json) -> Vec<Json> {
+    let mut lines = Vec::new();
+    for change in history["changes"].as_array().unwrap() {
+        assert_eq!(change["outcome"], "changed", "{change}");
+        for effect in change["effects"].as_array().into_iter().flatten() {
+            lines.push(words(effect.get("resource").unwrap_or(&change["resource"]), effect));
+        }
+    }
+    lines
+}
+
+fn words(whose: &Json, line: &Json) -> Json {
+    let keys = ["action", "what", "aspect", "before", "after", "private", "opaque"];
+    Json::Array([whose.clone()].into_iter().chain(keys.map(|key| line[key].clone())).collect())
+}
+
+fn sh(text: &str) {
+    let output = Command::new("sh").args(["-ec", text]).output().unwrap();
+    assert!(output.status.success(), "{text}: {output:?}");
+}
+
+fn ask(program: &str, arguments: &[&str]) -> Said {
+    Command::new(program).args(arguments).current_dir("/").output().unwrap().into()
+}
+
+/// Plans, runs, and compares.
+fn agrees(program: &str, front_end: &str, text: &str, prefix: &str) -> Result<usize, String> {
+    let plan = ask(program, &["plan", "--prefix", prefix, "--format", "json", front_end, text]);
+    let parsed: Json = serde_json::from_str(&plan.stdout).map_err(|error| format!("{error}: {plan:?}"))?;
+    assert_eq!(parsed["format_version"], 1);
+    if plan.code != 0 {
+        return Err(format!("the plan ended with {}: {parsed:#}", plan.code));
+    }
+    let run = ask(
+        program,
+        &[
+            "run",
+            "--prefix",
+            prefix,
+            "--converger-timeout=0",
+            "--converged-exit",
+            "--max-runtime=60",
+            front_end,
+            text,
+        ],
+    );
+    if run.code != 0 {
+        return Err(format!("the run ended with {}: {run:?}", run.code));
+    }
+    let history = ask(program, &["history", "--prefix", prefix, "--format", "json"]);
+    let history: Json =
+        serde_json::from_str(&history.stdout).map_err(|error| format!("{error}: {history:?}"))?;
+    let (planned, mut done) = (planned(&parsed), done(&history));
+    let told = format!("planned {planned:#?}\ndone {done:#?}\n{run:?}");
+    let steps = parsed["steps"].as_array().unwrap();
+    let open = planned.iter().any(|(certainty, _)| certainty == "unknown")
+        || steps.iter().any(|step| step.get("open").is_some());
+    for (certainty, line) in &planned {
+        match done.iter().position(|found| found == line) {
+            Some(at) => drop(done.remove(at)),
+            None if certainty == "unknown" || (open && certainty == "predicted") => {}
+            None => return Err(format!("{certainty}, but not done: {line}\n{told}")),
+        }
+    }
+    // What a command does, and what follows from that, nobody can tell beforehand.
+    match done.is_empty() || open {
+        true => Ok(planned.len()),
+        false => Err(format!("done, but not planned: {done:#?}\n{told}")),
+    }
+}
+
+/// The examples that come with the program, which somebody has put into `/graphs`.
+fn examples_agree(program: &str, directory: &str, which: &[&str]) {
+    let mut wrong = Vec::new();
+    for name in which {
+        sh("rm -rf /tmp/mgmt");
+        let file = format!("/graphs/{directory}{name}.yaml");
+        if let Err(why) = agrees(program, "yaml", &file, &format!("/mgmt-test-prefix-{name}")) {
+            wrong.push(format!("{name}: {why}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+fn all_agree(program: &str, cases: &[Case]) {
+    let (mut lines, mut wrong) = (0, Vec::new());
+    for (number, case) in cases.iter().enumerate() {
+        sh(
+            "umount /t/m 2>/dev/null || true; rm -rf /t; mkdir /t; userdel planned 2>/dev/null || true; groupdel planned 2>/dev/null || true",
+        );
+        sh(case.before);
+        match agrees(program, "lang", case.program, &format!("/mgmt-test-prefix-{number}")) {
+            Ok(count) => lines += count,
+            Err(why) => wrong.push(format!("{}: {why}", case.name)),
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n\n"));
+    assert!(lines >= cases.len() * 3 / 4, "only {lines} lines");
+}
+
+#[test]
+fn what_is_planned_is_what_is_done() {
+    if sandbox::is_inside() {
+        all_agree(PROGRAM, CASES);
+        examples_agree(
+            PROGRAM,
+            "",
+            &[
+                "archive",
+                "exec-guards",
+                "json-edit",
+                "kv",
+                "line",
+                "notify",
+                "password",
+                "tree-purge",
+                "values",
+            ],
+        );
+        return examples_agree(PROGRAM, "host/", &["accounts", "hosts", "mount", "net", "ssh", "sysctl"]);
+    }
+    let graphs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yaml");
+    Sandbox {
+        apart: true,
+        prepare: &format!("hostname test-host; mkdir t; cp -r '{}' graphs", graphs.display()),
+        also: Some((PROGRAM, Path::new(env!("CARGO_BIN_EXE_mgmt")))),
+        environment: &[],
+    }
+    .run("what_is_planned_is_what_is_done");
+}
+
+#[test]
+fn what_is_planned_is_what_is_done_on_a_booted_host() {
+    if svc_common::is_booted() {
+        let service = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n";
+        std::fs::write("/etc/systemd/system/planned.service", service).unwrap();
+        sh("mkdir -p /t; systemctl daemon-reload");
+        return all_agree("/mgmt-test-result/mgmt", BOOTED);
+    }
+    let name = "what_is_planned_is_what_is_done_on_a_booted_host";
+    svc_common::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
+}
+
+#[test]
+fn a_plan_is_applied_while_it_holds_and_refused_when_the_host_has_moved() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (plan, prefix, a, b) = (at("plan.json"), at("prefix"), at("a"), at("b"));
+    let program = format!(
+        "file \"{a}\" {{ state => \"exists\", content => \"canary\\n\", Notify => Exec[\"b\"], }}\n\
+         exec \"b\" {{ cmd => \"/usr/bin/touch {b}\", refreshonly => true, }}\n"
+    );
+    let make =
+        || said(&["plan", "--detailed-exitcode", "--prefix", &prefix, "--out", &plan, "lang", &program]);
+    let made = make();
+    assert_eq!(made.code, 2, "{made:?}");
+    assert!(made.stdout.contains("exact      create") && made.stdout.contains("+canary"), "{made:?}");
+    assert!(made.stdout.contains("unknown    run /usr/bin/touch"), "{made:?}");
+    assert!(!Path::new(&a).exists(), "a plan changes nothing");
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(&plan).unwrap().permissions().mode() & 0o777, 0o600);
+
+    std::fs::write(&a, "somebody else\n").unwrap();
+    let refused = said(&["apply", "--prefix", &prefix, &plan]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("has moved") && refused.stderr.contains(&a), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(&a).unwrap(), "somebody else\n");
+
+    std::fs::remove_file(&a).unwrap();
+    let applied = said(&["apply", "--detailed-exitcode", "--prefix", &prefix, &plan]);
+    assert_eq!(applied.code, 2, "{applied:?}");
+    assert_eq!(std::fs::read_to_string(&a).unwrap(), "canary\n");
+    assert!(Path::new(&b).exists());
+    let why = said(&["why", &a, "--prefix", &prefix]);
+    assert!(why.stdout.contains("create"), "{why:?}");
+
+    let again = make();
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(again.stdout.contains("nothing to change"), "{again:?}");
+    for wrong in [&a, "/nowhere"] {
+        assert_eq!(said(&["apply", "--prefix", &prefix, wrong]).code, 2);
+    }
+}

@@ -1,0 +1,315 @@
+//! What a run changes, said once by the kind for everybody: the log of a run that only looks, the history, the plan.
+//!
+//! A kind describes a change where it decides on it, before it asks whether it may: so what a plan says and what a run
+//! does are one description, not two that could differ.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use mgmt_sys::error::Escaped;
+use serde::{Deserialize, Serialize};
+
+/// The longest text whose difference is shown.
+pub const LONGEST_TEXT: usize = 64 << 10;
+/// As many effects of one run are told; of more, how many there are.
+const MOST: usize = 256;
+/// The longest word before or after a change.
+const LONGEST_WORD: usize = 512;
+
+/// One thing that a run changes, or would change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effect {
+    /// What is done.
+    pub action: Action,
+    /// What it is done to: a path, a unit, a package, a command.
+    pub what: Box<str>,
+    /// Which side of it, if not all: `mode`, `content`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aspect: Option<Cow<'static, str>>,
+    /// What is there now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Box<str>>,
+    /// What is there then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Box<str>>,
+    /// What comes of it cannot be told beforehand.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opaque: bool,
+    /// It is about something that not everybody may read: nothing of that is told, here or in the cause.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
+    /// The text before and after, for whoever shows the difference.
+    #[serde(skip)]
+    pub texts: Option<Box<Texts>>,
+}
+
+/// A text before and after.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// Nothing: there was none.
+    pub before: Option<Box<[u8]>>,
+    /// Nothing: there is none then.
+    pub after: Option<Box<[u8]>>,
+}
+
+/// They may be secrets, and are long.
+impl fmt::Debug for Texts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Texts(..)")
+    }
+}
+
+/// What is done to something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// It was not there.
+    Create,
+    /// It is another then.
+    Change,
+    /// It is gone then.
+    Remove,
+    /// A command.
+    Run,
+    /// There are more that are not told.
+    More,
+}
+
+impl Action {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Action::Create => "create",
+            Action::Change => "change",
+            Action::Remove => "remove",
+            Action::Run => "run",
+            Action::More => "more",
+        }
+    }
+}
+
+impl Effect {
+    fn new(action: Action, what: impl fmt::Display) -> Effect {
+        Effect {
+            action,
+            what: what.to_string().into(),
+            aspect: None,
+            before: None,
+            after: None,
+            opaque: false,
+            private: false,
+            texts: None,
+        }
+    }
+
+    /// Something comes to be.
+    pub fn create(what: impl fmt::Display) -> Effect {
+        Effect::new(Action::Create, what)
+    }
+
+    /// Something becomes another.
+    pub fn change(what: impl fmt::Display) -> Effect {
+        Effect::new(Action::Change, what)
+    }
+
+    /// Something goes.
+    pub fn remove(what: impl fmt::Display) -> Effect {
+        Effect::new(Action::Remove, what)
+    }
+
+    /// A command runs. What it does, only it knows.
+    pub fn run(command: impl fmt::Display) -> Effect {
+        Effect { opaque: true, ..Effect::new(Action::Run, command) }
+    }
+
+    /// Which side of it.
+    #[must_use]
+    pub fn aspect(self, aspect: impl Into<Cow<'static, str>>) -> Effect {
+        Effect { aspect: Some(aspect.into()), ..self }
+    }
+
+    /// What is there now.
+    #[must_use]
+    pub fn before(self, before: impl fmt::Display) -> Effect {
+        Effect { before: Some(word(before)), ..self }
+    }
+
+    /// What is there then.
+    #[must_use]
+    pub fn after(self, after: impl fmt::Display) -> Effect {
+        Effect { after: Some(word(after)), ..self }
+    }
+
+    /// It is about a secret: what was there and will be there is not told.
+    #[must_use]
+    pub fn secret(self) -> Effect {
+        Effect { private: true, before: None, after: None, texts: None, ..self }
+    }
+
+    /// The text before and after. Texts that are too long to be shown are left out.
+    #[must_use]
+    pub fn texts(self, before: Option<&[u8]>, after: Option<&[u8]>) -> Effect {
+        let long = [before, after].into_iter().flatten().any(|text| text.len() > LONGEST_TEXT);
+        if long {
+            return self;
+        }
+        let texts = Texts { before: before.map(Box::from), after: after.map(Box::from) };
+        Effect { texts: Some(Box::new(texts)), ..self }
+    }
+
+    /// The texts, for showing how one becomes the other. Nothing of what is private, which only those may know that come after
+    /// it in a plan.
+    pub fn shown_texts(&self) -> Option<&Texts> {
+        self.texts.as_deref().filter(|_| !self.private)
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.action.word(), Escaped(self.what.as_bytes()))?;
+        if let Some(aspect) = &self.aspect {
+            write!(f, " {}", Escaped(aspect.as_bytes()))?;
+        }
+        let shown = |word: &str| Escaped(word.as_bytes()).to_string();
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => write!(f, ": {} -> {}", shown(before), shown(after))?,
+            (Some(before), None) => write!(f, ": was {}", shown(before))?,
+            (None, Some(after)) => write!(f, ": {}", shown(after))?,
+            (None, None) => {}
+        }
+        if self.private {
+            f.write_str(" (not shown: not everybody may read it)")?;
+        }
+        Ok(())
+    }
+}
+
+fn word(text: impl fmt::Display) -> Box<str> {
+    let mut text = text.to_string();
+    if text.len() > LONGEST_WORD {
+        let end = (0..=LONGEST_WORD).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text.into()
+}
+
+/// The effects of one run.
+// A lock, because a run is handed around by shared references and may wait on any thread. Nobody ever waits for it.
+#[derive(Debug, Default)]
+pub struct Effects(Mutex<Vec<Effect>>);
+
+impl Effects {
+    /// One more.
+    pub fn push(&self, effect: Effect) {
+        let mut effects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match effects.len() {
+            0..MOST => effects.push(effect),
+            MOST => effects.push(Effect::new(Action::More, 1)),
+            _ => {
+                if let Some(last) = effects.last_mut() {
+                    let count = last.what.parse::<u64>().unwrap_or(0) + 1;
+                    last.what = count.to_string().into();
+                }
+            }
+        }
+    }
+
+    /// One instead of what was said of the same before.
+    pub fn replace(&self, effect: Effect) {
+        let mut effects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        effects.retain(|known| (&known.what, &known.aspect) != (&effect.what, &effect.aspect));
+        drop(effects);
+        self.push(effect);
+    }
+
+    /// None: what was described did not come to be, and is looked at again.
+    pub fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// All of them.
+    pub fn take(&self) -> Vec<Effect> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What earlier resources of a plan will have done, as far as that is known.
+#[derive(Clone, Debug, Default)]
+pub struct Foreseen {
+    files: std::collections::HashMap<Vec<u8>, Option<Box<[u8]>>>,
+    private: std::collections::HashSet<Vec<u8>>,
+}
+
+impl Foreseen {
+    /// The content that a file will have: nothing known, nothing there, or this.
+    pub fn file(&self, path: &[u8]) -> Option<Option<&[u8]>> {
+        self.files.get(path).map(|content| content.as_deref())
+    }
+
+    /// Not everybody will be able to read it.
+    pub fn is_private(&self, path: &[u8]) -> bool {
+        self.private.contains(path)
+    }
+
+    /// Takes note of what a resource would do.
+    pub fn note(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            let path = effect.what.as_bytes();
+            match (&effect.texts, effect.action) {
+                (Some(texts), _) => {
+                    if effect.private {
+                        self.private.insert(path.to_vec());
+                    }
+                    self.files.insert(path.to_vec(), texts.after.clone());
+                }
+                (None, Action::Remove) if path.starts_with(b"/") => {
+                    self.files.insert(path.to_vec(), None);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_effect_reads_as_a_line_and_back_from_json() {
+        let effect = Effect::change("/etc/motd").aspect("mode").before("0644").after("0600");
+        assert_eq!(effect.to_string(), "change /etc/motd mode: 0644 -> 0600");
+        let json = serde_json::to_string(&effect).unwrap();
+        assert_eq!(
+            json,
+            r#"{"action":"change","what":"/etc/motd","aspect":"mode","before":"0644","after":"0600"}"#
+        );
+        assert_eq!(serde_json::from_str::<Effect>(&json).unwrap(), effect);
+    }
+
+    #[test]
+    fn a_secret_is_not_told_whatever_was_said_of_it() {
+        let private = Effect { private: true, ..Effect::change("x").texts(None, Some(b"hunter5")) };
+        assert!(private.shown_texts().is_none() && !format!("{private} {private:?}").contains("hunter"));
+        assert!(!serde_json::to_string(&private).unwrap().contains("hunter"));
+        let effect =
+            Effect::change("x").before("hunter2").after("hunter3").secret().texts(None, Some(b"hunter4"));
+        assert!(!format!("{effect} {effect:?}").contains("hunter"));
+    }
+
+    #[test]
+    fn more_than_can_be_told_is_counted() {
+        let effects = Effects::default();
+        (0..MOST + 7).for_each(|n| effects.push(Effect::create(n)));
+        let told = effects.take();
+        assert_eq!(told.len(), MOST + 1);
+        assert_eq!(told.last().map(|last| (last.action, &*last.what)), Some((Action::More, "7")));
+    }
+
+    #[test]
+    fn what_acts_on_a_terminal_is_escaped() {
+        assert!(!Effect::create("a\u{1b}[31m\nb").to_string().contains(['\u{1b}', '\n']));
+    }
+}

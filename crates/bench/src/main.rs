@@ -19,6 +19,7 @@ mod graphs;
 mod lang;
 mod latency;
 mod programs;
+mod puppet;
 mod report;
 mod shared;
 #[path = "../../remote/tests/sshd/mod.rs"]
@@ -34,9 +35,9 @@ use report::Report;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const GROUPS: [&str; 12] = [
+const GROUPS: [&str; 14] = [
     "graphs", "lang", "flow", "memory", "latency", "start", "units", "packages", "users", "shared",
-    "deploys", "files",
+    "deploys", "history", "puppet", "files",
 ];
 
 fn main() {
@@ -97,6 +98,9 @@ fn main() {
     }
     if want("history") {
         files::history(&mut report);
+    }
+    if want("puppet") {
+        puppet::run(&mut report, &program);
     }
     if want("files") {
         files::run(&mut report);

@@ -248,6 +248,52 @@ fn defect_18_a_secret_is_in_no_output() {
 }
 
 #[test]
+fn defect_33_a_notification_goes_through_the_ends_of_classes() {
+    let place = tempfile::tempdir().unwrap();
+    let (graph, file, told) =
+        (place.path().join("graph.yaml"), place.path().join("file"), place.path().join("told"));
+    // As classes are translated: `one` with a file, which notifies `two` with a command.
+    let edge =
+        |from: &str, to: &str| format!("- {{name: e, from: {{{from}}}, to: {{{to}}}, notify: true}}\n");
+    let (kind, end) =
+        (format!("kind: file, name: {}", file.display()), |name: &str| format!("kind: noop, name: {name}"));
+    let text = format!(
+        "graph: x\nresources:\n  file:\n  - {{name: {}, state: exists, content: a}}\n  noop:\n\
+         {}  exec:\n  - {{name: tell, cmd: 'echo x >> {}', shell: /bin/sh, refreshonly: true}}\nedges:\n{}{}{}",
+        file.display(),
+        ["completed", "admissible"].map(|name| format!("  - {{name: {name}, forward: true}}\n")).concat(),
+        told.display(),
+        edge(&kind, &end("completed")),
+        edge(&end("completed"), &end("admissible")),
+        edge(&end("admissible"), "kind: exec, name: tell"),
+    );
+    write(&graph, &text);
+    let run = said(&[&ONCE[..], &["yaml", graph.to_str().unwrap()]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(std::fs::read_to_string(&told).unwrap(), "x\n");
+}
+
+#[test]
+fn a_run_that_ends_while_puppet_compiles_leaves_nothing_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let (site, out, pid) = (place.path().join("site.pp"), place.path().join("out"), place.path().join("pid"));
+    let file = format!("file {{ '{}': content => 'x' }}\n", out.display());
+    write(&site, &file);
+    let run = Running::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
+    holds(&out, "x");
+    // A compile that takes longer than anybody waits.
+    let slow = format!("generate('/bin/sh', '-c', 'echo $$ > {}; exec sleep 1000')\n", pid.display());
+    write(&site, &(slow + &file));
+    let number = || std::fs::read_to_string(&pid).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    common::eventually("a compile that hangs", || number().is_some());
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    let process = format!("/proc/{}", number().unwrap());
+    common::eventually("its end", || !Path::new(&process).exists());
+}
+
+#[test]
 fn what_is_printed_as_yaml_is_read_as_the_same_graph() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("root");

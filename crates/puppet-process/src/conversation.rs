@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mgmt_sys::process::{Command, Line, LineEvent, Lines};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe::Sender;
@@ -193,6 +194,8 @@ async fn talk(
         drop(input);
         tokio::time::sleep(GRACE).await;
     };
+    // Dropped before the process is ended, whatever ends this.
+    let _offspring = Offspring(lines.id());
     // Whatever ends this, be it the end of the runtime: nobody waits for an answer that cannot come.
     let mut last_words =
         LastWords { pending: &pending, how: "it was stopped".to_owned(), output: Vec::new() };
@@ -205,6 +208,37 @@ async fn talk(
         last_words.output = output.into();
     }
 }
+
+/// Puppet starts commands in sessions of their own, so they do not end with its process group. They end with this.
+struct Offspring(Option<u32>);
+
+impl Drop for Offspring {
+    fn drop(&mut self) {
+        if let Some(id) = self.0 {
+            end_children(id, 0);
+        }
+    }
+}
+
+/// Ends what a process has started, and what that has started.
+fn end_children(parent: u32, depth: usize) {
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<i32> = lists
+        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+        .collect();
+    for child in children.into_iter().filter_map(Pid::from_raw) {
+        // One that stands still starts no others meanwhile. It may be gone already.
+        let _ = kill_process(child, Signal::STOP);
+        if depth < DEEPEST {
+            end_children(child.as_raw_nonzero().get().unsigned_abs(), depth + 1);
+        }
+        let _ = kill_process(child, Signal::KILL);
+    }
+}
+
+/// How far down children of children are looked for.
+const DEEPEST: usize = 16;
 
 /// Tells all who wait that there will be no answer.
 struct LastWords<'a> {

@@ -194,8 +194,13 @@ pub(super) fn refused(error: &SwapError) -> Failure {
 
 /// Waits until nothing has happened for a while.
 pub(super) async fn settle(changed: &Notify) {
+    settle_for(changed, QUIET).await;
+}
+
+/// Waits until nothing has happened for so long.
+pub(super) async fn settle_for(changed: &Notify, quiet: Duration) {
     let latest = Instant::now() + PATIENCE;
-    while Instant::now() < latest && timeout(QUIET, changed.notified()).await.is_ok() {}
+    while Instant::now() < latest && timeout(quiet, changed.notified()).await.is_ok() {}
 }
 
 /// A watch on the file, and on what it links to, by the hub that serves the engine.

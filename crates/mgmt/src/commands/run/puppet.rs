@@ -12,7 +12,7 @@ use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
-use super::follow::{Triggers, settle, swapped};
+use super::follow::{Triggers, settle_for, swapped};
 use super::{Means, Unswapped};
 use crate::failure::Failure;
 use crate::manifest::{Attempt, Facts, Manifest, Sources};
@@ -95,11 +95,11 @@ impl Follower {
             let asked = tokio::select! {
                 () = triggers.asked() => true,
                 () = tokio::time::sleep(interval.unwrap_or_default()), if interval.is_some() => false,
-                () = changed.notified() => { settle(&changed).await; false }
+                () = changed.notified() => { settle_for(&changed, QUIET).await; false }
             };
             let rest = || {
                 let changed = Arc::clone(&changed);
-                async move { settle(&changed).await }
+                async move { settle_for(&changed, QUIET).await }
             };
             let compile = || {
                 let manifest = manifest.clone();
@@ -125,6 +125,10 @@ fn has_changed_since(directory: &Path, time: SystemTime) -> bool {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     later(directory) || entries.map(|entry| entry.path()).any(|path| later(&path))
 }
+
+/// A change is looked at when nothing more has happened for so long. It can be short: what changes while a manifest is compiled has it compiled
+/// again.
+const QUIET: Duration = Duration::from_millis(20);
 
 /// How often an answer is thrown away because it was old when it came. Whoever changes files without end is served, too.
 const MOST: usize = 5;
@@ -162,7 +166,7 @@ async fn follow_facts(manifest: Manifest, stale: Arc<Notify>, changed: Arc<Notif
     loop {
         let interval = manifest.interval().await.map(|interval| interval.max(LEAST));
         tokio::select! {
-            () = stale.notified() => settle(&stale).await,
+            () = stale.notified() => settle_for(&stale, QUIET).await,
             () = tokio::time::sleep(interval.unwrap_or_default()), if interval.is_some() => {}
         }
         match manifest.facts().await {

@@ -131,3 +131,19 @@ fn which_lines_are_shown_can_be_changed_while_it_runs() {
     assert_eq!(code, Some(0), "{lines}");
     assert!(!lines.contains("showing warn from now on"), "{lines}");
 }
+
+#[test]
+fn who_waits_for_the_store_is_alive() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("notify");
+    let listener = Listener::new(&socket);
+    // Nobody listens there.
+    let mut command = mgmt(&["run", "--tmp-prefix", "--seeds", "http://127.0.0.1:1", "empty"]);
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "400000");
+    let run = Running::start_command(command);
+    listener.until("READY=1\nSTATUS=waiting for the store");
+    listener.until("WATCHDOG=1");
+    listener.until("WATCHDOG=1");
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().0, Some(0));
+}

@@ -202,9 +202,10 @@ async fn engage(
     let host = host(&settings.hostname, settings.durability, settings.ends_after(), prefix, store)?;
     let exports = Arc::new(Exports::new(Arc::clone(&host.world), settings.export_time));
     let _server = world::serve(&host.world, prefix)?;
+    let manager = Arc::new(Manager::from_environment());
     // Without its store, this can take for ever; and nothing has begun that would have to be finished.
     tokio::select! {
-        () = world::ready(&host.world) => {}
+        () = world::ready(&host.world, &manager) => {}
         stop = signals.end() => {
             tracing::info!("{}: ending, the store was not reached", stop.name());
             return Ok(Exit(exit_codes::of(Ending::Graceful, false, 0, 0)));
@@ -218,7 +219,6 @@ async fn engage(
         _ => None,
     };
     let recorder = witnesses::recorder(prefix);
-    let manager = Arc::new(Manager::from_environment());
     let told = Told::new(Arc::clone(&host.world), counted.clone(), Arc::clone(&manager), recorder.clone());
     let told = Arc::new(told);
     let metrics = counted.clone();

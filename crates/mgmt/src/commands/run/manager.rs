@@ -19,6 +19,9 @@ use crate::environment;
 /// How long we wait for a manager that does not read.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// For managers that do not say how often they want to hear of us.
+const SELDOM: Duration = Duration::from_secs(60);
+
 /// The service manager, if there is one that wants to be told.
 pub(super) struct Manager {
     socket: Option<UnixDatagram>,
@@ -56,6 +59,20 @@ impl Manager {
         self.tell("READY=1");
     }
 
+    /// There is nothing to do but to wait, which is no reason to start the program again.
+    pub(super) fn waiting(&self, why: &str) {
+        self.tell(&format!("READY=1\nSTATUS={why}"));
+    }
+
+    pub(super) fn alive(&self) {
+        self.tell("WATCHDOG=1");
+    }
+
+    /// How long we can say nothing.
+    pub(super) fn pause(&self) -> Duration {
+        self.watchdog.unwrap_or(SELDOM) / 2
+    }
+
     /// Files are read again.
     pub(super) fn reloading(&self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -91,10 +108,11 @@ impl Manager {
         engine: Arc<Engine>,
         questions: mpsc::Sender<oneshot::Sender<()>>,
     ) -> Option<JoinHandle<()>> {
-        let every = self.watchdog.filter(|_| self.socket.is_some())? / 2;
+        self.watchdog.filter(|_| self.socket.is_some())?;
+        let every = self.pause();
         Some(tokio::spawn(async move {
             loop {
-                self.tell("WATCHDOG=1");
+                self.alive();
                 tokio::time::sleep(every).await;
                 let (question, answer) = oneshot::channel();
                 if !engine.is_alive().await

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::arguments::Launched;
+use super::manager::Manager;
 use super::prefix::Prefix;
 use super::session::Signals;
 use super::settings::Settings;
@@ -86,11 +87,14 @@ pub(super) fn serve(world: &World, prefix: &Prefix) -> Result<Server, Failure> {
 }
 
 /// Waits until it is known what is in the store, and says so if that takes long.
-pub(super) async fn ready(world: &World) {
+pub(super) async fn ready(world: &World, manager: &Manager) {
     const SOON: Duration = Duration::from_secs(2);
     if tokio::time::timeout(SOON, world.ready()).await.is_err() {
         tracing::warn!("waiting for the store");
-        world.ready().await;
+        manager.waiting("waiting for the store");
+        while tokio::time::timeout(manager.pause(), world.ready()).await.is_err() {
+            manager.alive();
+        }
         tracing::info!("the store has answered");
     }
 }

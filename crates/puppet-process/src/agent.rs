@@ -344,6 +344,7 @@ fn compiled(catalogue: Value, relations: Vec<Relation>, settings: &Settings) -> 
     let plugins = settings.vardir.join("mgmt/modules/plugins");
     let modules = plugins.is_dir().then(|| ("plugins".to_owned(), plugins)).into_iter().collect();
     Compiled {
+        types: Default::default(),
         catalogue,
         relations,
         modules,

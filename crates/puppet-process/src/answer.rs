@@ -32,6 +32,9 @@ pub struct Compiled {
     /// Automatic relations of types whose rules only their own Ruby knows.
     #[serde(default)]
     pub relations: Vec<Relation>,
+    /// What is known of types that come from modules, by name.
+    #[serde(default)]
+    pub types: BTreeMap<String, TypeFacts>,
     /// Where each module is.
     #[serde(default)]
     pub modules: BTreeMap<String, PathBuf>,
@@ -50,6 +53,15 @@ pub struct Compiled {
     /// What Puppet said about it.
     #[serde(skip)]
     pub messages: Vec<Message>,
+}
+
+/// What there is to know of a type.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub struct TypeFacts {
+    /// It makes other resources, of what is in the catalogue.
+    pub generates: bool,
+    /// It is nothing by itself.
+    pub passive: bool,
 }
 
 /// One thing happens before another.

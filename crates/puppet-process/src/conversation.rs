@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mgmt_sys::process::{Command, Line, LineEvent, Lines};
+use mgmt_sys::process::{Command, Line, LineEvent, Lines, Status};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
@@ -63,6 +63,8 @@ struct Pending {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub(crate) how: String,
+    /// Somebody else has ended it; what it was asked is not to blame.
+    pub(crate) killed: bool,
     pub(crate) output: Vec<String>,
 }
 
@@ -73,6 +75,7 @@ impl Conversation {
             ruby: ruby.to_owned(),
             why,
             output: output.into(),
+            killed: false,
         };
         let (running, mut input) = command(ruby, arguments)
             .spawn_listening()
@@ -87,7 +90,10 @@ impl Conversation {
         };
         let greeting = match tokio::time::timeout(START, greeting).await {
             Ok(Ok(greeting)) => greeting,
-            Ok(Err(why)) => return Err(not_started(why, output)),
+            Ok(Err(NoGreeting { why, killed })) => {
+                let (ruby, output) = (ruby.to_owned(), output.into());
+                return Err(PuppetError::NotStarted { ruby, why, output, killed });
+            }
             Err(_) => return Err(not_started(format!("it said nothing for {} s", START.as_secs()), output)),
         };
         let hello = match hello(greeting) {
@@ -123,7 +129,7 @@ impl Conversation {
     pub(crate) fn stop(&self) {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.ended = Some(Ended { how: "it was stopped".to_owned(), output: Vec::new() });
+        pending.ended = Some(Ended { how: "it was stopped".to_owned(), killed: false, output: Vec::new() });
         pending.waiting.clear();
     }
 
@@ -147,16 +153,32 @@ fn command(ruby: &Path, arguments: &[String]) -> Command {
     command
 }
 
+/// Why a process has not said hello.
+struct NoGreeting {
+    why: String,
+    killed: bool,
+}
+
 /// The first line of the process.
-async fn greeting(lines: &mut Lines, output: &mut VecDeque<String>) -> Result<Vec<u8>, String> {
+async fn greeting(lines: &mut Lines, output: &mut VecDeque<String>) -> Result<Vec<u8>, NoGreeting> {
+    let because = |why: String| NoGreeting { why, killed: false };
     loop {
-        match lines.next().await.map_err(|error| error.to_string())? {
+        match lines.next().await.map_err(|error| because(error.to_string()))? {
             LineEvent::Line(line) if !line.stderr => return Ok(line.bytes),
             LineEvent::Line(line) => keep(output, &line),
-            LineEvent::Ended(status) => return Err(format!("it ended at once: {status}")),
-            LineEvent::Closed => return Err("it closed its output".to_owned()),
+            LineEvent::Ended(status) => {
+                let why = format!("it ended at once: {status}");
+                return Err(NoGreeting { why, killed: is_killed(status) });
+            }
+            LineEvent::Closed => return Err(because("it closed its output".to_owned())),
         }
     }
+}
+
+/// Whether it was ended from outside. A process that breaks ends otherwise.
+fn is_killed(status: Status) -> bool {
+    let killing = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP];
+    matches!(status, Status::Signaled(number) if killing.iter().any(|signal| signal.as_raw() == number))
 }
 
 fn hello(line: Vec<u8>) -> Result<Hello, String> {
@@ -198,13 +220,13 @@ async fn talk(
     let _offspring = Offspring(lines.id());
     // Whatever ends this, be it the end of the runtime: nobody waits for an answer that cannot come.
     let mut last_words =
-        LastWords { pending: &pending, how: "it was stopped".to_owned(), output: Vec::new() };
+        LastWords { pending: &pending, how: "it was stopped".to_owned(), killed: false, output: Vec::new() };
     let how = tokio::select! {
         how = listen(&mut lines, &mut output, &pending) => Some(how),
         () = write => None,
     };
-    if let Some(how) = how {
-        last_words.how = how;
+    if let Some((how, killed)) = how {
+        (last_words.how, last_words.killed) = (how, killed);
         last_words.output = output.into();
     }
 }
@@ -244,12 +266,14 @@ const DEEPEST: usize = 16;
 struct LastWords<'a> {
     pending: &'a Mutex<Pending>,
     how: String,
+    killed: bool,
     output: Vec<String>,
 }
 
 impl Drop for LastWords<'_> {
     fn drop(&mut self) {
-        let ended = Ended { how: std::mem::take(&mut self.how), output: std::mem::take(&mut self.output) };
+        let (how, output) = (std::mem::take(&mut self.how), std::mem::take(&mut self.output));
+        let ended = Ended { how, killed: self.killed, output };
         let waiting = {
             let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
             pending.ended = Some(ended.clone());
@@ -261,35 +285,40 @@ impl Drop for LastWords<'_> {
     }
 }
 
-/// Hands answers to whoever waits for them. Gives how the process ended.
-async fn listen(lines: &mut Lines, output: &mut VecDeque<String>, pending: &Mutex<Pending>) -> String {
-    loop {
+/// Hands answers to whoever waits for them. Gives how the process ended, and whether somebody else has ended it.
+async fn listen(
+    lines: &mut Lines,
+    output: &mut VecDeque<String>,
+    pending: &Mutex<Pending>,
+) -> (String, bool) {
+    let how = loop {
         match lines.next().await {
             Ok(LineEvent::Line(line)) if line.stderr => {
                 tracing::debug!(target: "mgmt::puppet", "(output) {}", shown(&line.bytes));
                 keep(output, &line);
             }
             Ok(LineEvent::Line(line)) if line.truncated => {
-                return format!("its answer is longer than {LONGEST} bytes");
+                break format!("its answer is longer than {LONGEST} bytes");
             }
             Ok(LineEvent::Line(line)) => {
                 let answer: Value = match serde_json::from_slice(&line.bytes) {
                     Ok(answer) => answer,
-                    Err(error) => return format!("its answer cannot be read: {error}"),
+                    Err(error) => break format!("its answer cannot be read: {error}"),
                 };
                 let Some(id) = answer["id"].as_u64() else {
-                    return "it answered something that was not asked".to_owned();
+                    break "it answered something that was not asked".to_owned();
                 };
                 let waiting = pending.lock().unwrap_or_else(PoisonError::into_inner).waiting.remove(&id);
                 if let Some(waiting) = waiting {
                     let _ = waiting.send(Ok(answer));
                 }
             }
-            Ok(LineEvent::Ended(status)) => return status.to_string(),
-            Ok(LineEvent::Closed) => return "it closed its output".to_owned(),
-            Err(error) => return error.to_string(),
+            Ok(LineEvent::Ended(status)) => return (status.to_string(), is_killed(status)),
+            Ok(LineEvent::Closed) => break "it closed its output".to_owned(),
+            Err(error) => break error.to_string(),
         }
-    }
+    };
+    (how, false)
 }
 
 fn keep(output: &mut VecDeque<String>, line: &Line) {

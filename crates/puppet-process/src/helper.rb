@@ -122,10 +122,22 @@ module MgmtPuppet
 
   # Puppet keeps a state file that it reads and writes for each transaction; ours stays in memory. Turning it off in any
   # other way would also turn off `noop`.
+  # Schedules and audits go by what is in it, so it is kept for those.
   module NoStateFile
-    def load; end
+    class << self
+      attr_accessor :kept
+    end
 
-    def store; end
+    def load
+      return unless NoStateFile.kept && !@loaded
+
+      @loaded = true
+      super
+    end
+
+    def store
+      super if NoStateFile.kept
+    end
   end
 
   # Facts take long to gather, so they are gathered once, and again when asked for. Each compile freezes what it gets.
@@ -269,6 +281,7 @@ module MgmtPuppet
       {
         'catalogue' => data,
         'relations' => custom_relations(catalogue),
+        'types' => type_facts(catalogue),
         'modules' => environment.modules.to_h { |mod| [mod.name, mod.path] },
         'files' => Files.read.to_a,
         'absent' => Files.absent.to_a,
@@ -313,6 +326,22 @@ module MgmtPuppet
     end
   end
 
+  # What there is to know about types that come from modules: whether they look at other resources, and whether they are
+  # nothing by themselves.
+  def type_facts(catalogue)
+    names = catalogue.resources.map { |resource| resource.type.downcase }.uniq.reject { |name| KNOWN.include?(name) }
+    types = names.to_h { |name| [name, Puppet::Type.type(name)] }.compact
+    types.transform_values do |type|
+      generates = generates?(type)
+      { 'generates' => generates, 'passive' => type.properties.empty? && !generates }
+    end
+  end
+
+  def generates?(type)
+    (type.method_defined?(:generate) && type.instance_method(:generate).owner != Puppet::Type) ||
+      (type.method_defined?(:eval_generate) && type.instance_method(:eval_generate).owner != Puppet::Type)
+  end
+
   # Puppet's own final graph, to compare with.
   def relations(request)
     with_catalogue(request) do |catalogue, _|
@@ -332,7 +361,7 @@ module MgmtPuppet
       next [name, nil] unless type
 
       properties = type.properties.map { |property| property.name.to_s }
-      generates = type.method_defined?(:generate) && type.instance_method(:generate).owner != Puppet::Type || type.method_defined?(:eval_generate)
+      generates = generates?(type)
       [name, {
         'properties' => properties,
         'parameters' => type.parameters.map(&:to_s),
@@ -348,20 +377,35 @@ module MgmtPuppet
     environment = some_environment
     Puppet.override({ current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }, 'for mgmt') do
       Puppet[:noop] = request['noop'] ? true : false
+      Puppet[:skip_tags] = CONTEXT
       catalogue = Puppet::Resource::Catalog.new(Puppet[:certname], environment)
-      (request['context'] || []).each { |item| catalogue.add_resource(resource_of(item)) }
       wanted = request['resources'].map { |item| resource_of(item) }
       wanted.each { |resource| catalogue.add_resource(resource) }
+      (request['context'] || []).each { |item| add_context(catalogue, item) }
+      NoStateFile.kept = wanted.any? { |resource| resource[:schedule] || resource[:audit] }
       catalogue = catalogue.to_ral
       catalogue.host_config = true
       catalogue.finalize
       transaction = catalogue.apply(ignoreschedules: false)
       request['resources'].zip(wanted).map do |item, resource|
-        applied(transaction, catalogue, resource, item)
+        applied(transaction, catalogue, resource, item, wanted.length == 1)
       end
     end
   ensure
     Puppet[:noop] = false
+    Puppet[:skip_tags] = ''
+    NoStateFile.kept = false
+  end
+
+  # Marks what is only there to be known.
+  CONTEXT = 'mgmt_context'
+
+  def add_context(catalogue, item)
+    resource = resource_of(item)
+    return if catalogue.resource(resource.ref)
+
+    resource.tag(CONTEXT) unless item['passive']
+    catalogue.add_resource(resource)
   end
 
   def resource_of(item)
@@ -380,10 +424,10 @@ module MgmtPuppet
   end
 
   # What became of one resource and of those that it generated.
-  def applied(transaction, catalogue, resource, item)
+  def applied(transaction, catalogue, resource, item, alone)
     ral = catalogue.resource(resource.ref)
-    statuses = transaction.report.resource_statuses
-    mine = statuses.values.select { |status| status.resource == ral.ref || (status.containment_path || []).include?(ral.ref) }
+    statuses = transaction.report.resource_statuses.values.reject { |status| status.tags.include?(CONTEXT) }
+    mine = statuses.select { |status| alone || status.resource == ral.ref || (status.containment_path || []).include?(ral.ref) }
     refreshed = false
     if item['refresh'] && ral.respond_to?(:refresh) && mine.none?(&:failed)
       ral.refresh unless request_is_noop?

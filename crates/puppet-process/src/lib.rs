@@ -27,6 +27,6 @@ mod installation;
 mod plain;
 mod puppet;
 
-pub use answer::{Applied, Compiled, Hello, Message, Refused, Relation, Relations};
+pub use answer::{Applied, Compiled, Hello, Message, Refused, Relation, Relations, TypeFacts};
 pub use installation::{Installation, Missing};
 pub use puppet::{Apply, Input, Puppet, PuppetError, Settings, WeakPuppet};

@@ -18,8 +18,12 @@ pub(crate) async fn compile(
     settings: &Settings,
     input: &Input,
 ) -> Result<Compiled, PuppetError> {
-    let not_started =
-        |why: String| PuppetError::NotStarted { ruby: installation.ruby.clone(), why, output: Vec::new() };
+    let not_started = |why: String| PuppetError::NotStarted {
+        ruby: installation.ruby.clone(),
+        why,
+        output: Vec::new(),
+        killed: false,
+    };
     let mut argv = vec![installation.puppet.display().to_string()];
     argv.extend(["catalog", "compile", "--render-as", "rich_data_json"].map(str::to_owned));
     argv.extend(["--log_level", "warning", "--color", "false"].map(str::to_owned));
@@ -84,6 +88,7 @@ pub(crate) async fn compile(
     Ok(Compiled {
         catalogue,
         relations: Vec::new(),
+        types: Default::default(),
         modules: Default::default(),
         files,
         absent: Vec::new(),

@@ -20,6 +20,9 @@ const COMPILE: Duration = Duration::from_secs(300);
 /// How often a question is asked again when the process dies over it.
 const ATTEMPTS: u32 = 3;
 
+/// The same when somebody else ends the process, for which the question is not to blame.
+const KILLS: u32 = 50;
+
 /// So many deaths without an answer in between, and nobody is asked for a while.
 const DEATHS: u32 = 6;
 const PAUSE: Duration = Duration::from_secs(30);
@@ -70,6 +73,9 @@ pub struct Apply {
     pub sensitive: Vec<String>,
     /// It was notified.
     pub refresh: bool,
+    /// Resources that Puppet has to know of besides, each a map with `type`, `title`, `parameters`, and `passive` if it is
+    /// nothing by itself. None of the others is applied.
+    pub context: Vec<Value>,
 }
 
 /// Why there is no answer.
@@ -87,6 +93,8 @@ pub enum PuppetError {
         why: String,
         /// The last lines that it wrote.
         output: Vec<String>,
+        /// Somebody else has ended it.
+        killed: bool,
     },
     /// It ended while it was asked, more than once.
     #[error("Puppet ended while it was working: {}{}", ended.how, shown(&ended.output))]
@@ -272,7 +280,13 @@ impl Puppet {
                 })
             })
             .collect();
-        let request = json!({ "method": "apply", "resources": list, "noop": noop });
+        let mut context: Vec<&Value> = Vec::new();
+        for item in resources.iter().flat_map(|resource| &resource.context) {
+            if !context.contains(&item) {
+                context.push(item);
+            }
+        }
+        let request = json!({ "method": "apply", "resources": list, "context": context, "noop": noop });
         let Answer { ok, messages } = self.ask(&request, patience).await?;
         let applied: Vec<Applied> = read(ok)?;
         if applied.len() != resources.len() {
@@ -311,14 +325,21 @@ impl Puppet {
 
     /// Asks until there is an answer, a no, or too many deaths.
     async fn ask(&self, request: &Value, patience: Duration) -> Result<Answer, PuppetError> {
-        let mut attempt = 0;
+        let (mut attempts, mut kills) = (0, 0);
         loop {
-            attempt += 1;
-            let conversation = self.conversation().await?;
+            let conversation = match self.conversation().await {
+                Err(PuppetError::NotStarted { killed: true, .. }) if kills < KILLS => {
+                    kills += 1;
+                    continue;
+                }
+                conversation => conversation?,
+            };
             let answered = match tokio::time::timeout(patience, conversation.ask(request.clone())).await {
                 Ok(Ok(answered)) => answered,
                 // Whoever carries the answers is gone.
-                Ok(Err(_)) => Err(Ended { how: "it was stopped".to_owned(), output: Vec::new() }),
+                Ok(Err(_)) => {
+                    Err(Ended { how: "it was stopped".to_owned(), killed: false, output: Vec::new() })
+                }
                 Err(_) => {
                     self.end(&conversation).await;
                     return Err(PuppetError::TimedOut(patience));
@@ -330,8 +351,9 @@ impl Puppet {
                     return Answer::new(answer);
                 }
                 Err(ended) => {
-                    self.died(&conversation).await;
-                    if attempt == ATTEMPTS {
+                    self.died(&conversation, &ended).await;
+                    *if ended.killed { &mut kills } else { &mut attempts } += 1;
+                    if attempts >= ATTEMPTS || kills >= KILLS {
                         return Err(PuppetError::Died { ended });
                     }
                     tracing::warn!(target: "mgmt::puppet", "Puppet ended ({}); starting it again", ended.how);
@@ -349,12 +371,12 @@ impl Puppet {
         conversation.stop();
     }
 
-    async fn died(&self, conversation: &Arc<Conversation>) {
+    async fn died(&self, conversation: &Arc<Conversation>, ended: &Ended) {
         let mut present = self.0.present.lock().await;
         // Several who waited for the same process see one death.
         if present.conversation.as_ref().is_some_and(|present| Arc::ptr_eq(present, conversation)) {
             present.conversation = None;
-            present.deaths += 1;
+            present.deaths += u32::from(!ended.killed);
             if present.deaths >= DEATHS {
                 present.deaths = 0;
                 present.not_before = Some(Instant::now() + PAUSE);

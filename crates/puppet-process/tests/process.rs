@@ -43,7 +43,14 @@ fn write(path: &Path, text: &str) -> PathBuf {
 }
 
 fn resource_to_apply(kind: &str, title: &str, parameters: Value) -> Apply {
-    Apply { kind: kind.into(), title: title.into(), parameters, sensitive: Vec::new(), refresh: false }
+    Apply {
+        kind: kind.into(),
+        title: title.into(),
+        parameters,
+        sensitive: Vec::new(),
+        refresh: false,
+        context: Vec::new(),
+    }
 }
 
 #[test]
@@ -329,4 +336,42 @@ fn defect_24_requests_that_are_wrong_do_not_end_the_process() {
     assert!(applied[0].failed);
     assert!(messages.iter().any(|message| message.is_error() && message.message.contains("/bin/false")));
     assert_eq!(run(PUPPET.process_id()), Some(before));
+}
+
+#[test]
+fn defect_30_colours_and_a_raised_log_level_disturb_nothing() {
+    let options = [("log_level", "debug"), ("color", "ansi"), ("trace", "true")];
+    let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let puppet = Puppet::new(Settings { options, ..Settings::default() });
+    let compiled =
+        run(puppet.compile_warm(&Input::Code("warning('careful') notify { 'x': }".into()))).unwrap();
+    let warning = compiled.messages.iter().find(|message| message.message.contains("careful")).unwrap();
+    assert!(compiled.messages.iter().all(|message| !message.message.contains('\u{1b}')), "{warning:?}");
+    let failing = [resource_to_apply("exec", "/bin/false", json!({}))];
+    let (applied, messages) = run(puppet.apply(&failing, false, PATIENCE)).unwrap();
+    assert!(applied[0].failed && messages.iter().all(|message| !message.message.contains('\u{1b}')));
+}
+
+#[test]
+fn defect_31_there_is_no_state_file_unless_a_schedule_needs_it() {
+    let place = tempfile::tempdir().unwrap();
+    let state = place.path().join("state.yaml");
+    let options = vec![("statefile".to_owned(), state.display().to_string())];
+    let puppet = Puppet::new(Settings { options, ..Settings::default() });
+    let resources: Vec<Apply> =
+        (0..50).map(|number| resource_to_apply("notify", &format!("{number}"), json!({}))).collect();
+    for resource in resources.chunks(10) {
+        run(puppet.apply(resource, false, PATIENCE)).unwrap();
+    }
+    assert!(!state.exists());
+    // What is done once a day is remembered, also by another process.
+    let path = place.path().join("a");
+    let daily = json!({ "content": "x", "schedule": "daily" });
+    let resource = [resource_to_apply("file", path.to_str().unwrap(), daily)];
+    assert!(run(puppet.apply(&resource, false, PATIENCE)).unwrap().0[0].changed);
+    std::fs::remove_file(&path).unwrap();
+    let other = Puppet::new(puppet.settings().clone());
+    drop(puppet);
+    let (applied, _) = run(other.apply(&resource, false, PATIENCE)).unwrap();
+    assert!(applied[0].skipped && !path.exists(), "{applied:?}");
 }

@@ -107,6 +107,13 @@ pub struct Exec {
     /// Run `cmd` only when another resource notifies this one. The other conditions still hold. Only this
     /// implementation has it.
     pub refreshonly: bool,
+    /// A command that runs when another resource notifies this one, after `cmd`, or instead of it with `refreshonly`. The
+    /// other conditions hold for it, too. Without it, `cmd` is what runs then. Only this implementation has it.
+    pub refreshcmd: Str,
+    /// The directory to run `refreshcmd` in.
+    pub refreshcwd: Str,
+    /// The shell that runs `refreshcmd`.
+    pub refreshshell: Str,
     /// The exit codes with which `cmd` has succeeded. Empty, that is 0 alone. Only this implementation has it.
     pub returns: Vec<u8>,
 }
@@ -173,7 +180,18 @@ impl Kind for Exec {
             return Ok(Checked::Changed);
         }
 
-        let finished = runner.run_main(&self.main_line(&cx.id.name)).await?;
+        let main = self.main_line(&cx.id.name);
+        let finished = match self.refresh_line().filter(|_| cx.refresh) {
+            None => runner.run_main(&main).await?,
+            Some(line) if self.refreshonly => runner.run_main(&line).await?,
+            Some(line) => {
+                let finished = runner.run_main(&main).await?;
+                match decision::needless(self, &mut runner, kept, seen.as_ref(), cx).await? {
+                    Some(_) => finished,
+                    None => runner.run_main(&line).await?,
+                }
+            }
+        };
         if let Some(line) = self.done_line() {
             runner.run_through(&line).await?;
         }
@@ -252,9 +270,20 @@ impl Exec {
         CommandLine::declared("donecmd", &self.donecmd, "doneshell", &self.doneshell, &self.donecwd)
     }
 
+    fn refresh_line(&self) -> Option<CommandLine<'_>> {
+        CommandLine::declared(
+            "refreshcmd",
+            &self.refreshcmd,
+            "refreshshell",
+            &self.refreshshell,
+            &self.refreshcwd,
+        )
+    }
+
     /// All commands that are declared.
     fn lines<'a>(&'a self, name: &'a Str) -> impl Iterator<Item = CommandLine<'a>> {
-        let others = [self.watch_line(), self.if_line(), self.nif_line(), self.done_line()];
+        let others =
+            [self.watch_line(), self.if_line(), self.nif_line(), self.done_line(), self.refresh_line()];
         std::iter::once(self.main_line(name)).chain(others.into_iter().flatten())
     }
 

@@ -4,7 +4,7 @@
 //! which is kept between runs; `check` looks at the host and brings it there. The rest serves those two: `content`
 //! compares and writes a regular file, `tree` copies and purges directories, `link` makes symbolic links, `attributes`
 //! sets owner, group, mode and label, `accounts` knows the numbers of users and groups, `memory` remembers what was
-//! verified, `reversal` undoes, `edges` says what is watched and what comes first, `trouble` explains what went wrong.
+//! verified, `reversal` undoes, `validation` asks a command about new content, `edges` says what is watched and what comes first, `trouble` explains what went wrong.
 //!
 //! Invariants:
 //!
@@ -27,6 +27,7 @@ mod memory;
 mod reversal;
 mod tree;
 mod trouble;
+mod validation;
 
 use std::fmt;
 
@@ -85,6 +86,30 @@ pub struct File {
     /// Only ever replace the file in one step. When false, a file for which that is impossible, such as one that is
     /// bound into a container, is written into instead; readers may then see a mixture of old and new.
     pub atomic: bool,
+    /// Permissions to add and to take away, each clause after the other: `u+x,g-w`. For files that are there, and for new
+    /// ones, which begin with what any new file has. Set either this or `mode`. Only this implementation has it.
+    pub modechange: Str,
+    /// Make the file with its content, or the link, only if nothing is there. What is there keeps its content, and only
+    /// gets its owner, group and mode. Only this implementation has it.
+    pub createonly: bool,
+    /// A command for `/bin/sh` that is asked about new content before it is put in place: `%` in it stands for the path of
+    /// a file that has the content. If it fails, everything stays as it was. Only this implementation has it.
+    pub validatecmd: Str,
+    /// Keep the old content of a file that is replaced, under its name with this behind it: `.old`. Only this
+    /// implementation has it.
+    pub backup: Str,
+    /// A new copy of a file or directory gets the permissions of its source. When false, it gets those of any new file or
+    /// directory. Only this implementation has it.
+    pub sourcemode: bool,
+    /// Everything below the directory gets its owner, group and mode; those who may read a directory may also search it,
+    /// and the directory itself is among them. What other `file` resources manage below is left to them. Needs `recurse`.
+    /// Only this implementation has it.
+    pub spread: bool,
+    /// With `purge`: remove files and links, and leave directories where they are. Only this implementation has it.
+    pub keepdirectories: bool,
+    /// Replace a link that is in the place of a file, and a file that is in the place of a link, also without `force`.
+    /// Only this implementation has it.
+    pub instead: bool,
 }
 
 impl Default for File {
@@ -106,6 +131,14 @@ impl Default for File {
             symlink: false,
             selinux: None,
             atomic: true,
+            modechange: Str::EMPTY,
+            createonly: false,
+            validatecmd: Str::EMPTY,
+            backup: Str::EMPTY,
+            sourcemode: true,
+            spread: false,
+            keepdirectories: false,
+            instead: false,
         }
     }
 }
@@ -131,6 +164,14 @@ impl fmt::Debug for File {
             .field("symlink", &self.symlink)
             .field("selinux", &self.selinux)
             .field("atomic", &self.atomic)
+            .field("modechange", &self.modechange)
+            .field("createonly", &self.createonly)
+            .field("validatecmd", &self.validatecmd)
+            .field("backup", &self.backup)
+            .field("sourcemode", &self.sourcemode)
+            .field("spread", &self.spread)
+            .field("keepdirectories", &self.keepdirectories)
+            .field("instead", &self.instead)
             .finish()
     }
 }

@@ -6,6 +6,7 @@
 mod account;
 pub mod augeas;
 pub mod cron;
+pub mod crontab;
 pub mod deploy_tar;
 mod derived_file;
 pub mod exec;
@@ -38,6 +39,7 @@ pub mod remote;
 pub mod schedule;
 mod shadow;
 pub mod ssh_authorized_key;
+pub mod ssh_known_host;
 pub mod svc;
 pub mod sysctl;
 pub mod tar;
@@ -55,6 +57,7 @@ pub const KINDS: Registry = Registry::new(ALL);
 const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<augeas::Augeas>,
     schema_of::<cron::Cron>,
+    schema_of::<crontab::Crontab>,
     schema_of::<deploy_tar::DeployTar>,
     schema_of::<exec::Exec>,
     schema_of::<exit::Exit>,
@@ -87,6 +90,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<remote::Remote>,
     schema_of::<schedule::Schedule>,
     schema_of::<ssh_authorized_key::SshAuthorizedKey>,
+    schema_of::<ssh_known_host::SshKnownHost>,
     schema_of::<svc::Svc>,
     schema_of::<sysctl::Sysctl>,
     schema_of::<tar::Tar>,

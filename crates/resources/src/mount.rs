@@ -41,13 +41,16 @@ use crate::presence::Presence;
 /// Options are compared as far as the kernel shows them; those that are not declared are left to the kernel. Declare `rw` to have
 /// a file system kept writable.
 ///
+/// If another resource notifies this one, what is mounted there is remounted.
+///
 /// With `absent`, whatever is mounted there is unmounted, and has no line any more; the other parameters do not matter.
 ///
 /// Managed paths below the mount point come after it, as do mounts below it.
 #[derive(Clone, Debug, PartialEq, Resource)]
-#[resource(kind = "mount", edges, receive)]
+#[resource(kind = "mount", edges, receive, refresh)]
 pub struct Mount {
-    /// `exists` or `absent`.
+    /// `exists` or `absent`; or `unmounted`: it has its line in `/etc/fstab` and is not mounted; or `defined`: it has its line,
+    /// and may be mounted or not. Only this implementation has the last two.
     pub state: Str,
     /// What to mount: a device or a directory by its path, or `UUID=`, `LABEL=`, `PARTUUID=`, `PARTLABEL=` and an identifier, or
     /// what the type wants, such as `server:/path`; any word for types like `tmpfs` that have no device.
@@ -62,6 +65,31 @@ pub struct Mount {
     pub passno: u32,
     /// `fstab`: mount it at boot, too. `none`: only now, and leave `/etc/fstab` alone.
     pub persist: Str,
+    /// The options as they are written in `/etc/fstab`, `rw,noatime` for example, instead of `options`: they keep their order.
+    /// Only this implementation has it.
+    pub optionstext: Str,
+}
+
+/// What a valid `state` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Exists,
+    Absent,
+    Unmounted,
+    Defined,
+}
+
+impl State {
+    fn read(state: &Str) -> Result<State, Invalid> {
+        match state.as_bytes() {
+            b"unmounted" => Ok(State::Unmounted),
+            b"defined" => Ok(State::Defined),
+            _ => Presence::read(state).map(|presence| match presence {
+                Presence::Exists => State::Exists,
+                Presence::Absent => State::Absent,
+            }),
+        }
+    }
 }
 
 impl Default for Mount {
@@ -74,6 +102,7 @@ impl Default for Mount {
             freq: 0,
             passno: 0,
             persist: "fstab".into(),
+            optionstext: Str::EMPTY,
         }
     }
 }
@@ -90,8 +119,26 @@ impl Kind for Mount {
                 .with_hint("choose another mount point"));
         }
         self.persists()?;
-        if Presence::read(&self.state)? == Presence::Absent {
+        let state = State::read(&self.state)?;
+        if state == State::Absent {
             return Ok(());
+        }
+        if matches!(state, State::Unmounted | State::Defined) && !self.persists()? {
+            return Err(Invalid::field(
+                "persist",
+                "expected `fstab`: there is nothing else to keep in this state",
+            ));
+        }
+        if !self.optionstext.is_empty() {
+            if self.options != Mount::default().options {
+                return Err(Invalid::field("optionstext", "set either `options` or `optionstext`"));
+            }
+            if self.optionstext.iter().any(u8::is_ascii_whitespace) {
+                return Err(Invalid::field(
+                    "optionstext",
+                    "expected options with commas between them, and no blanks",
+                ));
+            }
         }
         for (field, text, such) in [("device", &self.device, "/dev/sdb1"), ("type", &self.r#type, "ext4")] {
             if text.is_empty() {
@@ -108,11 +155,12 @@ impl Kind for Mount {
         if self.r#type.as_bytes() == b"swap" {
             return Err(Invalid::field("type", "swap space is not mounted"));
         }
-        if self.r#type.as_bytes() == b"none" && !options::is_bind(&self.options) {
+        let options = self.wanted_options();
+        if self.r#type.as_bytes() == b"none" && !options::is_bind(&options) {
             return Err(Invalid::field("type", "`none` is for a directory that is shown in another place")
                 .with_hint("set the option `bind`, or the type of the file system"));
         }
-        options::validate(&self.options)
+        options::validate(&options)
     }
 
     fn watches(&self, _: &Str) -> Vec<Watch> {
@@ -133,7 +181,7 @@ impl Kind for Mount {
     }
 
     fn provides(&self, name: &Str) -> Vec<Identity> {
-        let exists = Presence::read(&self.state) == Ok(Presence::Exists);
+        let exists = State::read(&self.state) == Ok(State::Exists);
         let point = mount_point(name).ok().filter(|_| exists);
         point.map(|point| Identity::Path(point.to_directory().as_bytes().into())).into_iter().collect()
     }
@@ -150,12 +198,21 @@ impl Kind for Mount {
     }
 
     fn equivalent(&self, _: &Str, other: &Mount) -> bool {
-        let plain = |mount: &Mount| Mount { options: options::declared(&mount.options), ..mount.clone() };
+        let plain =
+            |mount: &Mount| Mount { options: options::declared(&mount.wanted_options()), ..mount.clone() };
         self == other || plain(self) == plain(other)
     }
 }
 
 impl Mount {
+    /// The options, however they are given.
+    fn wanted_options(&self) -> BTreeMap<Str, Str> {
+        match self.optionstext.is_empty() {
+            true => self.options.clone(),
+            false => options::read(&self.optionstext),
+        }
+    }
+
     /// Whether it is mounted at boot.
     fn persists(&self) -> Result<bool, Invalid> {
         match self.persist.as_bytes() {

@@ -32,6 +32,10 @@ pub struct Pippet {
     pub params: Str,
     /// Names of parameters that Puppet does not show.
     pub sensitive: Vec<Str>,
+    /// Other resources that Puppet has to know of, and does not bring about: a list in JSON of maps with `type`, `title` and
+    /// `parameters`. With `passive`, it is one that is nothing by itself, such as a schedule. Empty, there are none.
+    #[field(secret)]
+    pub context: Str,
     /// Puppet's file of settings. Unset, it is the usual one.
     pub conf: Str,
     /// Puppet's settings by name, `modulepath` for example, as `NAME=VALUE`.
@@ -70,6 +74,9 @@ impl Kind for Pippet {
                 return Err(Invalid::field("settings", format!("expected `NAME=VALUE`, found {setting:?}")));
             }
         }
+        if context(&self.context).is_none() {
+            return Err(Invalid::field("context", "expected a list of maps in JSON"));
+        }
         match parameters(&self.params) {
             Some(_) => Ok(()),
             None => Err(Invalid::field("params", "expected a map in JSON")
@@ -103,13 +110,21 @@ impl Kind for Pippet {
 
     fn groups_alike(&self, other: &Pippet) -> bool {
         let same_type = self.r#type.as_bytes().eq_ignore_ascii_case(&other.r#type);
-        same_type && self.conf == other.conf && self.settings == other.settings && is_batched(&self.r#type)
+        let alone = |pippet: &Pippet| pippet.context.is_empty();
+        same_type
+            && alone(self)
+            && alone(other)
+            && self.conf == other.conf
+            && self.settings == other.settings
+            && is_batched(&self.r#type)
     }
 
     fn equivalent(&self, _: &Str, other: &Pippet) -> bool {
-        let rest = |pippet: &Pippet| Pippet { params: Str::EMPTY, ..pippet.clone() };
+        let rest = |pippet: &Pippet| Pippet { params: Str::EMPTY, context: Str::EMPTY, ..pippet.clone() };
         // The order of keys and white space make no difference.
-        rest(self) == rest(other) && parameters(&self.params) == parameters(&other.params)
+        rest(self) == rest(other)
+            && parameters(&self.params) == parameters(&other.params)
+            && context(&self.context) == context(&other.context)
     }
 }
 
@@ -125,6 +140,16 @@ fn parameters(text: &[u8]) -> Option<Value> {
     match text.is_empty() {
         true => Some(Value::Object(serde_json::Map::new())),
         false => serde_json::from_slice(text).ok().filter(Value::is_object),
+    }
+}
+
+/// The other resources, if they are a list of maps.
+fn context(text: &[u8]) -> Option<Vec<Value>> {
+    match text.is_empty() {
+        true => Some(Vec::new()),
+        false => {
+            serde_json::from_slice::<Vec<Value>>(text).ok().filter(|list| list.iter().all(Value::is_object))
+        }
     }
 }
 
@@ -148,6 +173,7 @@ impl Pippet {
             parameters: parameters(&self.params).ok_or_else(|| Error::new("`params` is no map in JSON"))?,
             sensitive: self.sensitive.iter().map(|name| name.to_text().into_owned()).collect(),
             refresh,
+            context: context(&self.context).ok_or_else(|| Error::new("`context` is no list in JSON"))?,
         })
     }
 }

@@ -13,7 +13,8 @@
 //!   can mean other things.
 //! - After a transaction the database is read again; tools that only say that they succeeded are not believed.
 //!
-//! Deliberately absent: package sources and their keys, which are files; holds and pins, which are respected.
+//! Deliberately absent: package sources and their keys, which are files; pins, which are respected, as are holds unless `hold`
+//! is set.
 
 mod apt;
 mod backend;
@@ -62,7 +63,8 @@ use self::decide::Wanted;
 #[resource(kind = "pkg", edges, group, batch)]
 pub struct Pkg {
     /// `installed`: in any version. `newest`: in the newest version that the package lists have, and again whenever
-    /// they have a newer one. `uninstalled`: not at all. Anything else is the exact version, `1.2.3-4` for example.
+    /// they have a newer one. `uninstalled`: not at all. `purged`: not at all, and its configuration neither, which only
+    /// this implementation has. Anything else is the exact version, `1.2.3-4` for example.
     pub state: Str,
     /// With a version: install it also if a newer one is there.
     pub allowdowngrade: bool,
@@ -74,6 +76,9 @@ pub struct Pkg {
     /// Don't warn about packages that the distribution does not support. Which ones can be installed is up to the
     /// package sources of the host.
     pub allowunsupported: bool,
+    /// Whether the package is on hold, so that nobody updates or removes it by accident: this resource still brings it to
+    /// its state. If it is left out, a package that is on hold is left alone. Needs `apt`. Only this implementation has it.
+    pub hold: Option<bool>,
 }
 
 impl Default for Pkg {
@@ -84,6 +89,7 @@ impl Default for Pkg {
             allowuntrusted: false,
             allownonfree: false,
             allowunsupported: false,
+            hold: None,
         }
     }
 }

@@ -9,7 +9,7 @@
 //!   can be cancelled.
 //! - A job is known by its path, so that somebody else's job for the same unit is never taken for ours.
 //!
-//! Deliberately absent: masking, and the session of another user than our own.
+//! Deliberately absent: the session of another user than our own.
 
 mod check;
 pub(crate) mod decide;
@@ -62,7 +62,8 @@ const SESSION_UNITS: [&str; 3] = ["/etc/systemd/user/", "/run/systemd/user/", "/
 pub struct Svc {
     /// `running` or `stopped`. If it is left out, the service is neither started nor stopped.
     pub state: Str,
-    /// `enabled`: started when the host boots. `disabled`: not. If it is left out, it stays as it is. Units that others
+    /// `enabled`: started when the host boots. `disabled`: not. `masked`: nobody can start it, which only this implementation
+    /// has; combine it with `stopped`. If it is left out, it stays as it is. Units that others
     /// pull in, or that are made when the host boots, count as enabled, and cannot be disabled.
     pub startup: Str,
     /// Use the service manager of the user that runs this program instead of the system's.
@@ -70,6 +71,9 @@ pub struct Svc {
     /// When another resource notifies this one, restart the service. Otherwise it is only reloaded if it can be. Only this
     /// implementation has it.
     pub restart: bool,
+    /// Unmask a unit that is to run or to be enabled. Otherwise it is an error that it is masked. Only this implementation
+    /// has it.
+    pub unmask: bool,
 }
 
 impl Kind for Svc {
@@ -191,7 +195,7 @@ mod tests {
     use super::*;
 
     fn svc(state: &str, startup: &str) -> Svc {
-        Svc { state: state.into(), startup: startup.into(), session: false, restart: false }
+        Svc { state: state.into(), startup: startup.into(), ..Svc::default() }
     }
 
     #[test]

@@ -35,6 +35,31 @@ async fn without_a_condition_every_check_runs_the_command() {
 }
 
 #[tokio::test]
+async fn another_command_runs_when_it_is_notified() {
+    let mut world = World::new();
+    let exec = Exec {
+        refreshcmd: format!("printf y >> {}", world.path("refreshed")).into(),
+        refreshshell: "/bin/sh".into(),
+        ..counting(&world)
+    };
+    assert_eq!(checked(&mut world, &exec, APPLY).await.unwrap(), Changed);
+    assert_eq!((world.count("ran"), world.count("refreshed")), (1, 0));
+    assert_eq!(checked(&mut world, &exec, NOTIFIED).await.unwrap(), Changed);
+    assert_eq!((world.count("ran"), world.count("refreshed")), (2, 1));
+    // With nothing else, only that.
+    let only = Exec { refreshonly: true, ..exec.clone() };
+    assert_eq!(checked(&mut world, &only, APPLY).await.unwrap(), Right);
+    assert_eq!(checked(&mut world, &only, NOTIFIED).await.unwrap(), Changed);
+    assert_eq!((world.count("ran"), world.count("refreshed")), (2, 2));
+    // What the command has brought about keeps the other from running.
+    let creates = Exec { creates: world.path("ran").into(), ..exec };
+    std::fs::remove_file(world.path("ran")).unwrap();
+    assert_eq!(checked(&mut world, &creates, NOTIFIED).await.unwrap(), Changed);
+    assert_eq!((world.count("ran"), world.count("refreshed")), (1, 2));
+    assert_eq!(checked(&mut world, &creates, NOTIFIED).await.unwrap(), Right);
+}
+
+#[tokio::test]
 async fn ifcmd_has_to_succeed() {
     let mut world = World::new();
     for (guard, runs) in [("true", true), ("exit 1", false), ("exit 255", false)] {

@@ -605,3 +605,63 @@ fn a_temporary_of_a_killed_run_is_swept_when_its_directory_is_written() {
 fn umask() -> u32 {
     mgmt_sys::mode::default_directory_mode() ^ 0o777
 }
+
+#[test]
+fn what_is_there_keeps_its_content_if_the_file_is_only_to_be_made() {
+    let world = World::new();
+    let file = File { createonly: true, mode: "0600".into(), ..world.content("a", "new") };
+    world.converges(&file);
+    assert_eq!(world.read("a"), b"new");
+    world.write("b", "old");
+    let file = File { createonly: true, mode: "0600".into(), ..world.content("b", "new") };
+    world.converges(&file);
+    assert_eq!((world.read("b"), world.mode("b")), (b"old".to_vec(), 0o600));
+}
+
+#[test]
+fn permissions_are_added_and_taken_away() {
+    let world = World::new();
+    let changed = |name: &str| File { modechange: "u+x,g-r".into(), ..world.content(name, "x") };
+    world.converges(&changed("new"));
+    assert_eq!(world.mode("new"), 0o704);
+    world.write("old", "x");
+    world.set_mode("old", 0o670);
+    world.converges(&changed("old"));
+    assert_eq!(world.mode("old"), 0o730);
+}
+
+#[test]
+fn new_content_is_validated_before_it_is_in_place_and_old_content_is_kept() {
+    let world = World::new();
+    world.write("a b", "old");
+    world.set_mode("a b", 0o640);
+    let file = |content: &str, command: &str| File {
+        validatecmd: command.into(),
+        backup: ".old".into(),
+        ..world.content("a b", content)
+    };
+    let error = world.apply(&file("bad", "echo it says no; grep -q good %")).unwrap_err();
+    assert!(error.to_string().contains("it says no"), "{error}");
+    assert_eq!((world.read("a b"), world.at("a b.old").exists()), (b"old".to_vec(), false));
+    world.converges(&file("good", "test % != x && grep -q good %"));
+    assert_eq!((world.read("a b"), world.read("a b.old")), (b"good".to_vec(), b"old".to_vec()));
+    assert_eq!((world.mode("a b"), world.mode("a b.old")), (0o640, 0o640));
+    // Who is asked is asked only about what is new.
+    world.is_right(&file("good", "false"));
+}
+
+#[test]
+fn links_and_files_give_way_to_each_other_and_directories_do_not() {
+    let world = World::new();
+    world.write("target", "target");
+    world.link("a", "target");
+    world.converges(&File { instead: true, ..world.content("a", "a file") });
+    assert_eq!((world.read("a"), world.read("target")), (b"a file".to_vec(), b"target".to_vec()));
+    let link =
+        |name: &str| File { instead: true, symlink: true, source: "target".into(), ..world.exists(name) };
+    world.converges(&link("a"));
+    assert_eq!(world.read("a"), b"target");
+    std::fs::create_dir(world.at("d")).unwrap();
+    world.refuses(&link("d"), "directory", "");
+    world.refuses(&File { instead: true, ..world.content("d", "a file") }, "directory", "");
+}

@@ -249,7 +249,15 @@ fn the_schema_has_all_parameters_in_their_order() {
             "purge",
             "symlink",
             "selinux",
-            "atomic"
+            "atomic",
+            "modechange",
+            "createonly",
+            "validatecmd",
+            "backup",
+            "sourcemode",
+            "spread",
+            "keepdirectories",
+            "instead"
         ]
     );
     assert!(schema.field("content").unwrap().optional && schema.field("selinux").unwrap().optional);

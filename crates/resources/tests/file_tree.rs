@@ -360,3 +360,50 @@ fn what_is_remembered_of_a_tree_is_forgotten_when_a_file_changes() {
     }
     assert_eq!((world.read("d/sub/b"), world.read("d/sub/deep/c")), (b"b".to_vec(), b"x".to_vec()));
 }
+
+#[test]
+fn owner_group_and_mode_are_given_to_everything_below_but_to_what_others_manage() {
+    let world = World::new();
+    world.write("d/a", "a");
+    world.write("d/sub/b", "b");
+    world.write("d/mine/c", "c");
+    world.link("d/link", "a");
+    for name in ["d/a", "d/sub/b", "d/mine", "d/mine/c"] {
+        world.set_mode(name, 0o700);
+    }
+    let mine = File { mode: "0700".into(), ..world.exists("d/mine/") };
+    world.graph(&[("mine", mine)]);
+    let all = File {
+        recurse: true,
+        spread: true,
+        owner: "1".into(),
+        group: "2".into(),
+        mode: "0640".into(),
+        ..world.exists("d/")
+    };
+    world.converges(&all);
+    let seen = |name: &str| (world.mode(name), world.owner(name));
+    for (name, mode) in [("d", 0o750), ("d/a", 0o640), ("d/sub", 0o750), ("d/sub/b", 0o640)] {
+        assert_eq!(seen(name), (mode, (1, 2)), "{name}");
+    }
+    assert_eq!(world.owner("d/link"), (1, 2));
+    for name in ["d/mine", "d/mine/c"] {
+        assert_eq!(seen(name), (0o700, (0, 0)), "{name}");
+    }
+}
+
+#[test]
+fn a_copy_can_have_the_modes_of_anything_new_and_directories_can_be_spared() {
+    let world = World::new();
+    source(&world);
+    world.write("d/stray", "x");
+    world.write("d/old/stray", "x");
+    let file = File { sourcemode: false, purge: true, keepdirectories: true, ..copy(&world) };
+    world.converges(&file);
+    assert_eq!((world.mode("d/a"), world.mode("d/sub")), (0o644, 0o755));
+    assert!(!world.at("d/stray").exists() && !world.at("d/old/stray").exists());
+    assert!(world.at("d/old").is_dir());
+    let spread = File { spread: true, mode: "0600".into(), ..file };
+    world.converges(&spread);
+    assert_eq!((world.mode("d"), world.mode("d/a"), world.mode("d/sub")), (0o700, 0o600, 0o700));
+}

@@ -126,6 +126,33 @@ fn a_file_system_is_mounted_changed_and_unmounted() {
 }
 
 #[test]
+fn a_file_system_can_be_in_the_table_without_being_mounted() {
+    if !on_own_host("a_file_system_can_be_in_the_table_without_being_mounted") {
+        return;
+    }
+    fs::write(FSTAB, OTHERS).unwrap();
+    let bench = Bench::new();
+    let wanted = |state: &str| Mount {
+        state: state.into(),
+        options: Mount::default().options,
+        optionstext: "rw,noatime,size=1m".into(),
+        ..tmpfs(&[])
+    };
+    let line = format!("{OTHERS}memory /mnt/a\\040place tmpfs rw,noatime,size=1m 0 0\n");
+    settles(&bench, &wanted("defined"));
+    assert_eq!((table(), shown("FSTYPE")), (line.clone(), String::new()));
+    settles(&bench, &wanted("exists"));
+    assert_eq!((table(), shown("FSTYPE")), (line.clone(), "tmpfs".into()));
+    assert_eq!(outcome(&bench, &wanted("defined"), Run::APPLY).unwrap(), Checked::Right);
+    // Whoever is notified is mounted anew, where it is, with what is declared.
+    assert_eq!(outcome(&bench, &wanted("exists"), Run::REFRESH).unwrap(), Checked::Changed);
+    settles(&bench, &wanted("unmounted"));
+    assert_eq!((table(), shown("FSTYPE")), (line, String::new()));
+    assert_eq!(outcome(&bench, &wanted("unmounted"), Run::REFRESH).unwrap(), Checked::Right);
+    settles(&bench, &absent());
+}
+
+#[test]
 fn a_directory_is_shown_in_another_place() {
     if !on_own_host("a_directory_is_shown_in_another_place") {
         return;

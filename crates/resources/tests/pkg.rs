@@ -86,6 +86,36 @@ fn a_package_is_installed_and_removed_and_drift_is_repaired() {
 }
 
 #[test]
+fn a_package_is_put_on_hold_and_purged_with_its_configuration() {
+    if !in_sandbox("a_package_is_put_on_hold_and_purged_with_its_configuration") {
+        return;
+    }
+    let mut source = Source::new();
+    let configured = |version| Package {
+        files: &[("/etc/demo.conf", "configured\n")],
+        conffiles: "/etc/demo.conf\n",
+        ..Package::new("demo", version)
+    };
+    source.publish(&configured("1.0"));
+    source.publish(&configured("2.0"));
+    update();
+    let bench = Bench::new();
+    let held = |hold, state: &str| Pkg { hold: Some(hold), ..pkg(state) };
+    settles(&bench, "demo", &held(true, "1.0"));
+    assert_eq!(run("apt-mark", &["showhold"]), "demo\n");
+    assert!(apply(&bench, "demo", &pkg("2.0")).is_err(), "others leave it alone");
+    settles(&bench, "demo", &held(true, "2.0"));
+    assert_eq!((told("demo"), run("apt-mark", &["showhold"])), ("installed 2.0".into(), "demo\n".into()));
+    settles(&bench, "demo", &held(false, "installed"));
+    assert_eq!(run("apt-mark", &["showhold"]), "");
+    settles(&bench, "demo", &pkg("uninstalled"));
+    assert!(Path::new("/etc/demo.conf").exists());
+    settles(&bench, "demo", &pkg("purged"));
+    assert!(!Path::new("/etc/demo.conf").exists());
+    assert_eq!(apply(&bench, "no-such-package", &pkg("purged")).unwrap(), Checked::Right);
+}
+
+#[test]
 fn a_version_is_installed_exactly_and_an_older_one_only_with_permission() {
     if !in_sandbox("a_version_is_installed_exactly_and_an_older_one_only_with_permission") {
         return;

@@ -20,7 +20,7 @@ const DEMO: &str = "[Service]\nExecStart=/bin/sleep infinity\nExecReload=/bin/to
                     [Install]\nWantedBy=multi-user.target\n";
 
 fn svc(state: &str, startup: &str) -> Svc {
-    Svc { state: state.into(), startup: startup.into(), session: false, restart: false }
+    Svc { state: state.into(), startup: startup.into(), ..Svc::default() }
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -101,6 +101,18 @@ fn a_missing_or_broken_service_is_told_apart() {
     let error = outcome(&bench, "demo", &svc("running", "enabled"), Run::APPLY).unwrap_err();
     assert!(error.hint().unwrap().contains("unmask"), "{error}");
     assert_eq!(outcome(&bench, "demo", &svc("stopped", "disabled"), Run::APPLY).unwrap(), Checked::Right);
+
+    // Whoever asks for it has it masked, and unmasked.
+    run("systemctl", &["unmask", "demo"]);
+    let directory = "/usr/lib/systemd/system";
+    fs::create_dir_all(directory).unwrap();
+    fs::write(format!("{directory}/demo.service"), DEMO).unwrap();
+    run("systemctl", &["daemon-reload"]);
+    settles(&bench, &svc("running", "enabled"));
+    settles(&bench, &svc("stopped", "masked"));
+    assert_eq!(told("is-enabled", "demo"), "masked");
+    settles(&bench, &Svc { unmask: true, ..svc("running", "enabled") });
+    assert_eq!((told("is-active", "demo"), told("is-enabled", "demo")), ("active".into(), "enabled".into()));
 }
 
 #[test]

@@ -20,6 +20,7 @@ use mgmt_resources::KINDS;
 #[cfg(feature = "augeas")]
 use mgmt_resources::augeas::{Augeas, AugeasSet};
 use mgmt_resources::cron::Cron;
+use mgmt_resources::crontab::Crontab;
 use mgmt_resources::deploy_tar::DeployTar;
 use mgmt_resources::exec::Exec;
 use mgmt_resources::exit::Exit;
@@ -49,6 +50,7 @@ use mgmt_resources::print::Print;
 use mgmt_resources::remote::Remote;
 use mgmt_resources::schedule::Schedule;
 use mgmt_resources::ssh_authorized_key::SshAuthorizedKey;
+use mgmt_resources::ssh_known_host::SshKnownHost;
 use mgmt_resources::svc::Svc;
 use mgmt_resources::sysctl::Sysctl;
 use mgmt_resources::tar::Tar;
@@ -245,6 +247,25 @@ fn of_a_host() -> Vec<Spec> {
         Mount { state: exists(), device: "memory".into(), r#type: "tmpfs".into(), ..Mount::default() };
     vec![
         spec("crew", Group { state: exists(), ..Group::default() }),
+        spec(
+            "known",
+            SshKnownHost {
+                state: exists(),
+                r#type: "ssh-ed25519".into(),
+                key: "AAAA".into(),
+                file: "/mnt/known".into(),
+                ..SshKnownHost::default()
+            },
+        ),
+        spec(
+            "nightly",
+            Crontab {
+                state: exists(),
+                command: "true".into(),
+                file: "/mnt/table".into(),
+                ..Crontab::default()
+            },
+        ),
         spec("joe", joe),
         spec(
             "key",
@@ -277,10 +298,7 @@ fn of_systemd() -> Vec<Spec> {
         ..Cron::default()
     };
     vec![
-        spec(
-            "demo",
-            Svc { state: "running".into(), startup: "enabled".into(), session: false, restart: false },
-        ),
+        spec("demo", Svc { state: "running".into(), startup: "enabled".into(), ..Svc::default() }),
         spec("other", Svc { state: "stopped".into(), ..Svc::default() }),
         spec("nightly", cron),
         spec("web", Firewalld { ports: vec!["8080/tcp".into()], ..Firewalld::default() }),

@@ -64,6 +64,17 @@ impl Mode {
         parsed.map_err(|mistake| ModeError { text: shortened(text), mistake })
     }
 
+    /// Reads clauses that each change what the ones before have left: `u+x,g-w,o=r`. Setuid, setgid and sticky are changed
+    /// only where `s` and `t` name them.
+    pub fn parse_changes(text: &str) -> Result<Self, ModeError> {
+        parse_changes(text).map_err(|mistake| ModeError { text: shortened(text), mistake })
+    }
+
+    /// The same for a directory of which whoever may read it may also search it.
+    pub fn with_search(self) -> Self {
+        Self { set: self.set | (self.set & 0o444) >> 2, ..self }
+    }
+
     /// Declares all twelve bits.
     pub fn exact(bits: u32) -> Self {
         Self { clear: 0o7777, set: bits & 0o7777 }
@@ -142,6 +153,32 @@ fn parse_clauses(text: &str) -> Result<Mode, Mistake> {
         named |= subjects;
         mode.clear |= subjects | special_bits(subjects);
         mode.set |= parse_what(what, subjects)?;
+    }
+    Ok(mode)
+}
+
+fn parse_changes(text: &str) -> Result<Mode, Mistake> {
+    let mut mode = Mode { clear: 0, set: 0 };
+    for clause in text.split(',') {
+        let mut operators = clause.match_indices(['=', '+', '-']);
+        let Some((at, operator)) = operators.next() else {
+            return Err(if clause.is_empty() {
+                Mistake::Empty
+            } else {
+                Mistake::NoOperator(shortened(clause))
+            });
+        };
+        if operators.next().is_some() {
+            return Err(Mistake::ManyOperators(shortened(clause)));
+        }
+        let subjects = parse_who(&clause[..at], true)?;
+        let bits = parse_what(&clause[at + 1..], subjects)?;
+        let (clear, set) = match operator {
+            "+" => (0, bits),
+            "-" => (bits, 0),
+            _ => (subjects, bits),
+        };
+        mode = Mode { clear: mode.clear | clear, set: (mode.set & !clear) | set };
     }
     Ok(mode)
 }
@@ -300,6 +337,26 @@ mod tests {
             let mode = Mode::parse(text).unwrap();
             assert_eq!(mode.apply(current), expected, "{text} on {current:o}");
         }
+    }
+
+    #[test]
+    fn changes_apply_one_after_the_other() {
+        for (text, current, expected) in [
+            ("u+x", 0o644, 0o744),
+            ("+x", 0o640, 0o751),
+            ("g-w,o-rwx", 0o666, 0o640),
+            ("a=r,u+w", 0o777, 0o644),
+            ("u+x,u-x", 0o700, 0o600),
+            ("ug+s,o+t", 0o755, 0o7755),
+            ("u=rx", 0o6755, 0o6555),
+            ("g=", 0o2777, 0o2707),
+        ] {
+            assert_eq!(Mode::parse_changes(text).unwrap().apply(current), expected, "{text} on {current:o}");
+        }
+        for wrong in ["", "u", "0644", "u+q", "x+r", "u+x,", "u+x-w"] {
+            assert!(Mode::parse_changes(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(Mode::exact(0o640).with_search().apply(0), 0o750);
     }
 
     #[test]

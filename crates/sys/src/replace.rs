@@ -137,6 +137,15 @@ impl<'a> Replacement<'a> {
         }
     }
 
+    /// Where the new content can be read by its name before it is in place. Nothing if it has none; what
+    /// [`begin`](Self::begin) has prepared has one, unless the directory cannot be written.
+    pub fn staged_path(&self) -> Option<Box<[u8]>> {
+        match &self.state {
+            State::Temporary(temporary) => Some(self.parent.path_of(temporary)),
+            _ => None,
+        }
+    }
+
     /// Appends bytes to the new content.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         write_fully(self.staging.as_fd(), bytes).map_err(|errno| self.error(errno))

@@ -96,6 +96,9 @@ fn no_nul(exec: &Exec, name: &Str) -> Result<(), Invalid> {
         ("donecmd", &exec.donecmd),
         ("donecwd", &exec.donecwd),
         ("doneshell", &exec.doneshell),
+        ("refreshcmd", &exec.refreshcmd),
+        ("refreshcwd", &exec.refreshcwd),
+        ("refreshshell", &exec.refreshshell),
         ("user", &exec.user),
         ("group", &exec.group),
     ];

@@ -32,7 +32,11 @@ impl<'a> Wanted<'a> {
         let mut wanted = Wanted {
             owner: None,
             group: None,
-            mode: if file.symlink { None } else { run.wish.mode },
+            mode: match run.wish.mode {
+                _ if file.symlink => None,
+                Some(mode) if file.spread => Some(mode.with_search()),
+                mode => mode,
+            },
             label: file.selinux.as_deref(),
             pending: false,
         };
@@ -57,6 +61,11 @@ impl<'a> Wanted<'a> {
     /// The same for something below the declared path: its owner is ours to say, its mode and label are its own.
     pub(super) fn below(&self) -> Wanted<'static> {
         Wanted { owner: self.owner, group: self.group, mode: None, label: None, pending: self.pending }
+    }
+
+    /// The same for something below a directory whose attributes are everything's below it.
+    pub(super) fn spread(&self, mode: Option<Mode>) -> Wanted<'static> {
+        Wanted { mode, ..self.below() }
     }
 
     /// Whether nothing is declared.

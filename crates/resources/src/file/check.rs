@@ -182,6 +182,9 @@ impl<'a> Run<'a, '_> {
                 return Ok(missing);
             }
         };
+        let keeps = self.wish.file.createonly
+            && parent.lstat_entry(self.leaf())?.is_some_and(|stat| stat.kind == Kind::File);
+        let input = if keeps { &Input::Untouched } else { input };
         let content = match Content::open(self, input)? {
             Some(content) => content,
             None => {
@@ -222,7 +225,7 @@ impl<'a> Run<'a, '_> {
 
     fn directory(&self, source: Option<&ManagedPath>, verified: &mut Verified) -> Result<Checked> {
         let wanted = Wanted::of(self)?;
-        let works = source.is_some() || self.wish.file.purge;
+        let works = source.is_some() || self.wish.file.purge || self.wish.file.spread;
         let touched = works || !wanted.is_empty();
         let parent = match self.above()? {
             Above::Open(parent) => parent,
@@ -325,7 +328,7 @@ impl<'a> Run<'a, '_> {
         wanted: &Wanted<'_>,
         verified: &mut Verified,
     ) -> Result<Checked> {
-        if source.is_none() && !self.wish.file.purge {
+        if source.is_none() && !self.wish.file.purge && !self.wish.file.spread {
             return Ok(Checked::Right);
         }
         tree::fill(self, here, source, wanted, verified)

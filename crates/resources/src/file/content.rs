@@ -20,6 +20,7 @@ use super::declaration::{Input, State};
 use super::effects;
 use super::memory::{Moment, Verified};
 use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
+use super::validation;
 
 /// The most that is compared at once.
 const CHUNK: usize = 128 * 1024;
@@ -132,9 +133,9 @@ impl<'a> Content<'a> {
     }
 
     /// The permission bits that come along with the content.
-    fn mode(&self) -> Option<u32> {
+    fn mode(&self, run: &Run<'_, '_>) -> Option<u32> {
         match self {
-            Content::Source(file, _) => Some(file.stat().mode & COPIED_BITS),
+            Content::Source(file, _) if run.wish.file.sourcemode => Some(file.stat().mode & COPIED_BITS),
             _ => None,
         }
     }
@@ -214,7 +215,7 @@ pub(super) fn put(
             settle_entry(run, place, &stat, wanted)
         }
         Found::Other(stat)
-            if run.forces()
+            if (run.forces() || (run.wish.file.instead && stat.kind == Kind::Symlink))
                 && (run.creates() || !matches!(content, Content::Untouched))
                 && matches!(stat.kind, Kind::Directory | Kind::Symlink) =>
         {
@@ -245,7 +246,7 @@ pub(super) fn put_copy(
         }
         return Err(in_the_way(place.path, stat.kind, Kind::File));
     }
-    if !verified.keep_known(before, &stat, source.stat()) {
+    if !run.wish.file.createonly && !verified.keep_known(before, &stat, source.stat()) {
         let target = unless_gone(place.parent.open_regular(place.name))?;
         if !is_copy(run, &target, source)? {
             return write(run, place, &content, wanted, Some(*target.stat()));
@@ -305,7 +306,7 @@ fn write(
     wanted: &Wanted<'_>,
     seen: Option<Stat>,
 ) -> Result<Checked> {
-    let attributes = new_attributes(content, wanted, seen.as_ref());
+    let attributes = new_attributes(run, content, wanted, seen.as_ref());
     wanted.check_safe(place.path, attributes.mode)?;
     effects::content(run, place.path, Some(place), content, (wanted, &attributes), seen.as_ref());
     if !run.cx.apply {
@@ -313,7 +314,10 @@ fn write(
     }
     sweep_once(place.parent);
     let in_place = if run.wish.file.atomic { InPlace::Refuse } else { InPlace::Allow };
+    let file = &run.wish.file;
     let mut new = match seen {
+        // A command that is to look at it needs a name for it.
+        _ if !file.validatecmd.is_empty() => Replacement::begin(place.parent, place.name, in_place)?,
         Some(stat) if stat.kind != Kind::Directory => Replacement::begin(place.parent, place.name, in_place)?,
         // A directory goes before the new file comes, so that the name is free then.
         _ => {
@@ -322,6 +326,12 @@ fn write(
         }
     };
     content.write_to(run, &mut new)?;
+    if !file.validatecmd.is_empty() {
+        validation::ask(run, place, &new)?;
+    }
+    if !file.backup.is_empty() && seen.is_some_and(|stat| stat.kind == Kind::File) {
+        keep_old(run, place)?;
+    }
     let expect = match seen {
         // Only now, with the new content safely next to it.
         Some(stat) if stat.kind == Kind::Directory => {
@@ -342,17 +352,35 @@ fn write(
     Ok(Checked::Changed)
 }
 
+/// Copies what is about to be replaced to another name beside it.
+fn keep_old(run: &Run<'_, '_>, place: &Place<'_>) -> Result<()> {
+    let old = unless_gone(place.parent.open_regular(place.name))?;
+    let name = [place.name, &run.wish.file.backup].concat();
+    let mut copy = Replacement::begin(place.parent, &name, InPlace::Refuse)?;
+    copy_whole(run, &mut copy, &old)?;
+    let stat = old.stat();
+    let attributes = Attributes {
+        owner: Some(stat.uid),
+        group: Some(stat.gid),
+        mode: Some(stat.mode & 0o7777),
+        ..Attributes::default()
+    };
+    copy.commit(&attributes, Expect::Anything, place.durability)?;
+    Ok(())
+}
+
 /// The attributes of the new file. A declared mode that names only some subjects leaves the rest as it is in the
 /// source, in the file that is replaced, or in a file that any program makes.
 pub(super) fn new_attributes<'a>(
+    run: &Run<'_, '_>,
     content: &Content<'_>,
     wanted: &Wanted<'a>,
     seen: Option<&Stat>,
 ) -> Attributes<'a> {
     let old = seen.filter(|stat| stat.kind == Kind::File).map(|stat| stat.mode);
-    let base = content.mode().or(old).unwrap_or_else(default_file_mode);
+    let base = content.mode(run).or(old).unwrap_or_else(default_file_mode);
     let mut attributes = wanted.over(base);
-    attributes.mode = attributes.mode.or(content.mode());
+    attributes.mode = attributes.mode.or(content.mode(run));
     attributes
 }
 

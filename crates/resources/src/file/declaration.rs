@@ -164,6 +164,23 @@ fn check_combination(file: &File, path: &ManagedPath, state: State) -> Result<()
     if file.purge && (has_content || has_fragments) {
         return Err(Invalid::field("purge", "is for directories, which have no `content` or `fragments`"));
     }
+    for (field, set) in
+        [("keepdirectories", file.keepdirectories && !file.purge), ("spread", file.spread && !file.recurse)]
+    {
+        if set {
+            let needed = if field == "spread" { "`recurse => true`" } else { "`purge => true`" };
+            return Err(Invalid::field(field, format!("needs {needed}")));
+        }
+    }
+    if file.spread && !path.is_directory() {
+        return Err(Invalid::field("spread", "needs a directory, which is a path that ends in a slash"));
+    }
+    if file.backup.iter().any(|byte| b"/\0".contains(byte)) {
+        return Err(Invalid::field(
+            "backup",
+            "expected what is put behind the name of the file, such as `.old`",
+        ));
+    }
     if file.symlink && (has_content || has_fragments) {
         return fail("a `symlink` can't have `content` or `fragments`");
     }
@@ -245,6 +262,13 @@ fn read_fragments(file: &File, path: &ManagedPath) -> Result<Vec<ManagedPath>, I
 }
 
 fn read_mode(file: &File, path: &ManagedPath) -> Result<Option<Mode>, Invalid> {
+    if !file.modechange.is_empty() {
+        if !file.mode.is_empty() {
+            return Err(Invalid::field("modechange", "set either `mode` or `modechange`"));
+        }
+        let changes = Mode::parse_changes(&file.modechange.to_text());
+        return changes.map(Some).map_err(|error| Invalid::field("modechange", error.to_string()));
+    }
     if file.mode.is_empty() {
         return Ok(None);
     }

@@ -45,7 +45,11 @@ pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wa
     let found = place.parent.lstat_entry(place.name)?;
     let mut old = None;
     if let Some(stat) = &found {
-        if stat.kind != Kind::Symlink && !run.forces() {
+        if run.wish.file.createonly && !matches!(stat.kind, Kind::Symlink) {
+            return Ok(Checked::Right);
+        }
+        let gives_way = run.forces() || (run.wish.file.instead && stat.kind == Kind::File);
+        if stat.kind != Kind::Symlink && !gives_way {
             return Err(in_the_way(place.path, stat.kind, Kind::Symlink));
         }
         if stat.kind == Kind::Symlink {

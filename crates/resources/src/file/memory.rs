@@ -61,10 +61,20 @@ fn fingerprint(file: &File, name: &Str) -> u64 {
         symlink,
         selinux,
         atomic,
+        modechange,
+        createonly,
+        validatecmd,
+        backup,
+        sourcemode,
+        spread,
+        keepdirectories,
+        instead,
     } = file;
     let mut hasher = DefaultHasher::new();
     (name, path, dirname, basename, state, source, fragments).hash(&mut hasher);
     (owner, group, mode, recurse, force, purge, symlink, selinux, atomic).hash(&mut hasher);
+    (modechange, createonly, validatecmd, backup, sourcemode, spread, keepdirectories, instead)
+        .hash(&mut hasher);
     hasher.finish()
 }
 

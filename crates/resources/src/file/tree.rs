@@ -9,7 +9,7 @@ use mgmt_resource::Checked;
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Escaped;
-use mgmt_sys::handle::Attributes;
+use mgmt_sys::mode::{Mode, default_directory_mode};
 use mgmt_sys::path::MAX_COMPONENTS;
 use mgmt_sys::replace::{Durability, is_temporary};
 use mgmt_sys::stat::{Kind, Stat};
@@ -44,7 +44,15 @@ pub(super) fn fill(
     let before = verified.turn_page();
     let mut walk = Walk {
         run,
-        wanted: wanted.below(),
+        wanted: match run.wish.file.spread {
+            true => wanted.spread(run.wish.mode),
+            false => wanted.below(),
+        },
+        directory: match run.wish.file.spread {
+            true => wanted.spread(run.wish.mode.map(Mode::with_search)),
+            false => wanted.below(),
+        },
+        link: wanted.below(),
         managed: Managed::below(run),
         root: here.stat()?,
         before: &before,
@@ -93,7 +101,12 @@ pub(super) fn describe(
 
 struct Walk<'a, 'c> {
     run: &'a Run<'a, 'c>,
+    /// For files.
     wanted: Wanted<'static>,
+    /// For directories.
+    directory: Wanted<'static>,
+    /// For links, which have no mode.
+    link: Wanted<'static>,
     managed: Managed,
     /// The directory that all this is about.
     root: Stat,
@@ -210,7 +223,7 @@ impl<'a> Walk<'a, '_> {
         };
         let mut tasks: Vec<Task> = Vec::with_capacity(wanted.len());
         let mut surplus = Vec::new();
-        if purge {
+        if purge || self.run.wish.file.spread {
             for entry in self.list(here.get())? {
                 let wanted = wanted.binary_search_by(|wanted| wanted.name.cmp(&entry.name)).is_ok();
                 if !wanted && !self.is_our_temporary(here.get(), &entry)? {
@@ -262,7 +275,7 @@ impl<'a> Walk<'a, '_> {
             }
             Kind::Symlink => {
                 let text = unless_gone(source.read_link(&entry.name))?;
-                link::put(self.run, &place, &text, &self.wanted).map(Next::Stay)
+                link::put(self.run, &place, &text, &self.link).map(Next::Stay)
             }
             kind => Err(Trouble::new(format_args!(
                 "cannot copy {}: it is {kind}, and only files, directories and links are copied",
@@ -302,7 +315,7 @@ impl<'a> Walk<'a, '_> {
             let here = unless_gone(parent.open_dir(name))?;
             let settled = match managed {
                 true => Checked::Right,
-                false => settle(self.run, &here, &here.stat()?, &self.wanted)?,
+                false => settle(self.run, &here, &here.stat()?, &self.directory)?,
             };
             (here, settled)
         } else {
@@ -310,8 +323,14 @@ impl<'a> Walk<'a, '_> {
                 unless_gone(parent.unlink(name))?;
             }
             // Where groups are handed down, they are handed down here too.
-            let mode = (from.stat()?.mode & 0o1777) | (parent.stat()?.mode & 0o2000);
-            let attributes = Attributes { mode: Some(mode), ..self.wanted.over(0) };
+            let like = if self.run.wish.file.sourcemode {
+                from.stat()?.mode & 0o1777
+            } else {
+                default_directory_mode()
+            };
+            let mode = like | (parent.stat()?.mode & 0o2000);
+            let mut attributes = self.directory.over(mode);
+            attributes.mode = attributes.mode.or(Some(mode));
             let here = parent.make_directory(name, &attributes)?;
             (here, Checked::Changed)
         };
@@ -371,6 +390,14 @@ impl<'a> Walk<'a, '_> {
         if self.managed.owns(&path) {
             return Ok(Next::Stay(Checked::Right));
         }
+        if !level.purge {
+            return self.dress(parent, entry);
+        }
+        if entry.kind == Kind::Directory && self.run.wish.file.keepdirectories {
+            let here = unless_gone(parent.open_dir(&entry.name))?;
+            let purge = same_mount(parent, &here)?;
+            return Ok(Next::Enter { source: None, here, purge, changed: Checked::Right });
+        }
         if entry.kind == Kind::Directory && self.managed.is_above(&path) {
             // Something below is managed: the way there stays, the rest goes.
             let here = unless_gone(parent.open_dir(&entry.name))?;
@@ -385,6 +412,30 @@ impl<'a> Walk<'a, '_> {
             self.run.cx.info(format_args!("purged {}", Escaped(&path)));
         }
         Ok(Next::Stay(Checked::Changed))
+    }
+}
+
+impl Walk<'_, '_> {
+    /// Gives something that is just there the attributes that are everything's.
+    fn dress(&self, parent: &Parent, entry: &Entry) -> Result<Next> {
+        let wanted = match entry.kind {
+            Kind::Directory => {
+                let here = unless_gone(parent.open_dir(&entry.name))?;
+                let changed = settle(self.run, &here, &here.stat()?, &self.directory)?;
+                if !same_mount(parent, &here)? {
+                    return Ok(Next::Stay(changed));
+                }
+                return Ok(Next::Enter { source: None, here, purge: false, changed });
+            }
+            Kind::File => &self.wanted,
+            _ => &self.link,
+        };
+        let handle = unless_gone(parent.open_entry(&entry.name))?;
+        let stat = *handle.stat();
+        match stat.kind == entry.kind {
+            true => settle(self.run, &handle, &stat, wanted).map(Next::Stay),
+            false => Err(Trouble::Raced),
+        }
     }
 }
 

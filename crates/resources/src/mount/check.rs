@@ -14,9 +14,8 @@ use mgmt_value::Str;
 
 use super::fstab::{self, Entry, FSTAB};
 use super::live::{self, Difference, Mounted};
-use super::{Mount, mount_point, options};
+use super::{Mount, State, mount_point, options};
 use crate::account::lookup_now;
-use crate::presence::Presence;
 use crate::svc::manager::Manager;
 use crate::text_file::{TextFile, explain};
 
@@ -32,22 +31,30 @@ const GRACE: Duration = Duration::from_secs(10);
 const LONGEST_COMPLAINT: usize = 500;
 
 pub(super) async fn check(mount: &Mount, cx: &mut Context<'_>) -> Result<Checked> {
+    let spelled_out = Mount { options: mount.wanted_options(), ..mount.clone() };
     let wanted = Wanted {
-        mount,
+        mount: &spelled_out,
         point: mount_point(&cx.id.name).map_err(Error::new)?,
-        presence: Presence::read(&mount.state).map_err(Error::new)?,
+        state: State::read(&mount.state).map_err(Error::new)?,
     };
     let stored = match mount.persists().map_err(Error::new)? {
         true => wanted.store(cx).await?,
         false => Checked::Right,
     };
-    Ok(stored.and(wanted.settle(cx).await?))
+    let settled = wanted.settle(cx).await?;
+    if cx.refresh && settled == Checked::Right && wanted.is_mounted()? {
+        if cx.apply {
+            wanted.remount(cx).await?;
+        }
+        return Ok(Checked::Changed);
+    }
+    Ok(stored.and(settled))
 }
 
 struct Wanted<'a> {
     mount: &'a Mount,
     point: ManagedPath,
-    presence: Presence,
+    state: State,
 }
 
 impl Wanted<'_> {
@@ -61,12 +68,15 @@ impl Wanted<'_> {
             point: self.point.as_bytes().to_vec(),
             kind: self.mount.r#type.to_vec(),
             options: options::declared(&self.mount.options),
+            text: self.mount.optionstext.to_vec(),
             freq: self.mount.freq,
             passno: self.mount.passno,
         };
-        let change = |table: Option<&[u8]>| match self.presence {
-            Presence::Exists => fstab::with(table.unwrap_or_default(), &entry),
-            Presence::Absent => fstab::without(table.unwrap_or_default(), self.point.as_bytes()),
+        let change = |table: Option<&[u8]>| match self.state {
+            State::Exists | State::Unmounted | State::Defined => {
+                fstab::with(table.unwrap_or_default(), &entry)
+            }
+            State::Absent => fstab::without(table.unwrap_or_default(), self.point.as_bytes()),
         };
         let checked = lookup_now(|| file.edit(cx, change))?;
         if checked == Checked::Changed && cx.apply {
@@ -80,9 +90,10 @@ impl Wanted<'_> {
     async fn settle(&self, cx: &Context<'_>) -> Result<Checked> {
         let mut pauses = PAUSES.iter();
         loop {
-            let done = match self.presence {
-                Presence::Exists => self.mount(cx).await,
-                Presence::Absent => self.unmount(cx).await,
+            let done = match self.state {
+                State::Exists => self.mount(cx).await,
+                State::Absent | State::Unmounted => self.unmount(cx).await,
+                State::Defined => Ok(Checked::Right),
             };
             match (done, pauses.next()) {
                 (Err(error), Some(pause)) if !error.is_cancelled() => {
@@ -142,6 +153,12 @@ impl Wanted<'_> {
             }
         };
         cx.effects_of_attempt(effect);
+    }
+
+    /// Whether it is mounted, and may be.
+    fn is_mounted(&self) -> Result<bool> {
+        let may_be = matches!(self.state, State::Exists | State::Defined);
+        Ok(may_be && !live::at(self.point.as_bytes())?.is_empty())
     }
 
     /// How what is mounted differs. A server that does not answer keeps nobody else waiting.

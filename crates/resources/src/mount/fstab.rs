@@ -13,6 +13,8 @@ pub(super) struct Entry {
     pub(super) point: Vec<u8>,
     pub(super) kind: Vec<u8>,
     pub(super) options: Options,
+    /// The same as they are to be written, if that matters.
+    pub(super) text: Vec<u8>,
     pub(super) freq: u32,
     pub(super) passno: u32,
 }
@@ -34,15 +36,30 @@ impl Entry {
         };
         // What nobody understands is not what is wanted, but it is a line for this mount point.
         let (freq, passno) = (number().unwrap_or(u32::MAX), number().unwrap_or(u32::MAX));
-        let options = options::declared(&options::read(&options));
-        Some(Entry { device, point: clean(&point), kind, options, freq, passno })
+        let text = options;
+        let options = options::declared(&options::read(&text));
+        Some(Entry { device, point: clean(&point), kind, options, text, freq, passno })
     }
 
     fn written(&self) -> Vec<u8> {
-        let (options, numbers) =
-            (options::written(&self.options), format!(" {} {}\n", self.freq, self.passno));
+        let (options, numbers) = (self.options_text(), format!(" {} {}\n", self.freq, self.passno));
         let texts = [&self.device, &self.point, &self.kind, &options].map(|text| escaped(text));
         [texts.join(&b' '), numbers.into_bytes()].concat()
+    }
+}
+
+impl Entry {
+    fn options_text(&self) -> Vec<u8> {
+        if self.text.is_empty() { options::written(&self.options) } else { self.text.clone() }
+    }
+
+    /// Whether a line says what is wanted. The order of options matters only if it is given.
+    fn is_as(&self, wanted: &Entry) -> bool {
+        let text = if wanted.text.is_empty() { &wanted.text } else { &self.text };
+        let (freq, passno) = (self.freq, self.passno);
+        *text == wanted.text
+            && (&self.device, &self.point, &self.kind, &self.options, freq, passno)
+                == (&wanted.device, &wanted.point, &wanted.kind, &wanted.options, wanted.freq, wanted.passno)
     }
 }
 
@@ -61,7 +78,7 @@ pub(super) fn with(table: &[u8], wanted: &Entry) -> Option<Vec<u8>> {
             }
         }
     }
-    if matches!(&found[..], [only] if only == wanted) {
+    if matches!(&found[..], [only] if only.is_as(wanted)) {
         return None;
     }
     if found.is_empty() {
@@ -122,6 +139,7 @@ mod tests {
             point: point.into(),
             kind: b"ext4".to_vec(),
             options: options::read(options.as_bytes()),
+            text: Vec::new(),
             freq: 0,
             passno: 2,
         }
@@ -164,7 +182,7 @@ mod tests {
     #[test]
     fn strange_signs_survive() {
         let odd = Entry { device: b"#a\\b\tc".to_vec(), ..entry("/x\\040y", "") };
-        assert_eq!(Entry::read(&odd.written()).unwrap(), odd);
+        assert!(Entry::read(&odd.written()).unwrap().is_as(&odd));
         assert_eq!(without(b"a /b c\n", b"/x"), None);
     }
 }

@@ -28,6 +28,7 @@ const STATUS: &str = "/var/lib/dpkg/status";
 const LISTS: &str = "/var/lib/apt/lists";
 const APT_GET: &str = "/usr/bin/apt-get";
 const APT_CACHE: &str = "/usr/bin/apt-cache";
+const APT_MARK: &str = "/usr/bin/apt-mark";
 const DPKG: &str = "/usr/bin/dpkg";
 
 /// What is locked while packages change, and while package lists are fetched.
@@ -206,14 +207,37 @@ impl Apt {
     /// Makes changes. Whoever calls is [alone](Apt::alone).
     pub(super) async fn transact(&self, changes: &Changes, job: &Job<'_>) -> Result<()> {
         self.repair(job).await?;
-        if !changes.remove.is_empty() {
-            let arguments = [OsString::from("remove"), "--".into()].into_iter();
-            let names = changes.remove.iter().map(|name| OsStr::from_bytes(name).to_owned());
+        self.mark("unhold", &changes.release, job).await?;
+        for (verb, tool, names) in
+            [("remove", "apt-get remove", &changes.remove), ("purge", "apt-get purge", &changes.purge)]
+        {
+            if names.is_empty() {
+                continue;
+            }
+            let arguments = [OsString::from(verb), "--".into()].into_iter();
+            let names = names.iter().map(|name| OsStr::from_bytes(name).to_owned());
             let ended = self.apt_get(&arguments.chain(names).collect::<Vec<_>>(), &LOCKS, job).await?;
             if !ended.status.success() {
-                return Err(failure("apt-get remove", &ended));
+                return Err(failure(tool, &ended));
             }
         }
+        self.install(changes, job).await?;
+        self.mark("hold", &changes.hold, job).await
+    }
+
+    /// Puts packages on hold, or releases them.
+    async fn mark(&self, verb: &str, names: &[Str], job: &Job<'_>) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let fixed = [APT_MARK, verb, "--"].map(OsString::from).into_iter();
+        let argv = fixed.chain(names.iter().map(|name| OsStr::from_bytes(name).to_owned()));
+        wait_until_free(&LOCKS, job).await?;
+        let ended = follow(&command(argv), job).await?;
+        if ended.status.success() { Ok(()) } else { Err(failure(&format!("apt-mark {verb}"), &ended)) }
+    }
+
+    async fn install(&self, changes: &Changes, job: &Job<'_>) -> Result<()> {
         if changes.install.is_empty() {
             return Ok(());
         }
@@ -269,6 +293,13 @@ impl Backend for Apt {
         Box::pin(async move {
             let (_, index) = lookup(|| self.dpkg.index()).await?;
             Ok(names.iter().map(|name| index.installed(name)).collect())
+        })
+    }
+
+    fn leftovers<'a>(&'static self, names: &'a [&'a Str]) -> Answer<'a, Vec<bool>> {
+        Box::pin(async move {
+            let (_, index) = lookup(|| self.dpkg.index()).await?;
+            Ok(names.iter().map(|name| index.has_leftovers(name)).collect())
         })
     }
 

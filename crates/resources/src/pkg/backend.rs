@@ -34,6 +34,11 @@ pub(super) trait Backend: Send + Sync {
         job: &'a Job<'a>,
     ) -> Answer<'a, Vec<Option<Installed>>>;
 
+    /// Which of them are gone and have left their configuration.
+    fn leftovers<'a>(&'static self, names: &'a [&'a Str]) -> Answer<'a, Vec<bool>> {
+        Box::pin(async move { Ok(vec![false; names.len()]) })
+    }
+
     /// What the package lists of the host offer. `None`: they do not know the name.
     fn available<'a>(
         &'static self,
@@ -92,13 +97,24 @@ pub(super) struct Changes {
     /// Names, with a version if it has to be that one.
     pub(super) install: Vec<(Str, Option<Str>)>,
     pub(super) remove: Vec<Str>,
+    /// To be removed with their configuration.
+    pub(super) purge: Vec<Str>,
+    /// To be put on hold, after everything else.
+    pub(super) hold: Vec<Str>,
+    /// To be released, before everything else.
+    pub(super) release: Vec<Str>,
     pub(super) allow_downgrade: bool,
     pub(super) allow_untrusted: bool,
 }
 
 impl Changes {
+    /// Whether there is something that only `apt` can do.
+    pub(super) fn needs_apt(&self) -> bool {
+        !(self.purge.is_empty() && self.hold.is_empty() && self.release.is_empty())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.install.is_empty() && self.remove.is_empty()
+        self.install.is_empty() && self.remove.is_empty() && !self.needs_apt()
     }
 }
 

@@ -91,10 +91,15 @@ async fn members<'a>(
     );
     let names: Vec<&Str> = declared.iter().map(|(name, _)| *name).collect();
     let found = backend.installed(&names, job).await?;
-    let members = declared.into_iter().zip(found).map(|((name, pkg), installed)| {
-        let wanted = Wanted::read(&pkg.state).map_err(Error::new)?;
-        Ok(Member { name, pkg, wanted, installed })
-    });
+    let leftovers = match declared.iter().any(|(_, pkg)| pkg.state.as_bytes() == Wanted::PURGED.as_bytes()) {
+        true => backend.leftovers(&names).await?,
+        false => vec![false; names.len()],
+    };
+    let members =
+        declared.into_iter().zip(found).zip(leftovers).map(|(((name, pkg), installed), leftovers)| {
+            let wanted = Wanted::read(&pkg.state).map_err(Error::new)?;
+            Ok(Member { name, pkg, wanted, installed, leftovers })
+        });
     members.collect()
 }
 
@@ -161,7 +166,9 @@ async fn still_wrong(
     let mut wrong = Vec::new();
     for member in members(pkg, cx, backend, job).await? {
         let installs = changes.install.iter().any(|(name, _)| name == member.name);
-        if (installs || changes.remove.contains(member.name)) && member.is_right() == Some(false) {
+        let changed = [&changes.remove, &changes.purge, &changes.hold, &changes.release];
+        let touched = installs || changed.iter().any(|names| names.contains(member.name));
+        if touched && member.is_right() == Some(false) {
             wrong.push(member.name.clone());
         }
         if installs {

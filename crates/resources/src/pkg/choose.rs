@@ -7,6 +7,7 @@
 //! - PackageKit cannot be had, or has a backend for another package system;
 //! - it refuses because it believes to be offline, which is also what it says of package sources that are files;
 //! - something is half installed, or `dpkg` was interrupted: PackageKit cannot repair that;
+//! - something is purged, put on hold or released, which it does not do;
 //! - a package is for another architecture, as PackageKit takes the one of the host then;
 //! - lists may come from sources that nobody has signed (`allowuntrusted`), which it cannot be told;
 //! - our environment names a proxy, which the daemon does not know of;
@@ -114,6 +115,9 @@ impl Choice {
 
     /// Why PackageKit cannot make these changes right, if it cannot.
     async fn unfit(&'static self, changes: &Changes, job: &Job<'_>) -> Result<Option<String>> {
+        if changes.needs_apt() {
+            return Ok(Some("PackageKit neither purges nor holds".to_owned()));
+        }
         let names: Vec<&Str> =
             changes.remove.iter().chain(changes.install.iter().map(|(name, _)| name)).collect();
         if let Some(foreign) = names.iter().find(|name| name.contains(&b':')) {
@@ -211,6 +215,10 @@ impl Backend for Choice {
         job: &'a Job<'a>,
     ) -> Answer<'a, Vec<Option<Installed>>> {
         self.apt.installed(names, job)
+    }
+
+    fn leftovers<'a>(&'static self, names: &'a [&'a Str]) -> Answer<'a, Vec<bool>> {
+        self.apt.leftovers(names)
     }
 
     fn available<'a>(

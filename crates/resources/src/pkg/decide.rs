@@ -14,6 +14,8 @@ pub(super) enum Wanted<'a> {
     Installed,
     Uninstalled,
     Newest,
+    /// Not there, and nothing left of its configuration.
+    Purged,
     Version(&'a Str),
 }
 
@@ -21,13 +23,15 @@ impl Wanted<'_> {
     pub(super) const INSTALLED: &'static str = "installed";
     pub(super) const UNINSTALLED: &'static str = "uninstalled";
     pub(super) const NEWEST: &'static str = "newest";
+    pub(super) const PURGED: &'static str = "purged";
 
     pub(super) fn read(state: &Str) -> Result<Wanted<'_>, Invalid> {
-        let expected = "expected `installed`, `newest`, `uninstalled` or a version";
+        let expected = "expected `installed`, `newest`, `uninstalled`, `purged` or a version";
         match state.as_bytes() {
             b"installed" => return Ok(Wanted::Installed),
             b"uninstalled" => return Ok(Wanted::Uninstalled),
             b"newest" => return Ok(Wanted::Newest),
+            b"purged" => return Ok(Wanted::Purged),
             b"" => return Err(Invalid::field("state", format!("is empty; {expected}"))),
             _ => {}
         }
@@ -39,11 +43,12 @@ impl Wanted<'_> {
             return Ok(Wanted::Version(state));
         }
         let invalid = Invalid::field("state", format!("{expected}, found {state:?}"));
-        let words = [Wanted::INSTALLED, Wanted::UNINSTALLED, Wanted::NEWEST];
+        let words = [Wanted::INSTALLED, Wanted::UNINSTALLED, Wanted::NEWEST, Wanted::PURGED];
         let meant = match state.as_bytes() {
             b"latest" | b"updated" | b"upgraded" => Some(Wanted::NEWEST),
             b"present" | b"exists" => Some(Wanted::INSTALLED),
-            b"absent" | b"removed" | b"purged" => Some(Wanted::UNINSTALLED),
+            b"purge" => Some(Wanted::PURGED),
+            b"absent" | b"removed" => Some(Wanted::UNINSTALLED),
             _ => did_you_mean(&state.to_text(), words.into_iter()),
         };
         Err(match meant {
@@ -60,6 +65,8 @@ pub(super) struct Member<'a> {
     pub(super) pkg: &'a Pkg,
     pub(super) wanted: Wanted<'a>,
     pub(super) installed: Option<Installed>,
+    /// It is gone, and its configuration is still there.
+    pub(super) leftovers: bool,
 }
 
 impl Member<'_> {
@@ -70,8 +77,22 @@ impl Member<'_> {
 
     /// Whether it is right, as far as that can be told without the package lists. `None`: they have to say.
     pub(super) fn is_right(&self) -> Option<bool> {
+        match self.version_is_right() {
+            Some(true) => Some(self.hold_is_right()),
+            other => other,
+        }
+    }
+
+    /// Whether it is on hold as it should be. What is not there cannot be.
+    fn hold_is_right(&self) -> bool {
+        let held = self.installed.as_ref().map(|installed| installed.held);
+        self.pkg.hold.is_none_or(|hold| held.is_none_or(|held| held == hold))
+    }
+
+    fn version_is_right(&self) -> Option<bool> {
         match (self.wanted, self.version()) {
             (Wanted::Uninstalled, _) => Some(self.installed.is_none()),
+            (Wanted::Purged, _) => Some(self.installed.is_none() && !self.leftovers),
             (Wanted::Installed, version) => Some(version.is_some()),
             (Wanted::Version(wanted), version) => Some(version == Some(wanted)),
             (Wanted::Newest, None) => Some(false),
@@ -81,7 +102,7 @@ impl Member<'_> {
 
     /// Whether the package lists have to be asked before anything is done.
     pub(super) fn needs_lists(&self) -> bool {
-        self.wanted != Wanted::Uninstalled && self.is_right() != Some(true)
+        !matches!(self.wanted, Wanted::Uninstalled | Wanted::Purged) && self.version_is_right() != Some(true)
     }
 
     /// Whether the lists have what is wanted.
@@ -91,7 +112,7 @@ impl Member<'_> {
             Wanted::Version(version) => available.versions.contains(version),
             // What is installed can stay, even if nobody offers it any more.
             Wanted::Newest | Wanted::Installed => available.candidate.is_some() || self.version().is_some(),
-            Wanted::Uninstalled => true,
+            Wanted::Uninstalled | Wanted::Purged => true,
         }
     }
 }
@@ -111,20 +132,34 @@ pub(super) fn changes(
             missing.push((member, answer));
             continue;
         }
-        let is_right = member.is_right().unwrap_or_else(|| {
+        let is_right = member.version_is_right().unwrap_or_else(|| {
             let candidate = answer.and_then(|answer| answer.candidate.as_ref());
             match (candidate, member.version()) {
                 (Some(candidate), Some(version)) => compare(version, candidate) != Ordering::Less,
                 (candidate, _) => candidate.is_none(),
             }
         });
+        let held = member.installed.as_ref().is_some_and(|installed| installed.held);
+        let gone = matches!(member.wanted, Wanted::Uninstalled | Wanted::Purged);
+        match member.pkg.hold {
+            // It is released for the change.
+            Some(_) if held && !is_right => changes.release.push(member.name.clone()),
+            Some(false) if held => changes.release.push(member.name.clone()),
+            _ => {}
+        }
+        if member.pkg.hold == Some(true) && !gone && (!held || !is_right) {
+            changes.hold.push(member.name.clone());
+        }
         if is_right {
             continue;
         }
-        refuse_held(member)?;
+        if member.pkg.hold.is_none() {
+            refuse_held(member)?;
+        }
         changes.allow_untrusted |= member.pkg.allowuntrusted;
         match member.wanted {
             Wanted::Uninstalled => changes.remove.push(member.name.clone()),
+            Wanted::Purged => changes.purge.push(member.name.clone()),
             Wanted::Installed | Wanted::Newest => changes.install.push((member.name.clone(), None)),
             Wanted::Version(version) => {
                 let newer = |found: &Installed| compare(&found.version, version) == Ordering::Greater;
@@ -189,7 +224,7 @@ mod tests {
     fn told(pkg: &Pkg, found: Option<Installed>, offered: Option<Available>) -> String {
         let name = Str::from("a");
         let wanted = Wanted::read(&pkg.state).unwrap();
-        let members = [Member { name: &name, pkg, wanted, installed: found }];
+        let members = [Member { name: &name, pkg, wanted, installed: found, leftovers: false }];
         let offered = if members[0].needs_lists() { vec![offered] } else { vec![] };
         match changes(&members, &offered, |a, b| a.as_bytes().cmp(b.as_bytes())) {
             Err(error) => format!("{error} ({})", error.hint().unwrap_or_default()),
@@ -200,7 +235,17 @@ mod tests {
                     None => format!("install {name:?}"),
                 });
                 let remove = changes.remove.iter().map(|name| format!("remove {name:?}"));
-                install.chain(remove).collect::<Vec<_>>().join(" ").replace('"', "")
+                let purge = changes.purge.iter().map(|name| format!("purge {name:?}"));
+                let hold = changes.hold.iter().map(|name| format!("hold {name:?}"));
+                let release = changes.release.iter().map(|name| format!("release {name:?}"));
+                release
+                    .chain(install)
+                    .chain(remove)
+                    .chain(purge)
+                    .chain(hold)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+                    .replace('"', "")
             }
         }
     }
@@ -216,6 +261,8 @@ mod tests {
         assert_eq!(told(&state("installed"), None, lists()), "install a");
         assert_eq!(told(&state("uninstalled"), None, None), "right");
         assert_eq!(told(&state("uninstalled"), installed("1"), None), "remove a");
+        assert_eq!(told(&state("purged"), None, None), "right");
+        assert_eq!(told(&state("purged"), installed("1"), None), "purge a");
         assert_eq!(told(&state("newest"), installed("2"), lists()), "right");
         assert_eq!(told(&state("newest"), installed("3"), lists()), "right");
         assert_eq!(told(&state("newest"), installed("1"), lists()), "install a");
@@ -253,6 +300,19 @@ mod tests {
         assert!(told(&state("newest"), None, Some(Available::default())).contains("not found"));
         let wrong = told(&state("7"), installed("1"), available(&["2", "1"]));
         assert_eq!(wrong, "a is not to be had in version 7 (the package lists have 2, 1)");
+    }
+
+    #[test]
+    fn a_hold_is_set_and_released_and_does_not_keep_this_resource_from_its_work() {
+        let held = || Some(Installed { held: true, ..installed("1").unwrap() });
+        let with = |wanted: &str, hold| Pkg { hold: Some(hold), ..state(wanted) };
+        let lists = || available(&["2", "1"]);
+        assert_eq!(told(&with("installed", true), held(), None), "right");
+        assert_eq!(told(&with("installed", true), installed("1"), None), "hold a");
+        assert_eq!(told(&with("installed", false), held(), None), "release a");
+        assert_eq!(told(&with("installed", true), None, lists()), "install a hold a");
+        assert_eq!(told(&with("2", true), held(), lists()), "release a install a=2 hold a");
+        assert_eq!(told(&with("uninstalled", true), held(), None), "release a remove a");
     }
 
     #[test]

@@ -412,6 +412,9 @@ impl Backend for Alone {
                     Names(&foreign)
                 )));
             }
+            if changes.needs_apt() {
+                return Err(Error::new("PackageKit can neither purge packages nor put them on hold"));
+            }
             final_outcome(self.daemon(job).await?.change(changes, job).await?)
         })
     }

@@ -13,6 +13,13 @@ pub(super) async fn check(svc: &Svc, cx: &mut Context<'_>) -> Result<Checked> {
     let wanted = Wanted::read(svc, cx)?;
     let cancel = cx.cancel;
     let manager = Manager::of(svc.session)?;
+    if wanted.unmask && wanted.needs_unit() && is_masked(&manager, &wanted, cx).await? {
+        if !cx.apply {
+            return Ok(Checked::Changed);
+        }
+        manager.unmask(&wanted.unit).await?;
+        cx.info("unmasked");
+    }
     let (facts, plan) = tokio::select! {
         found = look(&manager, &wanted, cx) => found?,
         () = cancel.cancelled() => return Err(Error::Cancelled),
@@ -39,8 +46,7 @@ pub(super) async fn check(svc: &Svc, cx: &mut Context<'_>) -> Result<Checked> {
 /// What becomes of a unit, in words.
 pub(crate) fn describe(unit: &str, facts: &Facts, plan: Plan, cx: &Context<'_>) {
     if let Some(startup) = plan.startup {
-        let after = if startup == Startup::Enabled { "enabled" } else { "disabled" };
-        let effect = Effect::change(unit).aspect("startup").after(after);
+        let effect = Effect::change(unit).aspect("startup").after(startup.word());
         cx.describe(if facts.file.is_empty() { effect } else { effect.before(&facts.file) });
     }
     if let Some(job) = plan.job {
@@ -54,6 +60,17 @@ pub(crate) fn describe(unit: &str, facts: &Facts, plan: Plan, cx: &Context<'_>) 
     }
 }
 
+async fn is_masked(manager: &Manager, wanted: &Wanted, cx: &Context<'_>) -> Result<bool> {
+    let look = async {
+        manager.ready().await?;
+        manager.look(&wanted.unit).await
+    };
+    tokio::select! {
+        seen = look => seen.map(|seen| seen.facts.file.starts_with("masked")),
+        () = cx.cancel.cancelled() => Err(Error::Cancelled),
+    }
+}
+
 /// What the declaration asks for.
 struct Wanted {
     unit: String,
@@ -61,6 +78,7 @@ struct Wanted {
     startup: Option<Startup>,
     refresh: bool,
     restart: bool,
+    unmask: bool,
 }
 
 impl Wanted {
@@ -72,7 +90,13 @@ impl Wanted {
             startup: Startup::read(&svc.startup).map_err(invalid)?,
             refresh: cx.refresh,
             restart: svc.restart,
+            unmask: svc.unmask,
         })
+    }
+
+    /// Whether there has to be a unit that can be started.
+    fn needs_unit(&self) -> bool {
+        self.state == Some(State::Running) || self.startup == Some(Startup::Enabled)
     }
 
     fn plan(&self, facts: &Facts) -> Result<Plan> {
@@ -120,7 +144,7 @@ async fn carry_out(
     if let Some(startup) = plan.startup {
         manager.set_startup(unit, startup, &facts).await?;
         let after = manager.look(unit).await?.facts;
-        let word = if startup == Startup::Enabled { "enabled" } else { "disabled" };
+        let word = startup.word();
         if wanted.plan(&after)?.startup.is_some() {
             return Err(Error::new(format_args!(
                 "systemd was asked to have {unit} {word}, but calls it `{}`",

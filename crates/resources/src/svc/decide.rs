@@ -15,6 +15,18 @@ pub(crate) enum State {
 pub(crate) enum Startup {
     Enabled,
     Disabled,
+    /// Nobody can start it, not even by hand.
+    Masked,
+}
+
+impl Startup {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Startup::Enabled => "enabled",
+            Startup::Disabled => "disabled",
+            Startup::Masked => "masked",
+        }
+    }
 }
 
 impl State {
@@ -39,11 +51,13 @@ impl Startup {
             b"" => return Ok(None),
             b"enabled" => return Ok(Some(Startup::Enabled)),
             b"disabled" => return Ok(Some(Startup::Disabled)),
+            b"masked" => return Ok(Some(Startup::Masked)),
             b"enable" | b"yes" | b"true" | b"on" | b"boot" | b"auto" => Some("enabled"),
+            b"mask" => Some("masked"),
             b"disable" | b"no" | b"false" | b"off" | b"manual" => Some("disabled"),
             _ => None,
         };
-        Err(refused("startup", word, "`enabled` or `disabled`", meant))
+        Err(refused("startup", word, "`enabled`, `disabled` or `masked`", meant))
     }
 }
 
@@ -169,6 +183,8 @@ fn change_of_startup(unit: &str, facts: &Facts, wanted: Startup) -> Result<Optio
         // Also what is enabled only until the next boot, or linked from elsewhere, or not known yet.
         (Startup::Enabled, _) => Ok(Some(Startup::Enabled)),
         (Startup::Disabled, "enabled" | "enabled-runtime" | "alias") => Ok(Some(Startup::Disabled)),
+        (Startup::Masked, "masked") => Ok(None),
+        (Startup::Masked, _) => Ok(Some(Startup::Masked)),
         // Nothing starts it for itself; what is pulled in by others, and what is made at boot, has no switch.
         (Startup::Disabled, _) => Ok(None),
     }
@@ -230,6 +246,17 @@ mod tests {
         }
         for wrong in ["enabled", "enabled-runtime"] {
             assert_eq!(change(wrong, Startup::Disabled).unwrap().startup, Some(Startup::Disabled), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_not_masked_is_masked() {
+        let change = |file: &str| {
+            plan("a.service", &facts("active", file), None, Some(Startup::Masked), false).unwrap()
+        };
+        assert!(change("masked").is_empty());
+        for wrong in ["enabled", "disabled", "static", "masked-runtime", ""] {
+            assert_eq!(change(wrong).startup, Some(Startup::Masked), "{wrong}");
         }
     }
 

@@ -111,6 +111,23 @@ impl Manager {
                 let disable = self.call::<_, Changes>("DisableUnitFiles", &arguments);
                 disable.await.map_err(|error| failure("disable", unit, error))?;
             }
+            Startup::Masked => {
+                let arguments = (&units[..], false, true);
+                let mask = self.call::<_, Changes>("MaskUnitFiles", &arguments);
+                mask.await.map_err(|error| failure("mask", unit, error))?;
+            }
+        }
+        self.reload().await
+    }
+
+    /// Lets a unit be started again.
+    pub(crate) async fn unmask(&self, unit: &str) -> Result<()> {
+        type Changes = Vec<(String, String, String)>;
+        let units = [unit];
+        for at_runtime in [false, true] {
+            let arguments = (&units[..], at_runtime);
+            let unmask = self.call::<_, Changes>("UnmaskUnitFiles", &arguments);
+            unmask.await.map_err(|error| failure("unmask", unit, error))?;
         }
         self.reload().await
     }

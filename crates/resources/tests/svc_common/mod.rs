@@ -90,6 +90,18 @@ pub(crate) fn on_booted_host_with(name: &str, files: &[(&str, &Path)]) -> bool {
     if is_booted() {
         return true;
     }
+    boot(name, files, None);
+    false
+}
+
+/// Boots a host with some files for the test `name`, which leaves a text in a file of `/mgmt-test-result`, and gives that.
+#[track_caller]
+pub(crate) fn on_booted_host_that_tells(name: &str, files: &[(&str, &Path)], told: &str) -> String {
+    boot(name, files, Some(told))
+}
+
+#[track_caller]
+fn boot(name: &str, files: &[(&str, &Path)], wanted: Option<&str>) -> String {
     // One at a time: they gain nothing from each other.
     static ONE: Mutex<()> = Mutex::new(());
     let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +132,7 @@ pub(crate) fn on_booted_host_with(name: &str, files: &[(&str, &Path)]) -> bool {
         told("boot"),
         String::from_utf8_lossy(&output.stderr)
     );
-    false
+    wanted.map(told).unwrap_or_default()
 }
 
 /// Runs a program; its output.

@@ -135,6 +135,8 @@ pub(super) struct Package {
     multi_arch_same: bool,
     /// Whether anything of it is there. Configuration files that were left do not count.
     present: bool,
+    /// It is gone, and its configuration is still there.
+    leftovers: bool,
     installed: Installed,
 }
 
@@ -160,6 +162,11 @@ impl Index {
     /// What is installed of a package, which may be named with its architecture.
     pub(super) fn installed(&self, name: &[u8]) -> Option<Installed> {
         self.find(name).filter(|package| package.present).map(|package| package.installed.clone())
+    }
+
+    /// Whether it is gone and has left its configuration.
+    pub(super) fn has_leftovers(&self, name: &[u8]) -> bool {
+        self.find(name).is_some_and(|package| package.leftovers)
     }
 
     /// The architecture of the host.
@@ -254,6 +261,7 @@ impl<'a> Paragraph<'a> {
             architecture: self.architecture.into(),
             multi_arch_same: self.multi_arch == b"same",
             present: !matches!(state, b"not-installed" | b"config-files"),
+            leftovers: state == b"config-files",
             installed: Installed {
                 version: self.version.into(),
                 complete: complete && flag == b"ok",

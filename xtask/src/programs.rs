@@ -14,8 +14,9 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
 /// order will do.
-const LONG: [&str; 31] = [
+const LONG: [&str; 32] = [
     "pkg_packagekit",
+    "puppet_twins",
     "package",
     "clustering",
     "firewalld",

@@ -15,6 +15,7 @@ fn apply(kind: &str, title: &str, parameters: serde_json::Value) -> Apply {
         parameters,
         sensitive: Vec::new(),
         refresh: false,
+        context: Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) const CYCLE: &str = "P0102";
 pub(crate) const THROUGH_PUPPET: &str = "P0201";
 pub(crate) const REFUSED: &str = "P0202";
 pub(crate) const SAME: &str = "P0203";
+pub(crate) const LOSS: &str = "P0204";
 pub(crate) const UNMATCHED: &str = "P0301";
 pub(crate) const NOT_EMPTY: &str = "P0302";
 pub(crate) const NOT_PUPPET: &str = "P0303";
@@ -46,16 +47,21 @@ pub const CODES: &[(&str, &str, &str)] = &[
     ),
     (
         REFUSED,
-        "a resource can be had neither here nor alone from Puppet",
-        "The resource depends on all others in the catalogue: what it removes, or what it is made of, is decided by what else \
-         is managed. Given to Puppet alone it would do harm, so it is refused. The message tells which parameter is in the way of \
-         a native resource.",
+        "a resource can be had neither here nor from Puppet",
+        "The resource cannot be one of ours, and cannot be handed to Puppet either. The message tells what is in the way.",
     ),
     (
         SAME,
         "two resources are the same one",
         "Two resources of the manifest become one and the same here: two packages with one name, for example, that differ in \
          their titles. Or a program and a manifest that are one graph both have the resource.",
+    ),
+    (
+        LOSS,
+        "a resource is not quite the same",
+        "The resource is one of ours and ends up in the same state, but something around it is different: a copy of what is \
+         overwritten is not kept in a file bucket, for example. The message tells which parameter asks for it. With `--strict`, this is \
+         an error.",
     ),
     (
         UNMATCHED,

@@ -1,7 +1,10 @@
 //! From a catalogue to a resource graph.
 
 mod account;
+mod augeas;
 mod concat;
+mod context;
+mod cron;
 mod exec;
 mod file;
 mod package;
@@ -9,12 +12,12 @@ mod rule;
 mod service;
 mod small;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use mgmt_graph::NodeId;
-use mgmt_puppet_process::Compiled;
+use mgmt_puppet_process::{Compiled, TypeFacts};
 use mgmt_resource::{Edge, Id, Meta, Origin, Registry, ResourceGraph, Spec};
 use mgmt_value::{Native as _, Str};
 
@@ -88,8 +91,10 @@ type Translate = for<'a> fn(&mut Rule<'a>) -> &'static str;
 /// The types that have a kind of ours.
 const TYPES: &[(&str, Translate)] = &[
     ("Anchor", small::passive),
+    ("Augeas", augeas::augeas),
     ("Concat_file", concat::concat_file),
     ("Concat_fragment", small::passive),
+    ("Cron", cron::cron),
     ("Exec", exec::exec),
     ("File", file::file),
     ("File_line", small::file_line),
@@ -102,11 +107,10 @@ const TYPES: &[(&str, Translate)] = &[
     ("Schedule", small::passive),
     ("Service", service::service),
     ("Ssh_authorized_key", small::ssh_authorized_key),
+    ("Sshkey", small::sshkey),
+    ("Tidy", small::tidy),
     ("User", account::user),
 ];
-
-/// Types that look at the whole catalogue. Alone, they would do harm.
-const NEED_EVERYTHING: &[&str] = &["Resources"];
 
 /// The parameters that mean something only among all other resources.
 const RELATIVE: &[&str] = &["require", "before", "notify", "subscribe", "alias", "stage", "noop"];
@@ -147,6 +151,7 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         names: HashMap::new(),
         decisions: Vec::new(),
         diagnostics,
+        types: &compiled.types,
     };
     translating.add_all(&relations);
     let Translating { graph, decisions, mut diagnostics, .. } = translating;
@@ -167,6 +172,8 @@ struct Translating<'a> {
     names: HashMap<Id, usize>,
     decisions: Vec<Decision>,
     diagnostics: Vec<Diagnostic>,
+    /// What is known of types that come from modules.
+    types: &'a BTreeMap<String, TypeFacts>,
 }
 
 impl Translating<'_> {
@@ -222,7 +229,8 @@ impl Translating<'_> {
                 let mut rule = Rule::new(declared, self.around);
                 let kind = translate(&mut rule);
                 match rule.finish(kind) {
-                    Ok(spec) => {
+                    Ok((spec, notes)) => {
+                        self.tell_losses(declared, &notes);
                         self.decide(declared, Outcome::Native(kind));
                         return Some(spec);
                     }
@@ -231,22 +239,29 @@ impl Translating<'_> {
             }
             None => Wanting {
                 reasons: vec![Reason { parameter: None, why: "no kind does the same".to_owned() }],
-                needs_everything: NEED_EVERYTHING.contains(&declared.kind.as_str()),
+                context: context::of_unknown(declared, self.around.catalogue, self.types),
             },
         };
-        let Wanting { reasons, needs_everything } = wanting;
-        if needs_everything || declared.get("schedule").is_some() {
-            self.refuse(declared, reasons);
-            return None;
-        }
-        self.through_puppet(declared, reasons)
+        self.through_puppet(declared, wanting)
     }
 
-    fn through_puppet(&mut self, declared: &Declared, reasons: Vec<Reason>) -> Option<Spec> {
+    /// Whatever is different, although it is one of ours.
+    fn tell_losses(&mut self, declared: &Declared, notes: &[Reason]) {
+        if notes.is_empty() {
+            return;
+        }
+        let what: Vec<String> = notes.iter().map(Reason::to_string).collect();
+        let message = format!("{declared} is not quite the same: {}", what.join("; "));
+        self.diagnostics.push(Diagnostic::new(Level::Note, codes::LOSS, message).at(declared.origin.clone()));
+    }
+
+    fn through_puppet(&mut self, declared: &Declared, wanting: Wanting) -> Option<Spec> {
+        let Wanting { reasons, context } = wanting;
         let schema = self.around.registry.get("pippet")?;
         let mut resource = (schema.make)();
         let mut parameters = declared.raw.as_object().cloned().unwrap_or_default();
         parameters.retain(|name, _| !RELATIVE.contains(&name.as_str()));
+        let context = context::text(declared, &context, self.around.catalogue, self.types);
         let texts =
             |list: &[String]| list.iter().map(|text| Str::from(text.as_str())).collect::<Vec<_>>().to_value();
         let settings = match self.modulepath.as_str() {
@@ -259,6 +274,7 @@ impl Translating<'_> {
             ("title", Str::from(declared.title.as_str()).to_value()),
             ("params", Str::from(serde_json::Value::Object(parameters).to_string()).to_value()),
             ("sensitive", texts(&declared.sensitive)),
+            ("context", Str::from(context).to_value()),
             ("conf", Str::from(configuration.unwrap_or_default()).to_value()),
             ("settings", texts(&settings)),
         ];
@@ -268,30 +284,29 @@ impl Translating<'_> {
                 return None;
             }
         }
+        let name = Str::from(declared.to_string());
+        if let Err(invalid) = resource.validate(&name) {
+            self.refuse(declared, &format!("`pippet` refuses it: {invalid}"));
+            return None;
+        }
         let because: Vec<String> = reasons.iter().map(Reason::to_string).collect();
         let message = format!("{declared} is left to Puppet: {}", because.join("; "));
         self.diagnostics
             .push(Diagnostic::new(Level::Note, codes::THROUGH_PUPPET, message).at(declared.origin.clone()));
         self.decide(declared, Outcome::Puppet(reasons));
-        let mut spec = Spec::of(Str::from(declared.to_string()), Arc::from(resource));
+        let mut spec = Spec::of(name, Arc::from(resource));
         let noop = declared.get("noop").and_then(crate::data::Data::truth) == Some(true);
         spec.meta = Meta { noop, poll: self.around.interval, ..Meta::default() }.into();
         spec.origin = declared.origin.clone();
         Some(spec)
     }
 
-    fn refuse(&mut self, declared: &Declared, mut reasons: Vec<Reason>) {
-        if declared.get("schedule").is_some() {
-            let why = "has no counterpart, and Puppet does not know it alone".to_owned();
-            reasons = vec![Reason { parameter: Some("schedule".to_owned()), why }];
-        }
-        let because: Vec<String> = reasons.iter().map(Reason::to_string).collect();
-        let message = format!("{declared} cannot be brought about: {}", because.join("; "));
-        let diagnostic = Diagnostic::new(Level::Error, codes::REFUSED, message)
-            .at(declared.origin.clone())
-            .hint("it depends on the other resources of the catalogue, so it cannot be left to Puppet alone");
+    fn refuse(&mut self, declared: &Declared, why: &str) {
+        let message = format!("{declared} cannot be brought about: {why}");
+        let diagnostic = Diagnostic::new(Level::Error, codes::REFUSED, message).at(declared.origin.clone());
         self.diagnostics.push(diagnostic);
-        self.decide(declared, Outcome::Refused(reasons));
+        let reason = Reason { parameter: None, why: why.to_owned() };
+        self.decide(declared, Outcome::Refused(vec![reason]));
     }
 
     fn same(&mut self, at: usize, other: usize, id: &Id) {

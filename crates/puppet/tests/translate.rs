@@ -105,34 +105,57 @@ fn files() {
         ),
         (
             "file { '/tmp/a': source => '/nowhere/b' }",
-            "file[/tmp/a] path=/tmp/a state=exists source=/nowhere/b",
+            "file[/tmp/a] path=/tmp/a state=exists source=/nowhere/b sourcemode=false",
         ),
         (
             "file { '/tmp/a': source => 'file:///nowhere/b' }",
-            "file[/tmp/a] path=/tmp/a state=exists source=/nowhere/b",
+            "file[/tmp/a] path=/tmp/a state=exists source=/nowhere/b sourcemode=false",
         ),
         (
             "file { '/tmp/a/b': ensure => directory, recurse => true, purge => true, force => true }",
             "file[/tmp/a/b] path=/tmp/a/b/ state=exists recurse=true force=true purge=true",
+        ),
+        (
+            "file { '/tmp/a/b': ensure => directory, recurse => true, purge => true }",
+            "file[/tmp/a/b] path=/tmp/a/b/ state=exists recurse=true purge=true keepdirectories=true",
+        ),
+        (
+            "file { '/tmp/a': content => 'x', replace => false, backup => '.old' }",
+            "file[/tmp/a] path=/tmp/a state=exists content=x createonly=true backup=.old",
+        ),
+        (
+            "file { '/tmp/a': content => 'x', validate_cmd => '/bin/check %' }",
+            "file[/tmp/a] path=/tmp/a state=exists content=x validatecmd=/bin/check %",
+        ),
+        (
+            "file { '/tmp/a': content => 'x', validate_cmd => '/bin/check FILE', validate_replacement => 'FILE' }",
+            "file[/tmp/a] path=/tmp/a state=exists content=x validatecmd=/bin/check %",
+        ),
+        (
+            "file { '/tmp/a': ensure => directory, recurse => true, owner => 'me', mode => '0644' }",
+            "file[/tmp/a] path=/tmp/a/ state=exists owner=me mode=0644 recurse=true spread=true",
+        ),
+        (
+            "file { '/tmp/a': ensure => directory, recurse => true, source => '/usr/share/doc' }",
+            "file[/tmp/a] path=/tmp/a/ state=exists source=/usr/share/doc/ recurse=true sourcemode=false",
+        ),
+        (
+            "file { '/tmp/a': ensure => absent, force => true }",
+            "file[/tmp/a] path=/tmp/a state=absent recurse=true force=true",
         ),
     ] {
         assert_eq!(one(code), expected, "{code}");
     }
     for (code, expected) in [
         ("file { '/tmp/a': mode => '0644' }", "`ensure` is not given"),
-        ("file { '/tmp/a': content => 'x', mode => 'u+x' }", "`mode` changes single permissions"),
-        ("file { '/tmp/a': content => 'x', replace => false }", "`replace`"),
-        (
-            "file { '/tmp/a': content => 'x', validate_cmd => '/bin/true %' }",
-            "`validate_cmd` has no counterpart",
-        ),
-        ("file { '/tmp/a': content => 'x', backup => '.old' }", "`backup`"),
+        ("file { '/tmp/a': content => 'x', mode => 'u+X' }", "`file` refuses it"),
+        ("file { '/tmp/a': ensure => directory, recurse => true, ignore => '*.x' }", "`ignore`"),
+        ("file { '/tmp/a': ensure => directory, recurse => true, mode => 'u+x' }", "`mode`"),
         ("file { '/tmp/a': source => 'https://example.com/a' }", "`source` is not on this host"),
         (
-            "file { '/tmp/a': ensure => directory, recurse => true, owner => 'me' }",
-            "`recurse` gives everything below",
+            "file { '/tmp/a': ensure => directory, recurse => remote, source => '/usr/share/doc', mode => '0600' }",
+            "`mode` is for what is copied",
         ),
-        ("file { '/tmp/a': ensure => absent, force => true }", "`force`"),
     ] {
         assert!(left(code).contains(expected), "{code}: {}", left(code));
     }
@@ -161,11 +184,13 @@ fn defect_3_the_source_of_a_file_is_not_dropped() {
         translated_with(&Input::Environment(place.path().to_owned()), &TranslateOptions::default());
     assert_eq!(
         shown(spec(&translated, "file[/tmp/a]")),
-        format!("file[/tmp/a] path=/tmp/a state=exists source={usual}")
+        format!("file[/tmp/a] path=/tmp/a state=exists source={usual} sourcemode=false")
     );
-    // Puppet does not copy the mode, and a copy of ours would.
-    assert_eq!(shown(spec(&translated, "file[/tmp/b]")), "file[/tmp/b] path=/tmp/b state=exists content=two");
-    assert!(shown(spec(&translated, "file[/tmp/c]")).ends_with("modules/m/files/program mode=0700"));
+    // Puppet does not copy the mode.
+    let copy = shown(spec(&translated, "file[/tmp/b]"));
+    assert!(copy.ends_with("modules/m/files/program sourcemode=false"), "{copy}");
+    let copy = shown(spec(&translated, "file[/tmp/c]"));
+    assert!(copy.ends_with("modules/m/files/program mode=0700 sourcemode=false"), "{copy}");
 }
 
 #[test]
@@ -190,13 +215,14 @@ fn commands() {
     ] {
         assert_eq!(one(code), expected, "{code}");
     }
-    assert!(left("exec { '/bin/a': refresh => '/bin/b' }").contains("`refresh` has no counterpart"));
+    let refresh = one("exec { '/bin/a': refresh => '/bin/b', cwd => '/c' }");
+    assert!(refresh.contains("refreshcmd=/bin/b refreshcwd=/c refreshshell=/bin/sh"), "{refresh}");
 }
 
 #[test]
 fn defect_6_commands_that_are_lists_do_not_end_the_translation() {
     let translated = translated(
-        "exec { 'a': command => ['/bin/a', 'b'], refresh => '/bin/c', onlyif => [['/bin/d', 'e']] } notify { 'x': }",
+        "exec { 'a': command => ['/bin/a', 'b'], audit => all, onlyif => [['/bin/d', 'e']] } notify { 'x': }",
     );
     spec(&translated, "pippet[Exec[a]]");
     spec(&translated, "msg[x]");
@@ -205,7 +231,7 @@ fn defect_6_commands_that_are_lists_do_not_end_the_translation() {
 #[test]
 fn defect_7_equal_commands_are_two_resources() {
     let translated = translated(
-        "exec { 'a': command => '/bin/x', refresh => '/bin/y' } exec { 'b': command => '/bin/x', refresh => '/bin/y' }",
+        "exec { 'a': command => '/bin/x', audit => all } exec { 'b': command => '/bin/x', audit => all }",
     );
     assert_ne!(spec(&translated, "pippet[Exec[a]]").id, spec(&translated, "pippet[Exec[b]]").id);
 }
@@ -221,7 +247,7 @@ fn defect_8_metaparameters_leave_a_resource_native() {
 #[test]
 fn defect_9_puppet_gets_what_was_compiled() {
     let translated = translated(
-        "exec { '/bin/a': umask => '022', refresh => '/bin/b' } tidy { '/tmp/x': age => '1w' } \
+        "exec { '/bin/a': umask => '022', audit => all } tidy { '/tmp/x': age => '1w' } \
          ssh_authorized_key { 'k': user => 'me', type => 'ssh-rsa', key => 'AAAA', ensure => absent }",
     );
     let params = |name: &str| plain(&spec(&translated, name).resource.get("params").unwrap());
@@ -261,18 +287,19 @@ fn packages_and_services() {
         ("package { 'a': ensure => absent }", "pkg[a] state=uninstalled"),
         (
             "service { 'a': ensure => running, enable => true, hasrestart => true, hasstatus => true }",
-            "svc[a] state=running startup=enabled restart=true",
+            "svc[a] state=running startup=enabled restart=true unmask=true",
         ),
         (
             "service { 'a.socket': ensure => stopped, enable => false }",
-            "svc[a.socket] state=stopped startup=disabled restart=true",
+            "svc[a.socket] state=stopped startup=disabled restart=true unmask=true",
         ),
-        ("service { 'a': ensure => false }", "svc[a] state=stopped restart=true"),
+        ("service { 'a': ensure => false }", "svc[a] state=stopped restart=true unmask=true"),
+        ("package { 'a': ensure => purged }", "pkg[a] state=purged"),
+        ("package { 'a': ensure => '1.2', mark => hold }", "pkg[a] state=1.2 allowdowngrade=true hold=true"),
     ] {
         assert_eq!(one(code), expected, "{code}");
     }
     for (code, expected) in [
-        ("package { 'a': ensure => purged }", "`purged` has no counterpart"),
         ("package { 'a': install_options => ['-x'] }", "`install_options`"),
         ("service { 'a': restart => '/bin/x' }", "`restart` has no counterpart"),
         ("service { 'a': hasstatus => false }", "`hasstatus`"),
@@ -283,7 +310,7 @@ fn packages_and_services() {
 
 #[test]
 fn defect_14_a_masked_service_is_not_a_disabled_one() {
-    assert!(left("service { 'a': enable => mask }").contains("`mask` has no counterpart"));
+    assert!(one("service { 'a': enable => mask }").contains("startup=masked"));
 }
 
 #[test]
@@ -350,6 +377,18 @@ fn small_types() {
             "host[h] state=exists hostname=h ip=192.0.2.1 aliases=[\"a\", \"b\"] comment=c",
         ),
         (
+            "cron { 'c': command => ' x ', user => 'me', minute => [0, 30], weekday => 'Monday', month => absent, environment => 'A=b' }",
+            "crontab[c] state=exists user=me command=x minute=0,30 weekday=1 environment=[\"A=b\"] mark=Puppet Name",
+        ),
+        (
+            "cron { 'c': command => 'x', special => 'daily' }",
+            "crontab[c] state=exists user=root command=x special=daily mark=Puppet Name",
+        ),
+        (
+            "sshkey { 'h@rsa': key => 'AAAA', host_aliases => ['a', 'b'] }",
+            "ssh:known_host[h@rsa] state=exists hostname=h aliases=[\"a\", \"b\"] type=ssh-rsa key=AAAA",
+        ),
+        (
             "file_line { 'l': path => '/etc/x', line => 'a = b' }",
             "line[l] file=/etc/x state=exists content=a = b",
         ),
@@ -360,7 +399,15 @@ fn small_types() {
     ] {
         assert_eq!(one(code), expected, "{code}");
     }
-    assert!(left("cron { 'c': command => 'x', user => 'root' }").contains("no kind does the same"));
+    assert!(left("tidy { '/tmp/x': age => '1w' }").contains("no kind does the same"));
+    assert!(
+        left("augeas { 'a': context => '/files/etc/hosts', changes => 'set 1/ipaddr ::1' }")
+            .contains("`incl`")
+    );
+    assert!(
+        left("augeas { 'a': incl => '/etc/hosts', lens => 'Hosts.lns', changes => ['ins x after y'] }")
+            .contains("`changes`")
+    );
     assert!(left("file_line { 'l': path => '/etc/x', line => 'a = b', match => '^a' }").contains("`match`"));
 }
 
@@ -372,10 +419,40 @@ fn defect_4_the_message_of_a_notify_is_its_message() {
 #[test]
 fn defect_29_options_of_a_mount_are_whole_and_present_is_not_mounted() {
     let code = "mount { '/m': ensure => mounted, device => 'x', fstype => 'tmpfs', options => 'ro,opt=a=b', pass => 0 }";
-    assert!(one(code).contains("options={\"opt\": \"a=b\", \"ro\": \"\"}"), "{}", one(code));
-    assert!(
-        left("mount { '/m': ensure => present, device => 'x', fstype => 'tmpfs' }").contains("`present`")
-    );
+    assert!(one(code).contains("optionstext=ro,opt=a=b"), "{}", one(code));
+    for (ensure, state) in
+        [("mounted", "exists"), ("present", "defined"), ("unmounted", "unmounted"), ("absent", "absent")]
+    {
+        let code = format!("mount {{ '/m': ensure => {ensure}, device => 'x', fstype => 'tmpfs' }}");
+        assert!(one(&code).contains(&format!("state={state}")), "{}", one(&code));
+    }
+}
+
+#[test]
+fn defect_16_quotes_stay_what_they_are() {
+    let code = r#"exec { "it's": command => ["/bin/echo", "it's", "\"x\""], umask => '022' } tidy { "/tmp/it's \"x\"": age => '1w', audit => all }"#;
+    let translated = translated(code);
+    let command = plain(&spec(&translated, "exec[it's]").resource.get("cmd").unwrap());
+    assert!(command.contains(r#"'/bin/echo' 'it'\''s' '"x"'"#), "{command}");
+    let pippet = &spec(&translated, r#"pippet[Tidy[/tmp/it's "x"]]"#).resource;
+    assert_eq!(plain(&pippet.get("title").unwrap()), r#"/tmp/it's "x""#);
+}
+
+#[test]
+fn defect_25_a_home_directory_ends_in_a_slash() {
+    for home in ["/home/me", "/home/me/"] {
+        let found = one(&format!("user {{ 'me': ensure => present, home => '{home}' }}"));
+        assert!(found.contains("homedir=/home/me/"), "{found}");
+    }
+}
+
+#[test]
+fn defect_33_the_ends_of_containers_hand_notifications_on() {
+    let translated = translated("class a { notify { 'x': } } include a");
+    for end in ["admissible", "completed"] {
+        let marker = &spec(&translated, &format!("noop[{end}_Class[A]]")).resource;
+        assert_eq!(marker.get("forward"), Some(Value::Bool(true)));
+    }
 }
 
 #[test]
@@ -387,7 +464,7 @@ fn defect_17_bytes_are_bytes() {
 }
 
 #[test]
-fn defect_13_what_looks_at_the_whole_catalogue_is_computed_or_refused() {
+fn defect_13_what_looks_at_the_whole_catalogue_is_computed_or_gets_to_see_it() {
     let translated = translated(
         "concat { '/tmp/c': order => 'numeric', ensure_newline => true } \
          concat::fragment { 'z': target => '/tmp/c', content => 'two', order => 9 } \
@@ -396,17 +473,51 @@ fn defect_13_what_looks_at_the_whole_catalogue_is_computed_or_refused() {
     );
     let content = spec(&translated, "file[/tmp/c]").resource.get("content").unwrap();
     assert_eq!(plain(&content), "one\\ntwo\\nthree\\n");
-    for code in [
-        "resources { 'host': purge => true }",
-        "file { '/tmp/a/b': ensure => directory, recurse => true, purge => true }",
-        "file { '/tmp/a/b': ensure => directory, recurse => true, owner => 'me' } file { '/tmp/a/b/c': content => 'x', owner => 'you' }",
-        "file { '/tmp/a/b': ensure => directory, recurse => true, source => '/usr/share/doc' } file { '/tmp/a/b/c': content => 'x' }",
-        "concat { '/tmp/c': format => 'json' } concat::fragment { 'z': target => '/tmp/c', content => '{}' }",
-        "file { '/tmp/a': mode => '0644', schedule => 'daily' } schedule { 'daily': }",
+    for (code, name, context) in [
+        (
+            "resources { 'host': purge => true } host { 'h': ip => '192.0.2.1' }",
+            "Resources[host]",
+            r#"[{"parameters":{},"passive":false,"sensitive":[],"title":"h","type":"host"}]"#,
+        ),
+        (
+            "file { '/tmp/a/b': ensure => directory, recurse => true, ignore => 'x' } file { '/tmp/a/b/c': content => 'x' } file { '/tmp/a/bc': content => 'x' }",
+            "File[/tmp/a/b]",
+            r#"[{"parameters":{},"passive":false,"sensitive":[],"title":"/tmp/a/b/c","type":"file"}]"#,
+        ),
+        (
+            "concat { '/tmp/c': format => 'yaml' } concat::fragment { 'z': target => '/tmp/c', content => 'a: 1', order => 7 }",
+            "Concat_file[/tmp/c]",
+            r#"[{"parameters":{"content":"a: 1","order":7,"tag":"_tmp_c","target":"/tmp/c"},"passive":true,"sensitive":[],"title":"z","type":"concat_fragment"}]"#,
+        ),
+        (
+            "file { '/tmp/a': content => 'x', schedule => 'nightly' } schedule { 'nightly': range => '2-4' }",
+            "File[/tmp/a]",
+            r#"[{"parameters":{"range":"2-4"},"passive":true,"sensitive":[],"title":"nightly","type":"schedule"}]"#,
+        ),
     ] {
-        let translated = translated_with(&Input::Code(code.to_owned()), &TranslateOptions::default());
-        assert!(translated.graph.is_none(), "{code}");
-        assert!(translated.diagnostics.iter().any(|found| found.code == "P0202"), "{code}");
+        let translated = crate::translated(code);
+        let found = plain(&spec(&translated, &format!("pippet[{name}]")).resource.get("context").unwrap());
+        let sorted = |text: &str| {
+            let value: serde_json::Value = serde_json::from_str(text).unwrap();
+            value
+        };
+        assert_eq!(sorted(&found), sorted(context), "{code}");
+    }
+}
+
+#[test]
+fn fragments_of_json_are_merged() {
+    let fragments = r#"
+        concat::fragment { 'a': target => '/tmp/c', content => '{"b": {"x": 1}, "l": [1, 2]}', order => '1' }
+        concat::fragment { 'b': target => '/tmp/c', content => '{"b": {"y": []}, "a": "é", "l": [2, 3]}', order => '2' }"#;
+    for (format, expected) in [
+        ("json", r#"{"b":{"x":1,"y":[]},"l":[1,2,3],"a":"é"}"#),
+        ("json-array", r#"[{"b":{"x":1},"l":[1,2]},{"b":{"y":[]},"a":"é","l":[2,3]}]"#),
+    ] {
+        let translated = translated(&format!("concat {{ '/tmp/c': format => '{format}' }} {fragments}"));
+        let content = spec(&translated, "file[/tmp/c]").resource.get("content").unwrap();
+        let Value::Str(content) = content else { panic!("{content}") };
+        assert_eq!(content.to_text(), expected, "{format}");
     }
 }
 
@@ -439,18 +550,41 @@ fn defect_20_cycles_are_told_with_their_places() {
 }
 
 #[test]
-fn defect_5_a_directory_with_a_source_is_left_to_puppet_whole() {
+fn defect_5_a_directory_with_a_source_is_copied_with_all_below() {
     let code =
         "file { '/tmp/a': ensure => directory, recurse => true, source => '/usr/share/doc', owner => 'me' }";
-    assert!(left(code).contains("`source`"));
+    let expected = "file[/tmp/a] path=/tmp/a/ state=exists source=/usr/share/doc/ owner=me recurse=true sourcemode=false spread=true";
+    assert_eq!(one(code), expected);
+}
+
+#[test]
+fn defect_27_permissions_are_added_and_taken_away() {
+    for (mode, expected) in
+        [("u+x", "modechange=u+x"), ("a=r,u+w", "modechange=a=r,u+w"), ("u=rw,go=r", "mode=u=rw,go=r")]
+    {
+        let found = one(&format!("file {{ '/tmp/a': content => 'x', mode => '{mode}' }}"));
+        assert!(found.contains(expected), "{found}");
+    }
+    assert!(
+        one("file { '/tmp/a': ensure => directory, mode => 'u=rwx,go=' }").contains("modechange=u=rwx,go=")
+    );
+}
+
+#[test]
+fn what_is_not_quite_the_same_is_told_once_and_is_an_error_when_strict() {
+    let code = "file { '/tmp/a': content => 'x', backup => 'main' }\nexec { '/bin/a': logoutput => true }";
+    let found = translated(code);
+    let notes: Vec<_> = found.diagnostics.iter().map(|found| (found.level, found.code)).collect();
+    assert_eq!(notes, [(Level::Note, "P0204"), (Level::Note, "P0204")]);
+    assert!(found.decisions.iter().all(|decision| matches!(decision.outcome, Outcome::Native(_))));
+    let strict = TranslateOptions { strict: true, ..TranslateOptions::default() };
+    assert!(translated_with(&Input::Code(code.to_owned()), &strict).graph.is_none());
 }
 
 #[test]
 fn defect_32_recursion_may_be_a_word() {
-    assert!(
-        left("file { '/tmp/a': ensure => directory, recurse => remote, source => '/usr/share/doc' }")
-            .contains("`source`")
-    );
+    let code = "file { '/tmp/a': ensure => directory, recurse => remote, source => '/usr/share/doc' }";
+    assert!(one(code).ends_with("recurse=true sourcemode=false"), "{}", one(code));
 }
 
 #[test]
@@ -476,4 +610,28 @@ fn two_that_are_the_same_are_told() {
     let code = "package { 'a': name => 'x' }\npackage { 'b': name => 'x', provider => 'apt' }";
     let translated = translated_with(&Input::Code(code.to_owned()), &TranslateOptions::default());
     assert!(translated.diagnostics.iter().any(|found| found.code == "P0203"), "{:?}", translated.diagnostics);
+}
+
+#[test]
+fn every_known_defect_is_in_the_table_and_has_a_test() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| std::fs::read_to_string(workspace.join(path)).unwrap();
+    let table = read("docs/explanation/puppet-defects.md");
+    let tests = [
+        "crates/puppet/tests/translate.rs",
+        "crates/puppet/src/translate/file.rs",
+        "crates/puppet-process/tests/process.rs",
+        "crates/mgmt/tests/agent.rs",
+        "crates/mgmt/tests/puppet.rs",
+    ];
+    let tests: String = tests.into_iter().map(read).collect();
+    let named =
+        |name: &str| tests.lines().filter(|line| line.contains("fn defect_")).any(|line| line.contains(name));
+    for number in 1..=34 {
+        assert!(table.contains(&format!("\n| {number} |")), "{number} is not in the table");
+        assert!(
+            named(&format!("fn defect_{number}_")) || named(&format!("_and_{number}_")),
+            "{number} has no test"
+        );
+    }
 }

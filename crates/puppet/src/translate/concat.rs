@@ -1,18 +1,29 @@
 //! `concat_file` becomes a `file` with all its fragments in it.
 
+use mgmt_value::Str;
+use serde_json::{Map, Value};
+
 use super::file::attributes_of_file;
 use super::rule::Rule;
-use crate::catalogue::Declared;
+use crate::catalogue::{Declared, squeezed};
 use crate::data::Data;
 
 pub(super) fn concat_file(rule: &mut Rule<'_>) -> &'static str {
     // Alone, Puppet would find no fragments, and empty the file.
-    rule.needs_everything();
+    let file = rule.declared;
+    rule.needs_to_know(|declared| declared.kind == "Concat_fragment" && belongs(declared, file));
     rule.accept(&["tag"]);
-    rule.accept_if("ensure", &["present"]);
-    rule.accept_if("format", &["plain"]);
+    if rule.text("ensure").as_deref() == Some("absent") {
+        let names: Vec<&str> = file.parameters.iter().map(|(name, _)| name.as_str()).collect();
+        rule.accept(&names);
+        rule.set("path", Str::from(squeezed(&file.subject())));
+        rule.set("state", Str::from("absent"));
+        return "file";
+    }
+    let format = rule.text("format").unwrap_or_else(|| "plain".to_owned());
+    let force = rule.declared.get("force").and_then(Data::truth) == Some(true);
     let ensure_newline = rule.truth("ensure_newline") == Some(true);
-    let numeric = rule.text("order").as_deref() == Some("numeric");
+    let numeric = rule.text("order").is_none_or(|order| order == "numeric");
     let mut fragments = Vec::new();
     for fragment in
         rule.around.catalogue.resources.iter().filter(|declared| declared.kind == "Concat_fragment")
@@ -29,15 +40,103 @@ pub(super) fn concat_file(rule: &mut Rule<'_>) -> &'static str {
         }
     }
     fragments.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let mut whole = Vec::new();
-    for (_, content) in &fragments {
-        whole.extend_from_slice(content);
+    let contents = fragments.into_iter().map(|(_, mut content)| {
         if ensure_newline && !content.ends_with(b"\n") {
-            whole.push(b'\n');
+            content.push(b'\n');
         }
+        content
+    });
+    let contents: Vec<Vec<u8>> = contents.collect();
+    match joined(&format, &contents, force) {
+        Ok(whole) => attributes_of_file(rule, whole),
+        Err(why) => rule.cannot("format", why),
     }
-    attributes_of_file(rule, whole);
     "file"
+}
+
+/// All fragments as one text.
+fn joined(format: &str, contents: &[Vec<u8>], force: bool) -> Result<Vec<u8>, String> {
+    if format == "plain" {
+        return Ok(contents.concat());
+    }
+    if !format.starts_with("json") {
+        return Err(format!("`{format}` has no counterpart"));
+    }
+    let values: Result<Vec<Value>, String> = contents
+        .iter()
+        .map(|content| serde_json::from_slice(content).map_err(|error| format!("finds no JSON: {error}")))
+        .collect();
+    let values = values?;
+    if values.iter().any(has_fractions) {
+        // Every program has its own way to write them.
+        return Err("finds numbers that are not whole".to_owned());
+    }
+    let whole = match format {
+        "json" | "json-pretty" => {
+            values.into_iter().try_fold(Value::Object(Map::new()), |one, other| merged(one, other, force))?
+        }
+        _ => Value::Array(values),
+    };
+    let written = match format.ends_with("-pretty") {
+        true => serde_json::to_vec_pretty(&whole),
+        false => serde_json::to_vec(&whole),
+    };
+    written.map_err(|error| error.to_string())
+}
+
+fn has_fractions(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => !(number.is_i64() || number.is_u64()),
+        Value::Array(list) => list.iter().any(has_fractions),
+        Value::Object(map) => map.values().any(has_fractions),
+        _ => false,
+    }
+}
+
+/// Two values as one: lists are joined without what is there already, maps key by key. What comes first stays.
+fn merged(one: Value, other: Value, force: bool) -> Result<Value, String> {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    if is_empty(&other) {
+        return Ok(one);
+    }
+    if is_empty(&one) {
+        return Ok(other);
+    }
+    match (one, other) {
+        (Value::Array(one), Value::Array(other)) => {
+            let mut list: Vec<Value> = Vec::new();
+            for item in one.into_iter().chain(other) {
+                if !list.contains(&item) {
+                    list.push(item);
+                }
+            }
+            Ok(Value::Array(list))
+        }
+        (Value::Object(mut one), Value::Object(other)) => {
+            for (key, new) in other {
+                // A key that is there keeps its place.
+                let value = match one.get_mut(&key).map(Value::take) {
+                    None => new,
+                    Some(old) => match (&old, &new) {
+                        (Value::Object(_), Value::Object(_)) | (Value::Array(_), Value::Array(_)) => {
+                            merged(old, new, force)?
+                        }
+                        _ if old == new || force => old,
+                        _ => return Err(format!("finds two values for the key {key:?}")),
+                    },
+                };
+                one.insert(key, value);
+            }
+            Ok(Value::Object(one))
+        }
+        _ => Err("finds something else than lists and maps to merge".to_owned()),
+    }
 }
 
 fn belongs(fragment: &Declared, file: &Declared) -> bool {

@@ -14,7 +14,12 @@ const SHELL: &str = "/bin/sh";
 
 pub(super) fn exec(rule: &mut Rule<'_>) -> &'static str {
     rule.accept_if("provider", &["posix", "shell"]);
-    rule.accept_if("logoutput", &["on_failure", "false"]);
+    if rule.text("logoutput").is_some_and(|when| !matches!(when.as_str(), "on_failure" | "false")) {
+        rule.note(
+            "logoutput",
+            "asks for what a command writes also if it succeeds, which is told at the level `debug` here",
+        );
+    }
     let umask = rule.text("umask");
     command(rule, umask.as_deref());
     guards(rule, umask.as_deref());
@@ -31,9 +36,29 @@ pub(super) fn exec(rule: &mut Rule<'_>) -> &'static str {
         // Nothing but a notification makes it run.
         rule.meta.poll = 0;
     }
+    refresh(rule, umask.as_deref());
     returns(rule);
     patience(rule);
     "exec"
+}
+
+/// Another command for when it is notified.
+fn refresh(rule: &mut Rule<'_>, umask: Option<&str>) {
+    let text = match rule.take("refresh").map(Data::revealed) {
+        None => return,
+        Some(Data::List(words)) => {
+            let words: Option<Vec<String>> =
+                words.iter().map(|word| word.text().map(|word| quoted(&word))).collect();
+            words.map(|words| words.join(" "))
+        }
+        Some(other) => other.text(),
+    };
+    let Some(text) = text else { return rule.cannot("refresh", "is not a command") };
+    rule.set("refreshcmd", Str::from(with_umask(umask, &text)));
+    rule.set("refreshshell", Str::from(SHELL));
+    if let Some(directory) = rule.declared.get("cwd").and_then(Data::text) {
+        rule.set("refreshcwd", Str::from(directory));
+    }
 }
 
 fn command(rule: &mut Rule<'_>, umask: Option<&str>) {

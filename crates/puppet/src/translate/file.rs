@@ -1,31 +1,17 @@
 //! `file` becomes `file`.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 
 use mgmt_value::Str;
 
 use super::rule::Rule;
 use crate::automatic::link_target;
-use crate::catalogue::squeezed;
+use crate::catalogue::{Declared, squeezed};
 use crate::data::Data;
-
-/// Files up to this size are read once and for all if they cannot be copied as they are.
-const LARGEST: u64 = 1 << 20;
-
-/// The mode of files that Puppet makes and nobody gives a mode.
-const USUAL: u32 = 0o644;
 
 pub(super) fn file(rule: &mut Rule<'_>) -> &'static str {
     let path = squeezed(&rule.declared.subject());
-    rule.accept(&[
-        "path",
-        "target",
-        "provider",
-        "show_diff",
-        "validate_replacement",
-        "staging_location",
-        "max_files",
-    ]);
+    rule.accept(&["path", "target", "provider", "show_diff", "staging_location", "max_files"]);
     rule.accept_if("links", &["manage"]);
     rule.accept_if("source_permissions", &["ignore"]);
     rule.accept_if("sourceselect", &["first"]);
@@ -33,41 +19,97 @@ pub(super) fn file(rule: &mut Rule<'_>) -> &'static str {
         "checksum",
         &["md5", "md5lite", "sha1", "sha1lite", "sha224", "sha256", "sha256lite", "sha384", "sha512"],
     );
-    rule.accept_if("replace", &["true", "yes"]);
-    rule.accept_if("backup", &["false"]);
     rule.accept_if("selinux_ignore_defaults", &["false"]);
     let ensure = rule.text("ensure");
     let has_content = rule.declared.get("content").is_some() || rule.declared.get("source").is_some();
     match ensure.as_deref() {
-        Some("absent") => absent(rule, path),
+        Some("absent" | "false") => absent(rule, path),
         Some("directory") => directory(rule, path),
-        Some("file" | "present") => {
-            rule.set("path", Str::from(path));
-            rule.set("state", Str::from("exists"));
-            content(rule);
-            attributes(rule, false);
-        }
-        None if has_content => {
-            rule.set("path", Str::from(path));
-            rule.set("state", Str::from("exists"));
-            content(rule);
-            attributes(rule, false);
-        }
+        Some("file" | "present" | "true") => regular(rule, path),
+        None if has_content => regular(rule, path),
         None => rule.cannot("ensure", "is not given, and so it may be a file or a directory"),
         Some(_) => link(rule, path),
     }
     "file"
 }
 
+/// Whatever depends on which other files are managed needs to know those below it.
+fn with_files_below(rule: &mut Rule<'_>, path: &str) {
+    let below =
+        |declared: &Declared| declared.kind == "File" && is_below(&squeezed(&declared.subject()), path);
+    rule.needs_to_know(below);
+}
+
+pub(super) fn is_below(file: &str, directory: &str) -> bool {
+    let directory = directory.trim_end_matches('/');
+    file.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
+}
+
+fn regular(rule: &mut Rule<'_>, path: String) {
+    gives_way(rule, &path, std::fs::FileType::is_symlink);
+    rule.set("path", Str::from(path));
+    rule.set("state", Str::from("exists"));
+    content(rule);
+    safeguards(rule);
+    attributes(rule, false);
+}
+
+/// A link gives way to a file, and a file to a link; only a directory has to be forced away. Said where it matters alone, so that
+/// what is the same looks the same.
+fn gives_way(rule: &mut Rule<'_>, path: &str, is_other: fn(&std::fs::FileType) -> bool) {
+    if std::fs::symlink_metadata(path).is_ok_and(|found| is_other(&found.file_type())) {
+        rule.set("instead", true);
+    }
+}
+
+/// What is done about the content that is there.
+fn safeguards(rule: &mut Rule<'_>) {
+    if rule.truth("replace") == Some(false) {
+        rule.set("createonly", true);
+    }
+    let placeholder = rule.text("validate_replacement").unwrap_or_else(|| "%".to_owned());
+    if let Some(command) = rule.text("validate_cmd") {
+        match placeholder.as_str() {
+            "%" => rule.set("validatecmd", Str::from(command)),
+            "" => rule.cannot("validate_replacement", "is empty"),
+            _ if command.contains('%') => {
+                rule.cannot("validate_replacement", "is not `%`, which is there as well");
+            }
+            other => rule.set("validatecmd", Str::from(command.replace(other, "%"))),
+        }
+    }
+    backup(rule);
+}
+
+fn backup(rule: &mut Rule<'_>) {
+    match rule.text("backup").as_deref() {
+        // The bucket is where it goes if nobody says anything, too.
+        None | Some("false" | "puppet") => {}
+        Some("true") => rule.set("backup", Str::from(".puppet-bak")),
+        Some(suffix) if suffix.starts_with('.') => rule.set("backup", Str::from(suffix)),
+        Some(_) => rule.note("backup", "names a file bucket, in which nothing is kept here"),
+    }
+}
+
 fn absent(rule: &mut Rule<'_>, path: String) {
     // What a path has when it is there makes no difference when it is not.
-    rule.accept(&["owner", "group", "mode", "content", "source", "purge", "recurse"]);
-    rule.accept_if("force", &["false", "no"]);
+    rule.accept(&["owner", "group", "mode", "content", "source", "purge", "recurse", "replace"]);
+    rule.accept(&["validate_cmd", "validate_replacement"]);
     rule.set("path", Str::from(path));
     rule.set("state", Str::from("absent"));
+    if rule.truth("force") == Some(true) {
+        rule.set("recurse", true);
+        rule.set("force", true);
+    }
+    if let Some(backup) = rule.text("backup")
+        && backup != "false"
+    {
+        rule.note("backup", "asks for a copy of what is removed, which is not kept here");
+    }
 }
 
 fn link(rule: &mut Rule<'_>, path: String) {
+    gives_way(rule, &path, std::fs::FileType::is_file);
     rule.set("path", Str::from(path));
     rule.set("state", Str::from("exists"));
     rule.set("symlink", true);
@@ -78,68 +120,121 @@ fn link(rule: &mut Rule<'_>, path: String) {
     if rule.truth("force") == Some(true) {
         rule.set("force", true);
     }
+    if rule.truth("replace") == Some(false) {
+        rule.set("createonly", true);
+    }
+    rule.accept_if("recurse", &["false", "no"]);
+    backup(rule);
     // A link has no mode of its own.
     rule.accept(&["mode"]);
     ownership(rule);
 }
 
-fn directory(rule: &mut Rule<'_>, path: String) {
-    let recurse = match rule.text("recurse").as_deref() {
-        None | Some("false" | "no") => false,
-        Some("true" | "yes" | "inf") => true,
-        // Files below the path are made from those of the source, and others are left alone.
-        Some("remote") if rule.declared.get("source").is_some() => true,
-        Some(other) => {
-            rule.cannot("recurse", format!("`{other}` has no counterpart"));
-            false
-        }
-    };
-    let purge = rule.truth("purge") == Some(true);
-    let force = rule.truth("force") == Some(true);
-    let has_source = rule.declared.get("source").is_some();
-    let has_attributes = ["owner", "group", "mode"].iter().any(|name| rule.declared.get(name).is_some());
-    if recurse && purge {
-        // Alone, Puppet would know of nothing that is managed, and remove it all.
-        rule.needs_everything();
-        if !force {
-            let why = "would remove directories here, which it does in Puppet only with `force => true`";
-            rule.cannot("purge", why);
-        }
-    } else if recurse && manages_below(rule, &path) {
-        // Alone, Puppet would take what others manage below for its own.
-        rule.needs_everything();
-    }
-    if recurse && has_source {
-        rule.accept(&["source"]);
-        rule.cannot("source", "gives copies the usual mode, and not that of what they are copied from");
-    } else if recurse && has_attributes && !purge {
-        rule.cannot("recurse", "gives everything below the owner, group and mode of the directory");
-    } else if has_source {
-        rule.accept(&["source"]);
-    }
-    if recurse && purge {
-        rule.set("recurse", true);
-        rule.set("purge", purge);
-    }
-    if force {
-        rule.set("force", true);
-    }
-    rule.set("path", Str::from(if path == "/" { path } else { format!("{path}/") }));
-    rule.set("state", Str::from("exists"));
-    attributes(rule, true);
+/// How far a directory reaches.
+#[derive(Clone, Copy, PartialEq)]
+enum Reach {
+    /// Only itself.
+    Itself,
+    /// Everything below.
+    All,
+    /// What its source has below.
+    Source,
 }
 
-/// Whether another file of the catalogue is below a directory.
-fn manages_below(rule: &Rule<'_>, path: &str) -> bool {
-    let files = rule.around.catalogue.resources.iter().filter(|declared| declared.kind == "File");
-    files
-        .map(|declared| squeezed(&declared.subject()))
-        .any(|file| file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1))
+fn directory(rule: &mut Rule<'_>, path: String) {
+    let reach = match rule.text("recurse").as_deref() {
+        None | Some("false" | "no") => Reach::Itself,
+        Some("true" | "yes" | "inf") => Reach::All,
+        Some("remote") if rule.declared.get("source").is_some() => Reach::Source,
+        Some("remote") => Reach::Itself,
+        Some(other) => {
+            rule.cannot("recurse", format!("`{other}` has no counterpart"));
+            Reach::All
+        }
+    };
+    rule.accept(&["validate_cmd", "validate_replacement"]);
+    if reach != Reach::Itself {
+        // Alone, Puppet would take what others manage below for its own.
+        with_files_below(rule, &path);
+    }
+    let force = rule.truth("force") == Some(true);
+    rule.set("path", Str::from(if path == "/" { path } else { format!("{path}/") }));
+    rule.set("state", Str::from("exists"));
+    rule.set("force", force);
+    let sources = rule.texts("source");
+    match (reach, sources) {
+        (Reach::Itself, _) => rule.accept(&["purge", "replace", "backup"]),
+        (_, None) => rule.accept(&["replace", "backup"]),
+        (_, Some(sources)) => {
+            if let Some(source) = first_source(rule, &sources) {
+                match source.is_dir() {
+                    true => rule.set("source", Str::from(format!("{}/", source.display()))),
+                    false => rule.cannot("source", "is no directory"),
+                }
+            }
+            rule.set("recurse", true);
+            rule.set("sourcemode", false);
+            if rule.truth("replace") == Some(false) {
+                rule.set("createonly", true);
+            }
+            backup(rule);
+        }
+    }
+    if reach != Reach::Itself && rule.truth("purge") == Some(true) {
+        rule.set("recurse", true);
+        rule.set("purge", true);
+        // Without that, it leaves directories where they are.
+        rule.set("keepdirectories", !force);
+        if reach == Reach::Source {
+            rule.cannot("purge", "removes nothing with `recurse => remote`");
+        }
+    }
+    let has_attributes = ["owner", "group", "mode"].iter().any(|name| rule.declared.get(name).is_some());
+    match reach {
+        Reach::All if has_attributes => spread(rule),
+        Reach::Source if rule.declared.get("mode").is_some() => {
+            rule.cannot("mode", "is for what is copied, and not for all below");
+        }
+        _ => attributes(rule, true),
+    }
+}
+
+/// Everything below the directory gets its owner, group and mode.
+fn spread(rule: &mut Rule<'_>) {
+    rule.set("recurse", true);
+    rule.set("spread", true);
+    ownership(rule);
+    if let Some(mode) = rule.text("mode") {
+        // Our kind lets those who may read a directory search it.
+        match numeric(&mode) {
+            Some(number) => rule.set("mode", Str::from(format!("{number:04o}"))),
+            None => rule.cannot("mode", "changes single permissions of all below"),
+        }
+    }
+}
+
+/// The source that Puppet would take: the first that exists; and if none does yet, the first.
+fn first_source(rule: &mut Rule<'_>, sources: &[String]) -> Option<PathBuf> {
+    let paths: Vec<_> = sources.iter().map(|source| rule.local_source(source)).collect();
+    let first = match paths.iter().position(|path| path.as_ref().is_some_and(|path| path.exists())) {
+        Some(at) if paths[..at].iter().all(Option::is_some) => at,
+        _ if paths.iter().all(Option::is_some) => 0,
+        _ => {
+            rule.cannot("source", "is not on this host");
+            return None;
+        }
+    };
+    let found = paths.into_iter().nth(first).flatten();
+    if found.is_none() {
+        rule.cannot("source", "is empty");
+    }
+    found
 }
 
 fn content(rule: &mut Rule<'_>) {
     rule.accept_if("purge", &["false", "no"]);
-    rule.accept_if("recurse", &["false", "no"]);
+    // A file has nothing below it.
+    rule.accept(&["recurse"]);
     if rule.truth("force") == Some(true) {
         rule.set("force", true);
     }
@@ -151,37 +246,22 @@ fn content(rule: &mut Rule<'_>) {
         return;
     }
     let Some(sources) = rule.texts("source") else { return };
-    let paths: Vec<_> = sources.iter().map(|source| rule.local_source(source)).collect();
-    // The first that exists; and if none does yet, the first.
-    let first = match paths.iter().position(|path| path.as_ref().is_some_and(|path| path.exists())) {
-        Some(at) if paths[..at].iter().all(Option::is_some) => at,
-        _ if paths.iter().all(Option::is_some) => 0,
-        _ => return rule.cannot("source", "is not on this host"),
-    };
-    let Some(Some(path)) = paths.get(first) else { return rule.cannot("source", "is empty") };
-    let Ok(found) = path.metadata() else {
-        return rule.set("source", Str::from(path.display().to_string()));
-    };
-    if found.is_dir() {
+    let Some(path) = first_source(rule, &sources) else { return };
+    if path.is_dir() {
         return rule.cannot("source", "is a directory");
     }
-    let given = rule.declared.get("mode").is_some();
-    if given || found.permissions().mode() & 0o777 == USUAL {
-        return rule.set("source", Str::from(path.display().to_string()));
-    }
-    // A copy would have the mode of its source, and Puppet gives it the usual one.
-    match std::fs::read(path) {
-        Ok(bytes) if found.len() <= LARGEST => rule.set("content", Str::from(bytes)),
-        _ => rule.cannot("source", "has another mode than the usual one, and is large"),
-    }
+    rule.set("source", Str::from(path.display().to_string()));
+    // A new file has the mode of any new file.
+    rule.set("sourcemode", false);
 }
 
 fn attributes(rule: &mut Rule<'_>, is_directory: bool) {
     ownership(rule);
     let Some(mode) = rule.text("mode") else { return };
-    match effective_mode(&mode, is_directory) {
-        Some(mode) => rule.set("mode", Str::from(mode)),
-        None => rule.cannot("mode", "changes single permissions, which has no counterpart"),
+    match numeric(&mode) {
+        Some(number) => rule.set("mode", Str::from(format!("{:04o}", effective(number, is_directory)))),
+        None if mode.contains(['+', '-']) || is_directory => rule.set("modechange", Str::from(mode)),
+        None => rule.set("mode", Str::from(mode)),
     }
 }
 
@@ -190,25 +270,27 @@ fn ownership(rule: &mut Rule<'_>) {
     rule.carry("group", "group");
 }
 
+/// A mode that is a number, in octal digits.
+fn numeric(mode: &str) -> Option<u32> {
+    let digits =
+        !mode.is_empty() && mode.len() <= 5 && mode.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    digits.then(|| u32::from_str_radix(mode, 8).ok()).flatten()
+}
+
 /// Puppet lets whoever may read a directory also search it.
-fn effective_mode(mode: &str, is_directory: bool) -> Option<String> {
-    if !mode.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) || mode.is_empty() || mode.len() > 5 {
-        let assigns = !mode.contains(['+', '-']) && !is_directory;
-        return assigns.then(|| mode.to_owned());
-    }
-    let number = u32::from_str_radix(mode, 8).ok()?;
-    let search = if is_directory { (number & 0o444) >> 2 } else { 0 };
-    Some(format!("{:04o}", number | search))
+fn effective(mode: u32, is_directory: bool) -> u32 {
+    if is_directory { mode | (mode & 0o444) >> 2 } else { mode }
 }
 
 /// The attributes of a file that is put together elsewhere.
 pub(super) fn attributes_of_file(rule: &mut Rule<'_>, content: Vec<u8>) {
-    rule.set("path", Str::from(squeezed(&rule.declared.subject())));
+    let path = squeezed(&rule.declared.subject());
+    gives_way(rule, &path, std::fs::FileType::is_symlink);
+    rule.set("path", Str::from(path));
     rule.set("state", Str::from("exists"));
     rule.set("content", Str::from(content));
-    rule.accept_if("backup", &["false", "puppet"]);
-    rule.accept_if("replace", &["true", "yes"]);
     rule.accept(&["path", "show_diff", "selinux_ignore_defaults"]);
+    safeguards(rule);
     attributes(rule, false);
     if rule.take("force").and_then(Data::truth) == Some(true) {
         rule.set("force", true);
@@ -221,21 +303,18 @@ mod tests {
 
     #[test]
     fn defect_26_whoever_may_read_a_directory_may_search_it() {
-        for (given, directory, file) in [
-            ("0644", "0755", "0644"),
-            ("640", "0750", "0640"),
-            ("0700", "0700", "0700"),
-            ("2440", "2550", "2440"),
-        ] {
-            assert_eq!(effective_mode(given, true).as_deref(), Some(directory));
-            assert_eq!(effective_mode(given, false).as_deref(), Some(file));
+        for (given, directory, file) in
+            [("0644", 0o755, 0o644), ("640", 0o750, 0o640), ("0700", 0o700, 0o700), ("2440", 0o2550, 0o2440)]
+        {
+            let number = numeric(given).unwrap();
+            assert_eq!((effective(number, true), effective(number, false)), (directory, file));
         }
     }
 
     #[test]
-    fn defect_27_a_mode_that_changes_single_permissions_is_not_carried_over() {
-        assert_eq!(effective_mode("u+x", false), None);
-        assert_eq!(effective_mode("u=rw,go=r", false).as_deref(), Some("u=rw,go=r"));
-        assert_eq!(effective_mode("u=rw,go=r", true), None);
+    fn only_octal_digits_are_a_number() {
+        for wrong in ["", "u+x", "u=rw,go=r", "0849", "0x1", "777777"] {
+            assert_eq!(numeric(wrong), None, "{wrong}");
+        }
     }
 }

@@ -13,15 +13,24 @@ pub(super) fn package(rule: &mut Rule<'_>) -> &'static str {
     rule.accept_if("provider", &PROVIDERS);
     rule.accept_if("configfiles", &["keep"]);
     rule.accept_if("reinstall_on_refresh", &["false"]);
-    rule.accept_if("mark", &["none"]);
+    match rule.text("mark").as_deref() {
+        None => {}
+        Some("hold") => rule.set("hold", Some(true)),
+        Some("none") => rule.set("hold", Some(false)),
+        Some(_) => rule.cannot("mark", "is neither `hold` nor `none`"),
+    }
     let ensure = rule.text("ensure").unwrap_or_else(|| "present".to_owned());
     let state = match ensure.as_str() {
         "present" | "installed" => "installed",
         "latest" => "newest",
         "absent" => "uninstalled",
-        "purged" | "held" | "disabled" => {
-            let why = format!("`{ensure}` has no counterpart");
-            rule.cannot("ensure", why);
+        "purged" => "purged",
+        "held" => {
+            rule.set("hold", Some(true));
+            "installed"
+        }
+        "disabled" => {
+            rule.cannot("ensure", "`disabled` has no counterpart");
             "installed"
         }
         version if version.contains(['*', '<', '>', '=', ' ']) => {

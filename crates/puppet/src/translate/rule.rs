@@ -21,8 +21,10 @@ pub(super) struct Rule<'a> {
     taken: HashSet<&'a str>,
     fields: Vec<(&'static str, Value)>,
     reasons: Vec<Reason>,
-    /// Puppet cannot do it either, alone.
-    needs_everything: bool,
+    /// What is different from Puppet although it is one of ours.
+    notes: Vec<Reason>,
+    /// What Puppet has to know of besides, if it is left to it: positions in the catalogue.
+    context: Vec<usize>,
 }
 
 /// What a rule may look at besides its resource.
@@ -59,7 +61,8 @@ impl<'a> Rule<'a> {
             taken: HashSet::new(),
             fields: Vec::new(),
             reasons: Vec::new(),
-            needs_everything: false,
+            notes: Vec::new(),
+            context: Vec::new(),
         }
     }
 
@@ -128,6 +131,11 @@ impl<'a> Rule<'a> {
         self.fields.push((field, value.to_value()));
     }
 
+    /// Sets a field to a value.
+    pub(super) fn set_value(&mut self, field: &'static str, value: Value) {
+        self.fields.push((field, value));
+    }
+
     /// Sets a field to a text, if there is one.
     pub(super) fn carry(&mut self, parameter: &'a str, field: &'static str) {
         if let Some(text) = self.text(parameter) {
@@ -140,9 +148,23 @@ impl<'a> Rule<'a> {
         self.reasons.push(Reason { parameter: Some(parameter.to_owned()), why: why.into() });
     }
 
-    /// Says that Puppet cannot do it either, because it would have to know of all other resources.
-    pub(super) fn needs_everything(&mut self) {
-        self.needs_everything = true;
+    /// The same, about all of it.
+    pub(super) fn cannot_at_all(&mut self, why: &str) {
+        // What is said about it does not matter then.
+        self.taken.extend(self.declared.parameters.iter().map(|(name, _)| name.as_str()));
+        self.reasons.push(Reason { parameter: None, why: why.to_owned() });
+    }
+
+    /// Says what is different here, although the state is the same.
+    pub(super) fn note(&mut self, parameter: &str, why: impl Into<String>) {
+        self.notes.push(Reason { parameter: Some(parameter.to_owned()), why: why.into() });
+    }
+
+    /// Says which other resources Puppet has to know of, should it be left to it. Alone, it would take for unmanaged what
+    /// others manage.
+    pub(super) fn needs_to_know(&mut self, of: impl Fn(&Declared) -> bool) {
+        let others = self.around.catalogue.resources.iter().enumerate();
+        self.context.extend(others.filter(|(_, declared)| of(declared)).map(|(at, _)| at));
     }
 
     /// The path in this host's file system that a source means, if it means one.
@@ -156,7 +178,7 @@ impl<'a> Rule<'a> {
     }
 
     /// Makes the resource, or tells why there is none.
-    pub(super) fn finish(mut self, kind: &'static str) -> Result<Spec, Wanting> {
+    pub(super) fn finish(mut self, kind: &'static str) -> Result<(Spec, Vec<Reason>), Wanting> {
         for (parameter, value) in &self.declared.parameters {
             let understood = self.taken.contains(parameter.as_str()) || FOR_ALL.contains(&parameter.as_str());
             if !understood && *value != Data::Undef {
@@ -170,9 +192,9 @@ impl<'a> Rule<'a> {
             let mut spec = Spec::of(self.name, resource);
             spec.meta = self.meta.into();
             spec.origin = self.declared.origin.clone();
-            return Ok(spec);
+            return Ok((spec, self.notes));
         }
-        Err(Wanting { reasons: self.reasons, needs_everything: self.needs_everything })
+        Err(Wanting { reasons: self.reasons, context: self.context })
     }
 
     fn build(&mut self, kind: &'static str) -> Option<Arc<dyn Resource>> {
@@ -203,7 +225,7 @@ impl<'a> Rule<'a> {
 /// Why there is no resource of ours.
 pub(super) struct Wanting {
     pub(super) reasons: Vec<Reason>,
-    pub(super) needs_everything: bool,
+    pub(super) context: Vec<usize>,
 }
 
 /// A word for a shell that means exactly this text.

@@ -23,6 +23,7 @@ pub(super) fn service(rule: &mut Rule<'_>) -> &'static str {
         None => {}
         Some("true") => rule.set("startup", Str::from("enabled")),
         Some("false") => rule.set("startup", Str::from("disabled")),
+        Some("mask") => rule.set("startup", Str::from("masked")),
         Some(other) => {
             let why = format!("`{other}` has no counterpart");
             rule.cannot("enable", why);
@@ -30,5 +31,7 @@ pub(super) fn service(rule: &mut Rule<'_>) -> &'static str {
     }
     // Who is notified by Puppet is restarted, even if it could be reloaded.
     rule.set("restart", true);
+    // It also unmasks what it is to start or enable.
+    rule.set("unmask", true);
     "svc"
 }

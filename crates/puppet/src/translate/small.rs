@@ -1,10 +1,10 @@
 //! Types that need a few lines each.
 
-use std::collections::BTreeMap;
-
 use mgmt_value::Str;
 
+use super::file::is_below;
 use super::rule::Rule;
+use crate::catalogue::squeezed;
 use crate::data::Data;
 
 /// `notify` becomes `msg`. Puppet says it at every run, and we say it once.
@@ -43,7 +43,7 @@ pub(super) fn host(rule: &mut Rule<'_>) -> &'static str {
 }
 
 /// `exists` or `absent`. `usual` is what it is if nobody says so.
-fn state(rule: &mut Rule<'_>, usual: &str) {
+pub(super) fn state(rule: &mut Rule<'_>, usual: &str) {
     match rule.text("ensure").as_deref().unwrap_or(usual) {
         "present" => rule.set("state", Str::from("exists")),
         "absent" => rule.set("state", Str::from("absent")),
@@ -54,7 +54,7 @@ fn state(rule: &mut Rule<'_>, usual: &str) {
     }
 }
 
-/// `mount` becomes `mount`, if it is to be mounted or gone.
+/// `mount` becomes `mount`.
 pub(super) fn mount(rule: &mut Rule<'_>) -> &'static str {
     rule.name = rule.declared.subject().into();
     rule.accept(&["name"]);
@@ -64,6 +64,8 @@ pub(super) fn mount(rule: &mut Rule<'_>) -> &'static str {
     match rule.text("ensure").as_deref() {
         Some("mounted") => rule.set("state", Str::from("exists")),
         Some("absent") => rule.set("state", Str::from("absent")),
+        Some("unmounted") => rule.set("state", Str::from("unmounted")),
+        Some("present" | "defined") => rule.set("state", Str::from("defined")),
         Some(other) => {
             let why = format!("`{other}` has no counterpart");
             rule.cannot("ensure", why);
@@ -72,15 +74,8 @@ pub(super) fn mount(rule: &mut Rule<'_>) -> &'static str {
     }
     rule.carry("device", "device");
     rule.carry("fstype", "type");
-    if let Some(options) = rule.text("options") {
-        let options = options.split(',').filter(|option| !option.is_empty());
-        // What follows the first `=` is the value, whatever is in it.
-        let options: BTreeMap<Str, Str> = options
-            .map(|option| option.split_once('=').unwrap_or((option, "")))
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        rule.set("options", options);
-    }
+    // The text as it is: the order of options may matter, and so may whatever follows a second `=`.
+    rule.carry("options", "optionstext");
     for (parameter, field) in [("dump", "freq"), ("pass", "passno")] {
         if let Some(number) = rule.integer(parameter) {
             rule.set(field, number);
@@ -95,13 +90,7 @@ pub(super) fn ssh_authorized_key(rule: &mut Rule<'_>) -> &'static str {
     rule.accept_if("provider", &["parsed"]);
     state(rule, "present");
     if let Some(kind) = rule.text("type") {
-        let kind = match kind.as_str() {
-            "rsa" => "ssh-rsa",
-            "dsa" | "dss" => "ssh-dss",
-            "ed25519" => "ssh-ed25519",
-            other => other,
-        };
-        rule.set("type", Str::from(kind));
+        rule.set("type", Str::from(key_type(&kind)));
     }
     rule.carry("key", "key");
     rule.carry("user", "user");
@@ -115,6 +104,42 @@ pub(super) fn ssh_authorized_key(rule: &mut Rule<'_>) -> &'static str {
     // Puppet knows the key by what stands behind it.
     rule.set("comment", Str::from(rule.declared.subject()));
     "ssh:authorized_key"
+}
+
+/// `sshkey` becomes `ssh:known_host`.
+pub(super) fn sshkey(rule: &mut Rule<'_>) -> &'static str {
+    rule.accept_if("provider", &["parsed"]);
+    state(rule, "present");
+    // The title may have the type behind the name.
+    let title = rule.declared.title.clone();
+    let (name, kind) = match title.split_once('@') {
+        Some((name, kind)) => (name.to_owned(), Some(kind.to_owned())),
+        None => (title, None),
+    };
+    let name = rule.text("name").unwrap_or(name);
+    match rule.text("type").or(kind) {
+        Some(kind) => rule.set("type", Str::from(key_type(&kind))),
+        None => rule.cannot("type", "is not given"),
+    }
+    rule.set("hostname", Str::from(name));
+    rule.carry("key", "key");
+    rule.carry("target", "file");
+    if let Some(aliases) = rule.texts("host_aliases") {
+        rule.set("aliases", aliases.into_iter().map(Str::from).collect::<Vec<_>>());
+    }
+    "ssh:known_host"
+}
+
+/// Types of keys have short names, too.
+fn key_type(kind: &str) -> &str {
+    match kind {
+        "rsa" => "ssh-rsa",
+        "dsa" | "dss" => "ssh-dss",
+        "ed25519" => "ssh-ed25519",
+        "ecdsa-sk" => "sk-ecdsa-sha2-nistp256@openssh.com",
+        "ed25519-sk" => "sk-ssh-ed25519@openssh.com",
+        other => other,
+    }
 }
 
 /// `file_line` becomes `line`, in its plain form.
@@ -135,5 +160,16 @@ pub(super) fn passive(rule: &mut Rule<'_>) -> &'static str {
     rule.set("forward", true);
     rule.meta.autogroup = false;
     rule.name = Str::from(rule.declared.to_string());
+    "noop"
+}
+
+/// `tidy` is left to Puppet, which has to know of the files that others manage below.
+pub(super) fn tidy(rule: &mut Rule<'_>) -> &'static str {
+    let path = squeezed(&rule.declared.subject());
+    rule.needs_to_know(|declared| {
+        let file = squeezed(&declared.subject());
+        declared.kind == "File" && (file == path || is_below(&file, &path))
+    });
+    rule.cannot_at_all("no kind does the same");
     "noop"
 }

@@ -206,7 +206,7 @@ impl<'a> Run<'a, '_> {
             self.cx.describe(Effect::create(effects::path(path)).aspect("file"));
             return Ok(());
         };
-        let attributes = content::new_attributes(&content, wanted, None);
+        let attributes = content::new_attributes(self, &content, wanted, None);
         effects::content(self, path, None, &content, (wanted, &attributes), None);
         Ok(())
     }

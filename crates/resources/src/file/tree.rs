@@ -86,7 +86,15 @@ pub(super) fn describe(
     let before = HashSet::new();
     let mut walk = Walk {
         run,
-        wanted: wanted.below(),
+        wanted: match run.wish.file.spread {
+            true => wanted.spread(run.wish.mode),
+            false => wanted.below(),
+        },
+        directory: match run.wish.file.spread {
+            true => wanted.spread(run.wish.mode.map(Mode::with_search)),
+            false => wanted.below(),
+        },
+        link: wanted.below(),
         managed: Managed::below(run),
         root: source.stat()?,
         before: &before,
@@ -354,7 +362,7 @@ impl<'a> Walk<'a, '_> {
             match entry.kind {
                 Kind::Directory => {
                     let from = unless_gone(source.open_dir(&entry.name))?;
-                    effects::made(self.run, &path, Kind::Directory, &self.wanted, &self.wanted.over(0));
+                    effects::made(self.run, &path, Kind::Directory, &self.directory, &self.directory.over(0));
                     let entries = self.entries(&from)?;
                     if levels.len() < MAX_COMPONENTS {
                         levels.push((from, path, entries.into_iter()));
@@ -363,12 +371,12 @@ impl<'a> Walk<'a, '_> {
                 _ if managed => {}
                 Kind::File => {
                     let content = content::Content::of_file(unless_gone(source.open_regular(&entry.name))?);
-                    let attributes = content::new_attributes(&content, &self.wanted, None);
+                    let attributes = content::new_attributes(self.run, &content, &self.wanted, None);
                     effects::content(self.run, &path, None, &content, (&self.wanted, &attributes), None);
                 }
                 Kind::Symlink => {
                     let text = unless_gone(source.read_link(&entry.name))?;
-                    effects::linked(self.run, &path, &text, None, &self.wanted);
+                    effects::linked(self.run, &path, &text, None, &self.link);
                 }
                 _ => {}
             }

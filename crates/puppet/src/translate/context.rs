@@ -1,0 +1,81 @@
+//! What Puppet has to know of besides a resource that is left to it.
+//!
+//! Some types look at the rest of the catalogue: what is a schedule, which files are managed below a directory, which entries
+//! are not to be purged. Such a resource is given to Puppet together with what it may look at. What only has to be known
+//! goes along with its name alone, and is not applied; what is nothing by itself, such as a schedule or a fragment, goes
+//! along whole.
+
+use std::collections::BTreeMap;
+
+use mgmt_puppet_process::TypeFacts;
+use serde_json::{Map, Value, json};
+
+use super::RELATIVE;
+use crate::catalogue::{Catalogue, Declared, capitalised};
+use crate::data::Data;
+
+/// Types without any state of their own.
+const PASSIVE: [&str; 4] = ["Concat_fragment", "Filebucket", "Schedule", "Anchor"];
+
+/// Parameters that name a resource or say where it is, for all types that can be purged.
+const NAMING: [&str; 7] = ["name", "path", "command", "user", "target", "type", "provider"];
+
+/// What a resource without a rule may look at.
+pub(super) fn of_unknown(
+    declared: &Declared,
+    catalogue: &Catalogue,
+    types: &BTreeMap<String, TypeFacts>,
+) -> Vec<usize> {
+    let others = catalogue.resources.iter().enumerate();
+    if declared.kind == "Resources" {
+        let purged = capitalised(&declared.subject());
+        return others.filter(|(_, other)| other.kind == purged).map(|(at, _)| at).collect();
+    }
+    if !types.get(&declared.type_name()).is_some_and(|facts| facts.generates) {
+        return Vec::new();
+    }
+    others.filter(|(_, other)| is_passive(other, types)).map(|(at, _)| at).collect()
+}
+
+fn is_passive(declared: &Declared, types: &BTreeMap<String, TypeFacts>) -> bool {
+    PASSIVE.contains(&declared.kind.as_str())
+        || types.get(&declared.type_name()).is_some_and(|facts| facts.passive)
+}
+
+/// The context in the form in which Puppet gets it. Empty, there is none.
+pub(super) fn text(
+    declared: &Declared,
+    context: &[usize],
+    catalogue: &Catalogue,
+    types: &BTreeMap<String, TypeFacts>,
+) -> String {
+    let named =
+        [("schedule", "Schedule"), ("backup", "Filebucket")].into_iter().filter_map(|(parameter, kind)| {
+            catalogue.named(kind, &declared.get(parameter).and_then(Data::text)?)
+        });
+    let mut positions: Vec<usize> = context.iter().copied().chain(named).collect();
+    positions.sort_unstable();
+    positions.dedup();
+    let others = positions.into_iter().map(|at| &catalogue.resources[at]);
+    let list: Vec<Value> = others
+        .filter(|other| !(other.kind == declared.kind && other.title == declared.title))
+        .map(|other| entry(other, is_passive(other, types)))
+        .collect();
+    if list.is_empty() { String::new() } else { Value::Array(list).to_string() }
+}
+
+fn entry(declared: &Declared, passive: bool) -> Value {
+    let raw = declared.raw.as_object().into_iter().flatten();
+    let kept = raw.filter(|(name, _)| match passive {
+        true => !RELATIVE.contains(&name.as_str()),
+        false => NAMING.contains(&name.as_str()),
+    });
+    let parameters: Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    json!({
+        "type": declared.type_name(),
+        "title": declared.title,
+        "parameters": parameters,
+        "sensitive": declared.sensitive,
+        "passive": passive,
+    })
+}

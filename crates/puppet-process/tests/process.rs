@@ -191,8 +191,14 @@ fn the_command_line_gives_the_same_catalogue() {
         "class a { file { '/tmp/a': content => Binary('AAH/') } -> notify { 'ä \\' \" b': } }\ninclude a\nwarning('mind')",
     );
     let input = Input::Manifest(file);
-    let (warm, plain) =
+    let (mut warm, plain) =
         (run(PUPPET.compile_warm(&input)).unwrap(), run(PUPPET.compile_plainly(&input)).unwrap());
+    // Only our own process tells where a class is.
+    for resource in warm.catalogue["resources"].as_array_mut().unwrap() {
+        if resource["type"] == "Class" {
+            resource.as_object_mut().unwrap().retain(|name, _| name != "file" && name != "line");
+        }
+    }
     assert_eq!(warm.catalogue["resources"], plain.catalogue["resources"]);
     assert_eq!(warm.catalogue["edges"], plain.catalogue["edges"]);
     assert!(

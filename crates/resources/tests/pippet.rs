@@ -293,17 +293,25 @@ async fn killed_a_hundred_times_at_random_it_still_brings_everything_about() {
         ..mgmt_puppet_process::Settings::default()
     };
     let compiling = mgmt_puppet_process::Puppet::new(settings);
-    for _ in 0..4 {
+    let compile = || {
         let compiling = compiling.clone();
-        let compiled = tokio::spawn(async move {
+        tokio::spawn(async move {
             let input = mgmt_puppet_process::Input::Code("notify { 'x': }".to_owned());
             compiling.compile_warm(&input).await
-        });
-        for _ in 0..5 {
-            kill_one(&conf, &mut victims, &mut random).await;
+        })
+    };
+    let mut compiled = compile();
+    while victims.len() < 100 {
+        tokio::select! {
+            () = kill_one(&conf, &mut victims, &mut random) => {}
+            // One was faster: only another one starts a process again.
+            done = &mut compiled => {
+                done.unwrap().unwrap();
+                compiled = compile();
+            }
         }
-        tokio::time::timeout(Duration::from_secs(120), compiled).await.expect("it hangs").unwrap().unwrap();
     }
+    tokio::time::timeout(Duration::from_secs(120), compiled).await.expect("it hangs").unwrap().unwrap();
     assert_eq!(victims.len(), 100);
     drop(compiling);
     until("the last process ends", || found_with(&conf).is_empty()).await;

@@ -42,30 +42,7 @@ pub(super) fn fill(
         },
     };
     let before = verified.turn_page();
-    let mut walk = Walk {
-        run,
-        wanted: match run.wish.file.spread {
-            true => wanted.spread(run.wish.mode),
-            false => wanted.below(),
-        },
-        directory: match run.wish.file.spread {
-            true => wanted.spread(run.wish.mode.map(Mode::with_search)),
-            false => wanted.below(),
-        },
-        link: wanted.below(),
-        managed: Managed::below(run),
-        root: here.stat()?,
-        before: &before,
-        verified,
-        // Entries reach the disk when their directory is done, all at once.
-        durability: match run.cx.host.durability {
-            Durability::Full => Durability::Data,
-            other => other,
-        },
-        seen: 0,
-        levels: Vec::new(),
-        changed: Checked::Right,
-    };
+    let mut walk = Walk::new(run, wanted, here.stat()?, &before, verified);
     walk.enter(source, Here::Borrowed(here), run.wish.path.without_slash().to_vec(), run.wish.file.purge)?;
     walk.go()
 }
@@ -84,26 +61,7 @@ pub(super) fn describe(
         Err(error) => return Err(error.into()),
     };
     let before = HashSet::new();
-    let mut walk = Walk {
-        run,
-        wanted: match run.wish.file.spread {
-            true => wanted.spread(run.wish.mode),
-            false => wanted.below(),
-        },
-        directory: match run.wish.file.spread {
-            true => wanted.spread(run.wish.mode.map(Mode::with_search)),
-            false => wanted.below(),
-        },
-        link: wanted.below(),
-        managed: Managed::below(run),
-        root: source.stat()?,
-        before: &before,
-        verified,
-        durability: run.cx.host.durability,
-        seen: 0,
-        levels: Vec::new(),
-        changed: Checked::Right,
-    };
+    let mut walk = Walk::new(run, wanted, source.stat()?, &before, verified);
     walk.describe_copy(source, run.wish.path.without_slash())
 }
 
@@ -124,6 +82,39 @@ struct Walk<'a, 'c> {
     seen: u64,
     levels: Vec<Level<'a>>,
     changed: Checked,
+}
+
+impl<'a, 'c> Walk<'a, 'c> {
+    fn new(
+        run: &'a Run<'a, 'c>,
+        wanted: &Wanted<'_>,
+        root: Stat,
+        before: &'a HashSet<u128>,
+        verified: &'a mut Verified,
+    ) -> Walk<'a, 'c> {
+        let attributes = |mode| match run.wish.file.spread {
+            true => wanted.spread(mode),
+            false => wanted.below(),
+        };
+        Walk {
+            run,
+            wanted: attributes(run.wish.mode),
+            directory: attributes(run.wish.mode.map(Mode::with_search)),
+            link: wanted.below(),
+            managed: Managed::below(run),
+            root,
+            before,
+            verified,
+            // Entries reach the disk when their directory is done, all at once.
+            durability: match run.cx.host.durability {
+                Durability::Full => Durability::Data,
+                other => other,
+            },
+            seen: 0,
+            levels: Vec::new(),
+            changed: Checked::Right,
+        }
+    }
 }
 
 /// One directory and what is left to do in it.

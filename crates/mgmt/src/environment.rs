@@ -32,6 +32,8 @@ macro_rules! variables {
 
 variables! {
     LOG, "MGMT_LOG", "Which log lines are shown, as for `--log`.";
+    NO_PROGRESS, "MGMT_NO_PROGRESS",
+        "Anything: a terminal shows lines of the log alone, not how far the work is, as for `run --no-progress`.";
     PREFIX, "MGMT_PREFIX", "The working directory, as for `run --prefix`.";
     MODULE_PATH, "MGMT_MODULE_PATH", "Where downloaded modules are kept, as for `--module-path`.";
     CONVERGER_TIMEOUT, "MGMT_CONVERGER_TIMEOUT",
@@ -71,7 +73,7 @@ variables! {
     HOME, "HOME",
         "Users other than root have their working directory in `.cache/mgmt` in it; `repl` keeps what was typed in \
          `.local/state/mgmt`.";
-    TERM, "TERM", "`dumb`: `repl` takes lines as they come, without an editor.";
+    TERM, "TERM", "`dumb`: `repl` takes lines as they come, without an editor; `run` shows lines of the log alone.";
     TMPDIR, "TMPDIR", "Where a temporary working directory is made.";
     SUDO_UID, "SUDO_UID", "Who owns the file of `run --graphviz`, and runs its filter.";
     SUDO_GID, "SUDO_GID", "The group of the file of `run --graphviz`.";

@@ -15,6 +15,8 @@ pub(crate) struct Terminal {
     format: Format,
     /// Standard error takes colour.
     color: bool,
+    /// Standard error is a terminal whose cursor can be moved, and people read it.
+    is_live: bool,
     /// Standard output takes colour.
     data_color: bool,
 }
@@ -29,10 +31,12 @@ pub(crate) struct Tally {
 impl Terminal {
     pub(crate) fn new(format: Format, choice: ColorChoice) -> Terminal {
         let hints = |is_terminal| TerminalHints::from_environment(is_terminal);
+        let notices = hints(std::io::stderr().is_terminal());
         Terminal {
             output: Output::standard(),
             format,
-            color: colored(choice, &hints(std::io::stderr().is_terminal())),
+            color: colored(choice, &notices),
+            is_live: format == Format::Human && notices.is_terminal && !notices.dumb,
             data_color: colored(choice, &hints(std::io::stdout().is_terminal())),
         }
     }
@@ -53,6 +57,11 @@ impl Terminal {
     /// Whether everything else may be.
     pub(crate) fn color(&self) -> bool {
         self.color
+    }
+
+    /// Whether lines may be drawn again and again below the log.
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_live
     }
 
     /// Starts to show log lines.

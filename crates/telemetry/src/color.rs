@@ -61,8 +61,15 @@ pub fn colored(choice: ColorChoice, hints: &TerminalHints) -> bool {
 
 /// The width of the terminal behind standard error, if there is one.
 pub fn terminal_width() -> Option<usize> {
+    terminal_size().map(|(width, _)| width)
+}
+
+/// The width and the height of the terminal behind standard error, if there is one. A height that it does not tell is that of
+/// the smallest.
+pub fn terminal_size() -> Option<(usize, usize)> {
     let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
+    let height = if size.ws_row == 0 { 24 } else { size.ws_row };
+    (size.ws_col > 0).then(|| (usize::from(size.ws_col), usize::from(height)))
 }
 
 #[cfg(test)]

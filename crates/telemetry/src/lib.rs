@@ -8,6 +8,8 @@
 //!   was called; [`set_filter`] changes which of them are shown;
 //! - **diagnostics**, mistakes in files with the places underlined ([`Diagnostic`]), on standard error.
 //!
+//! Below them, on a terminal, there may be a footer: lines about what is going on, which nobody keeps.
+//!
 //! The last two are written for people or, one JSON object per line, for programs; see [`Format`].
 //!
 //! ```text
@@ -45,7 +47,7 @@ mod log;
 mod output;
 mod snippet;
 
-pub use color::{ColorChoice, TerminalHints, colored, terminal_width};
+pub use color::{ColorChoice, TerminalHints, colored, terminal_size, terminal_width};
 pub use diagnostic::{Diagnostic, Label, Severity, Source};
 pub use escape::{Escaped, escape, json_line};
 pub use filter::{BadFilter, Filter};

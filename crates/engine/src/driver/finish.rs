@@ -55,6 +55,7 @@ impl Driver {
             }
         }
         let effects = members(&spec, done.effects);
+        self.witnessed(|witness| witness.over(&spec, done.waits, result.is_ok()));
         let now = self.now();
         let since = stirred.map(|stirred| Duration::from_nanos(now.saturating_sub(stirred)));
         let ended = End { vertex, spec: &spec, took: done.took, since, undone, causes, effects };

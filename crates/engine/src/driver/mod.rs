@@ -375,6 +375,9 @@ impl Driver {
         let timeout = node.spec.meta.timeout;
         let id = notifies.then(|| node.spec.id.clone());
         let spec = Arc::clone(&node.spec);
+        let waits = run.pool == crate::core::Pool::Waiting;
+        self.witnessed(|witness| witness.began(&spec, waits));
+        let Some(node) = self.node(vertex) else { return };
         let order = Order { run, spec, cancel, host, export, snapshot: !node.snapshot_done, foreseen: None };
         let job = Job { order, members: node.lend() };
         if timeout > 0 {

@@ -15,7 +15,7 @@ use mgmt_resource::{
 use mgmt_sys::made::{Made, noting};
 use tokio::runtime::Handle;
 
-use crate::core::{Run, Vertex};
+use crate::core::{Pool, Run, Vertex};
 use crate::{Export, reversal};
 
 /// What a member of a vertex brings to a run. The vertex itself is the first member; a group has more.
@@ -48,6 +48,8 @@ pub(super) struct Order {
 /// A run that is done.
 pub(super) struct Done {
     pub(super) vertex: Vertex,
+    /// It was of a kind that waits.
+    pub(super) waits: bool,
     pub(super) members: Vec<Member>,
     pub(super) result: Result<Checked>,
     /// What each member sent.
@@ -77,7 +79,9 @@ impl Job {
         let result = CatchUnwind(Box::pin(order.check_apply(&mut members, &mut told))).await;
         let took = began.elapsed();
         let Told { sent, effects, rearm } = told;
-        Done { vertex: order.run.vertex, members, result, sent, effects, rearm, took, made: Made::Nothing }
+        let waits = order.run.pool == Pool::Waiting;
+        let vertex = order.run.vertex;
+        Done { vertex, waits, members, result, sent, effects, rearm, took, made: Made::Nothing }
     }
 }
 

@@ -10,6 +10,17 @@ pub trait Witness: Send + Sync {
     /// Another graph runs, of these resources.
     fn graph(&self, resources: &mut dyn Iterator<Item = &Id>);
 
+    /// A run of a resource, with its group if it has one, has begun. `waits` if it is of a kind that waits for something, and not
+    /// one that makes short system calls.
+    fn began(&self, spec: &Spec, waits: bool) {
+        let _ = (spec, waits);
+    }
+
+    /// That run is over. `well` unless it failed or was cancelled.
+    fn over(&self, spec: &Spec, waits: bool, well: bool) {
+        let _ = (spec, waits, well);
+    }
+
     /// A resource has been looked at, and put right if that was needed and allowed.
     fn ran(&self, run: Ran<'_>);
 

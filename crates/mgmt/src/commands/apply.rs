@@ -24,6 +24,10 @@ pub(crate) struct Arguments {
     #[arg(long, visible_alias = "detailed-exitcodes")]
     detailed_exitcode: bool,
 
+    /// Show only lines of the log, not how far the work is [env: MGMT_NO_PROGRESS]
+    #[arg(long)]
+    no_progress: bool,
+
     /// The working directory [env: MGMT_PREFIX]
     #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     prefix: Option<PathBuf>,
@@ -51,6 +55,7 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
         prefix: arguments.prefix,
         hostname: stored.hostname,
         detailed_exitcode: arguments.detailed_exitcode,
+        no_progress: arguments.no_progress,
         how: stored.how,
         name: stored.name,
         graph: stored.graph,

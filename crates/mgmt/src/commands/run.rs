@@ -11,6 +11,7 @@ mod ladder;
 mod manager;
 pub(crate) mod prefix;
 mod program;
+mod progress;
 mod puppet;
 mod repack;
 mod serving;
@@ -52,6 +53,7 @@ use follow::{Drawings, Follower, Triggers};
 use joint::{Joint, Side};
 use manager::Manager;
 use prefix::Prefix;
+use progress::Progress;
 use repack::{Recipient, Repack, Text};
 use session::{Outcome, Session};
 use settings::{Settings, Source};
@@ -115,6 +117,7 @@ pub(crate) struct Applied {
     pub(crate) prefix: Option<PathBuf>,
     pub(crate) hostname: String,
     pub(crate) detailed_exitcode: bool,
+    pub(crate) no_progress: bool,
     pub(crate) how: Preparation,
     pub(crate) name: String,
     pub(crate) graph: ResourceGraph,
@@ -128,6 +131,7 @@ pub(crate) fn apply(given: Applied, terminal: &Terminal) -> Result<Exit, Failure
         prefix: given.prefix,
         hostname: Some(given.hostname.into()),
         detailed_exitcode: given.detailed_exitcode,
+        no_progress: given.no_progress,
         no_autoedges: !given.how.autoedges,
         no_autogroup: !given.how.autogroup,
         no_watch: true,
@@ -222,7 +226,10 @@ async fn engage(
     let told = Told::new(Arc::clone(&host.world), counted.clone(), Arc::clone(&manager), recorder.clone());
     let told = Arc::new(told);
     let metrics = counted.clone();
-    let witnesses = Witnesses { metrics: counted, recorder, told: Arc::clone(&told) };
+    // Others are watched, and may be asked about, on the same terminal.
+    let progress = Arc::new(Progress::start(terminal, settings.progress && settings.fleet.is_none()));
+    let witnesses =
+        Witnesses { metrics: counted, recorder, told: Arc::clone(&told), progress: Arc::clone(&progress) };
     let (engine, events) = engine(settings, prefix, &host, Arc::clone(&exports), witnesses)?;
     let engine = Arc::new(engine);
     let (drawings, drawer) = match settings.drawing.clone() {
@@ -256,7 +263,7 @@ async fn engage(
         }
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     };
-    let Outcome { ending, summary, fleet } = Session {
+    let ended = Session {
         settings,
         host: &host,
         engine: &engine,
@@ -271,7 +278,9 @@ async fn engage(
         manager,
     }
     .run(following)
-    .await?;
+    .await;
+    progress.end();
+    let Outcome { ending, summary, fleet } = ended?;
     host.world.leave().await;
     if let Some(drawer) = drawer {
         // The last picture is finished, unless that takes for ever.

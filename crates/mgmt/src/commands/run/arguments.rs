@@ -61,6 +61,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(super) no_deploy_watch: bool,
 
+    /// On a terminal, show only lines of the log, not how far the work is [env: MGMT_NO_PROGRESS]
+    #[arg(long)]
+    pub(super) no_progress: bool,
+
     /// Serve numbers about this run to Prometheus
     #[arg(long)]
     pub(super) prometheus: bool,

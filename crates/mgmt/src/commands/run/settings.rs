@@ -59,6 +59,8 @@ pub(super) struct Settings {
     pub(super) status_file: Option<PathBuf>,
     pub(super) max_runtime: Option<Duration>,
     pub(super) detailed_exitcode: bool,
+    /// Show on a terminal how far the work is.
+    pub(super) progress: bool,
     pub(super) prefix: prefix::Choice,
     pub(super) hostname: String,
     pub(super) raise_limits: bool,
@@ -198,6 +200,7 @@ impl Settings {
             status_file: arguments.converger_status_file,
             max_runtime: max_runtime(arguments.max_runtime)?,
             detailed_exitcode: arguments.detailed_exitcode,
+            progress: !arguments.no_progress && environment::NO_PROGRESS.get().is_none(),
             prefix: prefix::Choice::new(
                 arguments.prefix,
                 arguments.tmp_prefix,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use mgmt_engine::{Health, Ran, Undone, Witness};
 use mgmt_history::{Journal, Limits, Recorder};
-use mgmt_resource::Id;
+use mgmt_resource::{Id, Spec};
 
 use super::prefix::Prefix;
+use super::progress::Progress;
 use super::told::Told;
 use crate::commands::history;
 use crate::metrics::Metrics;
@@ -16,6 +17,7 @@ pub(super) struct Witnesses {
     pub(super) metrics: Option<Arc<Metrics>>,
     pub(super) recorder: Option<Arc<Recorder>>,
     pub(super) told: Arc<Told>,
+    pub(super) progress: Arc<Progress>,
 }
 
 /// Who keeps what is changed. A history that cannot be written is no reason not to work.
@@ -33,20 +35,22 @@ pub(super) fn recorder(prefix: &Prefix) -> Option<Arc<Recorder>> {
 
 impl Witness for Witnesses {
     fn graph(&self, resources: &mut dyn Iterator<Item = &Id>) {
-        let Some(recorder) = &self.recorder else {
-            if let Some(metrics) = &self.metrics {
-                metrics.graph(resources);
-            }
-            return;
-        };
-        match &self.metrics {
-            None => recorder.graph(resources),
-            Some(metrics) => {
-                let all: Vec<&Id> = resources.collect();
-                metrics.graph(&mut all.iter().copied());
-                recorder.graph(&mut all.iter().copied());
-            }
+        let all: Vec<&Id> = resources.collect();
+        if let Some(metrics) = &self.metrics {
+            metrics.graph(&mut all.iter().copied());
         }
+        if let Some(recorder) = &self.recorder {
+            recorder.graph(&mut all.iter().copied());
+        }
+        self.progress.graph(&mut all.iter().copied());
+    }
+
+    fn began(&self, spec: &Spec, waits: bool) {
+        self.progress.began(spec, waits);
+    }
+
+    fn over(&self, spec: &Spec, waits: bool, well: bool) {
+        self.progress.over(spec, waits, well);
     }
 
     fn ran(&self, run: Ran<'_>) {
@@ -65,6 +69,7 @@ impl Witness for Witnesses {
         if let Some(recorder) = &self.recorder {
             recorder.health(id, health);
         }
+        self.progress.health(id, health);
     }
 
     fn undone(&self, undone: &Undone<'_>) {

@@ -14,7 +14,7 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
 /// order will do.
-const LONG: [&str; 32] = [
+const LONG: [&str; 33] = [
     "pkg_packagekit",
     "puppet_twins",
     "package",
@@ -33,6 +33,7 @@ const LONG: [&str; 32] = [
     "gsettings",
     "host_examples",
     "plan",
+    "secrets",
     "nspawn",
     "faults",
     "cluster_faults",

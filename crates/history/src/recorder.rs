@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use mgmt_engine::{Cause, Ended, Health, MemberEffects, Ran, Undone, Witness};
-use mgmt_resource::{Id, Origin, Texts};
+use mgmt_resource::{Id, Origin, Spec, Texts};
 
 use crate::record::VERSION;
 use crate::{CauseRecord, EffectRecord, Journal, Outcome, Record, unified};
@@ -57,6 +57,8 @@ struct Entry {
     origin: Option<Origin>,
     causes: Vec<Cause>,
     effects: Vec<MemberEffects>,
+    /// Values behind it may be in a parameter that is a secret.
+    private: bool,
 }
 
 impl Recorder {
@@ -136,6 +138,7 @@ impl Witness for Recorder {
             origin: run.spec.origin.clone(),
             causes: run.causes.to_vec(),
             effects: run.effects.to_vec(),
+            private: run.causes.iter().any(|cause| reaches_secret(cause, run.spec)),
         });
     }
 
@@ -159,6 +162,7 @@ impl Witness for Recorder {
             origin: None,
             causes: Vec::new(),
             effects: Vec::new(),
+            private: false,
         });
     }
 }
@@ -263,7 +267,10 @@ impl Writer {
 
 fn record(entry: Entry) -> Record {
     let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let private = entry.effects.iter().flat_map(|member| &member.effects).any(|effect| effect.private);
+    let mut told = entry.effects.iter().flat_map(|member| &member.effects).peekable();
+    // Who failed before it said what it would change has not said either that nobody may see that.
+    let is_silent = entry.outcome == Outcome::Failed && told.peek().is_none();
+    let private = entry.private || is_silent || told.any(|effect| effect.private);
     let mut effects = Vec::new();
     for member in entry.effects {
         let whose = (member.id != entry.id).then(|| Box::from(member.id.to_string()));
@@ -285,6 +292,26 @@ fn record(entry: Entry) -> Record {
         origin: entry.origin.map(|origin| origin.to_string().into()),
         causes: entry.causes.iter().map(|cause| CauseRecord::new(cause, private)).collect(),
         effects,
+    }
+}
+
+/// Whether values of the program that led to a run may be in a secret parameter of the resource or of its group.
+fn reaches_secret(cause: &Cause, spec: &Spec) -> bool {
+    match cause {
+        // Of a secret, it is not even told what it was and is.
+        Cause::Redeclared { fields, .. } => {
+            fields.iter().any(|field| field.before.is_none() && field.after.is_none())
+        }
+        Cause::Declared { because: Some(because) } if !because.values.is_empty() => {
+            std::iter::once(spec).chain(&spec.children).any(|spec| {
+                let mut secret = spec.resource.schema().fields.iter().filter(|field| field.secret);
+                let is_given = |text: &str| !matches!(text, "\"\"" | "[]" | "{}");
+                secret.any(|field| {
+                    spec.resource.get(field.name).is_some_and(|value| is_given(&value.to_string()))
+                })
+            })
+        }
+        _ => false,
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::{Cause, Ended, FieldChange, Health, MemberEffects, Ran, Undone, Witness};
 use mgmt_history::{CauseRecord, Journal, Limits, Outcome, Record, Recorder, read};
-use mgmt_resource::{Effect, Id, Spec};
+use mgmt_resource::{Because, ChangedValue, Effect, Id, Spec};
 use mgmt_resources::noop::Noop;
 
 fn recorder(directory: &Path) -> Recorder {
@@ -37,7 +38,7 @@ fn changed(recorder: &Recorder, name: &str, causes: &[Cause], effects: Vec<Effec
     });
 }
 
-fn failed(recorder: &Recorder, name: &str, error: &str) {
+fn failed(recorder: &Recorder, name: &str, error: &str, causes: &[Cause]) {
     let spec = Spec::new(name, Noop::default());
     recorder.ran(Ran {
         id: &spec.id,
@@ -47,7 +48,7 @@ fn failed(recorder: &Recorder, name: &str, error: &str) {
         error: Some(error),
         took: Duration::ZERO,
         since: None,
-        causes: &[],
+        causes,
         effects: &[],
     });
 }
@@ -87,6 +88,32 @@ fn nothing_of_what_is_private_reaches_the_disk() {
     drop(recorder);
     let text = std::fs::read_to_string(directory.path().join("history/0000000001.jsonl")).unwrap();
     assert!(text.contains("/etc/key") && !text.contains("canary"), "{text}");
+}
+
+#[test]
+fn values_that_may_be_in_a_secret_parameter_do_not_either() {
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = recorder(directory.path());
+    let values = |function: &str| {
+        let value = ChangedValue {
+            function: function.into(),
+            origin: None,
+            before: Some("canary-1".into()),
+            after: Some("canary-2".into()),
+            event: None,
+        };
+        Some(Arc::new(Because { values: vec![value] }))
+    };
+    let field = FieldChange { field: "env", member: None, before: None, after: None };
+    let cause = Cause::Redeclared { fields: vec![field], because: values("os.readfile") };
+    changed(&recorder, "one", &[cause], vec![Effect::run("/bin/true")]);
+    // It has failed before it could say that it is private.
+    let cause = redeclared("canary-3", "canary-4");
+    failed(&recorder, "two", "no such directory", &[cause]);
+    drop(recorder);
+    let text = std::fs::read_to_string(directory.path().join("history/0000000001.jsonl")).unwrap();
+    assert!(text.contains("os.readfile") && text.contains("no such directory"), "{text}");
+    assert!(!text.contains("canary"), "{text}");
 }
 
 #[test]
@@ -140,9 +167,9 @@ fn a_full_disk_stops_nobody() {
 fn a_failure_is_told_once_until_it_is_another_or_was_over() {
     let directory = tempfile::tempdir().unwrap();
     let recorder = recorder(directory.path());
-    ["a", "a", "b"].into_iter().for_each(|error| failed(&recorder, "x", error));
+    ["a", "a", "b"].into_iter().for_each(|error| failed(&recorder, "x", error, &[]));
     recorder.health(&Id::new("noop", "x"), Health::Well);
-    failed(&recorder, "x", "b");
+    failed(&recorder, "x", "b", &[]);
     let (id, by) = (Id::new("noop", "x"), Id::new("noop", "y"));
     recorder.undone(&Undone { id: &id, by: Some(&by), times: 12, wait: Duration::from_secs(1) });
     drop(recorder);

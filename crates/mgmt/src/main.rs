@@ -20,6 +20,7 @@ mod failure;
 mod manifest;
 mod metrics;
 mod place;
+mod private;
 mod program;
 mod reference;
 mod signing;

@@ -5,6 +5,7 @@
 //! predicted, too; only of what is unknown nothing more is asked than that it was said.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod agreement;
 mod common;
 #[path = "../../resources/tests/sandbox/mod.rs"]
 mod sandbox;
@@ -14,9 +15,9 @@ mod svc_common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Said, said};
+use agreement::agrees;
+use common::said;
 use sandbox::Sandbox;
-use serde_json::Value as Json;
 
 /// Where the program is on a host of its own.
 const PROGRAM: &str = "/mgmt-test-mgmt";
@@ -194,6 +195,51 @@ const CASES: &[Case] = &[
         "mkdir -p /root/.ssh; chmod 700 /root/.ssh; rm -f /root/.ssh/authorized_keys",
         r#"ssh:authorized_key "x" { state => "exists", user => "root", type => "ssh-ed25519", key => "AAAAC3NzaC1lZDI1NTE5AAAAIJ2LJ8kDdAbcVSLMnMq8QCuf2yoQ6cVf1Vj3uQvO2c1a", }"#,
     ),
+    case(
+        "a job",
+        "mkdir -p -m 1730 /var/spool/cron/crontabs; rm -f /var/spool/cron/crontabs/root",
+        r#"crontab "planned" { state => "exists", command => "/bin/true", minute => "5", }"#,
+    ),
+    case(
+        "a known host",
+        "rm -f /etc/ssh/ssh_known_hosts",
+        r#"ssh:known_host "planned.test" { state => "exists", type => "ssh-ed25519", key => "AAAAC3NzaC1lZDI1NTE5AAAAIJ2LJ8kDdAbcVSLMnMq8QCuf2yoQ6cVf1Vj3uQvO2c1a", }"#,
+    ),
+    case(
+        "an archive of the program",
+        r#"mkdir -p /t/site/files; echo x >/t/site/files/x; echo 'main: main.mcl' >/t/site/metadata.yaml
+        echo 'deploy:tar "/t/program.tar" {}' >/t/site/main.mcl"#,
+        "/t/site/",
+    ),
+    case("an offer", "", r#"schedule "planned" { max => 1, }"#),
+    case(
+        "a web server",
+        "ip link set lo up; mkdir /t/files; echo x >/t/files/x",
+        r#"http:server "127.0.0.1:28081" { timeout => 60, }
+        http:server:file "/hello" { data => "hello\n", }
+        http:server:file "/files/" { path => "/t/files/", }
+        http:server:flag "/word" { key => "word", }
+        http:server:proxy "/mirror/" { sub => "/mirror/", cache => "/t/mirror/", }"#,
+    ),
+    case(
+        "a page",
+        "ip link set lo up",
+        r#"http:server "127.0.0.1:28083" {}
+        http:server:ui "/ui/" { data => struct{title => "A page", head => "",}, }
+        http:server:ui:input "volume" { type => "range://?min=0&max=11&step=1", value => "3", }
+        file "/t/volume" { state => "exists", content => "", }
+        Http:Server:Ui:Input["volume"].value -> File["/t/volume"].content"#,
+    ),
+    case(
+        "what is left to Puppet",
+        "",
+        r#"pippet "x" { type => "file", title => "/t/a", params => "{\"content\": \"x\"}", }"#,
+    ),
+    case("a point of the order", "", r#"noop "x" {}"#),
+    case("a tick", "", r#"timer "x" { interval => 3600, }"#),
+    case("a test", "", r#"test "x" { boolptr => true, }"#),
+    case("a note", "", r#"msg "x" { body => "hello", priority => "Info", }"#),
+    case("an end", "", r#"exit "x" {}"#),
     case("no package", "", r#"pkg "graphviz" { state => "uninstalled", }"#),
     case("a message", "", r#"print "x" { msg => "hello", }"#),
 ];
@@ -218,90 +264,51 @@ const BOOTED: &[Case] = &[
         r#"cron "planned" { state => "exists", trigger => "OnCalendar", time => "daily", unit => "planned.service", }"#,
     ),
     case("the names of the host", "", r#"hostname "planned-host" {}"#),
+    case(
+        "a firewall",
+        "systemctl start firewalld",
+        r#"firewalld "x" { zone => "public", services => ["http",], ports => ["8080/tcp", "6000-6010/udp",], }"#,
+    ),
+    case(
+        "a firewall that lets less in",
+        "systemctl start firewalld",
+        r#"firewalld "x" { zone => "public", state => "absent", ports => ["6003/udp",], }"#,
+    ),
+    case(
+        "a setting of a desktop",
+        "id joe >/dev/null 2>&1 || useradd --create-home joe",
+        r#"gsettings "org.example.planned title" { value => "new", type => "str", user => "joe", }"#,
+    ),
+    case("a machine", "", r#"nspawn "planned-1" { state => "running", }"#),
+    case("no machine", "", r#"nspawn "planned-1" { state => "stopped", }"#),
 ];
 
-/// The lines of a plan, and how sure it is of each.
-fn planned(plan: &Json) -> Vec<(String, Json)> {
-    let mut lines = Vec::new();
-    for step in plan["steps"].as_array().unwrap() {
-        for line in step["lines"].as_array().unwrap() {
-            let whose = line.get("resource").unwrap_or(&step["resource"]);
-            lines.push((line["certainty"].as_str().unwrap().to_owned(), words(whose, line)));
-        }
-    }
-    lines
-}
+/// What is compared where there are hosts, or libraries, for it.
+const ELSEWHERE: &[(&str, &str)] =
+    &[("augeas", "../resources/tests/augeas.rs"), ("remote", "tests/remote_kind.rs")];
 
-/// What was done.
-fn done(history: &Json) -> Vec<Json> {
-    let mut lines = Vec::new();
-    for change in history["changes"].as_array().unwrap() {
-        assert_eq!(change["outcome"], "changed", "{change}");
-        for effect in change["effects"].as_array().into_iter().flatten() {
-            lines.push(words(effect.get("resource").unwrap_or(&change["resource"]), effect));
-        }
-    }
-    lines
-}
-
-fn words(whose: &Json, line: &Json) -> Json {
-    let keys = ["action", "what", "aspect", "before", "after", "private", "opaque"];
-    Json::Array([whose.clone()].into_iter().chain(keys.map(|key| line[key].clone())).collect())
-}
+/// Where a test has put what some kinds are about.
+const PREPARED: &str = r#"
+mkdir -p /t
+printf '[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n' >/etc/systemd/system/planned.service
+systemctl daemon-reload
+printf '<schemalist><schema id="org.example.planned" path="/org/example/planned/"><key name="title" type="s"><default>"old"</default></key></schema></schemalist>' \
+    >/usr/share/glib-2.0/schemas/org.example.planned.gschema.xml
+glib-compile-schemas /usr/share/glib-2.0/schemas
+root=/var/lib/machines/planned-1
+mkdir -p $root/etc/systemd/system $root/usr $root/var $root/root $root/tmp $root/proc $root/sys $root/dev $root/run
+for link in bin sbin lib lib64; do ln -s usr/$link $root/$link; done
+echo ID=demo >$root/etc/os-release; echo uninitialized >$root/etc/machine-id
+ln -s /dev/null $root/etc/systemd/system/systemd-udevd.service
+printf '[Unit]\nDefaultDependencies=no\n' >$root/etc/systemd/system/default.target
+mkdir -p /etc/systemd/nspawn
+printf '[Exec]\nBoot=yes\nPrivateUsers=no\nLinkJournal=no\n[Network]\nPrivate=yes\nVirtualEthernet=no\n[Files]\nBindReadOnly=/usr\n' \
+    >/etc/systemd/nspawn/planned-1.nspawn
+"#;
 
 fn sh(text: &str) {
     let output = Command::new("sh").args(["-ec", text]).output().unwrap();
     assert!(output.status.success(), "{text}: {output:?}");
-}
-
-fn ask(program: &str, arguments: &[&str]) -> Said {
-    Command::new(program).args(arguments).current_dir("/").output().unwrap().into()
-}
-
-/// Plans, runs, and compares.
-fn agrees(program: &str, front_end: &str, text: &str, prefix: &str) -> Result<usize, String> {
-    let plan = ask(program, &["plan", "--prefix", prefix, "--format", "json", front_end, text]);
-    let parsed: Json = serde_json::from_str(&plan.stdout).map_err(|error| format!("{error}: {plan:?}"))?;
-    assert_eq!(parsed["format_version"], 1);
-    if plan.code != 0 {
-        return Err(format!("the plan ended with {}: {parsed:#}", plan.code));
-    }
-    let run = ask(
-        program,
-        &[
-            "run",
-            "--prefix",
-            prefix,
-            "--converger-timeout=0",
-            "--converged-exit",
-            "--max-runtime=60",
-            front_end,
-            text,
-        ],
-    );
-    if run.code != 0 {
-        return Err(format!("the run ended with {}: {run:?}", run.code));
-    }
-    let history = ask(program, &["history", "--prefix", prefix, "--format", "json"]);
-    let history: Json =
-        serde_json::from_str(&history.stdout).map_err(|error| format!("{error}: {history:?}"))?;
-    let (planned, mut done) = (planned(&parsed), done(&history));
-    let told = format!("planned {planned:#?}\ndone {done:#?}\n{run:?}");
-    let steps = parsed["steps"].as_array().unwrap();
-    let open = planned.iter().any(|(certainty, _)| certainty == "unknown")
-        || steps.iter().any(|step| step.get("open").is_some());
-    for (certainty, line) in &planned {
-        match done.iter().position(|found| found == line) {
-            Some(at) => drop(done.remove(at)),
-            None if certainty == "unknown" || (open && certainty == "predicted") => {}
-            None => return Err(format!("{certainty}, but not done: {line}\n{told}")),
-        }
-    }
-    // What a command does, and what follows from that, nobody can tell beforehand.
-    match done.is_empty() || open {
-        true => Ok(planned.len()),
-        false => Err(format!("done, but not planned: {done:#?}\n{told}")),
-    }
 }
 
 /// The examples that come with the program, which somebody has put into `/graphs`.
@@ -365,11 +372,29 @@ fn what_is_planned_is_what_is_done() {
 }
 
 #[test]
+fn every_kind_is_compared_and_there_are_at_least_fifty_programs() {
+    let cases: Vec<&Case> = CASES.iter().chain(BOOTED).collect();
+    assert!(cases.len() >= 50, "only {}", cases.len());
+    let kinds = said(&["kinds"]).stdout;
+    let kinds: Vec<&str> = kinds.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(kinds.contains(&"file"), "{kinds:?}");
+    let is_compared = |kind: &str| {
+        let start = format!("{kind} \"");
+        let begins = |line: &str| line.trim_start().trim_start_matches("echo '").starts_with(&start);
+        cases.iter().any(|case| case.program.lines().chain(case.before.lines()).any(begins))
+            || ELSEWHERE.iter().any(|(other, path)| {
+                let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+                *other == kind && text.contains("what_is_planned_is_what_is_done")
+            })
+    };
+    let missing: Vec<_> = kinds.into_iter().filter(|kind| !is_compared(kind)).collect();
+    assert!(missing.is_empty(), "nobody compares {missing:?}");
+}
+
+#[test]
 fn what_is_planned_is_what_is_done_on_a_booted_host() {
     if svc_common::is_booted() {
-        let service = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n";
-        std::fs::write("/etc/systemd/system/planned.service", service).unwrap();
-        sh("mkdir -p /t; systemctl daemon-reload");
+        sh(PREPARED);
         return all_agree("/mgmt-test-result/mgmt", BOOTED);
     }
     let name = "what_is_planned_is_what_is_done_on_a_booted_host";

@@ -1,6 +1,7 @@
 //! The kind `remote`, with real hosts.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod agreement;
 mod common;
 #[path = "../../world/tests/etcd_common/mod.rs"]
 mod etcd_common;
@@ -91,6 +92,7 @@ fn a_program_runs_there_with_our_store_until_it_has_converged() {
     assert_eq!(done.code, 0, "{}", done.stderr);
     holds(&scene.at("out"), "deployed");
     assert!(done.stderr.contains("has converged, and ended"), "{}", done.stderr);
+    what_is_planned_is_what_is_done(&scene, &graph);
     scene.no_residue();
     // Without a time of its own, it has ours; and it leaves nothing if it is not to.
     let graph = scene.graph("    caching: false\n");
@@ -118,6 +120,14 @@ fn a_program_runs_there_with_our_store_until_it_has_converged() {
     run.signal(Signal::INT);
     let (_, lines) = run.end();
     assert!(lines.contains("started on"), "{lines}");
+    scene.no_residue();
+}
+
+/// With a working directory of its own, so that its history has this run alone.
+fn what_is_planned_is_what_is_done(scene: &Scene, graph: &str) {
+    let prefix = scene.at("compared").to_str().unwrap().to_owned();
+    let compared = agreement::agrees(env!("CARGO_BIN_EXE_mgmt"), "yaml", graph, &prefix);
+    assert_eq!(compared, Ok(1));
     scene.no_residue();
 }
 

@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use common::{Bench, Run, Vertex, refused};
+use common::{Bench, Outcome, Run, Vertex, refused};
 use host_common::{Running, edges, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Spec};
 use mgmt_resources::augeas::{Augeas, AugeasInsert, AugeasSet};
@@ -36,13 +36,20 @@ fn sshd(values: &[(&str, &str)]) -> Augeas {
 async fn settles(vertex: &mut Vertex<'_, Augeas>, file: &Path) {
     let seen = || snapshot(&[file.parent().unwrap().to_str().unwrap()]);
     let before = seen();
-    assert_eq!(vertex.look().await.checked(), Checked::Changed);
+    let looked = vertex.look().await;
     assert_eq!(seen(), before, "looking has changed something");
-    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    what_is_planned_is_what_is_done(looked, vertex.apply().await);
     let before = seen();
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
     assert_eq!(vertex.look().await.checked(), Checked::Right);
     assert_eq!(seen(), before, "something was touched although all was right");
+}
+
+/// Both tell the same changes, line by line.
+fn what_is_planned_is_what_is_done(looked: Outcome, applied: Outcome) {
+    assert!(!looked.effects.is_empty());
+    assert_eq!(looked.effects, applied.effects);
+    assert_eq!((looked.checked(), applied.checked()), (Checked::Changed, Checked::Changed));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mgmt_telemetry::escape;
 use serde_json::Value as Json;
 
-use super::plan::{self, Document, Stored};
+use super::plan::{self, Document, Stored, Wanted};
 use super::run;
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
@@ -35,13 +35,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let stored = Stored::read(&arguments.file)?;
-    let now = plan::make(
-        stored.graph.clone(),
-        &stored.how,
-        &stored.hostname,
-        arguments.prefix.as_deref(),
-        terminal,
-    )?;
+    let wanted =
+        Wanted { graph: stored.graph.clone(), how: &stored.how, hostname: &stored.hostname, files: None };
+    let now = plan::make(wanted, arguments.prefix.as_deref(), terminal)?;
     let now = Document::new(&stored.name, &stored.hostname, &now).steps();
     if now != stored.steps {
         let mut failure = Failure::failed("the host has moved since the plan was made, and nothing was done");

@@ -204,6 +204,7 @@ impl<'a> Checking<'a> {
             strict: self.arguments.strict,
             manifest: &self.arguments.manifest,
             secrets: std::cell::RefCell::default(),
+            files: std::cell::OnceCell::new(),
         };
         match computing.graph(configuration::FrontEnd::LangPuppet, None) {
             Ok((name, graph)) => self.prepared(&name, Some(graph), Tally::default()),

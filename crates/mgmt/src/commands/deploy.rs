@@ -168,6 +168,7 @@ impl Action {
                     strict: false,
                     manifest: &arguments.manifest,
                     secrets: std::cell::RefCell::default(),
+                    files: std::cell::OnceCell::new(),
                 };
                 computing.both(lang.as_os_str(), puppet.as_os_str())?;
                 let allow = arguments.manifest.allow_unmatched;

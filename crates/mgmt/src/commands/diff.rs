@@ -2,11 +2,9 @@
 
 mod compare;
 
-use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use mgmt_resource::Origin;
 use mgmt_telemetry::{Format, escape, json_line};
@@ -14,7 +12,7 @@ use serde_json::json;
 
 use crate::commands::check;
 use crate::commands::exit_codes;
-use crate::commands::graph::compute::{Computed, Computing};
+use crate::commands::graph::compute::{Computed, HowArguments};
 use crate::configuration::FrontEnd;
 use crate::failure::{Exit, Failure};
 use crate::manifest::ManifestArguments;
@@ -46,21 +44,12 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_order: bool,
 
-    /// Find no edges automatically
-    #[arg(long)]
-    no_autoedges: bool,
-
-    /// How many seconds the values of a program may take to be there
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    wait: u64,
+    #[command(flatten)]
+    how: HowArguments,
 
     /// The name that a program takes this host to have
     #[arg(long, value_name = "NAME", default_value = "")]
     hostname: String,
-
-    /// Where downloaded modules are [env: MGMT_MODULE_PATH]
-    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
-    module_path: Option<PathBuf>,
 
     /// Puppet's file of settings [default: the usual one]
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -82,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         let (computed, secrets) = computed(input, arguments, terminal)
             .map_err(|failure| Failure { code: exit_codes::USAGE, ..failure })?;
         let how = mgmt_engine::Preparation {
-            autoedges: !arguments.no_autoedges,
+            autoedges: !arguments.how.no_autoedges,
             autogroup: false,
             ..mgmt_engine::Preparation::default()
         };
@@ -119,16 +108,7 @@ fn computed(
         allow_unmatched: arguments.allow_unmatched,
         ..ManifestArguments::default()
     };
-    let computing = Computing {
-        command: "diff",
-        terminal,
-        module_path: arguments.module_path.as_deref(),
-        hostname: &arguments.hostname,
-        wait: Duration::from_secs(arguments.wait),
-        strict: false,
-        manifest: &manifest,
-        secrets: RefCell::default(),
-    };
+    let computing = arguments.how.computing(&manifest, "diff", &arguments.hostname, terminal);
     let graph = match meant(input)? {
         Meant::One(front_end, input) => computing.graph(front_end, Some(&input)),
         Meant::Both(lang, puppet) => computing.both(&lang, &puppet),

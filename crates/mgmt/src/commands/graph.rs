@@ -9,20 +9,15 @@ mod svg;
 mod text;
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use mgmt_graph::NodeId;
 use mgmt_resource::{Id, ResourceGraph};
 
-use crate::configuration::{FrontEnd, FrontEndParser};
 use crate::failure::{Exit, Failure};
-use crate::manifest::ManifestArguments;
 use crate::terminal::Terminal;
 
-use compute::Computing;
+use compute::{HowArguments, InputArguments};
 pub(crate) use text::text;
 
 /// Print the graph of a program or of a graph file
@@ -31,21 +26,15 @@ pub(crate) use text::text;
 /// with the first value of each function, as if it were alone in the world. Commands that its functions need do run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How it is written: `lang`, `yaml`, `puppet`, `langpuppet` for a program and a manifest as one graph, or `empty`
-    #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
-    front_end: FrontEnd,
+    #[command(flatten)]
+    input: InputArguments,
 
-    /// A file, a directory with a module or a manifest, `-` for standard input, or a program itself in quotes
-    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
-    input: Option<OsString>,
+    #[command(flatten)]
+    how: HowArguments,
 
     /// How to print it
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: GraphFormat,
-
-    /// Find no edges automatically
-    #[arg(long)]
-    no_autoedges: bool,
 
     /// Group resources automatically, as `run` does
     #[arg(long)]
@@ -57,29 +46,15 @@ pub(crate) struct Arguments {
 
     /// Run the graph until it has converged, and show the parameters as they are then
     ///
+    /// It has to converge in the time of `--wait`.
     /// This changes the host, as `run` does: files are written, commands are run. Values that change meanwhile do not
     /// lead to another graph. Resources are grouped.
     #[arg(long)]
     settle: bool,
 
-    /// How many seconds the values of a program may take to be there, and the graph of `--settle` to converge
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    wait: u64,
-
     /// The name that the program takes this host to have
     #[arg(long, value_name = "NAME", default_value = "")]
     hostname: String,
-
-    /// Where downloaded modules are [env: MGMT_MODULE_PATH]
-    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
-    module_path: Option<PathBuf>,
-
-    /// In a graph file, keys that nobody reads are errors, not warnings; in a manifest, what would be left to Puppet is
-    #[arg(long)]
-    strict: bool,
-
-    #[command(flatten)]
-    manifest: ManifestArguments,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -97,19 +72,11 @@ enum GraphFormat {
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let computing = Computing {
-        command: "graph",
-        terminal,
-        module_path: arguments.module_path.as_deref(),
-        hostname: &arguments.hostname,
-        wait: Duration::from_secs(arguments.wait),
-        strict: arguments.strict,
-        manifest: &arguments.manifest,
-        secrets: std::cell::RefCell::default(),
-    };
-    let (name, graph) = computing.graph(arguments.front_end, arguments.input.as_deref())?;
+    let input = &arguments.input;
+    let computing = input.computing(&arguments.how, "graph", &arguments.hostname, terminal);
+    let (name, graph) = computing.graph(input.front_end, input.input.as_deref())?;
     let how = mgmt_engine::Preparation {
-        autoedges: !arguments.no_autoedges,
+        autoedges: !arguments.how.no_autoedges,
         autogroup: arguments.autogroup || (arguments.settle && !arguments.no_autogroup),
         ..mgmt_engine::Preparation::default()
     };

@@ -3,26 +3,22 @@
 mod document;
 mod show;
 
-use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use mgmt_engine::{Plan, Preparation};
-use mgmt_resource::ResourceGraph;
+use mgmt_resource::{ProgramFiles, ResourceGraph};
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
 
 use super::exit_codes;
-use super::graph::compute::Computing;
+use super::graph::compute::{HowArguments, InputArguments};
 use super::history::Written;
 use super::run::host;
 use super::run::prefix::{Choice, Prefix};
-use crate::configuration::{FrontEnd, FrontEndParser};
 use crate::connection;
 use crate::failure::{Exit, Failure};
-use crate::manifest::ManifestArguments;
 use crate::terminal::Terminal;
 
 pub(crate) use document::{Document, Stored};
@@ -38,13 +34,11 @@ pub(crate) use document::{Document, Stored};
 /// change.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How it is written: `lang`, `yaml`, `puppet`, `langpuppet`, or `empty`
-    #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
-    front_end: FrontEnd,
+    #[command(flatten)]
+    input: InputArguments,
 
-    /// A file, a directory with a module or a manifest, `-` for standard input, or a program itself in quotes
-    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
-    input: Option<OsString>,
+    #[command(flatten)]
+    how: HowArguments,
 
     /// 0: nothing to change, 1: failed, 2: something to change
     #[arg(long, visible_alias = "detailed-exitcodes")]
@@ -62,17 +56,9 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_diff: bool,
 
-    /// Find no edges automatically
-    #[arg(long)]
-    no_autoedges: bool,
-
     /// Group no resources automatically
     #[arg(long)]
     no_autogroup: bool,
-
-    /// How many seconds the values of a program may take to be there
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    wait: u64,
 
     /// The working directory of the run that would do it [env: MGMT_PREFIX]
     #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
@@ -81,38 +67,22 @@ pub(crate) struct Arguments {
     /// What this host is called [default: as the system says]
     #[arg(long, value_name = "NAME")]
     hostname: Option<OsString>,
-
-    /// Where downloaded modules are [env: MGMT_MODULE_PATH]
-    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
-    module_path: Option<PathBuf>,
-
-    /// In a graph file, keys that nobody reads are errors, not warnings; in a manifest, what would be left to Puppet is
-    #[arg(long)]
-    strict: bool,
-
-    #[command(flatten)]
-    manifest: ManifestArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let hostname = super::run::hostname(arguments.hostname.clone())?;
-    let computing = Computing {
-        command: "plan",
-        terminal,
-        module_path: arguments.module_path.as_deref(),
-        hostname: &hostname,
-        wait: Duration::from_secs(arguments.wait),
-        strict: arguments.strict,
-        manifest: &arguments.manifest,
-        secrets: RefCell::default(),
-    };
-    let (name, graph) = computing.graph(arguments.front_end, arguments.input.as_deref())?;
+    let input = &arguments.input;
+    let computing = input.computing(&arguments.how, "plan", &hostname, terminal);
+    let (name, graph) = computing.graph(input.front_end, input.input.as_deref())?;
     let how = Preparation {
-        autoedges: !arguments.no_autoedges,
+        autoedges: !arguments.how.no_autoedges,
         autogroup: !arguments.no_autogroup,
         ..Preparation::default()
     };
-    let planned = make(graph.clone(), &how, &hostname, arguments.prefix.as_deref(), terminal)?;
+    // A plan that is kept in a file is applied without the program.
+    let files = computing.files.get().filter(|_| arguments.out.is_none()).cloned();
+    let wanted = Wanted { graph: graph.clone(), how: &how, hostname: &hostname, files };
+    let planned = make(wanted, arguments.prefix.as_deref(), terminal)?;
     let document = Document::new(&name, &hostname, &planned);
     if let Some(path) = &arguments.out {
         document.store(path, &graph, &how)?;
@@ -130,18 +100,22 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     Ok(Exit(code))
 }
 
+/// What to look at.
+pub(crate) struct Wanted<'a> {
+    pub(crate) graph: ResourceGraph,
+    pub(crate) how: &'a Preparation,
+    pub(crate) hostname: &'a str,
+    /// The files of the program that the graph is of.
+    pub(crate) files: Option<Arc<dyn ProgramFiles>>,
+}
+
 /// Looks at everything that a graph declares.
-pub(crate) fn make(
-    graph: ResourceGraph,
-    how: &Preparation,
-    hostname: &str,
-    prefix: Option<&Path>,
-    terminal: &Terminal,
-) -> Result<Plan, Failure> {
+pub(crate) fn make(wanted: Wanted<'_>, prefix: Option<&Path>, terminal: &Terminal) -> Result<Plan, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let Wanted { graph, how, hostname, files } = wanted;
     // A run may be using the working directory, so nothing of it is touched. What resources keep there is read.
     let own = Prefix::open(&Choice::Temporary, hostname)?;
     let kept = connection::working_directory(prefix).map(|prefix| prefix.join("engine/state"));
@@ -154,6 +128,7 @@ pub(crate) fn make(
         {
             host.state = kept;
         }
+        host.program_files.send_replace(files);
         let prepared = mgmt_engine::prepare_for(graph, &host, &mgmt_resources::KINDS, how)
             .map_err(|error| Failure::usage(format!("the graph cannot run: {error}")))?;
         for warning in &prepared.warnings {

@@ -8,13 +8,15 @@ use mgmt_world::store::{Effect, Entry, Span, Store, Transaction};
 
 use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};
+use crate::private;
 use crate::terminal::Terminal;
 
 /// Copy everything in the store, to move it to another
 ///
 /// `mgmt world export` writes all keys with their values, one JSON object per line. `mgmt world import` reads that and
 /// stores it: `mgmt world export | mgmt world import --seeds http://10.0.0.1:2379` moves what one host has into a cluster.
-/// What only lasts as long as somebody holds it is left out.
+/// What only lasts as long as somebody holds it is left out. Deployed programs and exported resources are in it with all that they
+/// have, secrets too: only you can read the file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// What to do
@@ -67,7 +69,7 @@ async fn export(arguments: &Arguments, store: &Arc<dyn Store>, terminal: &Termin
         text.push('\n');
     }
     match &arguments.file {
-        Some(path) => std::fs::write(path, text)
+        Some(path) => private::write(path, &text)
             .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?,
         None => terminal.data(&text),
     }

@@ -120,6 +120,8 @@ pub(crate) struct Outcome {
     pub(crate) result: Result<Checked>,
     pub(crate) sent: Option<BTreeMap<&'static str, Value>>,
     pub(crate) rearm: bool,
+    /// What it said that it changes.
+    pub(crate) effects: Vec<mgmt_resource::Effect>,
 }
 
 impl Outcome {
@@ -173,7 +175,7 @@ impl<K: Kind> Vertex<'_, K> {
         };
         let result = Kind::check_apply(&self.resource, &mut self.state, &mut cx).await;
         let sent = cx.sent.map(|sent| sent.iter().cloned().collect());
-        Outcome { result, sent, rearm: cx.rearm }
+        Outcome { result, sent, rearm: cx.rearm, effects: cx.effects.take() }
     }
 
     pub(crate) fn validate(&self) -> Result<(), Invalid> {

@@ -1,22 +1,23 @@
 //! One graph, where nothing of it runs: of a program whose values are waited for, of a file, of a manifest, of both.
 
-use std::cell::RefCell;
-use std::ffi::OsStr;
-use std::path::Path;
+use std::cell::{OnceCell, RefCell};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_lang::{Checked, Outcome, Running};
 use mgmt_puppet::{Half, merge};
-use mgmt_resource::ResourceGraph;
+use mgmt_resource::{ProgramFiles, ResourceGraph};
 use mgmt_world::{Local, World};
 
 use crate::commands::exit_codes;
 use crate::commands::run::prefix::{Choice, Prefix};
-use crate::configuration::{self, FrontEnd, Input};
+use crate::configuration::{self, FrontEnd, FrontEndParser, Input};
 use crate::failure::Failure;
 use crate::manifest::{Manifest, ManifestArguments, load_with_secrets};
 use crate::program;
+use crate::program::deployed::Deployed;
 use crate::program::events::Sources;
 use crate::program::surroundings::Surroundings;
 use crate::terminal::Terminal;
@@ -36,6 +37,79 @@ pub(crate) struct Computing<'a> {
     pub(crate) manifest: &'a ManifestArguments,
     /// The texts that were found and nobody should see.
     pub(crate) secrets: RefCell<Vec<String>>,
+    /// The files of the program, if there is one.
+    pub(crate) files: OnceCell<Arc<dyn ProgramFiles>>,
+}
+
+/// What to compute a graph of, on the command line.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputArguments {
+    /// How it is written: `lang`, `yaml`, `puppet`, `langpuppet` for a program and a manifest as one graph, or `empty`
+    #[arg(value_name = "FRONT-END", value_parser = FrontEndParser)]
+    pub(crate) front_end: FrontEnd,
+
+    /// A file, a directory with a module or a manifest, `-` for standard input, or a program itself in quotes
+    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) input: Option<OsString>,
+
+    /// In a graph file, keys that nobody reads are errors, not warnings; in a manifest, what would be left to Puppet is
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    #[command(flatten)]
+    pub(crate) manifest: ManifestArguments,
+}
+
+/// How to compute it, on the command line.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HowArguments {
+    /// Find no edges automatically
+    #[arg(long)]
+    pub(crate) no_autoedges: bool,
+
+    /// How many seconds the values of a program may take to be there
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(crate) wait: u64,
+
+    /// Where downloaded modules are [env: MGMT_MODULE_PATH]
+    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) module_path: Option<PathBuf>,
+}
+
+impl InputArguments {
+    /// How to compute its graph.
+    pub(crate) fn computing<'a>(
+        &'a self,
+        how: &'a HowArguments,
+        command: &'static str,
+        hostname: &'a str,
+        terminal: &'a Terminal,
+    ) -> Computing<'a> {
+        Computing { strict: self.strict, ..how.computing(&self.manifest, command, hostname, terminal) }
+    }
+}
+
+impl HowArguments {
+    /// How to compute a graph with these.
+    pub(crate) fn computing<'a>(
+        &'a self,
+        manifest: &'a ManifestArguments,
+        command: &'static str,
+        hostname: &'a str,
+        terminal: &'a Terminal,
+    ) -> Computing<'a> {
+        Computing {
+            command,
+            terminal,
+            module_path: self.module_path.as_deref(),
+            hostname,
+            wait: Duration::from_secs(self.wait),
+            strict: false,
+            manifest,
+            secrets: RefCell::default(),
+            files: OnceCell::new(),
+        }
+    }
 }
 
 /// A graph and its name.
@@ -114,6 +188,8 @@ impl Computing<'_> {
             return Err(Failure::shown(exit_codes::FAILED));
         }
         let name = checked.sources.iter().next().map(|(_, source)| source.name.to_string());
+        // One program is computed at most.
+        let _ = self.files.set(Arc::new(Deployed(checked.deploy.clone())));
         let checked = Arc::new(checked);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

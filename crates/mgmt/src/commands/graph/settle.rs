@@ -40,7 +40,7 @@ pub(super) fn settle(
         dot: false,
         slow_down: false,
     };
-    let patience = Duration::from_secs(arguments.wait).max(QUIET) + QUIET;
+    let patience = Duration::from_secs(arguments.how.wait).max(QUIET) + QUIET;
     runtime.block_on(async {
         let (engine, mut events) = Engine::start(settings)
             .map_err(|error| Failure::failed(format!("cannot start the engine: {error}")))?;

@@ -1,8 +1,5 @@
 //! A plan as people, programs and `mgmt apply` read it.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use mgmt_engine::{Certainty, Plan, Preparation};
@@ -11,6 +8,7 @@ use mgmt_resource::{Action, Edge, Effect, Origin, Receive, ResourceGraph, from_s
 use serde_json::{Map, Value as Json, json};
 
 use crate::failure::Failure;
+use crate::private;
 
 /// The version of the form. What it reads as never changes.
 const FORMAT_VERSION: u64 = 1;
@@ -143,14 +141,7 @@ impl Document {
             object.insert("autogroup".to_owned(), how.autogroup.into());
             object.insert("graph".to_owned(), stored_graph(graph));
         }
-        // Nobody else may have it open when it is written.
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-        file.write_all(mgmt_telemetry::json_line(&document).as_bytes()).map_err(failed)
+        private::write(path, &mgmt_telemetry::json_line(&document)).map_err(failed)
     }
 }
 

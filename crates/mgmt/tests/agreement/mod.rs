@@ -1,0 +1,88 @@
+//! What a plan says and what a run then does, compared line by line.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::process::Command;
+
+use serde_json::Value as Json;
+
+use crate::common::Said;
+
+/// Plans, runs, and compares. What the plan calls exact has to be in the history, word for word, and what it calls predicted, too,
+/// unless something before it is unknown. Gives how many lines there were.
+pub(crate) fn agrees(program: &str, front_end: &str, text: &str, prefix: &str) -> Result<usize, String> {
+    let plan = ask(program, &["plan", "--prefix", prefix, "--format", "json", front_end, text]);
+    let parsed: Json = serde_json::from_str(&plan.stdout).map_err(|error| format!("{error}: {plan:?}"))?;
+    assert_eq!(parsed["format_version"], 1);
+    if plan.code != 0 {
+        return Err(format!("the plan ended with {}: {parsed:#}", plan.code));
+    }
+    let run = ask(
+        program,
+        &[
+            "run",
+            "--prefix",
+            prefix,
+            "--converger-timeout=0",
+            "--converged-exit",
+            "--max-runtime=300",
+            front_end,
+            text,
+        ],
+    );
+    if run.code != 0 {
+        return Err(format!("the run ended with {}: {run:?}", run.code));
+    }
+    let history = ask(program, &["history", "--prefix", prefix, "--format", "json"]);
+    let history: Json =
+        serde_json::from_str(&history.stdout).map_err(|error| format!("{error}: {history:?}"))?;
+    let (planned, mut done) = (planned(&parsed), done(&history));
+    let told = format!("planned {planned:#?}\ndone {done:#?}\n{run:?}");
+    let steps = parsed["steps"].as_array().unwrap();
+    let open = planned.iter().any(|(certainty, _)| certainty == "unknown")
+        || steps.iter().any(|step| step.get("open").is_some());
+    for (certainty, line) in &planned {
+        match done.iter().position(|found| found == line) {
+            Some(at) => drop(done.remove(at)),
+            None if certainty == "unknown" || (open && certainty == "predicted") => {}
+            None => return Err(format!("{certainty}, but not done: {line}\n{told}")),
+        }
+    }
+    // What a command does, and what follows from that, nobody can tell beforehand.
+    match done.is_empty() || open {
+        true => Ok(planned.len()),
+        false => Err(format!("done, but not planned: {done:#?}\n{told}")),
+    }
+}
+
+/// The lines of a plan, and how sure it is of each.
+fn planned(plan: &Json) -> Vec<(String, Json)> {
+    let mut lines = Vec::new();
+    for step in plan["steps"].as_array().unwrap() {
+        for line in step["lines"].as_array().unwrap() {
+            let whose = line.get("resource").unwrap_or(&step["resource"]);
+            lines.push((line["certainty"].as_str().unwrap().to_owned(), words(whose, line)));
+        }
+    }
+    lines
+}
+
+/// What was done.
+fn done(history: &Json) -> Vec<Json> {
+    let mut lines = Vec::new();
+    for change in history["changes"].as_array().unwrap() {
+        assert_eq!(change["outcome"], "changed", "{change}");
+        for effect in change["effects"].as_array().into_iter().flatten() {
+            lines.push(words(effect.get("resource").unwrap_or(&change["resource"]), effect));
+        }
+    }
+    lines
+}
+
+fn words(whose: &Json, line: &Json) -> Json {
+    let keys = ["action", "what", "aspect", "before", "after", "private", "opaque"];
+    Json::Array([whose.clone()].into_iter().chain(keys.map(|key| line[key].clone())).collect())
+}
+
+fn ask(program: &str, arguments: &[&str]) -> Said {
+    Command::new(program).args(arguments).current_dir("/").output().unwrap().into()
+}

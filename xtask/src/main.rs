@@ -25,7 +25,8 @@ Chores of the project
   cargo xtask setup           install the programs that the tests need (Debian and its kin)
   cargo xtask test [ARGS]     set up, then run all tests; ARGS go to `cargo test`
   cargo xtask test-hosts [ARGS]  the same for the tests of resources alone, on throw-away hosts
-  cargo xtask faults [MINUTES] [SEED]  hosts and servers that die at random, longer than the tests have them do
+  cargo xtask faults [MINUTES] [SEED]  system calls that fail, hosts and servers that die at random, longer than the tests have them do
+  cargo xtask races [FLIPS]   exchange what lies at managed paths while they are kept right, a million times for each attacker
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
                               shared, deploys, files; all if none is named
   cargo xtask docs            generate docs/reference, the site of all documents (target/site) and the API documentation
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => setup::run().and_then(|()| test::run(rest)),
         ["test-hosts", rest @ ..] => setup::run().and_then(|()| test::hosts(rest)),
         ["faults", rest @ ..] if rest.len() <= 2 => setup::run().and_then(|()| faults::run(rest)),
+        ["races", rest @ ..] if rest.len() <= 1 => setup::run().and_then(|()| faults::races(rest)),
         ["bench", rest @ ..] => bench::run(rest),
         ["package", rest @ ..] => package::run(rest),
         ["sbom", rest @ ..] => package::sbom(rest),

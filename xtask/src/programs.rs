@@ -14,7 +14,7 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
 /// order will do.
-const LONG: [&str; 33] = [
+const LONG: [&str; 36] = [
     "pkg_packagekit",
     "puppet_twins",
     "package",
@@ -28,6 +28,9 @@ const LONG: [&str; 33] = [
     "langpuppet",
     "agent",
     "how_to",
+    "security",
+    "fault_lab",
+    "soak",
     "cron",
     "hostname",
     "gsettings",

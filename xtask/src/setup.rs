@@ -23,6 +23,7 @@ const NEEDS: &[Need] = &[
     Need { program: "dot", package: "graphviz", why: "pictures of graphs" },
     Need { program: "etcd", package: "etcd-server", why: "a store that hosts share" },
     Need { program: "etcdctl", package: "etcd-client", why: "a second opinion on what is in it" },
+    Need { program: "faketime", package: "faketime", why: "a clock that jumps" },
     Need { program: "firewalld", package: "firewalld", why: "a firewall on hosts that tests boot" },
     Need { program: "git", package: "git", why: "modules that come from elsewhere" },
     Need { program: "glib-compile-schemas", package: "libglib2.0-bin", why: "settings of a test's own" },

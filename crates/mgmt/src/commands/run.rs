@@ -69,6 +69,8 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs until it is told to stop, the graph has converged, or time is over.
 pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    keep_memory_private();
+    end_without_threads(terminal);
     // First of all: nothing may be printed where another mgmt listens.
     let streams = arguments.launched.map(|_| Streams::take()).transpose();
     let streams = streams.map_err(|error| Failure::failed(format!("cannot use the streams: {error}")))?;
@@ -110,6 +112,32 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
     runtime.block_on(live(settings, loaded, streams, terminal))
 }
 
+/// No core dump, and no look by others of the same account: a run knows the secrets of its graph. What it starts is not
+/// affected.
+fn keep_memory_private() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    // A kernel that refuses leaves things as they were, which is no reason not to run.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+/// Ends the program when the system has no thread left for it.
+///
+/// The runtime panics then, on a thread for which others wait: unwinding would wait for ever. Every file is whole at any
+/// moment, so that an end at once does no harm.
+fn end_without_threads(terminal: &Terminal) {
+    let (terminal, usual) = (terminal.clone(), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if let Some(why) = said.strip_prefix("OS can't spawn worker thread: ") {
+            let failure = Failure::failed(format!("cannot start a thread: {why}"))
+                .hint("the limits of memory or processes are too low");
+            terminal.failure(&failure);
+            std::process::exit(1);
+        }
+        usual(panic);
+    }));
+}
+
 /// A graph that is to be run once, until it has converged.
 pub(crate) struct Applied {
     /// Where it was read from.
@@ -125,6 +153,8 @@ pub(crate) struct Applied {
 
 /// Runs a graph until it has converged.
 pub(crate) fn apply(given: Applied, terminal: &Terminal) -> Result<Exit, Failure> {
+    keep_memory_private();
+    end_without_threads(terminal);
     let arguments = Arguments {
         front_end: Some(configuration::FrontEnd::Yaml),
         input: Some(given.file),

@@ -214,6 +214,9 @@ struct State {
     /// Errors left before giving up: of the check, and of the watch.
     budget: Option<u32>,
     watch_budget: Option<u32>,
+    /// Errors in a row: of the check since it has succeeded, and of the watch in this incarnation.
+    failures: u8,
+    watch_failures: u8,
     bucket: Bucket,
     /// No run before this time: a retry's delay or the rate.
     not_before: u64,
@@ -429,7 +432,8 @@ impl Core {
         let cancel =
             state.running.as_mut().is_some_and(|running| !std::mem::replace(&mut running.cancelled, true));
         let spent = spend(&mut state.watch_budget);
-        let delay = state.rules.delay;
+        state.watch_failures = state.watch_failures.saturating_add(1);
+        let delay = state.rules.pause(state.watch_failures);
         if spent {
             state.watch = WatchState::Waiting(now.saturating_add(delay));
             state.wake_at = None;

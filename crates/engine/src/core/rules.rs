@@ -11,7 +11,7 @@ pub struct Rules {
     pub retry: Option<u32>,
     /// Refill the error budget of the check after each success.
     pub retry_reset: bool,
-    /// Wait before trying again, in nanoseconds.
+    /// Wait at least this long before trying again, in nanoseconds.
     pub delay: u64,
     /// Instead of watching.
     pub poll: Poll,
@@ -35,7 +35,22 @@ pub struct Rules {
     pub pool: Pool,
 }
 
+/// After how many failures in a row the next try is put off even though no delay is asked for.
+const AT_ONCE: u8 = 8;
+/// The longest that is added by us.
+const LONGEST_PAUSE: u64 = 1_000_000_000;
+
 impl Rules {
+    /// How long to wait after so many failures in a row. A few tries follow each other at once, as asked for; whoever may try
+    /// for ever without a delay does not take a processor for it: 1 ms, 2 ms, 4 ms, up to a second.
+    pub(super) fn pause(&self, failures: u8) -> u64 {
+        let doublings = match failures.checked_sub(AT_ONCE + 1) {
+            None => return self.delay,
+            Some(doublings) => u32::from(doublings.min(10)),
+        };
+        self.delay.max((1_000_000 << doublings).min(LONGEST_PAUSE))
+    }
+
     /// Whether the driver is to watch.
     pub(super) fn is_watched(&self) -> bool {
         self.poll == Poll::Watch && !self.hidden

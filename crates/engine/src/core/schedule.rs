@@ -282,6 +282,7 @@ impl Core {
 
     fn run_succeeded(&mut self, vertex: Vertex, generation: u64, outcome: Outcome) {
         let Some(state) = self.get_mut(vertex) else { return };
+        state.failures = 0;
         if state.rules.retry_reset {
             state.budget = state.rules.retry;
         }
@@ -358,7 +359,8 @@ impl Core {
         if std::mem::replace(&mut state.token_taken, false) && state.not_before != u64::MAX {
             state.bucket.give_back();
         }
-        let delay = state.rules.delay;
+        state.failures = state.failures.saturating_add(1);
+        let delay = state.rules.pause(state.failures);
         state.not_before = now.saturating_add(delay);
         state.routine = false;
         self.actions.push(Action::Retry(vertex, delay));

@@ -138,6 +138,8 @@ impl Core {
             watch: WatchState::Off,
             budget: rules.retry,
             watch_budget: rules.retry,
+            failures: 0,
+            watch_failures: 0,
             bucket: Bucket::new(&rules, now),
             not_before: 0,
             token_taken: false,
@@ -237,6 +239,8 @@ impl Core {
             state.budget = rules.retry;
         }
         state.watch_budget = rules.retry;
+        state.failures = 0;
+        state.watch_failures = 0;
         state.failed = false;
         state.not_before = 0;
         state.token_taken = false;

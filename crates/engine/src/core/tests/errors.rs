@@ -104,6 +104,25 @@ fn retry_reset_refills_the_budget_with_each_success() {
 }
 
 #[test]
+fn who_fails_for_ever_without_delay_is_slowed_down() {
+    let mut story = Story::with("a", &[('a', Rules { retry: None, ..Rules::default() })]);
+    story.begin();
+    story.watch_all();
+    for _ in 0..8 {
+        assert_eq!(story.finish('a', Outcome::Failed), "retry a after 0, run a");
+    }
+    for milliseconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000] {
+        let pause = milliseconds * 1_000_000;
+        assert_eq!(story.finish('a', Outcome::Failed), format!("retry a after {pause}"));
+        assert_eq!(story.wait(pause - 1), "");
+        assert_eq!(story.wait(1), "run a");
+    }
+    assert_eq!(story.finish('a', Outcome::Right), "");
+    assert_eq!(story.changed('a'), "run a");
+    assert_eq!(story.finish('a', Outcome::Failed), "retry a after 0, run a");
+}
+
+#[test]
 fn a_pause_lands_between_two_tries_without_delay() {
     let mut story = Story::with("a", &[('a', Rules { retry: None, ..Rules::default() })]);
     story.begin();

@@ -2,6 +2,9 @@
 //!
 //! Most of our tests wait for something (a host that boots, a daemon, an event), so that one program alone leaves the
 //! machine idle. What a program writes is shown in one piece when it ends.
+//!
+//! A program that failed is run once more, alone, after all others: what fails then is broken. What passes then was disturbed
+//! by its neighbours; it is named at the end, with what it said, and is a fault of the test to be mended.
 
 use std::collections::VecDeque;
 use std::io::BufRead;
@@ -78,7 +81,7 @@ pub(crate) fn run(selections: &[&[&str]], arguments: &[&str]) -> Result<(), Fail
     waiting.sort_by_key(|program| LONG.iter().position(|name| program.name == *name).unwrap_or(LONG.len()));
     let count = waiting.len();
     let waiting = Mutex::new(VecDeque::from(waiting));
-    let failed = Mutex::new(Vec::new());
+    let disturbed = Mutex::new(Vec::new());
     let next = || lock(&waiting).pop_front();
     let lanes = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
@@ -87,15 +90,29 @@ pub(crate) fn run(selections: &[&[&str]], arguments: &[&str]) -> Result<(), Fail
                 while let Some(program) = next() {
                     let ended = run_one(program, arguments);
                     // Held while it is shown, so that two programs do not write at once.
-                    let mut failed = lock(&failed);
-                    if let Some(name) = tell(ended) {
-                        failed.push(name);
+                    let mut disturbed = lock(&disturbed);
+                    if ended.has_passed() {
+                        tell(&ended, "");
+                    } else {
+                        // Marked, as these are not the last words about it.
+                        tell(&ended, "| ");
+                        disturbed.push(ended.program);
                     }
                 }
             });
         }
     });
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut failed = Vec::new();
+    let mut passed_alone = Vec::new();
+    for program in disturbed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        let ended = run_one(program, arguments);
+        tell(&ended, "");
+        let to = if ended.has_passed() { &mut passed_alone } else { &mut failed };
+        to.push(ended.program.full_name());
+    }
+    if !passed_alone.is_empty() {
+        say(&format!("\nunsteady, passed only when run again alone: {}\n", passed_alone.join(", ")));
+    }
     if failed.is_empty() {
         say(&format!("\nall {count} test programs passed\n"));
         return Ok(());
@@ -157,23 +174,33 @@ fn run_one(program: Program, arguments: &[&str]) -> Ended {
     Ended { program, result, took: begin.elapsed() }
 }
 
-/// Shows how a program ended; its name if it failed.
-fn tell(ended: Ended) -> Option<String> {
-    let Ended { program, result, took } = ended;
-    let package = program.package.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = format!("{package}/{}", program.name);
-    say(&format!("\n     Running {name} ({:.1} s)\n", took.as_secs_f32()));
-    match result {
-        Ok(output) => {
-            say(&String::from_utf8_lossy(&output.stderr));
-            say(&String::from_utf8_lossy(&output.stdout));
-            (!output.status.success()).then_some(name)
-        }
-        Err(error) => {
-            say(&format!("cannot run {}: {error}\n", program.executable.display()));
-            Some(name)
-        }
+impl Program {
+    fn full_name(&self) -> String {
+        format!("{}/{}", self.package.file_name().unwrap_or_default().to_string_lossy(), self.name)
     }
+}
+
+impl Ended {
+    fn has_passed(&self) -> bool {
+        self.result.as_ref().is_ok_and(|output| output.status.success())
+    }
+}
+
+/// Shows how a program ended, each of its lines behind `mark`.
+fn tell(ended: &Ended, mark: &str) {
+    say(&format!("\n     Running {} ({:.1} s)\n", ended.program.full_name(), ended.took.as_secs_f32()));
+    match &ended.result {
+        Ok(output) => {
+            for text in [&output.stderr, &output.stdout] {
+                say(&marked(&String::from_utf8_lossy(text), mark));
+            }
+        }
+        Err(error) => say(&format!("cannot run {}: {error}\n", ended.program.executable.display())),
+    }
+}
+
+fn marked(text: &str, mark: &str) -> String {
+    text.split_inclusive('\n').map(|line| format!("{mark}{line}")).collect()
 }
 
 #[cfg(test)]

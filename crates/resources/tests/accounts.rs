@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Bench, Log, Run};
-use host_common::{Running, edges, on_own_host, output, run, shell, snapshot, soon};
+use host_common::{Running, disturb, edges, on_own_host, output, run, shell, snapshot, soon};
 use mgmt_resource::{Checked, Error, Kind, Spec};
 use mgmt_resources::exec::Exec;
 use mgmt_resources::file::File;
@@ -271,7 +271,7 @@ async fn whatever_somebody_does_to_a_group_is_repaired() {
         "grep -v ^demo: /etc/group >/etc/group.new; mv /etc/group.new /etc/group",
         "EDITOR='sed -i /^demo:/d' vigr",
     ] {
-        shell(drift);
+        disturb(drift);
         soon(drift, || told("group", "demo") == "demo:x:4242:").await;
     }
     shell("groupadd unwanted");
@@ -329,7 +329,7 @@ async fn whatever_somebody_does_to_a_user_is_repaired() {
         "EDITOR='sed -i s/bash/zsh/' vipw",
         "groupdel deck",
     ] {
-        shell(&format!("({drift}) >/dev/null 2>&1"));
+        disturb(drift);
         soon(drift, right).await;
     }
     shell("useradd unwanted");

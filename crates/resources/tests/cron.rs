@@ -8,7 +8,7 @@ mod svc_common;
 use std::fs;
 
 use common::{Bench, Run};
-use host_common::{Running, edges, shell, soon};
+use host_common::{Running, disturb, edges, shell, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::cron::Cron;
 use mgmt_resources::file::File;
@@ -173,7 +173,7 @@ fn whatever_somebody_does_to_a_timer_is_an_event_and_repaired() {
             "rm /etc/systemd/system/timers.target.wants/demo.timer; systemctl daemon-reload",
             "systemctl stop --no-block demo.timer",
         ] {
-            shell(&format!("({drift}) 2>/dev/null"));
+            disturb(drift);
             soon(drift, right).await;
         }
         running.swap(vec![Spec::new("demo", absent())]).await;
@@ -237,7 +237,7 @@ fn a_timer_of_the_session_is_kept_by_the_manager_of_the_session() {
             "rm /root/.config/systemd/user/demo.timer; systemctl --user daemon-reload",
             "rm -r /root/.config/systemd",
         ] {
-            shell(&format!("({drift}) 2>/dev/null"));
+            disturb(drift);
             soon(drift, right).await;
         }
         let often = Cron { session: true, ..cron("OnCalendar", "*-*-* *:*:*") };

@@ -8,7 +8,7 @@ mod svc_common;
 use std::fs;
 
 use common::{Bench, Run};
-use host_common::{Running, edges, output, shell, soon};
+use host_common::{Running, disturb, edges, output, shell, soon};
 use mgmt_resource::{Checked, Error, Meta, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::firewalld::Firewalld;
@@ -192,7 +192,7 @@ fn whatever_somebody_does_to_a_zone_is_an_event_and_repaired() {
             "systemctl stop firewalld; sed -i '/service name=.http/d' /etc/firewalld/zones/public.xml; systemctl start firewalld",
             "systemctl kill --signal=KILL firewalld; sleep 1; systemctl start firewalld",
         ] {
-            shell(&format!("({drift}) >/dev/null 2>&1"));
+            disturb(drift);
             soon(drift, right).await;
         }
         running.stop();

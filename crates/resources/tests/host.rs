@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use common::{Bench, Run, refused};
-use host_common::{Running, edges, on_own_host, output, run, shell, snapshot, soon, text};
+use host_common::{Running, disturb, edges, on_own_host, output, run, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Error, Kind, Meta, SharedMeta, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::host::Host;
@@ -125,7 +125,7 @@ async fn the_host_finds_the_address_and_whatever_somebody_does_to_it_is_repaired
         "mv /etc/hosts /etc/hosts.old",
         "cp /etc/hosts /etc/x; sed -i 's/ lp//' /etc/x; mv /etc/x /etc/hosts",
     ] {
-        shell(drift);
+        disturb(drift);
         soon(drift, || fs::exists("/etc/hosts").unwrap() && right()).await;
     }
     assert!(output("getent", &["hosts", "unwanted"]).stdout.is_empty());

@@ -8,7 +8,7 @@ mod svc_common;
 use std::fs;
 
 use common::{Bench, Run, refused};
-use host_common::{Running, edges, on_own_host, shell, snapshot, soon};
+use host_common::{Running, disturb, edges, on_own_host, shell, snapshot, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::hostname::Hostname;
@@ -81,7 +81,7 @@ async fn whatever_somebody_does_is_repaired(drifts: &[&str]) {
     };
     assert!(right(), "{:?}", seen());
     for drift in drifts {
-        shell(drift);
+        disturb(drift);
         soon(drift, right).await;
     }
     running.stop();

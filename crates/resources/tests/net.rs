@@ -8,7 +8,7 @@ mod svc_common;
 use std::fs;
 
 use common::{Bench, Run, refused};
-use host_common::{Running, edges, on_own_host, output, shell, soon};
+use host_common::{Running, disturb, edges, on_own_host, output, shell, soon};
 use mgmt_resource::{Checked, Error, Id, Kind, Meta, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::net::Net;
@@ -191,7 +191,7 @@ async fn whatever_somebody_does_to_an_interface_is_repaired() {
         "ip link set test0 down; ip link set test0 name away; ip link set away name test0",
         "ip link set test1 down; ip address flush dev test0; ip link set test1 up",
     ] {
-        shell(drift);
+        disturb(drift);
         soon(drift, || seen() == right).await;
     }
     running.stop();
@@ -308,7 +308,7 @@ fn a_networkd_that_runs_is_told() {
             "systemctl restart systemd-networkd",
             "systemctl stop systemd-networkd; ip address flush dev test0; systemctl start systemd-networkd",
         ] {
-            shell(drift);
+            disturb(drift);
             soon(drift, || right("192.0.2.1/24")).await;
         }
         // What is declared otherwise is told, too.

@@ -6,7 +6,7 @@ mod host_common;
 mod svc_common;
 
 use common::{Bench, Run};
-use host_common::{Running, edges, output, shell, soon};
+use host_common::{Running, disturb, edges, output, shell, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::nspawn::Nspawn;
@@ -147,7 +147,7 @@ fn whatever_somebody_does_to_a_machine_is_an_event_and_repaired() {
             "machinectl kill --kill-whom=leader --signal=KILL demo-1",
         ] {
             let (_, leader) = seen();
-            shell(drift);
+            disturb(drift);
             soon(drift, || {
                 let (state, now) = seen();
                 state == "running" && !now.is_empty() && now != leader && told("is-active", UNIT) == "active"
@@ -162,7 +162,7 @@ fn whatever_somebody_does_to_a_machine_is_an_event_and_repaired() {
             "systemctl start --no-block systemd-nspawn@demo-1",
             "systemd-run --collect systemd-nspawn --quiet --boot --settings=override --machine=demo-1 --directory=/var/lib/machines/demo-1; for i in $(seq 300); do machinectl status demo-1 && break; sleep 0.1; done || true",
         ] {
-            shell(&format!("({drift}) >/dev/null 2>&1"));
+            disturb(drift);
             soon(drift, is_stopped).await;
         }
         running.stop();

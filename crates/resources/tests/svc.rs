@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use common::{Bench, Run};
-use host_common::{Running, edges, shell, soon};
+use host_common::{Running, disturb, edges, soon};
 use mgmt_resource::{Cancel, Checked, Error, Kind, Spec, Watch, WatchStream};
 use mgmt_resources::file::File;
 use mgmt_resources::svc::Svc;
@@ -209,7 +209,7 @@ async fn the_engine_repairs_whatever_others_do_to_a_service() {
         "systemctl stop --no-block demo",
         "rm /etc/systemd/system/demo.service; systemctl daemon-reload; systemctl stop demo",
     ] {
-        shell(drift);
+        disturb(drift);
         soon(drift, right).await;
     }
     running.stop();
@@ -240,7 +240,7 @@ async fn a_service_of_the_session_is_kept_by_the_manager_of_the_session() {
         "systemctl --user kill --signal=KILL demo",
         "systemctl --user disable --now demo",
     ] {
-        shell(drift);
+        disturb(drift);
         soon(drift, right).await;
     }
     running.stop();

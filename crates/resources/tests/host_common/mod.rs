@@ -45,6 +45,22 @@ pub(crate) fn shell(text: &str) -> String {
     run("sh", &["-ec", text])
 }
 
+/// Does something to the host that mgmt will put right, and perhaps while it is being done: what was in the way of it (`rm -r`
+/// finds a file that is back already) is tried again.
+#[track_caller]
+pub(crate) fn disturb(text: &str) {
+    let mut tries = 0;
+    loop {
+        let told = output("sh", &["-ec", text]);
+        if told.status.success() {
+            return;
+        }
+        tries += 1;
+        assert!(tries < 50, "{text}: {}", String::from_utf8_lossy(&told.stderr));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Output {
     let output = Command::new(program).args(arguments).output();
     output.unwrap_or_else(|error| panic!("this test needs {program}: {error}"))

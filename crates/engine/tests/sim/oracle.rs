@@ -44,6 +44,9 @@ pub(crate) struct Node {
     pub(crate) poll_at: Option<u64>,
     budget: Option<u32>,
     watch_budget: Option<u32>,
+    /// Failures in a row.
+    failures: u32,
+    watch_failures: u32,
     /// An event has come since the last run began.
     pub(crate) event_waits: bool,
     /// The last run failed and is to be tried again.
@@ -96,6 +99,8 @@ impl Node {
         Node {
             budget: rules.retry,
             watch_budget: rules.retry,
+            failures: 0,
+            watch_failures: 0,
             rules,
             next: None,
             incarnation: 0,
@@ -215,8 +220,10 @@ impl Oracle {
                 actions.push(Action::Cancel(vertex(id), Level::Cancel));
             }
             if spend(&mut node.watch_budget) {
-                node.watch = Watch::Again(now + node.rules.delay);
-                actions.push(Action::Retry(vertex(id), node.rules.delay));
+                node.watch_failures += 1;
+                let delay = pause(&node.rules, node.watch_failures);
+                node.watch = Watch::Again(now + delay);
+                actions.push(Action::Retry(vertex(id), delay));
             } else {
                 self.fail(id);
             }
@@ -322,6 +329,7 @@ impl Oracle {
 
     fn run_succeeded(&mut self, id: usize, again: bool, outcome: Outcome) {
         let Some(node) = &mut self.nodes[id] else { return };
+        node.failures = 0;
         if node.rules.retry_reset {
             node.budget = node.rules.retry;
         }
@@ -368,8 +376,10 @@ impl Oracle {
         }
         node.retrying = true;
         node.routine = false;
-        node.not_before = now + node.rules.delay;
-        self.expected.push(Action::Retry(vertex(id), node.rules.delay));
+        node.failures += 1;
+        let delay = pause(&node.rules, node.failures);
+        node.not_before = now + delay;
+        self.expected.push(Action::Retry(vertex(id), delay));
     }
 
     fn fail(&mut self, id: usize) {
@@ -518,6 +528,12 @@ impl Oracle {
 
 pub(crate) fn vertex(id: usize) -> Vertex {
     Vertex(id as u32)
+}
+
+/// Eight tries as the rules say; then twice as long each time, from a millisecond up to a second, unless the rules ask for more.
+fn pause(rules: &Rules, failures: u32) -> u64 {
+    let ours = (9..=failures).fold(500_000, |pause: u64, _| (pause * 2).min(1_000_000_000));
+    if failures > 8 { ours.max(rules.delay) } else { rules.delay }
 }
 
 /// Takes one from a budget. False: it was empty.

@@ -12,6 +12,7 @@ mod programs;
 mod proofs;
 mod setup;
 mod site;
+mod soak;
 mod step;
 mod test;
 
@@ -27,8 +28,12 @@ Chores of the project
   cargo xtask test-hosts [ARGS]  the same for the tests of resources alone, on throw-away hosts
   cargo xtask faults [MINUTES] [SEED]  system calls that fail, hosts and servers that die at random, longer than the tests have them do
   cargo xtask races [FLIPS]   exchange what lies at managed paths while they are kept right, a million times for each attacker
+  cargo xtask soak [--minutes N]  one run with 2000 resources, another graph each second and random breakage; an hour by default
+  cargo xtask fuzz [--minutes N] [TARGET]  hostile input for everything that reads, a minute for each target by default
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
                               shared, deploys, files; all if none is named
+  cargo xtask bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES]
+                              the same work by every tool found here (Puppet, CFEngine, Ansible, pyinfra); writes docs/benchmarks.md
   cargo xtask docs            generate docs/reference, the site of all documents (target/site) and the API documentation
   cargo xtask docs --check    fail if docs/reference is out of date, a link leads nowhere, or the API documentation has warnings
   cargo xtask package [--target T] [--binary FILE] [--output DIR]
@@ -45,6 +50,8 @@ fn main() -> ExitCode {
         ["test-hosts", rest @ ..] => setup::run().and_then(|()| test::hosts(rest)),
         ["faults", rest @ ..] if rest.len() <= 2 => setup::run().and_then(|()| faults::run(rest)),
         ["races", rest @ ..] if rest.len() <= 1 => setup::run().and_then(|()| faults::races(rest)),
+        ["soak", rest @ ..] => soak::soak(rest),
+        ["fuzz", rest @ ..] => soak::fuzz(rest),
         ["bench", rest @ ..] => bench::run(rest),
         ["package", rest @ ..] => package::run(rest),
         ["sbom", rest @ ..] => package::sbom(rest),

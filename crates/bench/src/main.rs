@@ -10,6 +10,7 @@
 )]
 
 mod booted;
+mod compare;
 mod databases;
 mod deploys;
 mod etcd;
@@ -49,6 +50,16 @@ fn main() {
         match argument.as_str() {
             "--mgmt" => program = arguments.next().unwrap_or_default().into(),
             "--child" => return child(&arguments.collect::<Vec<_>>()),
+            "compare" => {
+                let settings = compare::settings(program, &arguments.collect::<Vec<_>>());
+                return match settings {
+                    Ok(settings) => compare::run(&settings),
+                    Err(why) => {
+                        println!("{why}");
+                        std::process::exit(2);
+                    }
+                };
+            }
             "--help" | "-h" => return help(),
             name if GROUPS.contains(&name) => wanted.push(name.to_owned()),
             other => {
@@ -127,5 +138,8 @@ fn processor_time() -> Duration {
 fn help() {
     let groups = GROUPS.map(|group| format!("[{group}]")).join(" ");
     println!("usage: mgmt-bench {groups} [--mgmt PROGRAM]");
+    println!(
+        "       mgmt-bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES]"
+    );
     println!("Runs the named groups, or all. PROGRAM is the built mgmt, by default the one beside this.");
 }

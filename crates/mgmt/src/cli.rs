@@ -232,6 +232,69 @@ mod tests {
         definition().debug_assert();
     }
 
+    /// Every word that the definition knows, in any order and with any value, is understood or refused.
+    #[test]
+    fn any_words_are_a_command_line_or_a_mistake() {
+        fn words(command: &clap::Command, all: &mut Vec<OsString>) {
+            all.push(command.get_name().into());
+            for argument in command.get_arguments() {
+                let flag = argument.get_long().map(|long| format!("--{long}"));
+                all.extend(flag.iter().flat_map(|flag| [flag.into(), format!("{flag}=").into()]));
+                all.extend(argument.get_short().map(|short| format!("-{short}").into()));
+                all.extend(argument.get_possible_values().iter().map(|value| value.get_name().into()));
+            }
+            command.get_subcommands().for_each(|command| words(command, all));
+        }
+        let mut all: Vec<OsString> = Vec::new();
+        words(&definition(), &mut all);
+        let values = [
+            "",
+            "-",
+            "--",
+            "-1",
+            "1",
+            "1e99",
+            "18446744073709551616",
+            "/",
+            "é",
+            "a=b",
+            "'",
+            "1h",
+            "=",
+            "-é",
+            "--é=\n",
+        ];
+        all.extend(values.map(OsString::from));
+        all.push(std::os::unix::ffi::OsStringExt::from_vec(vec![0xff, b'=', 0xfe]));
+        let mut numbers = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = |bound: usize| {
+            numbers ^= numbers << 13;
+            numbers ^= numbers >> 7;
+            numbers ^= numbers << 17;
+            usize::try_from(numbers >> 33).unwrap() % bound
+        };
+        let (mut understood, mut refused) = (0, 0);
+        for _ in 0..1_500 {
+            let mut line = vec![OsString::from("mgmt")];
+            for _ in 0..1 + below(7) {
+                let mut word = all[below(all.len())].clone();
+                if word.to_str().is_some_and(|word| word.ends_with('=')) {
+                    word.push(&all[below(all.len())]);
+                }
+                line.push(word);
+            }
+            let Ok((line, _)) = run::rewrite_historic(line) else {
+                refused += 1;
+                continue;
+            };
+            match definition().try_get_matches_from(line) {
+                Ok(_) => understood += 1,
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(understood > 0 && refused > 0, "{understood} understood, {refused} refused");
+    }
+
     #[test]
     fn the_format_is_found_in_a_line_that_cannot_be_read() {
         let line = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();

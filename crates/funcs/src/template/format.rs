@@ -51,8 +51,8 @@ pub(super) fn println(values: &[Datum]) -> Vec<u8> {
     out
 }
 
-/// The longest padding or precision.
-const WIDEST: usize = 1_000_000;
+/// The longest padding or precision. Rust's own formatting panics above 16 bits, and adds a few digits of its own before.
+const WIDEST: usize = 60_000;
 
 #[derive(Default)]
 struct Flags {

@@ -157,6 +157,11 @@ fn formats_follow_go() {
     ] {
         check(&format!("{{{{ printf {call} }}}}"), expected);
     }
+    // As wide as it gets, and nothing panics.
+    for verb in ["%.99999f", "%.99999e", "%.99999g", "%99999.99999f", "%.222222222222222222f"] {
+        let wide = run(&Nothing, &format!("{{{{ printf \"{verb}\" 1.5 }}}}").into(), None);
+        assert!(wide.is_ok(), "{verb}");
+    }
     check("{{ printf \"%v %q\" .Map .List }}", "map[x:1 y:2] [\"a\" \"b\" \"c\"]");
     check("{{ printf \"%d\" .Ints }}", "map[7:%!d(string=seven)]");
 }

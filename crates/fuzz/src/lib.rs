@@ -1,0 +1,15 @@
+//! Hostile input for everything that reads what others wrote.
+//!
+//! The central type is [`Target`]: a name, and a function that takes any bytes and must neither panic nor hang, and may
+//! assert what holds of its answer. Each has a directory of inputs in `corpus/`; the [`Fuzzer`] bends, cuts and joins
+//! them, always in the same way for the same seed. So it needs no special compiler, runs wherever the tests run, and
+//! every failure can be replayed.
+//!
+//! What is deliberately absent: coverage. Where it pays, the crates have harnesses of their own for `cargo bolero`
+//! (`syntax`, `lang`, `yaml`).
+
+mod mutate;
+mod targets;
+
+pub use mutate::Fuzzer;
+pub use targets::{TARGETS, Target};

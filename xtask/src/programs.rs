@@ -17,7 +17,7 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
 /// order will do.
-const LONG: [&str; 36] = [
+const LONG: [&str; 37] = [
     "pkg_packagekit",
     "puppet_twins",
     "package",
@@ -53,6 +53,7 @@ const LONG: [&str; 36] = [
     "cluster_sim",
     "translate",
     "mcl_examples",
+    "instructions",
     "cluster",
 ];
 

@@ -61,6 +61,7 @@ const NEEDS: &[Need] = &[
         why: "containers on hosts that tests boot",
     },
     Need { program: "unshare", package: "util-linux", why: "mounts that end with the test" },
+    Need { program: "valgrind", package: "valgrind", why: "counting instructions" },
 ];
 
 /// Packages that bring no program, and what is built or tested with them.

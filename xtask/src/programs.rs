@@ -17,10 +17,11 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
 /// order will do.
-const LONG: [&str; 37] = [
+const LONG: [&str; 38] = [
     "pkg_packagekit",
     "puppet_twins",
     "package",
+    "tutorial",
     "clustering",
     "firewalld",
     "swaps",

@@ -24,6 +24,7 @@ const NEEDS: &[Need] = &[
     Need { program: "etcd", package: "etcd-server", why: "a store that hosts share" },
     Need { program: "etcdctl", package: "etcd-client", why: "a second opinion on what is in it" },
     Need { program: "faketime", package: "faketime", why: "a clock that jumps" },
+    Need { program: "fish", package: "fish", why: "completions that are really asked for" },
     Need { program: "firewalld", package: "firewalld", why: "a firewall on hosts that tests boot" },
     Need { program: "git", package: "git", why: "modules that come from elsewhere" },
     Need { program: "glib-compile-schemas", package: "libglib2.0-bin", why: "settings of a test's own" },
@@ -62,6 +63,7 @@ const NEEDS: &[Need] = &[
     },
     Need { program: "unshare", package: "util-linux", why: "mounts that end with the test" },
     Need { program: "valgrind", package: "valgrind", why: "counting instructions" },
+    Need { program: "zsh", package: "zsh", why: "completions that are really asked for" },
 ];
 
 /// Packages that bring no program, and what is built or tested with them.

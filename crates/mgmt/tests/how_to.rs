@@ -2,43 +2,15 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
+mod pages;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A step of a page.
-enum Step {
-    /// A block that is the content of a file.
-    File(String, String),
-    /// A block of commands, and the exit code of the last of them; what they say is in the block behind it.
-    Run(i32, String),
-}
+use pages::{Step, steps};
 
-/// The blocks of a page that have a comment right before them: `<!-- file: NAME -->` or `<!-- run: CODE -->`.
-fn steps(page: &str) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let mut lines = page.lines().peekable();
-    while let Some(line) = lines.next() {
-        let Some(comment) = line.strip_prefix("<!-- ").and_then(|line| line.strip_suffix(" -->")) else {
-            continue;
-        };
-        assert!(lines.next().is_some_and(|line| line.starts_with("```")), "no block behind `{comment}`");
-        let mut block = String::new();
-        for line in lines.by_ref().take_while(|line| *line != "```") {
-            block.push_str(line);
-            block.push('\n');
-        }
-        match comment.split_once(": ") {
-            Some(("file", name)) => steps.push(Step::File(name.to_owned(), block)),
-            Some(("run", code)) => steps.push(Step::Run(code.parse().unwrap(), block)),
-            _ => panic!("what is `{comment}`?"),
-        }
-    }
-    steps
-}
-
-/// Does all that a page says, in an empty directory, and gives what was said.
-fn follow(page: &Path) -> Vec<String> {
+/// Does all that a page says, in an empty directory, and gives what was said on both streams.
+fn follow(page: &Path) -> Vec<(String, String)> {
     let place = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_mgmt")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -52,8 +24,9 @@ fn follow(page: &Path) -> Vec<String> {
                 let output = shell.output().unwrap();
                 let errors = String::from_utf8_lossy(&output.stderr);
                 assert_eq!(output.status.code(), Some(code), "{commands}{errors}");
-                said.push(String::from_utf8(output.stdout).unwrap());
+                said.push((String::from_utf8(output.stdout).unwrap(), errors.into_owned()));
             }
+            Step::Shows(..) => panic!("nothing comes later here"),
         }
     }
     said
@@ -61,13 +34,35 @@ fn follow(page: &Path) -> Vec<String> {
 
 #[test]
 fn a_module_is_moved_from_puppet_as_the_page_says() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/coming-from-puppet.md");
+    let page = page("how-to/coming-from-puppet.md");
     let said = follow(&page);
     let text = std::fs::read_to_string(page).unwrap();
     assert_eq!(said.len(), 3);
-    assert!(text.contains(&format!("```\n{}```\n", said[0])), "the page does not show\n{}", said[0]);
-    assert_eq!(said[1], "no difference: 2 resources\n");
-    assert_eq!(said[2], "no difference: 3 resources\n");
+    assert!(text.contains(&format!("```\n{}```\n", said[0].0)), "the page does not show\n{}", said[0].0);
+    assert_eq!(said[1].0, "no difference: 2 resources\n");
+    assert_eq!(said[2].0, "no difference: 3 resources\n");
+}
+
+fn page(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
+}
+
+#[test]
+fn functions_are_written_as_the_page_says() {
+    let page = page("how-to/write-a-function.md");
+    let said = follow(&page);
+    assert!(said[0].1.contains("Hi Ada!") && said[0].1.contains("12 characters"), "{said:?}");
+    assert!(said[1].1.contains("3 files"), "{said:?}");
+    // What it shows of the program itself is there, word for word.
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../funcs/src/modules");
+    let sources = ["strings.rs", "os.rs"].map(|name| std::fs::read_to_string(modules.join(name)).unwrap());
+    let text = std::fs::read_to_string(page).unwrap();
+    let shown: Vec<&str> =
+        text.split("\n```rust\n").skip(1).map(|rest| rest.split("\n```\n").next().unwrap()).collect();
+    assert_eq!(shown.len(), 2);
+    for block in shown {
+        assert!(sources.iter().any(|source| source.contains(block)), "{block}");
+    }
 }
 
 #[test]

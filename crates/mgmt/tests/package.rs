@@ -2,37 +2,23 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
+mod packaging;
 #[path = "../../resources/tests/svc_common/mod.rs"]
 mod svc_common;
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flate2::Compression;
-use mgmt_release::{Inventory, Release, Tree, deb, elf, product};
+use mgmt_release::{Release, Tree, deb, elf};
+use packaging::{EPOCH, stripped, tree};
 use svc_common::{run, told};
 
 const SERVICE: &str = "mgmt.service";
 /// Where the files of the test are on the host.
 const GIVEN: &str = "/mgmt-test-result";
-const EPOCH: u64 = 1_763_251_200;
-
-/// The program without what only a debugger reads, which makes it a tenth of its size.
-fn stripped(place: &Path) -> PathBuf {
-    let binary = place.join("mgmt");
-    let status =
-        Command::new("strip").arg("-o").arg(&binary).arg(env!("CARGO_BIN_EXE_mgmt")).status().unwrap();
-    assert!(status.success());
-    binary
-}
-
-fn tree(binary: &Path, release: &Release) -> Tree {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let inventory = Inventory::of(&workspace, "x86_64-unknown-linux-gnu").unwrap();
-    product::tree(binary, &inventory, release).unwrap()
-}
 
 #[test]
 fn the_service_is_set_up_installed_upgraded_and_removed_without_a_trace() {

@@ -388,6 +388,54 @@ fn the_reference_is_written_as_pages() {
     assert!(json["kinds"].as_array().unwrap().len() > 3);
 }
 
+/// Asks a `zsh` on a terminal of its own to complete, as somebody does who presses the tabulator.
+const ZSH: &str = r#"
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "fpath=($1 \$fpath); autoload -U compinit; compinit -u -D; show() { print -r -- \"<\$BUFFER>\"; BUFFER= }; zle -N show; bindkey '^X' show; print read''y"
+zpty -r -m shell out '*ready*'
+zpty -w -n shell "$2"$'\t\x18'
+zpty -r -m shell out '*<*>*'
+print -r -- "$out"
+"#;
+
+#[test]
+fn shells_take_the_scripts_and_complete_with_them() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    for (shell, file) in [("bash", "mgmt.bash"), ("zsh", "_mgmt"), ("fish", "mgmt.fish")] {
+        std::fs::write(at(file), said(&["completions", shell]).stdout).unwrap();
+        let checked = shell_says(shell, &["-n", &at(file)]);
+        assert_eq!((checked.code, checked.stderr.as_str()), (0, ""), "{shell}");
+    }
+    for (typed, word, completed) in [
+        ("mgmt", "histo", "history"),
+        ("mgmt run", "--converger-t", "--converger-timeout"),
+        ("mgmt setup", "fi", "firstboot"),
+        ("mgmt plan", "--no-d", "--no-diff"),
+    ] {
+        let line = format!("{typed} {word}");
+        let fish = shell_says("fish", &["-c", &format!("source {}; complete -C '{line}'", at("mgmt.fish"))]);
+        assert!(fish.stdout.starts_with(&format!("{completed}\t")), "{line}: {fish:?}");
+        let zsh = shell_says("zsh", &["-f", "-c", ZSH, "zsh", place.path().to_str().unwrap(), &line]);
+        assert!(zsh.stdout.contains(&format!("<{typed} {completed}")), "{line}: {zsh:?}");
+        let words = line.split(' ').count() - 1;
+        let script = format!(
+            "source {}; COMP_WORDS=({line}); COMP_CWORD={words}; _mgmt mgmt {word} x; echo \"${{COMPREPLY[@]}}\"",
+            at("mgmt.bash")
+        );
+        let bash = shell_says("bash", &["-c", &script]);
+        assert!(bash.stdout.split_whitespace().any(|found| found == completed), "{line}: {bash:?}");
+    }
+}
+
+fn shell_says(shell: &str, arguments: &[&str]) -> Said {
+    let mut command = std::process::Command::new(shell);
+    command.args(arguments).env("TERM", "xterm").stdin(std::process::Stdio::null());
+    let output = command.output();
+    output.unwrap_or_else(|_| panic!("{shell} is missing: run `cargo xtask setup`")).into()
+}
+
 #[test]
 fn topics_and_scripts_are_printed() {
     assert!(said(&["help", "exit-codes"]).stdout.contains("130"));

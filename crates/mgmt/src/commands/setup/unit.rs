@@ -14,7 +14,9 @@ const TELLS_ITSELF: u32 = 253;
 pub(super) fn render(unit: &str, command: &str, systemd: Option<u32>) -> String {
     let is_for_this = |line: &&str| match systemd {
         None => true,
-        Some(_) if line.contains("systemd before 253") => false,
+        Some(_) if line.contains("systemd before 253") || line.starts_with("# read again once") => false,
+        // It says so with the usual signal.
+        Some(_) if line.starts_with("ReloadSignal=") => false,
         Some(version) if version >= TELLS_ITSELF => {
             *line != "Type=notify" && !line.starts_with("ExecReload=")
         }
@@ -87,7 +89,10 @@ mod tests {
         let new = render(SERVICE, "/x run empty $OPTS", Some(257));
         assert_eq!(lines(&new, "Type="), ["Type=notify-reload"]);
         assert!(lines(&new, "ExecReload=").is_empty());
+        // As it is, both kinds tell the program once: one by the command, the other with a signal that is no reason to read.
+        assert_eq!(lines(SERVICE, "ReloadSignal="), ["ReloadSignal=SIGCONT"]);
         for unit in [&old, &new] {
+            assert!(lines(unit, "ReloadSignal=").is_empty(), "{unit}");
             assert_eq!(lines(unit, "ExecStart="), ["ExecStart=/x run empty $OPTS"]);
             assert!(!unit.contains("before 253"), "{unit}");
         }

@@ -1,0 +1,92 @@
+//! The tutorial from a fresh machine, start to finish, on a host that was booted for it.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+mod packaging;
+mod pages;
+#[path = "../../resources/tests/svc_common/mod.rs"]
+mod svc_common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::eventually;
+use flate2::Compression;
+use mgmt_release::{Release, deb, elf};
+use packaging::{EPOCH, stripped, tree};
+use pages::{Step, steps};
+
+/// As the page calls it.
+const PACKAGE: &str = "mgmt_0.1.0-1_amd64.deb";
+
+#[test]
+fn a_service_repairs_itself_as_the_page_says() {
+    if svc_common::is_booted() {
+        return on_a_booted_host();
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (binary, release) = (stripped(place.path()), Release::new(env!("CARGO_PKG_VERSION"), EPOCH));
+    let needs = elf::needs(&std::fs::read(&binary).unwrap()).unwrap();
+    assert_eq!(deb::file_name(&release, &needs), PACKAGE, "the page has another name for it");
+    let package = place.path().join(PACKAGE);
+    let content = deb::write(&tree(&binary, &release), &release, &needs, Compression::fast()).unwrap();
+    std::fs::write(&package, content).unwrap();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial/self-repairing-service.md");
+    svc_common::on_booted_host_with(
+        "a_service_repairs_itself_as_the_page_says",
+        &[(PACKAGE, &package), ("page.md", &page)],
+    );
+}
+
+fn sh(commands: &str) -> Output {
+    // What somebody has who has just logged in.
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", commands]).current_dir("/root").env_clear().env("HOME", "/root");
+    shell.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin").output().unwrap()
+}
+
+fn on_a_booted_host() {
+    // Machines that build keep services from starting, and index manual pages for half a minute.
+    let fresh = sh(
+        "rm -rf /usr/sbin/policy-rc.d /var/lib/man-db/auto-update /var/lib/mgmt /etc/mgmt; ! command -v mgmt",
+    );
+    assert!(fresh.status.success(), "{fresh:?}");
+    std::fs::copy(format!("/mgmt-test-result/{PACKAGE}"), format!("/root/{PACKAGE}")).unwrap();
+    let page = std::fs::read_to_string("/mgmt-test-result/page.md").unwrap();
+    let mut count = 0;
+    for step in steps(&page) {
+        count += 1;
+        match step {
+            Step::File(name, content) => std::fs::write(Path::new("/root").join(name), content).unwrap(),
+            Step::Run(code, commands) => {
+                // Somebody may break a thing in the moment in which it is repaired, and has to do it again.
+                let mut last = None;
+                let mut is_done = || {
+                    let output = sh(&commands);
+                    let is_done = output.status.code() == Some(code);
+                    last = Some(output);
+                    is_done
+                };
+                let tries = (0..3).any(|_| is_done());
+                assert!(tries, "{commands}: {last:?}");
+            }
+            Step::Shows(text, commands) => {
+                let mut last = None;
+                eventually(&format!("`{commands}` shows `{text}`"), || {
+                    let output = sh(&commands);
+                    let is_shown =
+                        output.status.success() && String::from_utf8_lossy(&output.stdout).contains(&text);
+                    last = Some(output);
+                    is_shown
+                });
+            }
+        }
+    }
+    assert!(count >= 20, "only {count} steps");
+    // Nothing was left out: every block of commands of the page is a step.
+    assert_eq!(
+        page.matches("```sh").count(),
+        page.matches("<!-- run:").count() + page.matches("<!-- shows:").count()
+    );
+    assert!(sh("! command -v mgmt; ! test -e /var/lib/mgmt").status.success());
+}

@@ -97,6 +97,27 @@ pub struct Applied {
     pub would_change: bool,
     /// What happened, property by property.
     pub messages: Vec<String>,
+    /// What is other than before, or would be.
+    pub changes: Vec<Change>,
+    /// Why it failed.
+    pub errors: Vec<String>,
+    /// What there was to say besides.
+    pub warnings: Vec<String>,
+}
+
+/// A property that is other than before.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub struct Change {
+    /// Of which resource, as a reference: the one that was applied, or one that it has generated.
+    pub resource: String,
+    /// Which property.
+    pub property: Option<String>,
+    /// What it was, if it was there.
+    pub before: Option<String>,
+    /// What it is now, if it is there.
+    pub after: Option<String>,
+    /// It is a secret, and its values are not told.
+    pub redacted: bool,
 }
 
 /// Something that Puppet says.

@@ -156,6 +156,7 @@ module MgmtPuppet
     Puppet::FileSystem.singleton_class.prepend(Recorder)
     Pathname.prepend(PathRecorder)
     Puppet::Util::Storage.singleton_class.prepend(NoStateFile)
+    Quoting.use
     Puppet.initialize_settings(arguments)
     Puppet::Util::Log.newdesttype(:mgmt) do
       def self.match?(destination)
@@ -372,81 +373,6 @@ module MgmtPuppet
     end
   end
 
-  # Applies resources, each by itself but in one transaction, so that what a type gathers beforehand is gathered once.
-  def apply(request)
-    environment = some_environment
-    Puppet.override({ current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }, 'for mgmt') do
-      Puppet[:noop] = request['noop'] ? true : false
-      Puppet[:skip_tags] = CONTEXT
-      catalogue = Puppet::Resource::Catalog.new(Puppet[:certname], environment)
-      wanted = request['resources'].map { |item| resource_of(item) }
-      wanted.each { |resource| catalogue.add_resource(resource) }
-      (request['context'] || []).each { |item| add_context(catalogue, item) }
-      NoStateFile.kept = wanted.any? { |resource| resource[:schedule] || resource[:audit] }
-      catalogue = catalogue.to_ral
-      catalogue.host_config = true
-      catalogue.finalize
-      transaction = catalogue.apply(ignoreschedules: false)
-      request['resources'].zip(wanted).map do |item, resource|
-        applied(transaction, catalogue, resource, item, wanted.length == 1)
-      end
-    end
-  ensure
-    Puppet[:noop] = false
-    Puppet[:skip_tags] = ''
-    NoStateFile.kept = false
-  end
-
-  # Marks what is only there to be known.
-  CONTEXT = 'mgmt_context'
-
-  def add_context(catalogue, item)
-    resource = resource_of(item)
-    return if catalogue.resource(resource.ref)
-
-    resource.tag(CONTEXT) unless item['passive']
-    catalogue.add_resource(resource)
-  end
-
-  def resource_of(item)
-    type = item['type'].to_s
-    raise Puppet::Error, "there is no type #{type}" unless Puppet::Type.type(type)
-
-    resource = Puppet::Resource.new(type, item['title'].to_s)
-    parameters = item['parameters'] || {}
-    raise Puppet::Error, 'the parameters are not a map' unless parameters.is_a?(Hash)
-
-    parameters.each do |name, value|
-      resource[name.to_sym] = Puppet::Pops::Serialization::FromDataConverter.convert(value)
-    end
-    (item['sensitive'] || []).each { |name| resource.sensitive_parameters << name.to_sym }
-    resource
-  end
-
-  # What became of one resource and of those that it generated.
-  def applied(transaction, catalogue, resource, item, alone)
-    ral = catalogue.resource(resource.ref)
-    statuses = transaction.report.resource_statuses.values.reject { |status| status.tags.include?(CONTEXT) }
-    mine = statuses.select { |status| alone || status.resource == ral.ref || (status.containment_path || []).include?(ral.ref) }
-    refreshed = false
-    if item['refresh'] && ral.respond_to?(:refresh) && mine.none?(&:failed)
-      ral.refresh unless request_is_noop?
-      refreshed = true
-    end
-    events = mine.flat_map(&:events)
-    {
-      'changed' => mine.any?(&:changed) || refreshed,
-      'failed' => mine.any? { |status| status.failed || status.failed_to_restart },
-      'skipped' => mine.any?(&:skipped),
-      'would_change' => events.any? { |event| event.status == 'noop' },
-      'messages' => events.reject { |event| event.message.nil? }.map { |event| event.redacted ? "#{event.property} changed" : event.message.to_s }
-    }
-  end
-
-  def request_is_noop?
-    Puppet[:noop]
-  end
-
   def facts(request)
     Puppet::Node::Facts.indirection.kept = nil if request['refresh']
     environment = request['environment_directory'] ? environment_of(request).first : some_environment
@@ -572,5 +498,3 @@ module MgmtPuppet
     exit!(1)
   end
 end
-
-MgmtPuppet.run(ARGV)

@@ -13,6 +13,7 @@
 //!   another one; one that dies again and again is not started for a while; one that does not answer is killed, with all
 //!   that it started.
 //! - Nothing grows without bound: the length of an answer, the lines of output that are kept, the messages of a request.
+//! - Resources that wait at the same time are given to it together, by type; what becomes of one makes no difference to another.
 //! - A process ends with the last handle.
 //!
 //! A catalogue may also come from a Puppet server ([`Input::Agent`]), over HTTPS and with the certificate of this host.
@@ -21,12 +22,13 @@
 
 mod agent;
 mod answer;
+mod batch;
 mod conversation;
 mod http;
 mod installation;
 mod plain;
 mod puppet;
 
-pub use answer::{Applied, Compiled, Hello, Message, Refused, Relation, Relations, TypeFacts};
+pub use answer::{Applied, Change, Compiled, Hello, Message, Refused, Relation, Relations, TypeFacts};
 pub use installation::{Installation, Missing};
 pub use puppet::{Apply, Input, Puppet, PuppetError, Settings, WeakPuppet};

@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 
 use crate::agent;
 use crate::answer::{Applied, Compiled, Hello, Message, Refused, Relations};
+use crate::batch::Queue;
 use crate::conversation::{Conversation, Ended};
 use crate::installation::{Installation, Missing};
 use crate::plain;
@@ -161,6 +162,8 @@ struct Shared {
     settings: Settings,
     /// Held while a process is started, so that those who come meanwhile wait for the same one.
     present: Mutex<Present>,
+    /// Resources that wait to be applied.
+    queue: Queue,
 }
 
 #[derive(Debug, Default)]
@@ -173,12 +176,16 @@ struct Present {
 impl Puppet {
     /// A handle. Nothing is started before something is asked.
     pub fn new(settings: Settings) -> Puppet {
-        Puppet(Arc::new(Shared { settings, present: Mutex::default() }))
+        Puppet(Arc::new(Shared { settings, present: Mutex::default(), queue: Queue::default() }))
     }
 
     /// A handle that keeps nothing alive.
     pub fn downgrade(&self) -> WeakPuppet {
         WeakPuppet(Arc::downgrade(&self.0))
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.0.queue
     }
 
     /// How it is run.
@@ -260,14 +267,14 @@ impl Puppet {
         read(self.ask(&request("relations", input), COMPILE).await?.ok)
     }
 
-    /// Brings resources about, or looks what would have to be done. They share one transaction and know nothing of each
-    /// other. `patience` is for all of them together.
+    /// Brings resources about, or looks what would have to be done. They share a transaction and know nothing of each
+    /// other: one that fails makes no difference to the rest. `patience` is for all of them together.
     pub async fn apply(
         &self,
         resources: &[Apply],
         noop: bool,
         patience: Duration,
-    ) -> Result<(Vec<Applied>, Vec<Message>), PuppetError> {
+    ) -> Result<Vec<Applied>, PuppetError> {
         let list: Vec<Value> = resources
             .iter()
             .map(|resource| {
@@ -287,14 +294,13 @@ impl Puppet {
             }
         }
         let request = json!({ "method": "apply", "resources": list, "context": context, "noop": noop });
-        let Answer { ok, messages } = self.ask(&request, patience).await?;
-        let applied: Vec<Applied> = read(ok)?;
+        let applied: Vec<Applied> = read(self.ask(&request, patience).await?.ok)?;
         if applied.len() != resources.len() {
             return Err(PuppetError::Confused(
                 "it tells of more or fewer resources than it was given".to_owned(),
             ));
         }
-        Ok((applied, messages))
+        Ok(applied)
     }
 
     fn installation(&self) -> Result<Installation, Missing> {

@@ -34,7 +34,7 @@ async fn defects_16_30_and_31_quotes_colours_and_the_state_file() {
     let path = place.path().join("it's \"$(touch x)\" `y`");
     let content = "'; touch /nowhere; echo '\\\" \n";
     let resource = apply("file", path.to_str().unwrap(), json!({ "content": content }));
-    let (applied, _) = puppet.apply(&[resource], false, PATIENCE).await.unwrap();
+    let applied = puppet.apply(&[resource], false, PATIENCE).await.unwrap();
     assert!(applied[0].changed && !applied[0].failed, "{applied:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
     // 30: whatever Puppet is told to log, and in which colours, an answer is an answer.

@@ -301,7 +301,7 @@ fn resources_are_applied_and_looked_at() {
     let path = place.path().join("a");
     let file =
         |content: &str| [resource_to_apply("file", path.to_str().unwrap(), json!({ "content": content }))];
-    let apply = |content: &str, noop| run(PUPPET.apply(&file(content), noop, PATIENCE)).unwrap().0.remove(0);
+    let apply = |content: &str, noop| run(PUPPET.apply(&file(content), noop, PATIENCE)).unwrap().remove(0);
     let looked = apply("one", true);
     assert!(looked.would_change && !looked.changed && !path.exists());
     assert!(apply("one", false).changed);
@@ -315,9 +315,11 @@ fn resources_are_applied_and_looked_at() {
 
 #[test]
 fn defect_12_a_type_that_is_not_there_is_an_error() {
-    let error =
-        run(PUPPET.apply(&[resource_to_apply("nonsense", "x", json!({}))], false, PATIENCE)).unwrap_err();
-    assert!(error.to_string().contains("nonsense"), "{error}");
+    let wrong = resource_to_apply("nonsense", "x", json!({}));
+    let right = resource_to_apply("notify", "x", json!({}));
+    let applied = run(PUPPET.apply(&[wrong, right], false, PATIENCE)).unwrap();
+    assert!(applied[0].failed && applied[0].errors[0].contains("nonsense"), "{applied:?}");
+    assert!(applied[1].changed && !applied[1].failed, "{applied:?}");
 }
 
 #[test]
@@ -335,12 +337,11 @@ fn defect_24_requests_that_are_wrong_do_not_end_the_process() {
         resource_to_apply("", "x", Value::Null),
     ] {
         let answer = run(PUPPET.apply(std::slice::from_ref(&wrong), true, PATIENCE));
-        assert!(answer.is_err() || answer.unwrap().0[0].failed, "{wrong:?}");
+        assert!(answer.is_err() || answer.unwrap()[0].failed, "{wrong:?}");
     }
     let failing = resource_to_apply("exec", "/bin/false", json!({}));
-    let (applied, messages) = run(PUPPET.apply(&[failing], false, PATIENCE)).unwrap();
-    assert!(applied[0].failed);
-    assert!(messages.iter().any(|message| message.is_error() && message.message.contains("/bin/false")));
+    let applied = run(PUPPET.apply(&[failing], false, PATIENCE)).unwrap();
+    assert!(applied[0].failed && applied[0].errors.iter().any(|error| error.contains("/bin/false")));
     assert_eq!(run(PUPPET.process_id()), Some(before));
 }
 
@@ -354,8 +355,8 @@ fn defect_30_colours_and_a_raised_log_level_disturb_nothing() {
     let warning = compiled.messages.iter().find(|message| message.message.contains("careful")).unwrap();
     assert!(compiled.messages.iter().all(|message| !message.message.contains('\u{1b}')), "{warning:?}");
     let failing = [resource_to_apply("exec", "/bin/false", json!({}))];
-    let (applied, messages) = run(puppet.apply(&failing, false, PATIENCE)).unwrap();
-    assert!(applied[0].failed && messages.iter().all(|message| !message.message.contains('\u{1b}')));
+    let applied = run(puppet.apply(&failing, false, PATIENCE)).unwrap();
+    assert!(applied[0].failed && applied[0].errors.iter().all(|error| !error.contains('\u{1b}')));
 }
 
 #[test]
@@ -374,10 +375,46 @@ fn defect_31_there_is_no_state_file_unless_a_schedule_needs_it() {
     let path = place.path().join("a");
     let daily = json!({ "content": "x", "schedule": "daily" });
     let resource = [resource_to_apply("file", path.to_str().unwrap(), daily)];
-    assert!(run(puppet.apply(&resource, false, PATIENCE)).unwrap().0[0].changed);
+    assert!(run(puppet.apply(&resource, false, PATIENCE)).unwrap()[0].changed);
     std::fs::remove_file(&path).unwrap();
     let other = Puppet::new(puppet.settings().clone());
     drop(puppet);
-    let (applied, _) = run(other.apply(&resource, false, PATIENCE)).unwrap();
+    let applied = run(other.apply(&resource, false, PATIENCE)).unwrap();
     assert!(applied[0].skipped && !path.exists(), "{applied:?}");
+}
+
+#[test]
+fn resources_that_wait_together_are_one_transaction_and_fail_apart() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).display().to_string();
+    let file = |name: &str| resource_to_apply("file", &at(name), json!({ "content": name }));
+    // The one below fails with its directory; the same path twice cannot be in one catalogue; a text is no number.
+    let below = resource_to_apply("file", &at("none/x"), json!({ "content": "" }));
+    let wrong = resource_to_apply("file", &at("w"), json!({ "mode": "x" }));
+    let again = resource_to_apply("file", "again", json!({ "path": at("a"), "content": "a" }));
+    let resources = [file("a"), below, file("b"), wrong, again, file("c")];
+    let applied = run(async {
+        let asked = resources.iter().map(|resource| {
+            let resource = resource.clone();
+            tokio::spawn(async move { PUPPET.apply_one(&resource, false, PATIENCE).await })
+        });
+        let asked: Vec<_> = asked.collect();
+        let mut applied = Vec::new();
+        for asked in asked {
+            applied.push(asked.await.unwrap().unwrap());
+        }
+        applied
+    });
+    let failed: Vec<bool> = applied.iter().map(|applied| applied.failed).collect();
+    assert_eq!(failed, [false, true, false, true, false, false], "{applied:#?}");
+    assert!(applied[1].errors.iter().all(|error| !error.contains("mode")), "{:?}", applied[1]);
+    assert!(applied[3].errors.iter().any(|error| error.contains("mode")), "{:?}", applied[3]);
+    for name in ["a", "b", "c"] {
+        assert_eq!(std::fs::read_to_string(at(name)).unwrap(), name);
+    }
+    let change = &applied[2].changes[0];
+    assert_eq!(
+        (change.resource.as_str(), change.property.as_deref()),
+        (&*format!("File[{}]", at("b")), Some("ensure"))
+    );
 }

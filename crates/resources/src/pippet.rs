@@ -1,15 +1,15 @@
 //! `pippet`: a resource of Puppet, brought about by Puppet itself.
 //!
 //! One process of Puppet serves all resources with the same configuration, and ends with the last of them. Resources of one
-//! type that may run at the same time are given to it together: what a type looks at first, such as the list of all
-//! packages, is looked at once.
+//! type that run at the same time are given to it together: what a type looks at first, such as the list of all packages, is
+//! looked at once. Each has an outcome of its own nevertheless.
 
 mod worker;
 
 use std::time::Duration;
 
-use mgmt_puppet_process::{Applied, Apply, Message, Puppet, PuppetError};
-use mgmt_resource::{Checked, Context, Error, Invalid, Kind, Nothing, Resource, Result};
+use mgmt_puppet_process::{Applied, Apply, Change, Puppet, PuppetError};
+use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Kind, Nothing, Resource, Result};
 use mgmt_value::Str;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ use serde_json::Value;
 ///
 /// A resource that is notified is applied and then refreshed, if its type can be.
 #[derive(Clone, Default, PartialEq, Resource)]
-#[resource(kind = "pippet", group, batch, refresh)]
+#[resource(kind = "pippet", refresh)]
 pub struct Pippet {
     /// The type, `cron` for example.
     pub r#type: Str,
@@ -86,37 +86,15 @@ impl Kind for Pippet {
 
     async fn check_apply(&self, state: &mut Option<Puppet>, cx: &mut Context<'_>) -> Result<Checked> {
         let puppet = state.get_or_insert_with(|| worker::shared(&self.settings())).clone();
-        let mut resources = vec![self.request(cx.refresh)?];
-        for child in cx.children {
-            if let Some(child) = child.resource.as_any().downcast_ref::<Pippet>() {
-                // What is grouped cannot be refreshed.
-                resources.push(child.request(false)?);
-            }
-        }
+        let resource = self.request(cx.refresh)?;
         let applied = tokio::select! {
-            applied = puppet.apply(&resources, !cx.apply, PATIENCE) => applied,
+            applied = puppet.apply_one(&resource, !cx.apply, PATIENCE) => applied,
             () = cx.cancel.interrupted() => return Err(Error::Cancelled),
         };
         match applied {
-            Ok((applied, messages)) => outcome(&applied, &messages, cx),
+            Ok(applied) => outcome(&applied, cx),
             Err(error) => Err(failure(&error)),
         }
-    }
-
-    fn groups_with(&self, other: &dyn Resource) -> bool {
-        let Some(other) = other.as_any().downcast_ref::<Pippet>() else { return false };
-        Kind::groups_alike(self, other)
-    }
-
-    fn groups_alike(&self, other: &Pippet) -> bool {
-        let same_type = self.r#type.as_bytes().eq_ignore_ascii_case(&other.r#type);
-        let alone = |pippet: &Pippet| pippet.context.is_empty();
-        same_type
-            && alone(self)
-            && alone(other)
-            && self.conf == other.conf
-            && self.settings == other.settings
-            && is_batched(&self.r#type)
     }
 
     fn equivalent(&self, _: &Str, other: &Pippet) -> bool {
@@ -126,13 +104,6 @@ impl Kind for Pippet {
             && parameters(&self.params) == parameters(&other.params)
             && context(&self.context) == context(&other.context)
     }
-}
-
-/// Types that have nothing to refresh and that only gain from being looked at together.
-fn is_batched(kind: &[u8]) -> bool {
-    const TYPES: [&str; 8] =
-        ["package", "user", "group", "host", "cron", "sshkey", "ssh_authorized_key", "file"];
-    TYPES.iter().any(|known| kind.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// The parameters, if they are a map.
@@ -178,28 +149,51 @@ impl Pippet {
     }
 }
 
-fn outcome(applied: &[Applied], messages: &[Message], cx: &Context<'_>) -> Result<Checked> {
-    if applied.iter().any(|applied| applied.failed) {
-        let reasons: Vec<&str> = messages
-            .iter()
-            .filter(|message| message.is_error())
-            .map(|message| message.message.as_str())
-            .collect();
-        let reason =
-            if reasons.is_empty() { "Puppet did not say why".to_owned() } else { reasons.join("; ") };
+fn outcome(applied: &Applied, cx: &Context<'_>) -> Result<Checked> {
+    if applied.failed {
+        let reason = match applied.errors.is_empty() {
+            true => "Puppet did not say why".to_owned(),
+            false => applied.errors.join("; "),
+        };
         return Err(Error::new(format_args!("Puppet failed: {reason}")));
     }
-    for message in messages.iter().filter(|message| message.level == "warning") {
-        cx.warn(&message.message);
+    for warning in &applied.warnings {
+        cx.warn(warning);
     }
-    let changed = applied.iter().any(|applied| applied.changed || applied.would_change);
-    if !changed {
+    if !applied.changed && !applied.would_change {
         return Ok(Checked::Right);
     }
-    for message in applied.iter().flat_map(|applied| &applied.messages) {
+    for message in &applied.messages {
         cx.info(message);
     }
+    for change in &applied.changes {
+        cx.describe(effect(change));
+    }
     Ok(Checked::Changed)
+}
+
+fn effect(change: &Change) -> Effect {
+    let is_all = change.property.as_deref().is_none_or(|property| property == "ensure");
+    let effect = match (&change.before, &change.after) {
+        (_, Some(after)) if is_all && after == "absent" => return Effect::remove(&change.resource),
+        (None, Some(_)) if is_all && !change.redacted => return Effect::create(&change.resource),
+        _ => Effect::change(&change.resource),
+    };
+    let effect = match &change.property {
+        Some(property) => effect.aspect(property.clone()),
+        None => effect,
+    };
+    if change.redacted {
+        return effect.secret();
+    }
+    let effect = match &change.before {
+        Some(before) => effect.before(before),
+        None => effect,
+    };
+    match &change.after {
+        Some(after) => effect.after(after),
+        None => effect,
+    }
 }
 
 fn failure(error: &PuppetError) -> Error {

@@ -1,0 +1,232 @@
+
+# Brings resources about, the second half of what runs inside Puppet.
+module MgmtPuppet
+  # Marks what is only there to be known.
+  CONTEXT = 'mgmt_context'
+
+  # Messages of these levels are told.
+  WORRYING = %i[warning err alert emerg crit].freeze
+
+  # One resource that is to be applied, and what has become of it.
+  class Work
+    attr_reader :item, :errors, :warnings
+    attr_accessor :ral, :result
+
+    def initialize(item)
+      @item = item
+      @errors = []
+      @warnings = []
+    end
+
+    # What generates others is done alone, since what they become is not told apart.
+    def alone?
+      type = Puppet::Type.type(item['type'].to_s)
+      return false unless type && MgmtPuppet.generates?(type)
+
+      type.name != :file || (item['parameters'] || {}).key?('recurse')
+    end
+
+    def hear(message)
+      (message.level == :warning ? warnings : errors) << MgmtPuppet.text(message.message)
+    end
+
+    def fail(why)
+      errors << MgmtPuppet.text(why)
+      self.result = { 'changed' => false, 'failed' => true, 'skipped' => false, 'would_change' => false, 'messages' => [], 'changes' => [] }
+    end
+
+    def answer
+      (result || {}).merge('errors' => errors.uniq, 'warnings' => warnings.uniq)
+    end
+  end
+
+  # Puppet looks up how to quote a text anew for each value that it tells of, which takes longer than most of its work.
+  module Quoting
+    QUOTER = Puppet::Pops::Types::StringConverter.new
+
+    def format_value_for_display(value)
+      value.instance_of?(String) ? QUOTER.puppet_quote(value) : super
+    end
+
+    # Only if it makes no difference.
+    def self.use
+      samples = ['a', "it's", "\\ \n\u00e4 $x"]
+      Puppet::Parameter.singleton_class.prepend(self) if samples.all? { |it| QUOTER.puppet_quote(it) == Puppet::Parameter.format_value_for_display(it) }
+    rescue StandardError
+      # This Puppet quotes in another way.
+    end
+  end
+
+  module_function
+
+  # Applies resources, each by itself but in one transaction, so that what a type gathers beforehand is gathered once. What
+  # happens to one makes no difference to another.
+  def apply(request)
+    work = request['resources'].map { |item| Work.new(item) }
+    at_work(work) do |environment|
+      set(:noop, request['noop'] ? true : false)
+      set(:skip_tags, CONTEXT)
+      single, shared = work.partition(&:alone?)
+      shared = transact(shared, request['context'], environment) until shared.empty?
+      single.each { |one| transact([one], request['context'], environment) }
+    end
+    work.map(&:answer)
+  ensure
+    set(:noop, false)
+    set(:skip_tags, '')
+    NoStateFile.kept = false
+  end
+
+  # A setting forgets everything that was computed of others, so it is not set without need.
+  def set(name, value)
+    Puppet[name] = value unless Puppet[name] == value
+  end
+
+  # The environment stays the same until a type is missing: a module may have come.
+  def at_work(work, &block)
+    if @work_environment && !work.all? { |one| Puppet.override(@work_environment, 'for mgmt') { Puppet::Type.type(one.item['type'].to_s) } }
+      @work_environment = nil
+    end
+    @work_environment ||= begin
+      environment = some_environment
+      { current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }
+    end
+    Puppet.override(@work_environment, 'for mgmt') { block.call(@work_environment[:current_environment]) }
+  end
+
+  # One transaction. Gives those that have to be tried in another one.
+  def transact(work, context, environment)
+    catalogue = Puppet::Resource::Catalog.new(Puppet[:certname], environment)
+    later = work.reject { |one| added?(catalogue, one, work.length) }
+    present = work.select(&:ral)
+    return later if present.empty?
+
+    (context || []).each { |item| add_context(catalogue, item) }
+    NoStateFile.kept = present.any? { |one| one.ral[:schedule] || one.ral[:audit] }
+    MESSAGES.clear
+    begin
+      run_transaction(catalogue, present)
+    rescue SystemExit, StandardError, ScriptError
+      raise if present.length == 1
+
+      # Which of them it was is not known.
+      present.each { |one| one.ral = nil }
+      present.each { |one| transact([one], context, environment) }
+    end
+    later + present.reject(&:result).each { |one| one.ral = nil }
+  rescue SystemExit, StandardError, ScriptError => error
+    work.select(&:ral).each { |one| one.fail(error.message) }
+    later || []
+  end
+
+  # Puts a resource into the catalogue. If another one there is the same, it has to wait for a transaction of its own.
+  def added?(catalogue, one, count)
+    resource = resource_of(one.item)
+    resource.catalog = catalogue
+    one.ral = resource.to_ral
+    catalogue.add_resource(one.ral)
+    true
+  rescue SystemExit, StandardError, ScriptError => error
+    waits = count > 1 && error.is_a?(Puppet::Resource::Catalog::DuplicateResourceError)
+    catalogue.remove_resource(one.ral) if one.ral && catalogue.resource(one.ral.ref).equal?(one.ral)
+    one.ral = nil
+    one.fail(error.message) unless waits
+    !waits
+  end
+
+  def add_context(catalogue, item)
+    resource = resource_of(item)
+    return if catalogue.resource(resource.ref)
+
+    resource.tag(CONTEXT) unless item['passive']
+    resource.catalog = catalogue
+    catalogue.add_resource(resource.to_ral)
+  end
+
+  def resource_of(item)
+    type = item['type'].to_s
+    raise Puppet::Error, "there is no type #{type}" unless Puppet::Type.type(type)
+
+    resource = Puppet::Resource.new(type, item['title'].to_s)
+    parameters = item['parameters'] || {}
+    raise Puppet::Error, 'the parameters are not a map' unless parameters.is_a?(Hash)
+
+    parameters.each do |name, value|
+      resource[name.to_sym] = simple?(value) ? value : Puppet::Pops::Serialization::FromDataConverter.convert(value)
+    end
+    (item['sensitive'] || []).each { |name| resource.sensitive_parameters << name.to_sym }
+    resource
+  end
+
+  # Whether rich data is nothing but itself.
+  def simple?(value)
+    case value
+    when String, Integer, Float, true, false, nil then true
+    when Array then value.all? { |one| simple?(one) }
+    else false
+    end
+  end
+
+  def run_transaction(catalogue, present)
+    catalogue.host_config = true
+    catalogue.finalize
+    transaction = catalogue.apply(ignoreschedules: false)
+    statuses = transaction.report.resource_statuses
+    refreshed = present.select { |one| one.item['refresh'] && refresh(one, statuses[one.ral.ref]) }
+    tell_apart(present)
+    everything = statuses.values.reject { |status| status.tags.include?(CONTEXT) } if present.length == 1
+    present.each do |one|
+      mine = everything || [statuses[one.ral.ref]].compact
+      # It has only failed because another one has, which is none of its business.
+      next if present.length > 1 && mine.any?(&:dependency_failed?)
+
+      one.result = applied(mine, refreshed.include?(one))
+    end
+  end
+
+  # Whether it was refreshed, or would be.
+  def refresh(one, status)
+    return false if status&.failed || !one.ral.respond_to?(:refresh)
+
+    one.ral.refresh unless Puppet[:noop] || one.ral.noop?
+    true
+  rescue StandardError => error
+    one.errors << text(error.message)
+    status.failed = true if status
+    false
+  end
+
+  # Gives each message to the resource that it is about, and to all if it is about none.
+  def tell_apart(present)
+    paths = present.to_h { |one| [one.ral.path, one] }
+    MESSAGES.list.each do |message|
+      next unless WORRYING.include?(message.level)
+
+      source = message.source.to_s
+      one = paths[source] || paths[source.rpartition('/').first]
+      (one ? [one] : present).each { |listener| listener.hear(message) }
+    end
+  end
+
+  # What became of one resource and of those that it generated.
+  def applied(mine, refreshed)
+    events = mine.flat_map(&:events)
+    {
+      'changed' => mine.any?(&:changed) || refreshed,
+      'failed' => mine.any? { |status| status.failed || status.failed_to_restart },
+      'skipped' => mine.any?(&:skipped),
+      'would_change' => events.any? { |event| event.status == 'noop' },
+      'messages' => events.reject { |event| event.message.nil? }.map { |event| event.redacted ? "#{event.property} changed" : text(event.message) },
+      'changes' => mine.flat_map { |status| status.events.filter_map { |event| change(status, event) } }
+    }
+  end
+
+  # What is other than before, or would be.
+  def change(status, event)
+    return unless %w[success noop].include?(event.status)
+
+    shown = ->(value) { event.redacted || value.nil? || value == :absent ? nil : text(value.is_a?(Array) ? value.join(', ') : value) }
+    { 'resource' => status.resource, 'property' => event.property&.to_s, 'before' => shown.call(event.previous_value), 'after' => shown.call(event.desired_value),
+      'redacted' => event.redacted ? true : false }
+  end
+end

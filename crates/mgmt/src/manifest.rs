@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mgmt_puppet::{Decision, Level, TranslateOptions, Translated, translate};
-use mgmt_puppet_process::{Compiled, Input, Puppet, PuppetError, Settings};
+use mgmt_puppet_process::{Compiled, Hello, Input, Puppet, PuppetError, Settings};
 use mgmt_resource::ResourceGraph;
 use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
 
@@ -51,6 +51,15 @@ pub(crate) struct ManifestArguments {
     /// With `langpuppet`: only warn of a `noop "puppet_NAME"` without a class `mgmt_NAME`, and of a class without `noop`
     #[arg(long)]
     pub(crate) allow_unmatched: bool,
+
+    /// Bring about only resources with one of these tags, which are the names of their classes, too [default: as in Puppet's
+    /// settings]
+    #[arg(long, value_name = "TAGS", value_delimiter = ',')]
+    pub(crate) tags: Vec<String>,
+
+    /// Leave out resources with one of these tags [default: as in Puppet's settings]
+    #[arg(long, value_name = "TAGS", value_delimiter = ',')]
+    pub(crate) skip_tags: Vec<String>,
 
     #[arg(long, value_name = "INPUT", hide = true)]
     pub(crate) lp_lang: Option<PathBuf>,
@@ -156,6 +165,18 @@ impl Manifest {
         Ok(Manifest { input: input(argument)?, puppet, strict, told: Arc::default() })
     }
 
+    /// The same, of which only some resources count.
+    pub(crate) fn with_tags(self, arguments: &ManifestArguments) -> Manifest {
+        let mut settings = self.puppet.settings().clone();
+        for (name, tags) in [("tags", &arguments.tags), ("skip_tags", &arguments.skip_tags)] {
+            if !tags.is_empty() {
+                settings.options.push((name.to_owned(), tags.join(",")));
+            }
+        }
+        let puppet = if settings == *self.puppet.settings() { self.puppet } else { Puppet::new(settings) };
+        Manifest { puppet, ..self }
+    }
+
     /// What to call it.
     pub(crate) fn name(&self) -> String {
         match &self.input {
@@ -222,13 +243,15 @@ impl Manifest {
                 return Attempt { graph: None, decisions: Vec::new(), sources, tally, is_out_of_reach };
             }
         };
-        let interval = self.puppet.hello().await.map_or(1800, |hello| hello.runinterval);
-        let options = TranslateOptions {
+        let mut options = TranslateOptions {
             strict: self.strict,
             configuration: self.puppet.settings().configuration.clone(),
-            interval,
             inline,
+            ..TranslateOptions::default()
         };
+        if let Ok(Hello { runinterval, bucket, noop, tags, skip_tags, .. }) = self.puppet.hello().await {
+            options = TranslateOptions { interval: runinterval, bucket, noop, tags, skip_tags, ..options };
+        }
         let Translated { graph, name, decisions, diagnostics } =
             translate(&compiled, &mgmt_resources::KINDS, &options);
         let tally = self.show(&diagnostics, terminal);

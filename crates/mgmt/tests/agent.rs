@@ -9,7 +9,7 @@ mod puppet_server;
 use std::path::Path;
 
 use common::{Running, holds, said};
-use puppet_server::{Server, make_certificates};
+use puppet_server::{Server, make_certificates, revoke};
 use rustix::process::Signal;
 
 const NAME: &str = "agent.example.com";
@@ -17,6 +17,12 @@ const NAME: &str = "agent.example.com";
 fn write(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
+}
+
+/// More settings for an agent.
+fn configure_more(conf: &str, more: &str) {
+    let text = std::fs::read_to_string(conf).unwrap();
+    std::fs::write(conf, format!("{text}{more}\n")).unwrap();
 }
 
 /// Puppet's settings for an agent, with its certificates where Puppet has them.
@@ -108,4 +114,59 @@ fn defect_1_a_server_compiles_and_is_followed() {
     let conf = at("agent-0/puppet.conf");
     let said = said(&["graph", "puppet", "agent", "--puppet-conf", conf.to_str().unwrap()]);
     assert!(said.code == 1 && said.stderr.contains(&format!("{NAME}.pem")), "{}", said.stderr);
+}
+
+#[test]
+fn another_server_is_asked_revoked_ones_are_not_and_the_last_catalogue_is_used_where_puppet_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let certificates = at("certificates");
+    make_certificates(&certificates, NAME);
+    let out = at("out");
+    // The server tells that this host is in the environment `special`; nothing else can be compiled.
+    write(&at("environments/node.json"), &format!(r#"{{"name": "{NAME}", "environment": "special"}}"#));
+    write(&at("environments/production/manifests/site.pp"), "fail('the wrong environment')\n");
+    let site = at("environments/special/manifests/site.pp");
+    write(&site, &format!("file {{ '{}': content => 'from the server' }}\n", out.display()));
+    let server = Server::start(&at("environments"), &certificates);
+    let graph = |conf: &str| said(&["graph", "puppet", "agent", "--puppet-conf", conf]);
+    // Nobody listens on the first port.
+    let conf = configure(&at("agent"), &certificates, &certificates, server.port);
+    configure_more(&conf, &format!("server_list = localhost:1,localhost:{}", server.port));
+    let found = graph(&conf);
+    assert!(
+        found.code == 0 && found.stdout.contains(out.to_str().unwrap()),
+        "{}{}",
+        found.stdout,
+        found.stderr
+    );
+    // A list of revoked certificates without the server's, and one with it.
+    let crl = at("agent/ssl/crl.pem");
+    revoke(&certificates, &[]);
+    std::fs::copy(certificates.join("crl.pem"), &crl).unwrap();
+    assert_eq!(graph(&conf).code, 0);
+    revoke(&certificates, &["server.pem"]);
+    let other = configure(&at("strict"), &certificates, &certificates, server.port);
+    std::fs::copy(certificates.join("crl.pem"), at("strict/ssl/crl.pem")).unwrap();
+    let revoked = graph(&other);
+    assert!(revoked.code == 1 && revoked.stderr.contains("the Puppet server"), "{}", revoked.stderr);
+    std::fs::remove_file(at("strict/ssl/crl.pem")).unwrap();
+    // Given to a host that runs, it asks for its own.
+    let prefix = at("prefix").display().to_string();
+    let mut run = Running::start(&["run", "--prefix", &prefix, "empty"]);
+    run.wait_for("graph empty");
+    let deployed =
+        said(&["deploy", "--prefix", &prefix, "--no-git", "puppet", "agent", "--puppet-conf", &conf]);
+    assert_eq!(deployed.code, 0, "{}", deployed.stderr);
+    holds(&out, "from the server");
+    run.signal(Signal::INT);
+    assert_eq!(run.end().0, Some(0));
+    // Without any server, there is the last catalogue: not on a host that never had one, nor where it is not wanted.
+    server.up(false);
+    let last = graph(&conf);
+    assert!(last.code == 0 && last.stdout.contains(out.to_str().unwrap()), "{}{}", last.stdout, last.stderr);
+    assert!(last.stderr.contains("the last catalogue"), "{}", last.stderr);
+    assert_eq!(graph(&other).code, 1);
+    configure_more(&conf, "usecacheonfailure = false");
+    assert_eq!(graph(&conf).code, 1);
 }

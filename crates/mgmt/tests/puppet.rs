@@ -2,12 +2,14 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
+#[path = "../../resources/tests/sandbox/mod.rs"]
+mod sandbox;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use common::{Running, holds, said, said_with_input};
+use common::{Running, Said, holds, said, said_with_input};
 use rustix::process::Signal;
 
 fn write(path: &Path, text: &str) {
@@ -185,12 +187,12 @@ fn defect_12_a_type_of_a_module_is_brought_about_by_puppet() {
 fn manifests_are_checked_and_what_becomes_of_them_is_shown() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("a.pp");
-    write(&file, "notify { 'a': }\ntidy { '/tmp/x': age => '1w' }\n");
+    write(&file, "notify { 'a': }\npackage { 'x': provider => gem }\n");
     let path = file.to_str().unwrap();
     let stats = said(&["puppet", "stats", path]);
     assert_eq!(
         stats.stdout,
-        "      1 native\n      1 left to Puppet\n      0 refused\n    1x tidy: no kind does the same\n"
+        "      1 native\n      1 left to Puppet\n      0 refused\n      0 left out\n    1x package: `provider` only apt or dnf or yum or zypper is the same here\n"
     );
     let print = said(&["--message-format", "json", "puppet", "print", path]);
     let document: serde_json::Value = serde_json::from_str(&print.stdout).unwrap();
@@ -245,6 +247,126 @@ fn defect_18_a_secret_is_in_no_output() {
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "canary");
     assert!(place.path().join("out-2").exists());
     assert!(!said.stderr.contains("canary") && !said.stdout.contains("canary"));
+}
+
+#[test]
+fn defect_18_a_secret_that_everybody_may_read_is_not_told_by_plan_and_history() {
+    let place = tempfile::tempdir().unwrap();
+    let (prefix, out) = (place.path().join("prefix"), place.path().join("out"));
+    let prefix = prefix.to_str().unwrap();
+    let code = |secret: &str| {
+        format!("file {{ '{}': content => Sensitive(\"{secret}\\n\"), mode => '0644' }}", out.display())
+    };
+    let once = |secret: &str| {
+        let run = ["run", "--prefix", prefix, "--converger-timeout", "1", "--converged-exit", "puppet"];
+        let run = said(&[&run[..], &[&code(secret)]].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), format!("{secret}\n"));
+        run
+    };
+    once("canary one");
+    let plan = said(&["plan", "--detailed-exitcode", "--prefix", prefix, "puppet", &code("canary two")]);
+    assert_eq!(plan.code, 2, "{}", plan.stderr);
+    assert!(plan.stdout.contains("content"), "{}", plan.stdout);
+    let run = once("canary two");
+    let history = said(&["history", "--prefix", prefix, "--format", "json"]);
+    assert!(history.stdout.contains("content"), "{}", history.stdout);
+    for said in [plan, run, history] {
+        assert!(!said.stdout.contains("canary") && !said.stderr.contains("canary"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_plan_tells_what_would_change_also_of_what_is_left_to_puppet_and_changes_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).display().to_string();
+    write(&place.path().join("there"), "old");
+    write(&place.path().join("d/unmanaged"), "");
+    let site = format!(
+        "file {{ '{}': content => 'new' }}\n\
+         file {{ '{}': ensure => directory, recurse => true, purge => true, ignore => 'x' }}\n\
+         file {{ '{}': mode => '0600' }}\n\
+         notify {{ 'told': }}\n\
+         exec {{ '/bin/touch {}': onlyif => '/bin/true' }}\n",
+        at("there"),
+        at("d"),
+        at("there2"),
+        at("touched")
+    );
+    write(&place.path().join("there2"), "");
+    let file = place.path().join("site.pp");
+    write(&file, &site);
+    let before = tree(place.path());
+    let plan = said(&["plan", "--detailed-exitcode", "puppet", file.to_str().unwrap()]);
+    assert_eq!(plan.code, 2, "{}", plan.stderr);
+    for expected in [at("there"), format!("File[{}]", at("d/unmanaged")), at("there2"), "touch".to_owned()] {
+        assert!(plan.stdout.contains(&expected), "{expected}: {}", plan.stdout);
+    }
+    assert_eq!(tree(place.path()), before, "planning has changed something");
+    // Tags leave out the rest.
+    let plan = said(&["plan", "--tags", "nobody", "puppet", file.to_str().unwrap()]);
+    assert!(plan.code == 0 && !plan.stdout.contains(&at("there")), "{}{}", plan.stdout, plan.stderr);
+    let deploy = said(&["deploy", "--no-git", "--tags", "nobody", "puppet", file.to_str().unwrap()]);
+    assert!(deploy.code == 2 && deploy.stderr.contains("--puppet-conf"), "{}", deploy.stderr);
+}
+
+#[test]
+fn what_is_overwritten_and_removed_is_in_the_bucket_and_puppet_finds_it() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).display().to_string();
+    for name in ["changed", "removed"] {
+        write(&place.path().join(name), &format!("old content of what is {name}\n"));
+    }
+    let code = format!(
+        "filebucket {{ 'kept': path => '{}' }}\nFile {{ backup => 'kept' }}\n\
+         file {{ '{}': content => 'new' }}\nfile {{ '{}': ensure => absent }}\n",
+        at("bucket"),
+        at("changed"),
+        at("removed")
+    );
+    let run = said(&[&ONCE[..], &["puppet", "--strict", &code]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(std::fs::read_to_string(at("changed")).unwrap(), "new");
+    let filebucket = |arguments: &[&str]| {
+        let bucket = at("bucket");
+        let mut command = std::process::Command::new("puppet");
+        command.args(["filebucket", "--local", "--bucket", &bucket]).args(arguments);
+        String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+    };
+    let list = filebucket(&["list"]);
+    for name in ["changed", "removed"] {
+        let line = list.lines().find(|line| line.ends_with(&at(name))).unwrap_or_else(|| panic!("{list}"));
+        let content = filebucket(&["get", line.split_whitespace().next().unwrap()]);
+        assert!(content.contains(&format!("old content of what is {name}")), "{content}");
+    }
+}
+
+/// Where the program is in a view of this machine of its own.
+const PROGRAM: &str = "/mgmt-test-mgmt";
+
+#[test]
+fn purging_spares_what_is_managed_and_takes_the_rest() {
+    let name = "purging_spares_what_is_managed_and_takes_the_rest";
+    if !sandbox::is_inside() {
+        let also = Some((PROGRAM, Path::new(env!("CARGO_BIN_EXE_mgmt"))));
+        return sandbox::Sandbox { also, ..sandbox::Sandbox::default() }.run(name);
+    }
+    std::fs::write("/etc/hosts", "192.0.2.1\tmanaged\n192.0.2.2\tstranger\n192.0.2.3\tleft\n").unwrap();
+    let code = "host { 'managed': ip => '192.0.2.1' }\n\
+                host { 'left': ip => '192.0.2.3', provider => parsed }\n\
+                resources { 'host': purge => true }\n";
+    let run = |more: &[&str]| -> Said {
+        let arguments = [&ONCE[..], more, &["--detailed-exitcode", "puppet", code]].concat();
+        std::process::Command::new(PROGRAM).args(arguments).output().unwrap().into()
+    };
+    let before = std::fs::read_to_string("/etc/hosts").unwrap();
+    run(&["--noop"]);
+    assert_eq!(std::fs::read_to_string("/etc/hosts").unwrap(), before);
+    let first = run(&[]);
+    assert_eq!(first.code, 2, "{}", first.stderr);
+    let hosts = std::fs::read_to_string("/etc/hosts").unwrap();
+    assert!(hosts.contains("managed") && hosts.contains("left") && !hosts.contains("stranger"), "{hosts}");
+    assert_eq!(run(&[]).code, 0);
 }
 
 #[test]

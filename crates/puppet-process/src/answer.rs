@@ -22,6 +22,14 @@ pub struct Hello {
     pub environment: String,
     /// Seconds between two runs of an agent.
     pub runinterval: u64,
+    /// Where old contents of files are kept.
+    pub bucket: PathBuf,
+    /// Nothing is to be changed, unless a resource says otherwise.
+    pub noop: bool,
+    /// Only resources with one of these tags count; all of them, if there is none.
+    pub tags: Vec<String>,
+    /// Resources with one of these tags do not count.
+    pub skip_tags: Vec<String>,
 }
 
 /// A compiled catalogue, and what it was made from.

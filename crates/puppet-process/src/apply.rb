@@ -66,6 +66,7 @@ module MgmtPuppet
     at_work(work) do |environment|
       set(:noop, request['noop'] ? true : false)
       set(:skip_tags, CONTEXT)
+      set(:tags, '')
       single, shared = work.partition(&:alone?)
       shared = transact(shared, request['context'], environment) until shared.empty?
       single.each { |one| transact([one], request['context'], environment) }

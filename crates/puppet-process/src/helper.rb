@@ -198,8 +198,17 @@ module MgmtPuppet
       'environment' => environment.name.to_s,
       'modulepath' => environment.modulepath,
       'runinterval' => (agent.interpolate(:runinterval) || main.interpolate(:runinterval)),
-      'server' => agent.interpolate(:server)
+      'server' => agent.interpolate(:server),
+      'bucket' => agent.interpolate(:clientbucketdir),
+      'noop' => agent.interpolate(:noop) ? true : false,
+      'tags' => words(agent.interpolate(:tags)),
+      'skip_tags' => words(agent.interpolate(:skip_tags))
     }
+  end
+
+  # What is separated by commas.
+  def words(value)
+    Array(value).flat_map { |text| text.to_s.split(/\s*,\s*/) }.map(&:strip).reject(&:empty?)
   end
 
   # The configured environment. The default one need not exist on disk.

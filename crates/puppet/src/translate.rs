@@ -11,6 +11,7 @@ mod package;
 mod rule;
 mod service;
 mod small;
+mod tidy;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -64,6 +65,8 @@ pub enum Outcome {
     Puppet(Vec<Reason>),
     /// Nobody does, for these reasons.
     Refused(Vec<Reason>),
+    /// Nobody is to, by its tags.
+    LeftOut(Vec<Reason>),
 }
 
 /// How to translate.
@@ -77,11 +80,28 @@ pub struct TranslateOptions {
     pub interval: u64,
     /// What to call a text that is in no file.
     pub inline: Arc<str>,
+    /// Where Puppet keeps old contents of files.
+    pub bucket: PathBuf,
+    /// Nothing is changed, unless a resource says otherwise.
+    pub noop: bool,
+    /// Only resources with one of these tags are brought about; all of them, if there is none.
+    pub tags: Vec<String>,
+    /// Resources with one of these tags are not.
+    pub skip_tags: Vec<String>,
 }
 
 impl Default for TranslateOptions {
     fn default() -> TranslateOptions {
-        TranslateOptions { strict: false, configuration: None, interval: 1800, inline: Arc::from("code") }
+        TranslateOptions {
+            strict: false,
+            configuration: None,
+            interval: 1800,
+            inline: Arc::from("code"),
+            bucket: PathBuf::from("/var/cache/puppet/clientbucket"),
+            noop: false,
+            tags: Vec::new(),
+            skip_tags: Vec::new(),
+        }
     }
 }
 
@@ -108,7 +128,7 @@ const TYPES: &[(&str, Translate)] = &[
     ("Service", service::service),
     ("Ssh_authorized_key", small::ssh_authorized_key),
     ("Sshkey", small::sshkey),
-    ("Tidy", small::tidy),
+    ("Tidy", tidy::tidy),
     ("User", account::user),
 ];
 
@@ -142,6 +162,8 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         registry,
         modules: &compiled.modules,
         interval: i32::try_from(options.interval).unwrap_or(i32::MAX),
+        bucket: &options.bucket,
+        noop: options.noop,
     };
     let mut translating = Translating {
         around: &around,
@@ -222,7 +244,27 @@ impl Translating<'_> {
         Some(spec)
     }
 
+    /// Why a resource is none of our business. Whatever it would do, it is still in the order of things.
+    fn left_out(&mut self, declared: &Declared) -> Option<Spec> {
+        let TranslateOptions { tags, skip_tags, .. } = self.options;
+        let has = |tag: &&String| declared.tags.iter().any(|found| found.eq_ignore_ascii_case(tag));
+        let why = match skip_tags.iter().find(has) {
+            Some(tag) => format!("it is tagged with {tag}"),
+            None if tags.is_empty() || tags.iter().any(|tag| has(&tag)) => return None,
+            None => format!("it is not tagged with {}", tags.join(" or ")),
+        };
+        self.decide(declared, Outcome::LeftOut(vec![Reason { parameter: None, why }]));
+        let schema = self.around.registry.get("noop")?;
+        let mut spec = Spec::of(Str::from(declared.to_string()), Arc::from((schema.make)()));
+        spec.meta = Meta { autogroup: false, ..Meta::default() }.into();
+        spec.origin = declared.origin.clone();
+        Some(spec)
+    }
+
     fn resource(&mut self, declared: &Declared) -> Option<Spec> {
+        if let Some(spec) = self.left_out(declared) {
+            return Some(spec);
+        }
         let translate = TYPES.iter().find(|(kind, _)| *kind == declared.kind);
         let wanting = match translate {
             Some((_, translate)) => {
@@ -295,7 +337,7 @@ impl Translating<'_> {
             .push(Diagnostic::new(Level::Note, codes::THROUGH_PUPPET, message).at(declared.origin.clone()));
         self.decide(declared, Outcome::Puppet(reasons));
         let mut spec = Spec::of(name, Arc::from(resource));
-        let noop = declared.get("noop").and_then(crate::data::Data::truth) == Some(true);
+        let noop = self.around.is_noop(declared);
         spec.meta = Meta { noop, poll: self.around.interval, ..Meta::default() }.into();
         spec.origin = declared.origin.clone();
         Some(spec)

@@ -143,11 +143,20 @@ fn files() {
             "file { '/tmp/a': ensure => absent, force => true }",
             "file[/tmp/a] path=/tmp/a state=absent recurse=true force=true",
         ),
+        (
+            "file { '/tmp/a': content => 'x', backup => 'puppet' }",
+            "file[/tmp/a] path=/tmp/a state=exists content=x bucket=/var/cache/puppet/clientbucket",
+        ),
     ] {
         assert_eq!(one(code), expected, "{code}");
     }
     for (code, expected) in [
         ("file { '/tmp/a': mode => '0644' }", "`ensure` is not given"),
+        ("file { '/tmp/a': content => 'x', backup => 'none' }", "not in the catalogue"),
+        (
+            "filebucket { 'b': path => false, server => 's' } file { '/tmp/a': content => 'x', backup => 'b' }",
+            "on a server",
+        ),
         ("file { '/tmp/a': content => 'x', mode => 'u+X' }", "`file` refuses it"),
         ("file { '/tmp/a': ensure => directory, recurse => true, ignore => '*.x' }", "`ignore`"),
         ("file { '/tmp/a': ensure => directory, recurse => true, mode => 'u+x' }", "`mode`"),
@@ -247,7 +256,7 @@ fn defect_8_metaparameters_leave_a_resource_native() {
 #[test]
 fn defect_9_puppet_gets_what_was_compiled() {
     let translated = translated(
-        "exec { '/bin/a': umask => '022', audit => all } tidy { '/tmp/x': age => '1w' } \
+        "exec { '/bin/a': umask => '022', audit => all } tidy { '/tmp/x': age => '1w', backup => 'x' } \
          ssh_authorized_key { 'k': user => 'me', type => 'ssh-rsa', key => 'AAAA', ensure => absent }",
     );
     let params = |name: &str| plain(&spec(&translated, name).resource.get("params").unwrap());
@@ -270,10 +279,10 @@ fn defect_10_time_limits_and_repetitions_are_kept() {
 #[test]
 fn defect_11_what_has_no_events_is_looked_at_again() {
     let options = TranslateOptions { interval: 77, ..TranslateOptions::default() };
-    let code = "tidy { '/tmp/x': age => '1w' } exec { '/bin/a': } exec { '/bin/b': creates => '/c' } exec { '/bin/d': refreshonly => true }";
+    let code = "tidy { '/tmp/x': age => '1w', backup => 'x' } tidy { '/tmp/y': age => '1w' } exec { '/bin/a': } exec { '/bin/b': creates => '/c' } exec { '/bin/d': refreshonly => true }";
     let translated = translated_with(&Input::Code(code.to_owned()), &options);
     let poll = |name: &str| spec(&translated, name).meta.poll;
-    assert_eq!(poll("pippet[Tidy[/tmp/x]]"), 77);
+    assert_eq!((poll("pippet[Tidy[/tmp/x]]"), poll("tidy[/tmp/y]")), (77, 77));
     assert_eq!(poll("exec[/bin/a]"), 77);
     assert_eq!((poll("exec[/bin/b]"), poll("exec[/bin/d]")), (0, 0));
 }
@@ -368,6 +377,67 @@ fn defect_18_secrets_are_not_shown() {
 }
 
 #[test]
+fn what_would_be_told_is_left_to_puppet_and_a_secret_file_is_discreet() {
+    assert!(left("exec { 'a': command => Sensitive('/bin/a hush') }").contains("`command` is a secret"));
+    assert!(left("host { 'a': ip => Sensitive('192.0.2.1') }").contains("`ip` is a secret"));
+    let code = "exec { '/bin/a': environment => Sensitive(['A=hush']) }";
+    assert!(one(code).starts_with("exec[/bin/a]"));
+    for code in [
+        "file { '/tmp/a': content => Sensitive('hush') }",
+        "file { '/tmp/a': content => 'x', show_diff => false }",
+        "concat_file { '/tmp/a': } concat_fragment { 'b': target => '/tmp/a', content => Sensitive('hush') }",
+    ] {
+        let translated = translated(code);
+        let graph = translated.graph.as_ref().unwrap();
+        let file = graph.nodes().find(|(_, spec)| spec.id.kind == "file").unwrap().1;
+        assert_eq!(file.resource.get("showdiff").unwrap().to_string(), "false", "{code}");
+    }
+}
+
+#[test]
+fn tags_choose_and_what_they_do_not_choose_stays_in_the_order_of_things() {
+    let code = "class web { file { '/tmp/a': content => 'x' } -> notify { 'b': tag => 'Loud' } }\n\
+                class db { notify { 'c': } }\n include web\n include db";
+    let outcomes = |tags: &[&str], skip_tags: &[&str]| {
+        let words = |list: &[&str]| list.iter().map(|&tag| tag.to_owned()).collect();
+        let options = TranslateOptions {
+            tags: words(tags),
+            skip_tags: words(skip_tags),
+            ..TranslateOptions::default()
+        };
+        let translated = translated_with(&Input::Code(code.to_owned()), &options);
+        let graph = translated.graph.as_ref().unwrap();
+        assert_eq!(graph.node_count(), 13, "{:?}", translated.decisions);
+        let outcomes = translated.decisions.iter().map(|decision| match &decision.outcome {
+            Outcome::Native(kind) => (*kind).to_owned(),
+            Outcome::LeftOut(reasons) => reasons[0].to_string(),
+            other => panic!("{other:?}"),
+        });
+        outcomes.collect::<Vec<_>>()
+    };
+    assert_eq!(outcomes(&[], &[]), ["file", "msg", "msg"]);
+    assert_eq!(outcomes(&["web"], &[]), ["file", "msg", "it is not tagged with web"]);
+    assert_eq!(outcomes(&["db", "loud"], &[]), ["it is not tagged with db or loud", "msg", "msg"]);
+    assert_eq!(
+        outcomes(&["web"], &["loud"]),
+        ["file", "it is tagged with loud", "it is not tagged with web"]
+    );
+}
+
+#[test]
+fn what_a_resource_says_of_noop_counts_more_than_what_is_said_of_all() {
+    let code = "file { '/tmp/a': content => 'x' } file { '/tmp/b': content => 'x', noop => false }\n\
+                file { '/tmp/c': content => 'x', noop => true } package { 'd': provider => gem, noop => false }";
+    for all in [true, false] {
+        let options = TranslateOptions { noop: all, ..TranslateOptions::default() };
+        let translated = translated_with(&Input::Code(code.to_owned()), &options);
+        let noop = |name: &str| spec(&translated, name).meta.noop;
+        assert_eq!((noop("file[/tmp/a]"), noop("file[/tmp/b]"), noop("file[/tmp/c]")), (all, false, true));
+        assert!(!noop("pippet[Package[d]]"));
+    }
+}
+
+#[test]
 fn small_types() {
     for (code, expected) in [
         ("notify { 'a': message => 'hello', loglevel => warning }", "msg[a] body=hello priority=Warning"),
@@ -399,7 +469,17 @@ fn small_types() {
     ] {
         assert_eq!(one(code), expected, "{code}");
     }
-    assert!(left("tidy { '/tmp/x': age => '1w' }").contains("no kind does the same"));
+    assert_eq!(
+        one(
+            "tidy { '/tmp//x/': age => '1w', recurse => 2, matches => ['*.a', 'b?'], rmdirs => true, type => mtime }"
+        ),
+        "tidy[/tmp//x/] path=/tmp/x age=604800 by=mtime matches=[\"*.a\", \"b?\"] recurse=true depth=2 rmdirs=true"
+    );
+    assert_eq!(
+        one("tidy { '/tmp/x': size => '10m', recurse => true }"),
+        "tidy[/tmp/x] path=/tmp/x size=10485760 recurse=true"
+    );
+    assert!(left("tidy { '/tmp/x': backup => 'main' }").contains("`backup`"));
     assert!(
         left("augeas { 'a': context => '/files/etc/hosts', changes => 'set 1/ipaddr ::1' }")
             .contains("`incl`")
@@ -572,7 +652,7 @@ fn defect_27_permissions_are_added_and_taken_away() {
 
 #[test]
 fn what_is_not_quite_the_same_is_told_once_and_is_an_error_when_strict() {
-    let code = "file { '/tmp/a': content => 'x', backup => 'main' }\nexec { '/bin/a': logoutput => true }";
+    let code = "file { '/tmp/a': content => 'x', loglevel => debug }\nexec { '/bin/a': logoutput => true }";
     let found = translated(code);
     let notes: Vec<_> = found.diagnostics.iter().map(|found| (found.level, found.code)).collect();
     assert_eq!(notes, [(Level::Note, "P0204"), (Level::Note, "P0204")]);
@@ -591,7 +671,7 @@ fn defect_32_recursion_may_be_a_word() {
 fn what_is_left_to_puppet_is_told_once_with_its_place_and_is_an_error_when_strict() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("site.pp");
-    std::fs::write(&file, "\n\ntidy { '/tmp/x':\n  age => '1w' }\n").unwrap();
+    std::fs::write(&file, "\n\ntidy { '/tmp/x':\n  backup => 'x' }\n").unwrap();
     let found = translated_with(&Input::Manifest(file.clone()), &TranslateOptions::default());
     let [note] = found.diagnostics.as_slice() else { panic!("{:?}", found.diagnostics) };
     assert_eq!((note.level, note.code), (Level::Note, "P0201"));

@@ -17,6 +17,7 @@
 
 mod accounts;
 mod attributes;
+mod bucket;
 mod check;
 mod content;
 mod declaration;
@@ -110,6 +111,12 @@ pub struct File {
     /// Replace a link that is in the place of a file, and a file that is in the place of a link, also without `force`.
     /// Only this implementation has it.
     pub instead: bool,
+    /// Tell how the content changes, in logs, plans and the history. When false, only that it does. What not everybody may
+    /// read is never told. Only this implementation has it.
+    pub showdiff: bool,
+    /// Keep the content of a file that is replaced or removed in this directory, in the form of Puppet's `filebucket`, by which
+    /// `puppet filebucket --local` finds and restores it. Only this implementation has it.
+    pub bucket: Str,
 }
 
 impl Default for File {
@@ -139,6 +146,8 @@ impl Default for File {
             spread: false,
             keepdirectories: false,
             instead: false,
+            showdiff: true,
+            bucket: Str::EMPTY,
         }
     }
 }
@@ -172,6 +181,8 @@ impl fmt::Debug for File {
             .field("spread", &self.spread)
             .field("keepdirectories", &self.keepdirectories)
             .field("instead", &self.instead)
+            .field("showdiff", &self.showdiff)
+            .field("bucket", &self.bucket)
             .finish()
     }
 }

@@ -45,6 +45,7 @@ pub mod sysctl;
 pub mod tar;
 pub mod test;
 mod text_file;
+pub mod tidy;
 pub mod timer;
 pub mod user;
 pub mod value;
@@ -95,6 +96,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<sysctl::Sysctl>,
     schema_of::<tar::Tar>,
     schema_of::<test::Test>,
+    schema_of::<tidy::Tidy>,
     schema_of::<timer::Timer>,
     schema_of::<user::User>,
     schema_of::<value::Value>,

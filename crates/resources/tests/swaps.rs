@@ -55,6 +55,7 @@ use mgmt_resources::svc::Svc;
 use mgmt_resources::sysctl::Sysctl;
 use mgmt_resources::tar::Tar;
 use mgmt_resources::test::Test;
+use mgmt_resources::tidy::Tidy;
 use mgmt_resources::timer::Timer;
 use mgmt_resources::user::User;
 use mgmt_resources::value::Value as Kept;
@@ -182,6 +183,7 @@ fn anywhere(directory: &Path, port: u16) -> Vec<Spec> {
         spec("test", Test::default()),
         spec("value", Kept { any: Some(Value::Int(1)) }),
         spec("timer", Timer { interval: 3600 }),
+        spec(at("nowhere"), Tidy { age: Some(3600), recurse: true, ..Tidy::default() }),
         spec("kv", Kv { value: Some("text".into()), ..Kv::default() }),
         spec("mapped", Kv { value: Some("text".into()), mapped: true, ..Kv::default() }),
         spec("schedule", Schedule::default()),

@@ -20,7 +20,7 @@ use crate::handle::{Attributes, Handle, Node, Via, apply, change_mode, proc_path
 use crate::mode::default_directory_mode;
 use crate::path::{Location, ManagedPath, check_name};
 use crate::replace::Expect;
-use crate::stat::{Kind, Stat};
+use crate::stat::{Kind, Stat, Timestamp};
 use crate::temporary;
 use crate::tree::{Limits, list};
 use crate::walk::{Missing, open_directory};
@@ -82,6 +82,16 @@ impl Parent {
         self.check("look at", name)?;
         match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(raw) => Ok(Some(raw.into())),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(self.error("look at", name, errno)),
+        }
+    }
+
+    /// When the entry was last read, as far as the file system takes note of that; nothing when there is none.
+    pub fn accessed(&self, name: &[u8]) -> Result<Option<Timestamp>> {
+        self.check("look at", name)?;
+        match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(raw) => Ok(Some(Timestamp::accessed(&raw))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(self.error("look at", name, errno)),
         }

@@ -97,6 +97,13 @@ impl From<rustix::fs::Stat> for Stat {
     }
 }
 
+impl Timestamp {
+    #[allow(clippy::unnecessary_cast, reason = "the field types differ by architecture")]
+    pub(crate) fn accessed(raw: &rustix::fs::Stat) -> Timestamp {
+        Timestamp { seconds: raw.st_atime as i64, nanoseconds: raw.st_atime_nsec as u32 }
+    }
+}
+
 impl From<FileType> for Kind {
     fn from(file_type: FileType) -> Self {
         match file_type {

@@ -137,6 +137,10 @@ impl Action {
                 let loaded = configuration::load(&Input::new(path, false), terminal)?;
                 Action::add(arguments, package::single("start.yaml", loaded.content)?)
             }
+            "puppet" | "langpuppet" if !(arguments.manifest.tags.is_empty() && arguments.manifest.skip_tags.is_empty()) => {
+                return Err(Failure::usage("a deploy does not keep `--tags` and `--skip-tags`")
+                    .hint("write `tags = …` in the file of `--puppet-conf`, which goes along"));
+            }
             "puppet" => {
                 let flag = arguments.manifest.puppet.as_deref();
                 let input = match (input, flag) {

@@ -102,7 +102,7 @@ fn place(decision: &Decision) -> String {
 fn because(outcome: &Outcome) -> Vec<String> {
     match outcome {
         Outcome::Native(_) => Vec::new(),
-        Outcome::Puppet(reasons) | Outcome::Refused(reasons) => {
+        Outcome::Puppet(reasons) | Outcome::Refused(reasons) | Outcome::LeftOut(reasons) => {
             reasons.iter().map(ToString::to_string).collect()
         }
     }
@@ -115,6 +115,7 @@ fn print(decisions: &[Decision]) -> String {
             Outcome::Native(kind) => format!("native, {kind}"),
             Outcome::Puppet(_) => format!("left to Puppet: {}", because(&decision.outcome).join("; ")),
             Outcome::Refused(_) => format!("refused: {}", because(&decision.outcome).join("; ")),
+            Outcome::LeftOut(_) => format!("left out: {}", because(&decision.outcome).join("; ")),
         };
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}{}: {outcome}", place(decision), decision.reference);
@@ -123,19 +124,22 @@ fn print(decisions: &[Decision]) -> String {
 }
 
 fn stats(decisions: &[Decision]) -> String {
-    let (mut native, mut left, mut refused) = (0, 0, 0);
+    let (mut native, mut left, mut refused, mut ignored) = (0, 0, 0, 0);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for decision in decisions {
         match &decision.outcome {
             Outcome::Native(_) => native += 1,
             Outcome::Puppet(_) => left += 1,
             Outcome::Refused(_) => refused += 1,
+            Outcome::LeftOut(_) => ignored += 1,
         }
         for reason in because(&decision.outcome) {
             *reasons.entry(format!("{}: {reason}", decision.kind)).or_default() += 1;
         }
     }
-    let mut text = format!("{native:>7} native\n{left:>7} left to Puppet\n{refused:>7} refused\n");
+    let mut text = format!(
+        "{native:>7} native\n{left:>7} left to Puppet\n{refused:>7} refused\n{ignored:>7} left out\n"
+    );
     let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
     reasons.sort_by(|(one, count), (other, more)| more.cmp(count).then(one.cmp(other)));
     for (reason, count) in reasons {
@@ -153,6 +157,7 @@ fn document(attempt: &Attempt) -> String {
                 Outcome::Native(kind) => ("native", Some(*kind)),
                 Outcome::Puppet(_) => ("puppet", Some("pippet")),
                 Outcome::Refused(_) => ("refused", None),
+                Outcome::LeftOut(_) => ("left out", None),
             };
             json!({
                 "resource": decision.reference,

@@ -99,6 +99,11 @@ impl Site {
                 let form = request.into_body().collect().await.unwrap().to_bytes();
                 self.catalogue(rest, &String::from_utf8_lossy(&form)).await
             }
+            // Only a site that says so tells where its hosts belong.
+            "node" if self.environments.join("node.json").exists() => {
+                let node = std::fs::read_to_string(self.environments.join("node.json")).unwrap();
+                told(200, &serde_json::from_str(&node).unwrap())
+            }
             "file_metadata" => self.metadata(rest, &query),
             "file_metadatas" => self.plugins(rest, &query),
             "file_content" => match self.file(rest, &query).and_then(|file| std::fs::read(file).ok()) {
@@ -246,4 +251,22 @@ pub(crate) fn make_certificates(place: &Path, client: &str) {
             &certificate,
         ]);
     }
+}
+
+/// Writes a list of the certificates that do not count any more, `crl.pem`.
+pub(crate) fn revoke(place: &Path, names: &[&str]) {
+    let settings = "[ca]\ndefault_ca = it\n[it]\ndatabase = index\ncrlnumber = number\ndefault_md = sha256\n\
+                    default_crl_days = 2\ncertificate = ca.pem\nprivate_key = ca.key\n";
+    std::fs::write(place.join("ca.conf"), settings).unwrap();
+    std::fs::write(place.join("index"), "").unwrap();
+    std::fs::write(place.join("number"), "01\n").unwrap();
+    let openssl = |arguments: &[&str]| {
+        let arguments = [&["ca", "-config", "ca.conf"], arguments].concat();
+        let output = Command::new("openssl").args(&arguments).current_dir(place).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    for name in names {
+        openssl(&["-revoke", name]);
+    }
+    openssl(&["-gencrl", "-out", "crl.pem"]);
 }

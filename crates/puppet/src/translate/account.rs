@@ -14,6 +14,7 @@ pub(super) fn user(rule: &mut Rule<'_>) -> &'static str {
         rule.accept_if(membership, &["minimum"]);
     }
     rule.accept_if("purge_ssh_keys", &["false"]);
+    rule.hide("password");
     rule.accept_if("forcelocal", &["false"]);
     let managehome = rule.truth("managehome") == Some(true);
     match rule.text("ensure").as_deref() {

@@ -16,6 +16,7 @@ pub(super) fn concat_file(rule: &mut Rule<'_>) -> &'static str {
     if rule.text("ensure").as_deref() == Some("absent") {
         let names: Vec<&str> = file.parameters.iter().map(|(name, _)| name.as_str()).collect();
         rule.accept(&names);
+        rule.hide_all(&names);
         rule.set("path", Str::from(squeezed(&file.subject())));
         rule.set("state", Str::from("absent"));
         return "file";
@@ -30,6 +31,11 @@ pub(super) fn concat_file(rule: &mut Rule<'_>) -> &'static str {
     {
         if !belongs(fragment, rule.declared) {
             continue;
+        }
+        let secret = fragment.sensitive.iter().any(|name| name == "content")
+            || fragment.get("content").is_some_and(Data::is_secret);
+        if secret {
+            rule.set("showdiff", false);
         }
         match content(rule, fragment) {
             Some(content) => fragments.push((key(fragment, numeric), content)),

@@ -14,6 +14,7 @@ const SHELL: &str = "/bin/sh";
 
 pub(super) fn exec(rule: &mut Rule<'_>) -> &'static str {
     rule.accept_if("provider", &["posix", "shell"]);
+    rule.hide("environment");
     if rule.text("logoutput").is_some_and(|when| !matches!(when.as_str(), "on_failure" | "false")) {
         rule.note(
             "logoutput",

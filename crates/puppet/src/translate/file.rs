@@ -11,7 +11,8 @@ use crate::data::Data;
 
 pub(super) fn file(rule: &mut Rule<'_>) -> &'static str {
     let path = squeezed(&rule.declared.subject());
-    rule.accept(&["path", "target", "provider", "show_diff", "staging_location", "max_files"]);
+    rule.accept(&["path", "target", "provider", "staging_location", "max_files"]);
+    discretion(rule);
     rule.accept_if("links", &["manage"]);
     rule.accept_if("source_permissions", &["ignore"]);
     rule.accept_if("sourceselect", &["first"]);
@@ -31,6 +32,14 @@ pub(super) fn file(rule: &mut Rule<'_>) -> &'static str {
         Some(_) => link(rule, path),
     }
     "file"
+}
+
+/// What is in a file is told with what changes in it, unless nobody is to know.
+fn discretion(rule: &mut Rule<'_>) {
+    let secret = rule.hide("content");
+    if rule.truth("show_diff") == Some(false) || secret {
+        rule.set("showdiff", false);
+    }
 }
 
 /// Whatever depends on which other files are managed needs to know those below it.
@@ -83,11 +92,27 @@ fn safeguards(rule: &mut Rule<'_>) {
 
 fn backup(rule: &mut Rule<'_>) {
     match rule.text("backup").as_deref() {
-        // The bucket is where it goes if nobody says anything, too.
-        None | Some("false" | "puppet") => {}
+        None | Some("false") => {}
         Some("true") => rule.set("backup", Str::from(".puppet-bak")),
         Some(suffix) if suffix.starts_with('.') => rule.set("backup", Str::from(suffix)),
-        Some(_) => rule.note("backup", "names a file bucket, in which nothing is kept here"),
+        Some(name) => bucket(rule, name),
+    }
+}
+
+/// A bucket by its name: one of the catalogue, or the one that is always there.
+fn bucket(rule: &mut Rule<'_>, name: &str) {
+    let around = rule.around;
+    let usual = || Str::from(around.bucket.display().to_string());
+    let declared = around.catalogue.named("Filebucket", name).map(|at| &around.catalogue.resources[at]);
+    let path = |declared: &Declared| declared.get("path").and_then(Data::text);
+    match declared {
+        None if name == "puppet" => rule.set("bucket", usual()),
+        None => rule.cannot("backup", "names a bucket that is not in the catalogue"),
+        Some(declared) => match path(declared).as_deref() {
+            None if declared.get("server").is_none() => rule.set("bucket", usual()),
+            Some(path) if path.starts_with('/') => rule.set("bucket", Str::from(path)),
+            _ => rule.cannot("backup", "names a bucket that is on a server"),
+        },
     }
 }
 
@@ -101,10 +126,10 @@ fn absent(rule: &mut Rule<'_>, path: String) {
         rule.set("recurse", true);
         rule.set("force", true);
     }
-    if let Some(backup) = rule.text("backup")
-        && backup != "false"
-    {
-        rule.note("backup", "asks for a copy of what is removed, which is not kept here");
+    match rule.text("backup").as_deref() {
+        None | Some("false") => {}
+        Some(name) if name != "true" && !name.starts_with('.') => bucket(rule, name),
+        Some(_) => rule.note("backup", "asks for a copy of what is removed, which is not kept here"),
     }
 }
 
@@ -257,11 +282,27 @@ fn content(rule: &mut Rule<'_>) {
 
 fn attributes(rule: &mut Rule<'_>, is_directory: bool) {
     ownership(rule);
+    label(rule);
     let Some(mode) = rule.text("mode") else { return };
     match numeric(&mode) {
         Some(number) => rule.set("mode", Str::from(format!("{:04o}", effective(number, is_directory)))),
-        None if mode.contains(['+', '-']) || is_directory => rule.set("modechange", Str::from(mode)),
+        // Whether it may be searched is a question only for what is no directory.
+        None if is_directory => rule.set("modechange", Str::from(mode.replace('X', "x"))),
+        None if mode.contains(['+', '-']) => rule.set("modechange", Str::from(mode)),
         None => rule.set("mode", Str::from(mode)),
+    }
+}
+
+/// The four parts of the SELinux context, if all are given.
+fn label(rule: &mut Rule<'_>) {
+    let parts: Vec<String> = ["seluser", "selrole", "seltype", "selrange"]
+        .into_iter()
+        .filter_map(|part| rule.text(part))
+        .collect();
+    match parts.len() {
+        0 => {}
+        4 => rule.set("selinux", Some(Str::from(parts.join(":")))),
+        _ => rule.cannot("seltype", "is only a part of the context; the rest is as the host finds it"),
     }
 }
 
@@ -289,7 +330,8 @@ pub(super) fn attributes_of_file(rule: &mut Rule<'_>, content: Vec<u8>) {
     rule.set("path", Str::from(path));
     rule.set("state", Str::from("exists"));
     rule.set("content", Str::from(content));
-    rule.accept(&["path", "show_diff", "selinux_ignore_defaults"]);
+    rule.accept(&["path", "selinux_ignore_defaults"]);
+    discretion(rule);
     safeguards(rule);
     attributes(rule, false);
     if rule.take("force").and_then(Data::truth) == Some(true) {

@@ -23,6 +23,8 @@ pub(super) struct Rule<'a> {
     reasons: Vec<Reason>,
     /// What is different from Puppet although it is one of ours.
     notes: Vec<Reason>,
+    /// Parameters that may be secrets: our kind shows them to nobody.
+    hidden: HashSet<&'a str>,
     /// What Puppet has to know of besides, if it is left to it: positions in the catalogue.
     context: Vec<usize>,
 }
@@ -35,6 +37,17 @@ pub(super) struct Around<'a> {
     pub(super) modules: &'a BTreeMap<String, PathBuf>,
     /// Seconds between two looks at what has no events.
     pub(super) interval: i32,
+    /// Where Puppet keeps old contents of files.
+    pub(super) bucket: &'a Path,
+    /// Nothing is changed, unless a resource says otherwise.
+    pub(super) noop: bool,
+}
+
+impl Around<'_> {
+    /// Whether a resource is only looked at. What it says itself counts more than what is said of all.
+    pub(super) fn is_noop(&self, declared: &Declared) -> bool {
+        declared.get("noop").and_then(Data::truth).unwrap_or(self.noop)
+    }
 }
 
 /// Why a resource cannot be one of ours.
@@ -52,7 +65,7 @@ const FOR_ALL: [&str; 9] =
 
 impl<'a> Rule<'a> {
     pub(super) fn new(declared: &'a Declared, around: &'a Around<'a>) -> Rule<'a> {
-        let noop = declared.get("noop").and_then(Data::truth) == Some(true);
+        let noop = around.is_noop(declared);
         Rule {
             declared,
             around,
@@ -62,6 +75,7 @@ impl<'a> Rule<'a> {
             fields: Vec::new(),
             reasons: Vec::new(),
             notes: Vec::new(),
+            hidden: HashSet::new(),
             context: Vec::new(),
         }
     }
@@ -126,6 +140,22 @@ impl<'a> Rule<'a> {
         }
     }
 
+    /// Says that our kind shows a parameter to nobody. Gives whether it is a secret.
+    pub(super) fn hide(&mut self, parameter: &'a str) -> bool {
+        self.hidden.insert(parameter);
+        self.is_secret(parameter)
+    }
+
+    /// Says the same of several.
+    pub(super) fn hide_all(&mut self, parameters: &[&'a str]) {
+        self.hidden.extend(parameters);
+    }
+
+    fn is_secret(&self, parameter: &str) -> bool {
+        let named = self.declared.sensitive.iter().any(|name| name == parameter);
+        named || self.declared.get(parameter).is_some_and(Data::is_secret)
+    }
+
     /// Sets a field of our kind.
     pub(super) fn set(&mut self, field: &'static str, value: impl Native) {
         self.fields.push((field, value.to_value()));
@@ -146,13 +176,6 @@ impl<'a> Rule<'a> {
     /// Says why this cannot be one of ours.
     pub(super) fn cannot(&mut self, parameter: &str, why: impl Into<String>) {
         self.reasons.push(Reason { parameter: Some(parameter.to_owned()), why: why.into() });
-    }
-
-    /// The same, about all of it.
-    pub(super) fn cannot_at_all(&mut self, why: &str) {
-        // What is said about it does not matter then.
-        self.taken.extend(self.declared.parameters.iter().map(|(name, _)| name.as_str()));
-        self.reasons.push(Reason { parameter: None, why: why.to_owned() });
     }
 
     /// Says what is different here, although the state is the same.
@@ -184,7 +207,13 @@ impl<'a> Rule<'a> {
             if !understood && *value != Data::Undef {
                 let why = "has no counterpart".to_owned();
                 self.reasons.push(Reason { parameter: Some(parameter.clone()), why });
+            } else if self.is_secret(parameter) && !self.hidden.contains(parameter.as_str()) {
+                let why = "is a secret, which would be told with what is done".to_owned();
+                self.reasons.push(Reason { parameter: Some(parameter.clone()), why });
             }
+        }
+        if kind != "msg" && self.declared.get("loglevel").is_some() {
+            self.note("loglevel", "is not the level at which a change is told, which is `info` here");
         }
         if self.reasons.is_empty()
             && let Some(resource) = self.build(kind)

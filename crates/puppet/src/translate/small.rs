@@ -2,9 +2,7 @@
 
 use mgmt_value::Str;
 
-use super::file::is_below;
 use super::rule::Rule;
-use crate::catalogue::squeezed;
 use crate::data::Data;
 
 /// `notify` becomes `msg`. Puppet says it at every run, and we say it once.
@@ -157,19 +155,10 @@ pub(super) fn file_line(rule: &mut Rule<'_>) -> &'static str {
 pub(super) fn passive(rule: &mut Rule<'_>) -> &'static str {
     let names: Vec<&str> = rule.declared.parameters.iter().map(|(name, _)| name.as_str()).collect();
     rule.accept(&names);
+    // Nothing of it is in our resource.
+    rule.hide_all(&names);
     rule.set("forward", true);
     rule.meta.autogroup = false;
     rule.name = Str::from(rule.declared.to_string());
-    "noop"
-}
-
-/// `tidy` is left to Puppet, which has to know of the files that others manage below.
-pub(super) fn tidy(rule: &mut Rule<'_>) -> &'static str {
-    let path = squeezed(&rule.declared.subject());
-    rule.needs_to_know(|declared| {
-        let file = squeezed(&declared.subject());
-        declared.kind == "File" && (file == path || is_below(&file, &path))
-    });
-    rule.cannot_at_all("no kind does the same");
     "noop"
 }

@@ -14,7 +14,7 @@ use super::declaration::{Declaration, Input, State, Target};
 use super::effects;
 use super::memory::{Memory, Verified};
 use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
-use super::{File, link, tree};
+use super::{File, bucket, link, tree};
 
 /// How often a path that changes under our hands is looked at again.
 const ATTEMPTS: usize = 5;
@@ -140,6 +140,9 @@ impl<'a> Run<'a, '_> {
         }
         effects::removed(self, self.wish.path.without_slash(), stat.kind);
         if self.cx.apply {
+            if !self.wish.file.bucket.is_empty() && stat.kind == Kind::File {
+                bucket::keep(self, &self.place(&parent))?;
+            }
             unless_gone(parent.unlink(name))?;
             self.store(&parent)?;
             self.cx.info("removed");

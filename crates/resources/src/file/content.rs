@@ -15,6 +15,7 @@ use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Limits, list, remove_tree};
 
 use super::attributes::{Wanted, kept, settle};
+use super::bucket;
 use super::check::Run;
 use super::declaration::{Input, State};
 use super::effects;
@@ -332,6 +333,9 @@ fn write(
     if !file.backup.is_empty() && seen.is_some_and(|stat| stat.kind == Kind::File) {
         keep_old(run, place)?;
     }
+    if !file.bucket.is_empty() && seen.is_some_and(|stat| stat.kind == Kind::File) {
+        bucket::keep(run, place)?;
+    }
     let expect = match seen {
         // Only now, with the new content safely next to it.
         Some(stat) if stat.kind == Kind::Directory => {
@@ -451,7 +455,7 @@ fn open_parts(run: &Run<'_, '_>, fragments: &[ManagedPath]) -> Result<Content<'s
 }
 
 /// Copies all of `source`, which must not change meanwhile: half of one version and half of another is neither.
-fn copy_whole(run: &Run<'_, '_>, new: &mut Replacement<'_>, source: &OpenedFile) -> Result<()> {
+pub(super) fn copy_whole(run: &Run<'_, '_>, new: &mut Replacement<'_>, source: &OpenedFile) -> Result<()> {
     if !new.copy_from_while(source, || run.cx.checkpoint().is_ok())? {
         run.cx.checkpoint()?;
     }

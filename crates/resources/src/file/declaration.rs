@@ -181,6 +181,9 @@ fn check_combination(file: &File, path: &ManagedPath, state: State) -> Result<()
             "expected what is put behind the name of the file, such as `.old`",
         ));
     }
+    if !file.bucket.is_empty() {
+        ManagedPath::new(&file.bucket).map_err(|error| Invalid::field("bucket", error.to_string()))?;
+    }
     if file.symlink && (has_content || has_fragments) {
         return fail("a `symlink` can't have `content` or `fragments`");
     }

@@ -28,7 +28,8 @@ pub(super) fn content(
         _ => default_file_mode(),
     });
     let old = seen.filter(|stat| stat.kind == Kind::File);
-    let private = mode & READABLE == 0 || old.is_some_and(|stat| stat.mode & READABLE == 0);
+    let private =
+        !run.wish.file.showdiff || mode & READABLE == 0 || old.is_some_and(|stat| stat.mode & READABLE == 0);
     let effect = match seen {
         Some(stat) if stat.kind == Kind::File => {
             Effect::change(&what).aspect("content").before(bytes(stat.size)).after(after)

@@ -69,11 +69,14 @@ fn fingerprint(file: &File, name: &Str) -> u64 {
         spread,
         keepdirectories,
         instead,
+        // What is told makes no difference to what is there.
+        showdiff: _,
+        bucket,
     } = file;
     let mut hasher = DefaultHasher::new();
     (name, path, dirname, basename, state, source, fragments).hash(&mut hasher);
     (owner, group, mode, recurse, force, purge, symlink, selinux, atomic).hash(&mut hasher);
-    (modechange, createonly, validatecmd, backup, sourcemode, spread, keepdirectories, instead)
+    (modechange, createonly, validatecmd, backup, sourcemode, spread, keepdirectories, instead, bucket)
         .hash(&mut hasher);
     hasher.finish()
 }

@@ -262,7 +262,8 @@ fn input(arguments: &Arguments) -> Result<Source, Failure> {
                 }
             };
             let conf = arguments.manifest.puppet_conf.as_deref();
-            Ok(Source::Puppet(Manifest::new(argument.as_os_str(), conf, arguments.strict)?))
+            let manifest = Manifest::new(argument.as_os_str(), conf, arguments.strict)?;
+            Ok(Source::Puppet(manifest.with_tags(&arguments.manifest)))
         }
         (Some(FrontEnd::LangPuppet), Some(input)) => Err(Failure::usage(format!(
             "the front-end `langpuppet` takes a program and a manifest, found `{}`",
@@ -276,7 +277,8 @@ fn input(arguments: &Arguments) -> Result<Source, Failure> {
             Ok(Source::LangPuppet {
                 entry: program::entry(lang.as_os_str())?,
                 options: program::Options { module_path, lints: false },
-                manifest: Manifest::new(puppet.as_os_str(), conf, arguments.strict)?,
+                manifest: Manifest::new(puppet.as_os_str(), conf, arguments.strict)?
+                    .with_tags(&arguments.manifest),
                 allow_unmatched: arguments.manifest.allow_unmatched,
             })
         }

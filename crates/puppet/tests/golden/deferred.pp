@@ -1,0 +1,6 @@
+file { '/nowhere/a': content => Deferred('upcase', ['text']) }
+#=> file[/nowhere/a] path=/nowhere/a state=exists content=TEXT
+#=> file[/nowhere/a] ~> noop[completed_Class[Main]]
+#=> noop[admissible_Class[Main]] ~> file[/nowhere/a]
+#=> noop[admissible_Stage[main]] ~> noop[admissible_Class[Main]]
+#=> noop[completed_Class[Main]] ~> noop[completed_Stage[main]]

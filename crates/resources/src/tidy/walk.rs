@@ -1,0 +1,175 @@
+//! Through a directory, and out with what is old or large.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mgmt_resource::{Checked, Context, Effect, Error, Result};
+use mgmt_sys::ManagedPath;
+use mgmt_sys::dir::Parent;
+use mgmt_sys::stat::{Kind, Stat};
+use mgmt_sys::tree::{Entry, Limits, list, same_mount};
+
+use super::pattern::is_like;
+use super::{By, Tidy};
+
+/// Removes what is to go, or says what would.
+pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) -> Result<Checked> {
+    let Some(name) = path.file_name() else { return Ok(Checked::Right) };
+    let above = match Parent::open(path) {
+        Ok(above) => above,
+        // Where nothing is, nothing is to be tidied.
+        Err(error) if error.is_parent_missing() => return Ok(Checked::Right),
+        Err(error) => return Err(Error::new(error)),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let keep = tidy.keep.iter().filter_map(|kept| ManagedPath::new(kept).ok());
+    let keep = keep.map(|kept| kept.without_slash().to_vec()).collect();
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let mut walk = Walk { tidy, by, now, keep, cx, levels: Vec::new(), removed: 0 };
+    walk.everything(above, name)?;
+    match walk.removed {
+        0 => Ok(Checked::Right),
+        count => {
+            if cx.apply {
+                cx.info(format_args!("removed {count}"));
+            }
+            Ok(Checked::Changed)
+        }
+    }
+}
+
+struct Walk<'a, 'c> {
+    tidy: &'a Tidy,
+    by: By,
+    /// Seconds since 1970.
+    now: i64,
+    /// Paths that stay.
+    keep: HashSet<Vec<u8>>,
+    cx: &'a Context<'c>,
+    /// Directories that are being gone through, each in the one before.
+    levels: Vec<Level>,
+    removed: u64,
+}
+
+struct Level {
+    here: Rc<Parent>,
+    name: Box<[u8]>,
+    /// It is to go, if it is empty.
+    goes: bool,
+    pending: Vec<Entry>,
+    /// Something stays in it.
+    is_kept: bool,
+}
+
+impl Walk<'_, '_> {
+    fn everything(&mut self, above: Parent, name: &[u8]) -> Result<()> {
+        let above = Rc::new(above);
+        self.meet(&above, name)?;
+        loop {
+            self.cx.checkpoint()?;
+            let Some(level) = self.levels.last_mut() else { return Ok(()) };
+            if let Some(entry) = level.pending.pop() {
+                let here = Rc::clone(&level.here);
+                self.meet(&here, &entry.name)?;
+                continue;
+            }
+            let Some(level) = self.levels.pop() else { return Ok(()) };
+            let outside = self.levels.last().map_or(&above, |level| &level.here);
+            let outside = Rc::clone(outside);
+            if level.goes && !level.is_kept {
+                self.remove(&outside, &level.name, Kind::Directory)?;
+            } else {
+                self.keep();
+            }
+        }
+    }
+
+    /// Looks at one entry: it stays, it goes, or it is gone through first.
+    fn meet(&mut self, here: &Rc<Parent>, name: &[u8]) -> Result<()> {
+        let Some(stat) = here.lstat_entry(name).map_err(Error::new)? else { return Ok(()) };
+        let goes = self.goes(here, name, &stat)?;
+        if stat.kind != Kind::Directory {
+            return if goes { self.remove(here, name, stat.kind) } else { Ok(self.keep()) };
+        }
+        let deepest = if self.tidy.recurse { self.tidy.depth.unwrap_or(u32::MAX) } else { 0 };
+        let is_entered = u32::try_from(self.levels.len()).is_ok_and(|depth| depth < deepest);
+        let inside = match here.open_dir(name) {
+            Ok(inside) => inside,
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(Error::new(error)),
+        };
+        if !self.levels.is_empty() && !same_mount(here, &inside).map_err(Error::new)? {
+            return Ok(self.keep());
+        }
+        // What is not gone through is looked into only to see whether it is empty.
+        let entries = match is_entered || goes {
+            true => list(&inside, &Limits::default()).map_err(Error::new)?,
+            false => return Ok(self.keep()),
+        };
+        let (pending, is_kept) =
+            if is_entered { (entries, false) } else { (Vec::new(), !entries.is_empty()) };
+        self.levels.push(Level { here: Rc::new(inside), name: name.into(), goes, pending, is_kept });
+        Ok(())
+    }
+
+    /// Whether an entry is to go, as far as it can be told from itself.
+    fn goes(&self, here: &Parent, name: &[u8], stat: &Stat) -> Result<bool> {
+        let Tidy { age, size, matches, rmdirs, .. } = self.tidy;
+        if stat.kind == Kind::Directory && !rmdirs {
+            return Ok(false);
+        }
+        if !matches.is_empty() && !matches.iter().any(|pattern| is_like(name, pattern)) {
+            return Ok(false);
+        }
+        if self.keep.contains(&at(here, name)) {
+            return Ok(false);
+        }
+        if let Some(age) = *age {
+            let time = match self.by {
+                By::Read => here.accessed(name).map_err(Error::new)?,
+                By::Written => Some(stat.modified),
+                By::Changed => Some(stat.changed),
+            };
+            let seconds = time.map_or(0, |time| self.now.saturating_sub(time.seconds));
+            if u64::try_from(seconds).is_ok_and(|seconds| seconds >= age) {
+                return Ok(true);
+            }
+        }
+        Ok(match size {
+            Some(size) => stat.size >= *size,
+            None => age.is_none(),
+        })
+    }
+
+    /// Something stays in the directory that is being gone through.
+    fn keep(&mut self) {
+        if let Some(level) = self.levels.last_mut() {
+            level.is_kept = true;
+        }
+    }
+
+    fn remove(&mut self, here: &Parent, name: &[u8], kind: Kind) -> Result<()> {
+        let path = at(here, name);
+        let what = if kind == Kind::Directory { "directory" } else { "file" };
+        self.cx.describe(Effect::remove(String::from_utf8_lossy(&path)).aspect(what));
+        self.removed += 1;
+        if !self.cx.apply {
+            return Ok(());
+        }
+        let done = if kind == Kind::Directory { here.rmdir(name) } else { here.unlink(name) };
+        match done {
+            Err(error) if error.is_not_found() => Ok(()),
+            // Somebody has put something into it meanwhile.
+            Err(error) if error.is_not_empty() => Ok(self.keep()),
+            done => done.map_err(Error::new),
+        }
+    }
+}
+
+/// The path of an entry.
+fn at(here: &Parent, name: &[u8]) -> Vec<u8> {
+    let directory = here.path_bytes();
+    let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+    [directory, b"/", name].concat()
+}

@@ -52,6 +52,11 @@ const CASES: &[Case] = &[
         "echo x >/t/a",
         r#"file "/t/a" { state => "exists", content => "y\n", mode => "u=rw,go=r", }"#,
     ),
+    case(
+        "what is old",
+        "mkdir -p /t/d/e; touch -d '2 days ago' /t/d/old /t/d/e/old; touch /t/d/new",
+        r#"tidy "/t/d" { recurse => true, age => 3600, by => "mtime", }"#,
+    ),
     case("no file", "echo x >/t/a", r#"file "/t/a" { state => "absent", }"#),
     case("a directory", "", r#"file "/t/d/" { state => "exists", mode => "0750", }"#),
     case("directories above", "", r#"file "/t/d/e/f/" { state => "exists", recurse => true, }"#),

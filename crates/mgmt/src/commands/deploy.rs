@@ -138,8 +138,8 @@ impl Action {
                 Action::add(arguments, package::single("start.yaml", loaded.content)?)
             }
             "puppet" | "langpuppet" if !(arguments.manifest.tags.is_empty() && arguments.manifest.skip_tags.is_empty()) => {
-                return Err(Failure::usage("a deploy does not keep `--tags` and `--skip-tags`")
-                    .hint("write `tags = …` in the file of `--puppet-conf`, which goes along"));
+                Err(Failure::usage("a deploy does not keep `--tags` and `--skip-tags`")
+                    .hint("write `tags = …` in the file of `--puppet-conf`, which goes along"))
             }
             "puppet" => {
                 let flag = arguments.manifest.puppet.as_deref();

@@ -90,7 +90,7 @@ impl Walk<'_, '_> {
         let Some(stat) = here.lstat_entry(name).map_err(Error::new)? else { return Ok(()) };
         let goes = self.goes(here, name, &stat)?;
         if stat.kind != Kind::Directory {
-            return if goes { self.remove(here, name, stat.kind) } else { Ok(self.keep()) };
+            return if goes { self.remove(here, name, stat.kind) } else { self.stays() };
         }
         let deepest = if self.tidy.recurse { self.tidy.depth.unwrap_or(u32::MAX) } else { 0 };
         let is_entered = u32::try_from(self.levels.len()).is_ok_and(|depth| depth < deepest);
@@ -100,12 +100,12 @@ impl Walk<'_, '_> {
             Err(error) => return Err(Error::new(error)),
         };
         if !self.levels.is_empty() && !same_mount(here, &inside).map_err(Error::new)? {
-            return Ok(self.keep());
+            return self.stays();
         }
         // What is not gone through is looked into only to see whether it is empty.
         let entries = match is_entered || goes {
             true => list(&inside, &Limits::default()).map_err(Error::new)?,
-            false => return Ok(self.keep()),
+            false => return self.stays(),
         };
         let (pending, is_kept) =
             if is_entered { (entries, false) } else { (Vec::new(), !entries.is_empty()) };
@@ -149,6 +149,13 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// The same, as an outcome.
+    #[expect(clippy::unnecessary_wraps, reason = "it is said where others may fail")]
+    fn stays(&mut self) -> Result<()> {
+        self.keep();
+        Ok(())
+    }
+
     fn remove(&mut self, here: &Parent, name: &[u8], kind: Kind) -> Result<()> {
         let path = at(here, name);
         let what = if kind == Kind::Directory { "directory" } else { "file" };
@@ -161,7 +168,7 @@ impl Walk<'_, '_> {
         match done {
             Err(error) if error.is_not_found() => Ok(()),
             // Somebody has put something into it meanwhile.
-            Err(error) if error.is_not_empty() => Ok(self.keep()),
+            Err(error) if error.is_not_empty() => self.stays(),
             done => done.map_err(Error::new),
         }
     }

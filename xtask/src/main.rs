@@ -32,7 +32,7 @@ Chores of the project
   cargo xtask fuzz [--minutes N] [TARGET]  hostile input for everything that reads, a minute for each target by default
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
                               shared, deploys, files; all if none is named
-  cargo xtask bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES]
+  cargo xtask bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES] [--without TOOLS]
                               the same work by every tool found here (Puppet, CFEngine, Ansible, pyinfra); writes docs/benchmarks.md
   cargo xtask docs            generate docs/reference, the site of all documents (target/site) and the API documentation
   cargo xtask docs --check    fail if docs/reference is out of date, a link leads nowhere, or the API documentation has warnings

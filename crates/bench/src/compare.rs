@@ -43,12 +43,20 @@ pub(crate) struct Settings {
     pub(crate) idle: Duration,
     /// The largest number of files.
     pub(crate) largest: usize,
+    /// Names of tools that are left out.
+    pub(crate) without: Vec<String>,
 }
 
 /// The options after `compare`.
 pub(crate) fn settings(mgmt: PathBuf, arguments: &[String]) -> Result<Settings, String> {
-    let mut settings =
-        Settings { mgmt, upstream: None, output: None, idle: Duration::from_secs(60), largest: 10_000 };
+    let mut settings = Settings {
+        mgmt,
+        upstream: None,
+        output: None,
+        idle: Duration::from_secs(60),
+        largest: 10_000,
+        without: Vec::new(),
+    };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("`{word}`: expected a value"))?;
@@ -56,11 +64,12 @@ pub(crate) fn settings(mgmt: PathBuf, arguments: &[String]) -> Result<Settings, 
         match word.as_str() {
             "--upstream" => settings.upstream = Some(value.into()),
             "--output" => settings.output = Some(value.into()),
+            "--without" => settings.without.extend(value.split(',').map(str::to_lowercase)),
             "--idle" => settings.idle = Duration::from_secs(number()?),
             "--largest" => settings.largest = usize::try_from(number()?).unwrap_or(10_000),
             _ => {
                 return Err(format!(
-                    "unknown option `{word}`; there are --upstream, --output, --idle, --largest"
+                    "unknown option `{word}`; there are --upstream, --output, --idle, --largest, --without"
                 ));
             }
         }
@@ -147,7 +156,7 @@ fn page(tools: &[Tool], rows: &[Row]) -> String {
          mgmt. The raw loop is the same system calls without a program around them: the floor. A tool is measured as a \
          whole, from its start to its end; what begins with ≈ was measured with fewer and multiplied, because it would \
          have taken too long; – means that a tool has no such thing. Nobody flushes to the disk: mgmt, which does so by \
-         default, is told not to (`--fsync none`).\n\n",
+         default, is told not to (`--fsync none`). The program in Go ends only after some seconds of quiet, which are taken off.\n\n",
     );
     // Writing to a string cannot fail, here and below.
     for (what, value) in machine() {

@@ -139,7 +139,7 @@ fn help() {
     let groups = GROUPS.map(|group| format!("[{group}]")).join(" ");
     println!("usage: mgmt-bench {groups} [--mgmt PROGRAM]");
     println!(
-        "       mgmt-bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES]"
+        "       mgmt-bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES] [--without TOOLS]"
     );
     println!("Runs the named groups, or all. PROGRAM is the built mgmt, by default the one beside this.");
 }

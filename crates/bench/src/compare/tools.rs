@@ -3,11 +3,16 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::Settings;
 
 /// The name of our column.
 pub(crate) const OURS: &str = "mgmt";
+
+/// The program in Go ends when it has been quiet for a while, and with less than this before it has begun. It is taken off its
+/// times.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// A tool that was found, and where.
 #[derive(Clone, Debug)]
@@ -41,6 +46,7 @@ pub(crate) fn found(settings: &Settings) -> Vec<Tool> {
     tools.extend(program("cf-agent").map(Tool::Cfengine));
     tools.extend(program("ansible-playbook").map(Tool::Ansible));
     tools.extend(program("pyinfra").map(Tool::Pyinfra));
+    tools.retain(|tool| !settings.without.contains(&tool.name().to_lowercase()));
     tools
 }
 
@@ -76,6 +82,11 @@ impl Tool {
         text.lines().next().unwrap_or_default().trim().to_owned()
     }
 
+    /// What it waits for at the end of a run, without doing anything.
+    pub(crate) fn waits(&self) -> Duration {
+        if matches!(self, Tool::Upstream(_)) { QUIET } else { Duration::ZERO }
+    }
+
     /// Whether it keeps running and repairs by events.
     pub(crate) fn follows_events(&self) -> bool {
         matches!(self, Tool::Ours(_) | Tool::Upstream(_))
@@ -106,10 +117,11 @@ impl Tool {
                 command.args(["--converger-timeout=0", "--converged-exit", "lang"]);
                 command
             }
-            // It has no way to end at once: one second of quiet is the least, and is part of how long it takes.
             Tool::Upstream(path) => {
                 let mut command = Command::new(path);
-                command.args(["run", "--tmp-prefix", "--no-pgp", "--converged-timeout", "1", "lang"]);
+                let quiet = QUIET.as_secs().to_string();
+                command.args(["run", "--tmp-prefix", "--no-pgp", "--converger-timeout", &quiet]);
+                command.args(["--converged-exit", "lang"]);
                 command
             }
             Tool::Puppet(path) => {
@@ -161,7 +173,7 @@ impl Tool {
     pub(crate) fn check(&self, program: &Path) -> Option<Command> {
         let (path, words): (PathBuf, &[&str]) = match self {
             Tool::Ours(path) => (path.clone(), &["check", "lang"]),
-            Tool::Upstream(path) => (path.clone(), &["run", "--tmp-prefix", "lang", "--only-unify"]),
+            Tool::Upstream(path) => (path.clone(), &["check", "--tmp-prefix", "lang"]),
             Tool::Puppet(path) => (path.clone(), &["parser", "validate"]),
             Tool::Cfengine(path) => (path.with_file_name("cf-promises"), &["-f"]),
             Tool::Ansible(path) => (path.clone(), &["-i", "localhost,", "--syntax-check"]),

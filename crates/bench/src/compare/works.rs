@@ -30,6 +30,11 @@ pub(crate) fn paths(directory: &Path, count: usize) -> Vec<PathBuf> {
     (0..count).map(path).collect()
 }
 
+/// How long a tool takes for its program, if it ends well.
+fn once(tool: &Tool, program: &Path) -> Option<Duration> {
+    timed(&mut tool.once(program)).map(|time| time.saturating_sub(tool.waits()))
+}
+
 /// How long a program takes, if it ends well.
 fn timed(command: &mut Command) -> Option<Duration> {
     let began = Instant::now();
@@ -124,13 +129,13 @@ fn files_of(tool: &Tool, count: usize) -> (Figure, Figure) {
             warm.push(began.elapsed());
         } else {
             let program = tool.write(&Job::Files { paths: &paths, content: CONTENT }, home.path());
-            let Some(first) = timed(&mut tool.once(&program)) else { return (Figure::None, Figure::None) };
+            let Some(first) = once(tool, &program) else { return (Figure::None, Figure::None) };
             if !all_right(&paths) {
                 println!("{}: not all files are right", tool.name());
                 return (Figure::None, Figure::None);
             }
             cold.push(first);
-            warm.extend(timed(&mut tool.once(&program)));
+            warm.extend(once(tool, &program));
         }
         kept.push(home);
     }
@@ -144,16 +149,16 @@ pub(crate) fn one_file(tools: &[Tool]) -> Row {
         let paths = paths(&home.path().join("files"), 1);
         let program = tool.write(&Job::Files { paths: &paths, content: CONTENT }, home.path());
         let runs = if matches!(tool, Tool::Raw | Tool::Ours(_)) { 15 } else { 3 };
-        let once = |_| {
+        let run = |_| {
             let _ = std::fs::remove_file(&paths[0]);
             if matches!(tool, Tool::Raw) {
                 let began = Instant::now();
                 raw_create(&paths[0]);
                 return Some(began.elapsed());
             }
-            timed(&mut tool.once(&program)).filter(|_| all_right(&paths))
+            once(tool, &program).filter(|_| all_right(&paths))
         };
-        let times: Vec<Duration> = (0..runs).filter_map(once).collect();
+        let times: Vec<Duration> = (0..runs).filter_map(run).collect();
         if times.is_empty() { Figure::None } else { Figure::Time(median(times)) }
     };
     row("one file, start to done", tools, figure)
@@ -208,11 +213,11 @@ pub(crate) fn repair(tools: &[Tool]) -> Row {
             return Figure::None;
         }
         if !tool.follows_events() {
-            let once = |_| {
+            let run = |_| {
                 std::fs::write(&paths[0], "drift").unwrap();
-                timed(&mut tool.once(&program)).filter(|_| all_right(&paths))
+                once(tool, &program).filter(|_| all_right(&paths))
             };
-            let times: Vec<Duration> = (0..3).filter_map(once).collect();
+            let times: Vec<Duration> = (0..3).filter_map(run).collect();
             return if times.is_empty() { Figure::None } else { Figure::Time(median(times)) };
         }
         let Some(mut command) = tool.forever(&program) else { return Figure::None };
@@ -247,7 +252,7 @@ pub(crate) fn chain(tools: &[Tool]) -> Row {
             return Figure::Time(began.elapsed());
         }
         let runs = if matches!(tool, Tool::Ours(_)) { 3 } else { 1 };
-        let times: Vec<Duration> = (0..runs).filter_map(|_| timed(&mut tool.once(&program))).collect();
+        let times: Vec<Duration> = (0..runs).filter_map(|_| once(tool, &program)).collect();
         if times.is_empty() { Figure::None } else { Figure::Time(median(times)) }
     };
     row("200 commands in a chain", tools, figure)

@@ -1,0 +1,173 @@
+//! What Puppet brings about for us is what it brings about by itself; and what breaks in between is told.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use mgmt_puppet_process::{Apply, Input, Installation, Puppet, PuppetError, Settings};
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Every path below a directory with what it is, who owns it and what is in it. Whatever names the directory itself is left out.
+fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, u32, String)> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let stat = path.symlink_metadata().unwrap();
+            let content = match stat.is_file() {
+                true => String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned(),
+                false => std::fs::read_link(&path).map(|to| to.display().to_string()).unwrap_or_default(),
+            };
+            let content = content.replace(root.to_str().unwrap(), "ROOT");
+            // Puppet says when it has written a table.
+            let content =
+                content.lines().filter(|line| !line.starts_with("# HEADER")).collect::<Vec<_>>().join("\n");
+            if stat.is_dir() {
+                left.push(path.clone());
+            }
+            found.insert(path.strip_prefix(root).unwrap().to_owned(), (stat.mode(), stat.uid(), content));
+        }
+    }
+    found
+}
+
+/// One of each type that comes with Puppet and can be kept to a directory, in the forms that broke when Puppet was given what it had made
+/// of them itself.
+fn manifest(root: &Path) -> String {
+    let root = root.display();
+    format!(
+        "file {{ '{root}/content': content => \"one\\ntwo \\u00e9\\n\", mode => '0640' }}\n\
+         file {{ '{root}/binary': content => Binary('AAH/'), owner => 0 }}\n\
+         file {{ '{root}/directory': ensure => directory, mode => '0644' }}\n\
+         file {{ '{root}/link': ensure => link, target => 'content' }}\n\
+         file {{ '{root}/gone': ensure => absent }}\n\
+         file {{ '{root}/secret': content => Sensitive('hush'), mode => '0600' }}\n\
+         exec {{ 'umask': command => '/usr/bin/touch {root}/umask', umask => '077', creates => '{root}/umask' }}\n\
+         exec {{ 'list': command => ['/usr/bin/touch', '{root}/a b'], unless => [['/usr/bin/test', '-e', '{root}/a b']] }}\n\
+         tidy {{ '{root}/old': age => '1w', recurse => true, matches => '*.tmp', type => mtime }}\n\
+         host {{ 'h': ip => '192.0.2.1', host_aliases => ['a', 'b'], target => '{root}/hosts' }}\n\
+         ssh_authorized_key {{ 'me@here': user => 'root', target => '{root}/keys', type => 'ssh-rsa', key => 'AAAA' }}\n\
+         sshkey {{ 'h': type => 'ssh-rsa', key => 'AAAA', target => '{root}/known' }}\n\
+         notify {{ 'hello': }}\n"
+    )
+}
+
+fn prepare(root: &Path) {
+    std::fs::create_dir_all(root.join("old")).unwrap();
+    std::fs::write(root.join("gone"), "").unwrap();
+    for (name, age) in [("a.tmp", 30), ("b.tmp", 1), ("c.txt", 30)] {
+        let path = root.join("old").join(name);
+        std::fs::write(&path, "").unwrap();
+        let time = SystemTime::now() - Duration::from_secs(age * 86400);
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    }
+}
+
+fn resources(catalogue: &Value) -> Vec<Apply> {
+    let resources = catalogue["resources"].as_array().unwrap().iter();
+    let own = resources.filter(|found| !["Stage", "Class"].iter().any(|kind| found["type"] == *kind));
+    own.map(|found| Apply {
+        kind: found["type"].as_str().unwrap().to_lowercase(),
+        title: found["title"].as_str().unwrap().to_owned(),
+        parameters: found["parameters"].clone(),
+        sensitive: serde_json::from_value(found["sensitive_parameters"].clone()).unwrap_or_default(),
+        refresh: false,
+        context: Vec::new(),
+    })
+    .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_puppet_does_for_us_is_what_it_does_by_itself() {
+    let place = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (place.path().join("ours"), place.path().join("theirs"));
+    prepare(&ours);
+    prepare(&theirs);
+    let file = place.path().join("site.pp");
+    std::fs::write(&file, manifest(&theirs)).unwrap();
+    let by_itself = std::process::Command::new("puppet").arg("apply").arg(&file).output().unwrap();
+    assert!(by_itself.status.success(), "{}", String::from_utf8_lossy(&by_itself.stderr));
+    let puppet = Puppet::new(Settings::default());
+    let compiled = puppet.compile_warm(&Input::Code(manifest(&ours))).await.unwrap();
+    let resources = resources(&compiled.catalogue);
+    assert!(resources.len() >= 13, "{}", resources.len());
+    // Looking changes nothing, also at what was notified.
+    let before = tree(&ours);
+    let notified: Vec<Apply> = resources.iter().map(|it| Apply { refresh: true, ..it.clone() }).collect();
+    for all in [&resources, &notified] {
+        for applied in puppet.apply(all, true, PATIENCE).await.unwrap() {
+            assert!(!applied.failed, "{applied:?}");
+        }
+        assert_eq!(tree(&ours), before, "looking has changed something");
+    }
+    for (resource, applied) in resources.iter().zip(puppet.apply(&resources, false, PATIENCE).await.unwrap())
+    {
+        assert!(!applied.failed, "{resource:?} {applied:?}");
+        assert!(!format!("{applied:?}").contains("hush"), "{applied:?}");
+    }
+    assert_eq!(tree(&ours), tree(&theirs));
+    // And then it is right.
+    let again = puppet.apply(&resources, false, PATIENCE).await.unwrap();
+    for (resource, applied) in resources.iter().zip(again) {
+        assert!(resource.kind == "notify" || !applied.changed, "{resource:?} {applied:?}");
+    }
+}
+
+/// A program that takes the place of Ruby: it reads the script, says hello, and then does this with each question.
+fn instead_of_ruby(place: &Path, with_each: &str) -> Settings {
+    let ruby = place.join("ruby");
+    let hello = r#"{"hello":{"protocol":1,"puppet":"7","ruby":"3","certname":"x","environment":"e","runinterval":1800,"bucket":"/","noop":false,"tags":[],"skip_tags":[]}}"#;
+    let text = format!(
+        "#!/bin/bash\nhead -c \"$4\" >/dev/null\necho '{hello}'\nwhile read -r question; do\n{with_each}\ndone\n"
+    );
+    std::fs::write(&ruby, text).unwrap();
+    std::fs::set_permissions(&ruby, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let installation = Installation { ruby, puppet: place.join("puppet") };
+    Settings { installation: Some(installation), ..Settings::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_cannot_be_read_and_a_process_that_dies_again_and_again_are_told() {
+    for (with_each, expected) in [
+        ("echo nonsense", "cannot be read"),
+        ("echo '{\"id\":7000,\"ok\":[]}'; exit 1", "ended"),
+        ("echo '{\"no\":\"number\"}'", "not asked"),
+        ("exit 3", "3"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let puppet = Puppet::new(instead_of_ruby(place.path(), with_each));
+        let ask = || async { puppet.compile_warm(&Input::Code(String::new())).await.unwrap_err() };
+        let first = ask().await;
+        assert!(matches!(first, PuppetError::Died { .. }), "{with_each}: {first}");
+        assert!(first.to_string().contains(expected), "{with_each}: {first}");
+        // It is left alone for a while before it is started a seventh time.
+        let second = ask().await;
+        assert!(matches!(second, PuppetError::Died { .. }), "{second}");
+        assert!(matches!(ask().await, PuppetError::TooOften), "{with_each}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_about_something_else_is_no_answer() {
+    let place = tempfile::tempdir().unwrap();
+    // The numbers of questions are counted from 1.
+    let puppet =
+        Puppet::new(instead_of_ruby(place.path(), "n=$((n + 1)); echo \"{\\\"id\\\":$n,\\\"ok\\\":[]}\""));
+    let resource = Apply {
+        kind: "notify".to_owned(),
+        title: "x".to_owned(),
+        parameters: serde_json::json!({}),
+        sensitive: Vec::new(),
+        refresh: false,
+        context: Vec::new(),
+    };
+    let error = puppet.apply_one(&resource, false, PATIENCE).await.unwrap_err();
+    assert!(matches!(*error, PuppetError::Confused(_)), "{error}");
+    let error = puppet.compile_warm(&Input::Code(String::new())).await.unwrap_err();
+    assert!(matches!(error, PuppetError::Confused(_)), "{error}");
+}

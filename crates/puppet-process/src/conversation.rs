@@ -41,6 +41,15 @@ const LAST_LINES: usize = 10;
 /// Settings of other Ruby programs that would break this one.
 const FOREIGN: &[&str] = &["RUBYOPT", "RUBYLIB", "GEM_HOME", "GEM_PATH", "BUNDLE_GEMFILE", "BUNDLE_BIN_PATH"];
 
+/// How Ruby's memory grows. Left alone, it looks for garbage again and again while it loads Puppet, which takes a quarter of the time. The
+/// script takes these away, so that nobody whom Puppet starts has them.
+const MEMORY: &[(&str, &str)] = &[
+    ("RUBY_GC_HEAP_INIT_SLOTS", "800000"),
+    ("RUBY_GC_MALLOC_LIMIT", "67108864"),
+    ("RUBY_GC_MALLOC_LIMIT_MAX", "134217728"),
+    ("RUBY_GC_OLDMALLOC_LIMIT", "134217728"),
+];
+
 /// A process that answers questions. Dropping it ends the process and all that it started.
 #[derive(Debug)]
 pub(crate) struct Conversation {
@@ -147,6 +156,9 @@ fn command(ruby: &Path, arguments: &[String]) -> Command {
     command.env = std::env::vars_os().collect();
     for name in FOREIGN {
         command.env.remove(std::ffi::OsStr::new(name));
+    }
+    for (name, value) in MEMORY {
+        command.env.entry((*name).into()).or_insert_with(|| (*value).into());
     }
     // Manifests are UTF-8, whatever the host speaks.
     command.env.insert("LC_ALL".into(), "C.UTF-8".into());

@@ -14,6 +14,7 @@ module MgmtPuppet
   REQUESTS.set_encoding('UTF-8')
   REPLIES.set_encoding('UTF-8')
   REPLIES.sync = true
+  ENV.delete_if { |name, _| name.start_with?('RUBY_GC_') }
 end
 
 require 'json'

@@ -17,6 +17,8 @@ use crate::{CauseRecord, EffectRecord, Journal, Outcome, Record, unified};
 const MOST_WAITING: usize = 1 << 18;
 /// How often the disk is asked to keep what was written.
 const SYNC: Duration = Duration::from_secs(1);
+/// How long a record may wait for others, to be written together with them. Without that, the one who writes would be woken for each.
+const TOGETHER: Duration = Duration::from_millis(5);
 /// The longest difference of texts that is kept.
 const LONGEST_DIFF: usize = 4096;
 
@@ -56,7 +58,7 @@ struct Entry {
     deploy: u64,
     origin: Option<Origin>,
     causes: Vec<Cause>,
-    effects: Vec<MemberEffects>,
+    effects: Arc<Vec<MemberEffects>>,
     /// Values behind it may be in a parameter that is a secret.
     private: bool,
 }
@@ -137,7 +139,7 @@ impl Witness for Recorder {
             deploy: self.deploy.load(Ordering::Relaxed),
             origin: run.spec.origin.clone(),
             causes: run.causes.to_vec(),
-            effects: run.effects.to_vec(),
+            effects: Arc::clone(run.effects),
             private: run.causes.iter().any(|cause| reaches_secret(cause, run.spec)),
         });
     }
@@ -161,7 +163,7 @@ impl Witness for Recorder {
             deploy: self.deploy.load(Ordering::Relaxed),
             origin: None,
             causes: Vec::new(),
-            effects: Vec::new(),
+            effects: Arc::default(),
             private: false,
         });
     }
@@ -236,6 +238,10 @@ impl Writer {
             }
         }
         queue.asleep = false;
+        if !queue.waiting.is_empty() {
+            let together = self.shared.arrived.wait_timeout_while(queue, TOGETHER, |queue| !queue.ended);
+            queue = together.unwrap_or_else(PoisonError::into_inner).0;
+        }
         std::mem::swap(&mut queue.waiting, entries);
         let (lost, ended) = (std::mem::take(&mut queue.lost), queue.ended);
         drop(queue);
@@ -272,7 +278,8 @@ fn record(entry: Entry) -> Record {
     let is_silent = entry.outcome == Outcome::Failed && told.peek().is_none();
     let private = entry.private || is_silent || told.any(|effect| effect.private);
     let mut effects = Vec::new();
-    for member in entry.effects {
+    // The engine is done with them long since.
+    for member in Arc::unwrap_or_clone(entry.effects) {
         let whose = (member.id != entry.id).then(|| Box::from(member.id.to_string()));
         for mut effect in member.effects {
             let diff = effect.shown_texts().and_then(|texts| difference(&effect.what, texts));

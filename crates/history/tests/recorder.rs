@@ -24,7 +24,7 @@ fn records(directory: &Path) -> Vec<Record> {
 /// A run of the resource `name` that changed something, because of `causes`.
 fn changed(recorder: &Recorder, name: &str, causes: &[Cause], effects: Vec<Effect>) {
     let spec = Spec::new(name, Noop::default());
-    let effects = [MemberEffects { id: spec.id.clone(), effects }];
+    let effects = Arc::new(vec![MemberEffects { id: spec.id.clone(), effects }]);
     recorder.ran(Ran {
         id: &spec.id,
         spec: &spec,
@@ -49,7 +49,7 @@ fn failed(recorder: &Recorder, name: &str, error: &str, causes: &[Cause]) {
         took: Duration::ZERO,
         since: None,
         causes,
-        effects: &[],
+        effects: &Arc::default(),
     });
 }
 

@@ -201,8 +201,10 @@ mod tests {
     fn ran(id: &Id, apply: bool, ended: Ended, since: Option<u64>) -> Ran<'_> {
         static SPEC: std::sync::LazyLock<mgmt_resource::Spec> =
             std::sync::LazyLock::new(|| mgmt_resource::Spec::new("x", mgmt_resources::noop::Noop::default()));
+        static NONE: std::sync::LazyLock<Arc<Vec<mgmt_engine::MemberEffects>>> =
+            std::sync::LazyLock::new(Arc::default);
         let (took, since) = (Duration::from_millis(3), since.map(Duration::from_millis));
-        Ran { id, spec: &SPEC, apply, ended, error: None, took, since, causes: &[], effects: &[] }
+        Ran { id, spec: &SPEC, apply, ended, error: None, took, since, causes: &[], effects: &NONE }
     }
 
     #[tokio::test]

@@ -54,7 +54,7 @@ impl Driver {
                 node.note().absorb(earlier);
             }
         }
-        let effects = members(&spec, done.effects);
+        let effects = Arc::new(members(&spec, done.effects));
         self.witnessed(|witness| witness.over(&spec, done.waits, result.is_ok()));
         let now = self.now();
         let since = stirred.map(|stirred| Duration::from_nanos(now.saturating_sub(stirred)));
@@ -196,7 +196,7 @@ struct End<'a> {
     /// It had been right, and nothing but an event led to this run.
     undone: bool,
     causes: Vec<Cause>,
-    effects: Vec<MemberEffects>,
+    effects: Arc<Vec<MemberEffects>>,
 }
 
 /// The effects with the names of those who had them.

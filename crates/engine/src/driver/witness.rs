@@ -52,8 +52,8 @@ pub struct Ran<'a> {
     pub since: Option<Duration>,
     /// Why it ran. Known only if it did not find everything right.
     pub causes: &'a [Cause],
-    /// What it changed, or would have.
-    pub effects: &'a [MemberEffects],
+    /// What it changed, or would have. Shared, so that whoever keeps it need not copy it.
+    pub effects: &'a Arc<Vec<MemberEffects>>,
 }
 
 /// What a member of a vertex changed.

@@ -2,7 +2,7 @@
 //!
 //! What must not grow does not grow, every breakage is repaired, and nothing is said but what was brought about. Half a
 //! minute here; `cargo xtask soak` takes an hour. `MGMT_SOAK_SECONDS` and `MGMT_SOAK_RESOURCES` say how long and how much,
-//! `MGMT_SEED` what happens.
+//! `MGMT_SEED` what happens, `MGMT_SOAK_ROUND` how many milliseconds are between two graphs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -162,7 +162,12 @@ fn nothing_grows_and_everything_is_put_right() {
         }
         declared.becomes_right(&format!("version {}", declared.version));
         samples.push(sample(child.id()));
-        std::thread::sleep(Duration::from_secs(1).saturating_sub(round.elapsed()));
+        if samples.len().is_multiple_of(100) {
+            println!("after {} graphs: {:.1} MB", samples.len(), samples[samples.len() - 1].0);
+        }
+        std::thread::sleep(
+            Duration::from_millis(number("MGMT_SOAK_ROUND", 1_000)).saturating_sub(round.elapsed()),
+        );
     }
     assert!(child.try_wait().unwrap().is_none(), "the program has ended");
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
@@ -185,6 +190,14 @@ fn nothing_grows_and_everything_is_put_right() {
         samples.len()
     );
     assert!(samples.len() < 8 || rise < mean * 0.1 + 4.0, "memory grows: {memory:?}");
-    assert!(most - least <= 24, "descriptors: {files:?}");
-    assert!(files.last().unwrap() <= &(files[0] + 12), "descriptors grow: {files:?}");
+    // Whoever is at work has some more for a moment, so that the middle of many counts.
+    let middle = |part: &[usize]| {
+        let mut part = part.to_vec();
+        part.sort_unstable();
+        part[part.len() / 2]
+    };
+    let third = files.len().div_ceil(3);
+    let (first, last) = (middle(&files[..third]), middle(&files[files.len() - third..]));
+    assert!(last <= first + 8, "descriptors grow: {files:?}");
+    assert!(*most < 256, "descriptors: {files:?}");
 }

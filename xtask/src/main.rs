@@ -8,6 +8,7 @@ mod bench;
 mod docs;
 mod faults;
 mod package;
+mod profile;
 mod programs;
 mod proofs;
 mod setup;
@@ -34,6 +35,7 @@ Chores of the project
                               shared, deploys, files; all if none is named
   cargo xtask bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES] [--without TOOLS]
                               the same work by every tool found here (Puppet, CFEngine, Ansible, pyinfra); writes docs/benchmarks.md
+  cargo xtask profile         write where the time of the hottest works goes (docs/explanation/profiles.md); needs perf
   cargo xtask docs            generate docs/reference, the site of all documents (target/site) and the API documentation
   cargo xtask docs --check    fail if docs/reference is out of date, a link leads nowhere, or the API documentation has warnings
   cargo xtask package [--target T] [--binary FILE] [--output DIR]
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         ["soak", rest @ ..] => soak::soak(rest),
         ["fuzz", rest @ ..] => soak::fuzz(rest),
         ["bench", rest @ ..] => bench::run(rest),
+        ["profile"] => profile::run(),
         ["package", rest @ ..] => package::run(rest),
         ["sbom", rest @ ..] => package::sbom(rest),
         ["docs"] => docs::run(docs::Mode::Write),

@@ -17,8 +17,6 @@ use crate::{CauseRecord, EffectRecord, Journal, Outcome, Record, unified};
 const MOST_WAITING: usize = 1 << 18;
 /// How often the disk is asked to keep what was written.
 const SYNC: Duration = Duration::from_secs(1);
-/// How long a record may wait for others, to be written together with them. Without that, the one who writes would be woken for each.
-const TOGETHER: Duration = Duration::from_millis(5);
 /// The longest difference of texts that is kept.
 const LONGEST_DIFF: usize = 4096;
 
@@ -238,10 +236,6 @@ impl Writer {
             }
         }
         queue.asleep = false;
-        if !queue.waiting.is_empty() {
-            let together = self.shared.arrived.wait_timeout_while(queue, TOGETHER, |queue| !queue.ended);
-            queue = together.unwrap_or_else(PoisonError::into_inner).0;
-        }
         std::mem::swap(&mut queue.waiting, entries);
         let (lost, ended) = (std::mem::take(&mut queue.lost), queue.ended);
         drop(queue);

@@ -128,11 +128,16 @@ module MgmtPuppet
     catalogue.add_resource(one.ral)
     true
   rescue SystemExit, StandardError, ScriptError => error
-    waits = count > 1 && error.is_a?(Puppet::Resource::Catalog::DuplicateResourceError)
+    waits = count > 1 && same_as_another?(error)
     catalogue.remove_resource(one.ral) if one.ral && catalogue.resource(one.ral.ref).equal?(one.ral)
     one.ral = nil
     one.fail(error.message) unless waits
     !waits
+  end
+
+  # Two of one title are one error, two titles for one thing another, which has no class of its own.
+  def same_as_another?(error)
+    error.is_a?(Puppet::Resource::Catalog::DuplicateResourceError) || error.message.start_with?('Cannot alias ')
   end
 
   def add_context(catalogue, item)

@@ -257,7 +257,9 @@ fn the_schema_has_all_parameters_in_their_order() {
             "sourcemode",
             "spread",
             "keepdirectories",
-            "instead"
+            "instead",
+            "showdiff",
+            "bucket"
         ]
     );
     assert!(schema.field("content").unwrap().optional && schema.field("selinux").unwrap().optional);

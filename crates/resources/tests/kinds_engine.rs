@@ -123,6 +123,31 @@ async fn a_line_that_somebody_removes_comes_back_whichever_way_it_went() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn directories_that_go_with_what_is_in_them_come_back_with_it() {
+    // A file hears of its own end before its directory hears of its own, or after; it must not give up for that.
+    for _ in 0..4 {
+        let mut running = Running::start();
+        let outer = running.path("outer");
+        let (inner, file) = (outer.join("inner"), outer.join("inner/file"));
+        let exists = |content: Option<&str>| File {
+            state: "exists".into(),
+            content: content.map(Into::into),
+            ..File::default()
+        };
+        let directory = |path: &std::path::Path| Spec::new(format!("{}/", path.display()), exists(None));
+        let text = Spec::new(text(&file), exists(Some("text")));
+        running.swap(vec![directory(&outer), directory(&inner), text]).await;
+        // No oftener, or it is left alone for a while.
+        for _ in 0..8 {
+            // What comes back at once may be in the way of what removes it.
+            let _ = fs::write(&file, "other").and_then(|()| fs::remove_dir_all(&outer));
+            soon("all of it", async || fs::read_to_string(&file).is_ok_and(|text| text == "text")).await;
+        }
+        running.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_somebody_changes_is_set_again() {
     let mut running = Running::start();
     let kv = |value: &str| Kv { value: Some(value.into()), ..Kv::default() };

@@ -1,5 +1,7 @@
 //! One run: look, decide, change.
 
+use std::time::{Duration, Instant};
+
 use mgmt_resource::{Checked, Context, Effect, Error};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
@@ -18,6 +20,8 @@ use super::{File, bucket, link, tree};
 
 /// How often a path that changes under our hands is looked at again.
 const ATTEMPTS: usize = 5;
+/// How long a directory that another resource takes care of may be away.
+const COMES_BACK: Duration = Duration::from_secs(5);
 
 /// What a run knows.
 pub(super) struct Run<'a, 'c> {
@@ -39,7 +43,7 @@ pub(super) fn check(file: &File, memory: &mut Memory, cx: &Context<'_>) -> mgmt_
     let run = Run { wish: &wish, cx };
     for _ in 1..ATTEMPTS {
         match run.once(verified) {
-            Err(Trouble::Raced) => {
+            Err(trouble) if trouble.is_of_a_moment(cx.apply) => {
                 cx.effects.clear();
                 cx.checkpoint()?;
             }
@@ -214,6 +218,41 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
+    /// Somebody has removed the directory as well, and whoever takes care of it was told a moment after us: waits until it is
+    /// there again. A failure would be for good.
+    fn comes_back(&self, error: &mgmt_sys::Error) -> Result<bool> {
+        let Cause::Missing(missing) = error.cause() else { return Ok(false) };
+        if !self.is_declared(missing) {
+            return Ok(false);
+        }
+        let until = Instant::now() + COMES_BACK;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            self.cx.checkpoint()?;
+            std::thread::sleep(pause);
+            if matches!(self.above()?, Above::Open(_)) {
+                return Ok(true);
+            }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+
+    /// Whether another resource makes this directory.
+    fn is_declared(&self, directory: &[u8]) -> bool {
+        let mut declared = false;
+        self.cx.others(|id, other| {
+            let file = other.as_any().downcast_ref::<File>();
+            declared = declared
+                || file.filter(|file| State::read(&file.state) == Some(State::Exists)).is_some_and(|file| {
+                    file.managed_path(&id.name).is_some_and(|managed| managed.without_slash() == directory)
+                });
+        });
+        declared
+    }
+
     /// A directory on the way is missing, and it is not ours to make.
     pub(super) fn missing_above(&self, error: mgmt_sys::Error, touched: bool) -> Result<Checked> {
         match self.wish.state {
@@ -222,6 +261,7 @@ impl<'a> Run<'a, '_> {
             State::Undefined => Err(not_there(&self.wish.path)),
             // Whatever makes the directory in earnest has not made it while only looking.
             State::Exists if !self.cx.apply => Ok(Checked::Changed),
+            State::Exists if self.comes_back(&error)? => Err(Trouble::Raced),
             State::Exists => Err(error.into()),
         }
     }

@@ -30,6 +30,16 @@ impl Trouble {
         }
     }
 
+    /// Whether another look may find something else. When there is nothing where something was made or replaced a moment ago,
+    /// the whole directory has been taken away from under our hands.
+    pub(super) fn is_of_a_moment(&self, apply: bool) -> bool {
+        match self {
+            Trouble::Raced => true,
+            Trouble::System(error) => apply && error.is_not_found() && !error.is_parent_missing(),
+            Trouble::Failed(_) => false,
+        }
+    }
+
     /// The error for whoever declared the resource.
     pub(super) fn explain(self) -> Error {
         match self {

@@ -37,3 +37,12 @@ pub(crate) fn steps(page: &str) -> Vec<Step> {
     }
     steps
 }
+
+/// All blocks of a page in this language.
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
+    let begin = format!("\n```{language}\n");
+    page.split(&begin)
+        .skip(1)
+        .map(|rest| rest.split_inclusive("\n").take_while(|line| *line != "```\n").collect())
+        .collect()
+}

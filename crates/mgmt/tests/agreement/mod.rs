@@ -25,6 +25,8 @@ pub(crate) fn agrees(program: &str, front_end: &str, text: &str, prefix: &str) -
             "--converger-timeout=0",
             "--converged-exit",
             "--max-runtime=300",
+            // In the order of the plan: of two that change one file and could be done at once, the second finds it changed.
+            "--sema=1",
             front_end,
             text,
         ],

@@ -9,8 +9,8 @@ use super::tools::{Job, Tool};
 use super::{Figure, Row};
 use crate::report::median;
 
-/// What nobody waits longer for: a larger size is told from the one before.
-const LONGEST: Duration = Duration::from_secs(45);
+/// Whoever took longer than this for a tenth of the files is not asked for all of them.
+const LONGEST: Duration = Duration::from_secs(10);
 /// Content of a file, in which nothing means anything to any tool.
 const CONTENT: &str = "two hundred bytes of text that mean nothing at all to any of the tools which are compared here, neither quotes nor brackets nor dollars in it, so that all of them write the same into each of the files ok";
 /// Files in one directory.
@@ -77,25 +77,20 @@ fn raw_check(path: &Path) {
 /// N files, cold and warm.
 pub(crate) fn files(tools: &[Tool], sizes: &[usize]) -> Vec<Row> {
     let mut rows = Vec::new();
-    let mut before: BTreeMap<&str, (usize, Figure, Figure)> = BTreeMap::new();
+    let mut before: BTreeMap<&str, Duration> = BTreeMap::new();
     for size in sizes {
         let (mut cold, mut warm) = (BTreeMap::new(), BTreeMap::new());
         for tool in tools {
             println!("{size} files: {}", tool.name());
-            let expected = before.get(tool.name()).and_then(|(count, cold, warm)| {
-                let times = |figure: Figure| match figure {
-                    Figure::Time(time) | Figure::About(time) => {
-                        Some(Duration::from_secs_f64(time.as_secs_f64() * ratio(*size, *count)))
-                    }
-                    _ => None,
-                };
-                Some((times(*cold)?, times(*warm)?))
-            });
-            let (first, second) = match expected {
-                Some((cold, warm)) if cold + warm > LONGEST => (Figure::About(cold), Figure::About(warm)),
+            let (first, second) = match before.get(tool.name()) {
+                Some(before) if *before > LONGEST => (Figure::None, Figure::None),
                 _ => files_of(tool, *size),
             };
-            before.insert(tool.name(), (*size, first, second));
+            let took = [first, second].map(|figure| match figure {
+                Figure::Time(time) => time,
+                _ => Duration::MAX,
+            });
+            before.insert(tool.name(), took[0].saturating_add(took[1]));
             cold.insert(tool.name(), first);
             warm.insert(tool.name(), second);
         }
@@ -103,11 +98,6 @@ pub(crate) fn files(tools: &[Tool], sizes: &[usize]) -> Vec<Row> {
         rows.push(Row { work: format!("{size} files, warm"), figures: warm });
     }
     rows
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts are small")]
-fn ratio(one: usize, other: usize) -> f64 {
-    one as f64 / other as f64
 }
 
 fn files_of(tool: &Tool, count: usize) -> (Figure, Figure) {

@@ -6,12 +6,15 @@
 //!                                                                             └── events ◀─────┘
 //! ```
 //!
-//! [`core`] decides what runs when and touches nothing. [`Engine`] is the thin half: one thread that owns the core,
-//! a few threads for runs that make system calls, tasks for runs that wait, and one hub for file events.
+//! [`core`] decides what runs when and touches nothing. [`Engine`] is the thin half: one place where the driver stands with
+//! the core, a few threads for runs that make system calls, one of which keeps the lookout for file events, and tasks for runs
+//! that wait. Whichever thread has news steps up to the driver, decides, and does what follows if that is one run.
 //! [`prepare()`] turns what a person declared into what can run; a graph that fails there changes nothing.
 //!
 //! Invariants
-//! - Only the engine's thread touches the core and the nodes. A run takes what it needs along and brings it back.
+//! - One thread at a time decides, and only that one touches the core and the nodes. A run takes what it needs along and
+//!   brings it back.
+//! - Somebody always keeps the lookout: it goes from hand to hand, and stays where it is while nobody is free.
 //! - A swap names differences only; everything else goes on, with its watch, its state and its pending events.
 //! - Everything outside that waits is bounded: events of a vertex are one bit, answers one per run.
 //!

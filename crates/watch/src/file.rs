@@ -35,7 +35,7 @@ pub struct SubscriptionId(u64);
 
 /// Where events go.
 ///
-/// Called from the hub's own thread only, never while the hub holds a lock; so a sink may call the hub. It
+/// Called by the hub's [`Lookout`] only, never while the hub holds a lock; so a sink may call the hub. It
 /// must be quick (put the token into a queue) and must not panic.
 pub trait Sink: Send + Sync {
     /// Something that `token` subscribed to may have changed.
@@ -143,9 +143,9 @@ impl Default for FileHubOptions {
     }
 }
 
-/// One inotify instance and one thread for any number of watched paths.
+/// One inotify instance, and one [`Lookout`], for any number of watched paths.
 ///
-/// A handle; clones share the hub. The thread ends when the last one is dropped.
+/// A handle; clones share the hub. The lookout ends when the last one is dropped.
 #[derive(Clone)]
 pub struct FileHub {
     owner: Arc<Owner>,
@@ -159,6 +159,16 @@ impl FileHub {
 
     /// The same with other than default options.
     pub fn with_options(sink: Arc<dyn Sink>, options: FileHubOptions) -> io::Result<FileHub> {
+        let (hub, mut lookout) = FileHub::unattended(sink, options)?;
+        let thread = std::thread::Builder::new()
+            .name("file-watch".to_owned())
+            .spawn(move || while lookout.turn() {})?;
+        *hub.owner.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(hub)
+    }
+
+    /// A hub without a thread of its own: somebody has to keep the lookout.
+    pub fn unattended(sink: Arc<dyn Sink>, options: FileHubOptions) -> io::Result<(FileHub, Lookout)> {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let inotify = Arc::new(inotify::init(flags).map_err(instance_error)?);
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -170,11 +180,19 @@ impl FileHub {
             stop: AtomicBool::new(false),
             wakeups: AtomicU64::new(0),
         });
-        let thread = std::thread::Builder::new().name("file-watch".to_owned()).spawn({
-            let shared = Arc::clone(&shared);
-            move || Loop { shared: &shared, sink: &*sink, mounts: Mounts::open() }.run()
-        })?;
-        Ok(FileHub { owner: Arc::new(Owner { shared, thread: Mutex::new(Some(thread)) }) })
+        let lookout = Lookout {
+            shared: Arc::clone(&shared),
+            sink,
+            mounts: Mounts::open(),
+            buffer: vec![MaybeUninit::uninit(); 64 << 10].into_boxed_slice(),
+            stirred: false,
+        };
+        Ok((FileHub { owner: Arc::new(Owner { shared, thread: Mutex::new(None) }) }, lookout))
+    }
+
+    /// Ends the lookout, as the end of the last handle does. Nothing is reported from then on.
+    pub fn close(&self) {
+        self.owner.shared.close();
     }
 
     /// Begins to watch. When it returns, nothing that happens from now on is missed.
@@ -224,7 +242,7 @@ impl fmt::Debug for FileHub {
     }
 }
 
-/// What the handles share; the thread does not hold it, so that the last handle can end the thread.
+/// What the handles share; the lookout does not hold it, so that the last handle can end it.
 struct Owner {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -232,8 +250,7 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        self.shared.wake();
+        self.shared.close();
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         // The sink may have held the last handle; the thread cannot wait for itself.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
@@ -260,35 +277,54 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn close(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.wake();
+    }
+
     fn wake(&self) {
         // Fails only when the counter is full, and then the thread is awake anyway.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 }
 
-/// The hub's thread.
-struct Loop<'a> {
-    shared: &'a Shared,
-    sink: &'a dyn Sink,
+/// Reads what the kernel tells a hub, and reports it. Any thread may keep it, one at a time.
+pub struct Lookout {
+    shared: Arc<Shared>,
+    sink: Arc<dyn Sink>,
     mounts: Option<Mounts>,
+    buffer: Box<[MaybeUninit<u8>]>,
+    /// The last turn had something to report, and more of the same is likely.
+    stirred: bool,
 }
 
-impl Loop<'_> {
-    fn run(mut self) {
-        let mut buffer = vec![MaybeUninit::<u8>::uninit(); 64 << 10];
-        loop {
-            let next_scan = self.shared.state().next_scan();
-            let mounts_changed = self.wait(next_scan);
-            if self.shared.stop.load(Ordering::Acquire) {
-                return;
-            }
-            drop(self.shared.gate.lock());
-            self.read_events(&mut buffer, mounts_changed);
-            if next_scan.is_some_and(|at| at <= Instant::now()) {
-                self.scan();
-            }
-            self.report();
+/// How long a lookout rests after a report. Whoever was told makes changes of its own, each of which would wake it.
+const REST: Duration = Duration::from_micros(250);
+
+impl fmt::Debug for Lookout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookout").finish_non_exhaustive()
+    }
+}
+
+impl Lookout {
+    /// Sleeps until something happens, takes it in and reports it. False: the hub has ended.
+    pub fn turn(&mut self) -> bool {
+        if std::mem::take(&mut self.stirred) {
+            std::thread::sleep(REST);
         }
+        let next_scan = self.shared.state().next_scan();
+        let mounts_changed = self.wait(next_scan);
+        if self.shared.stop.load(Ordering::Acquire) {
+            return false;
+        }
+        drop(self.shared.gate.lock());
+        self.read_events(mounts_changed);
+        if next_scan.is_some_and(|at| at <= Instant::now()) {
+            self.scan();
+        }
+        self.report();
+        true
     }
 
     /// Sleeps until there is something to do; says whether the mount table changed.
@@ -316,13 +352,13 @@ impl Loop<'_> {
         descriptors.get(2).is_some_and(|mounts| !mounts.revents().is_empty())
     }
 
-    fn read_events(&mut self, buffer: &mut [MaybeUninit<u8>], mounts_changed: bool) {
+    fn read_events(&mut self, mounts_changed: bool) {
         let changed = match &mut self.mounts {
             Some(mounts) if mounts_changed => mounts.changed(),
             _ => rustc_hash::FxHashSet::default(),
         };
         let mut state = self.shared.state();
-        let mut reader = inotify::Reader::new(&*self.shared.inotify, buffer);
+        let mut reader = inotify::Reader::new(&*self.shared.inotify, &mut self.buffer);
         // One buffer full at a time: bounded work under the lock, and one report per token and buffer.
         while let Ok(event) = reader.next() {
             state.event(event.wd(), event.events(), event.file_name().map(std::ffi::CStr::to_bytes));
@@ -347,12 +383,13 @@ impl Loop<'_> {
         self.shared.state().end_scan(seen, start.elapsed());
     }
 
-    fn report(&self) {
+    fn report(&mut self) {
         let (changes, notices) = self.shared.state().take_news();
         for notice in notices {
             self.sink.notice(notice);
         }
         if !changes.is_empty() {
+            self.stirred = true;
             self.sink.changes(&changes);
         }
     }

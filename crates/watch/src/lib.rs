@@ -61,7 +61,8 @@
 //! # What is deliberately absent
 //!
 //! - What changed, and in which order. Subscribers compare state; they do not replay history.
-//! - Delays that merge bursts. Events of one read are merged, more is the scheduler's business.
+//! - Delays before the first event of a burst. Whoever keeps the lookout rests for a moment *after* a report, so that a
+//!   burst wakes it once and not a hundred times; what came meanwhile is one report.
 //! - Following a target that is itself a link, and links below a recursive target.
 //! - Changes that the kernel does not tell: writes by other machines on a network file system, a write through
 //!   another hard link of the same file, and the kernel's own virtual files.
@@ -79,7 +80,7 @@ pub use bus::{
     Signal, Topic,
 };
 pub use clock::WallClock;
-pub use file::{Change, FileHub, FileHubOptions, FileHubStats, Notice, Sink, SubscriptionId, Token};
+pub use file::{Change, FileHub, FileHubOptions, FileHubStats, Lookout, Notice, Sink, SubscriptionId, Token};
 pub use kernel::{KernelEvents, KernelTopic};
 pub use limits::{WANTED_INSTANCES, WANTED_WATCHES, raise_limits};
 pub use path::{BadWatchPath, WatchPath};

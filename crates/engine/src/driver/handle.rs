@@ -8,13 +8,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mgmt_resource::{Host, Id, Registry, Resource, ResourceGraph, Result, Spec};
-use mgmt_watch::{Change, FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
+use mgmt_watch::{Change, FileHub, FileHubOptions, Notice, Sink, SubscriptionId, Token, WatchPath};
 use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, oneshot};
 
+use super::helm::Helm;
 use super::inbox::Inbox;
 use super::node::specs;
-use super::{Driver, Message, Witness};
+use super::pool::Pool;
+use super::{Driver, Message, Witness, default_threads};
 use crate::core::{Level, Vertex};
 use crate::prepare::{Preparation, Prepared, SwapError, check_spec, prepare};
 use crate::reversal;
@@ -134,7 +136,8 @@ impl Engine {
         let inbox = Arc::new(Inbox::default());
         let (events, receiver) = mpsc::unbounded_channel();
         let sink = Arc::new(HubSink { inbox: Arc::clone(&inbox), outside: Mutex::default() });
-        let hub = FileHub::new(Arc::clone(&sink) as Arc<dyn Sink>)?;
+        let (hub, lookout) =
+            FileHub::unattended(Arc::clone(&sink) as Arc<dyn Sink>, FileHubOptions::default())?;
         let engine = Engine {
             hub: hub.clone(),
             sink,
@@ -144,8 +147,17 @@ impl Engine {
             registry: settings.registry,
             preparation: Mutex::new(settings.preparation.clone()),
         };
-        let driver = Driver::new(settings, inbox, hub, events)?;
-        let thread = std::thread::Builder::new().name("mgmt-engine".into()).spawn(move || driver.run())?;
+        let helm = Arc::new(Helm::new(Arc::clone(&inbox)));
+        let threads = settings.threads.unwrap_or_else(default_threads).max(1);
+        let pool = Pool::start(threads, &helm, hub.clone(), lookout)?;
+        helm.man(Driver::new(settings, threads, inbox, pool.crew(), hub, events)?);
+        let keep = move || {
+            let summary = helm.keep().map(Driver::end);
+            // Whoever still runs something comes to its end first.
+            drop(pool);
+            summary.unwrap_or_default()
+        };
+        let thread = std::thread::Builder::new().name("mgmt-engine".into()).spawn(keep)?;
         *engine.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok((engine, receiver))
     }
@@ -300,7 +312,7 @@ impl Sink for HubSink {
 
     fn changes(&self, changes: &[(Token, Change)]) {
         let vertex = |token: Token| u32::try_from(token.0).ok().map(Vertex);
-        self.inbox.changes(changes.iter().filter_map(|(token, change)| Some((vertex(*token)?, *change))));
+        self.inbox.put_changes(changes.iter().filter_map(|(token, change)| Some((vertex(*token)?, *change))));
         for (token, _) in changes.iter().filter(|(token, _)| vertex(*token).is_none()) {
             let outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner).get(&token.0).cloned();
             if let Some(tell) = outside {

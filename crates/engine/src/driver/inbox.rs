@@ -1,7 +1,9 @@
-//! How everything outside reaches the engine's thread.
+//! How everything outside reaches the driver.
 //!
 //! Events of vertices are a set, not a queue: a flood of them takes one bit each and costs one wake-up. The rest is
 //! a queue whose length is bounded by what is under way: one answer per run, one message per call.
+//!
+//! Whoever puts something in [attends](super::helm::Helm::attend) to it, or calls the engine's thread to do so.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,8 +29,12 @@ struct Waiting {
     messages: Vec<Message>,
     changed: Marked,
     created: Marked,
-    /// The engine's thread sleeps, and nobody has woken it yet.
+    /// Somebody wants the engine's thread to look.
+    called: bool,
+    /// The engine's thread sleeps.
     asleep: bool,
+    /// When it is to look by itself.
+    until: Option<Instant>,
     closed: bool,
 }
 
@@ -48,6 +54,16 @@ pub(super) struct Mail {
     pub(super) changed: Vec<Vertex>,
     /// What they watch was created, once, and nothing else happened to it.
     pub(super) created: Vec<Vertex>,
+}
+
+/// What may be waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    Nothing,
+    /// Changes of vertices, and nothing else.
+    Changes,
+    /// Messages, at least.
+    Messages,
 }
 
 impl Marked {
@@ -87,11 +103,20 @@ impl Inbox {
         waiting.messages.len() + waiting.changed.vertices.len() + waiting.created.vertices.len()
     }
 
+    /// Puts a message in and calls the engine's thread.
     pub(super) fn send(&self, message: Message) {
         let mut waiting = self.lock();
         if !waiting.closed {
             waiting.messages.push(message);
             self.wake(waiting);
+        }
+    }
+
+    /// Puts a message in; the caller attends to it.
+    pub(super) fn put(&self, message: Message) {
+        let mut waiting = self.lock();
+        if !waiting.closed {
+            waiting.messages.push(message);
         }
     }
 
@@ -104,13 +129,15 @@ impl Inbox {
         drop(messages);
     }
 
-    /// The state of a vertex may have changed.
+    /// The state of a vertex may have changed. Calls the engine's thread.
     pub(super) fn changed(&self, vertex: Vertex) {
-        self.changes([(vertex, Change::Any)]);
+        let mut waiting = self.lock();
+        waiting.changed.insert(vertex);
+        self.wake(waiting);
     }
 
-    /// The state of some vertices may have changed.
-    pub(super) fn changes(&self, changes: impl IntoIterator<Item = (Vertex, Change)>) {
+    /// The state of some vertices may have changed; the caller attends to it.
+    pub(super) fn put_changes(&self, changes: impl IntoIterator<Item = (Vertex, Change)>) {
         let mut waiting = self.lock();
         for (vertex, change) in changes {
             // Created twice: something happened in between.
@@ -118,14 +145,49 @@ impl Inbox {
                 waiting.changed.insert(vertex);
             }
         }
-        self.wake(waiting);
     }
 
-    /// Waits until something is there or the time has come, and takes everything.
-    pub(super) fn wait(&self, until: Option<Instant>, mail: &mut Mail) {
+    /// Calls the engine's thread.
+    pub(super) fn call(&self) {
+        self.wake(self.lock());
+    }
+
+    /// What is there.
+    pub(super) fn holds(&self) -> Holds {
+        let waiting = self.lock();
+        match (waiting.is_empty(), waiting.messages.is_empty()) {
+            (true, _) => Holds::Nothing,
+            (false, true) => Holds::Changes,
+            (false, false) => Holds::Messages,
+        }
+    }
+
+    /// Takes everything.
+    pub(super) fn take(&self, mail: &mut Mail) {
         let mut waiting = self.lock();
-        while waiting.is_empty() {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        std::mem::swap(&mut waiting.messages, &mut mail.messages);
+        waiting.changed.take(&mut mail.changed);
+        waiting.created.take(&mut mail.created);
+    }
+
+    /// When the engine's thread is to look even if nobody calls it. Set by whoever holds the driver.
+    pub(super) fn look_at(&self, next: Option<Instant>) {
+        let mut waiting = self.lock();
+        let sooner = next.is_some_and(|next| waiting.until.is_none_or(|until| next < until));
+        waiting.until = next;
+        // It stays asleep, for less long.
+        let wake = sooner && waiting.asleep;
+        drop(waiting);
+        if wake {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// The engine's thread sleeps until it is called or the time has come.
+    pub(super) fn rest(&self) {
+        let mut waiting = self.lock();
+        while !waiting.called {
+            let left = waiting.until.map(|until| until.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 break;
             }
@@ -138,13 +200,12 @@ impl Inbox {
             };
         }
         waiting.asleep = false;
-        std::mem::swap(&mut waiting.messages, &mut mail.messages);
-        waiting.changed.take(&mut mail.changed);
-        waiting.created.take(&mut mail.created);
+        waiting.called = false;
     }
 
     /// Wakes the engine's thread if it sleeps: a call to the kernel that is not needed while it works.
     fn wake(&self, mut waiting: MutexGuard<'_, Waiting>) {
+        waiting.called = true;
         let wake = std::mem::take(&mut waiting.asleep);
         drop(waiting);
         if wake {

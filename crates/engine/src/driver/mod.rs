@@ -5,6 +5,7 @@ mod background;
 mod echo;
 mod finish;
 mod handle;
+mod helm;
 mod inbox;
 mod node;
 mod plan;
@@ -37,12 +38,12 @@ pub use handle::{
 use inbox::{Inbox, Mail};
 use node::{Node, specs};
 pub use plan::{Certainty, Plan, Step, plan};
-use pool::Pool;
+use pool::Crew;
 use run::{Done, Job, Order};
 use strife::Strife;
 pub use witness::{Cause, Ended, FieldChange, Handed, Health, MemberEffects, Ran, Undone, Witness};
 
-/// What reaches the engine's thread.
+/// What reaches the driver.
 enum Message {
     Swap(Box<Prepared>, oneshot::Sender<SwapReport>),
     Adjust(Vec<Spec>, oneshot::Sender<Option<SwapReport>>),
@@ -78,9 +79,10 @@ struct Driver {
     workers: FxHashMap<&'static str, background::Worker>,
     alarms: Timers<Alarm>,
     hub: FileHub,
-    pool: Pool,
+    crew: Arc<Crew>,
     runtime: Handle,
     inbox: Arc<Inbox>,
+    mail: Mail,
     host: Arc<Host>,
     export: Option<Arc<dyn Export>>,
     witness: Option<Arc<dyn Witness>>,
@@ -111,11 +113,12 @@ fn default_threads() -> usize {
 impl Driver {
     fn new(
         settings: EngineSettings,
+        threads: usize,
         inbox: Arc<Inbox>,
+        crew: Arc<Crew>,
         hub: FileHub,
         events: mpsc::UnboundedSender<EngineEvent>,
     ) -> io::Result<Driver> {
-        let threads = settings.threads.unwrap_or_else(default_threads);
         let runtime = Handle::current();
         let core = Settings {
             capacity: [threads * 64, 1024],
@@ -134,9 +137,10 @@ impl Driver {
             workers: FxHashMap::default(),
             alarms: Timers::new(),
             hub,
-            pool: Pool::start(threads, &inbox, runtime.clone())?,
+            crew,
             runtime,
             inbox,
+            mail: Mail::default(),
             host: settings.host,
             export: settings.export,
             witness: settings.witness,
@@ -154,44 +158,54 @@ impl Driver {
         })
     }
 
-    fn run(mut self) -> Summary {
-        let mut mail = Mail::default();
-        self.core.tick(self.now());
-        self.perform();
-        while !self.stopped {
-            let core = self.core.next_deadline().map(Duration::from_nanos);
-            let next = [core, self.alarms.next_deadline()].into_iter().flatten().min();
-            self.inbox.wait(next.and_then(|at| self.origin.checked_add(at)), &mut mail);
-            let now = self.now();
-            for vertex in mail.changed.drain(..) {
-                if let Some(node) = self.node(vertex) {
-                    node.echo.changed();
-                    node.stirred.get_or_insert(now);
-                    node.note().event = true;
-                }
+    /// Sees to all that has come and to what is due. With `keep`, a run that follows alone is given back, to be done by
+    /// the caller.
+    fn step(&mut self, keep: bool) -> Option<Job> {
+        let mut mail = std::mem::take(&mut self.mail);
+        self.inbox.take(&mut mail);
+        let now = self.now();
+        for vertex in mail.changed.drain(..) {
+            if let Some(node) = self.node(vertex) {
+                node.echo.changed();
+                node.stirred.get_or_insert(now);
+                node.note().event = true;
+            }
+            self.core.changed(vertex, now);
+        }
+        for vertex in mail.created.drain(..) {
+            let Some(node) = self.node(vertex) else { continue };
+            if node.echo.created(node.cancel.is_some()) {
+                node.note().event = true;
                 self.core.changed(vertex, now);
             }
-            for vertex in mail.created.drain(..) {
-                let Some(node) = self.node(vertex) else { continue };
-                if node.echo.created(node.cancel.is_some()) {
-                    node.note().event = true;
-                    self.core.changed(vertex, now);
-                }
-            }
-            for message in mail.messages.drain(..) {
-                self.handle(message);
-            }
-            self.ring();
-            self.core.tick(self.now());
-            self.perform();
         }
+        for message in mail.messages.drain(..) {
+            self.handle(message);
+        }
+        self.mail = mail;
+        self.ring();
+        self.core.tick(self.now());
+        self.perform();
+        let core = self.core.next_deadline().map(Duration::from_nanos);
+        let next = [core, self.alarms.next_deadline()].into_iter().flatten().min();
+        self.inbox.look_at(next.and_then(|at| self.origin.checked_add(at)));
+        if self.stopped {
+            self.inbox.call();
+        }
+        if !keep {
+            self.crew.submit(&mut self.jobs);
+        }
+        self.jobs.pop()
+    }
+
+    /// The end: whoever still waits for something learns that there will be nothing.
+    fn end(mut self) -> Summary {
         self.dismiss_all_workers();
         self.forget_used_reversals();
         let graph = self.graph.read().unwrap_or_else(PoisonError::into_inner);
         self.summary.resources = graph.nodes().map(|(_, spec)| 1 + spec.children.len()).sum();
         drop(graph);
         self.summary.failed = self.last_error.keys().filter(|vertex| self.core.has_failed(**vertex)).count();
-        // Whoever still waits for an answer learns that there will be none.
         self.inbox.close();
         // The receiver may have gone; then nobody wants to know.
         let _ = self.events.send(EngineEvent::Stopped);
@@ -266,7 +280,7 @@ impl Driver {
         }
     }
 
-    /// Carries out actions until there are none.
+    /// Carries out actions until there are none. At most one run is left in `jobs`.
     ///
     /// Beginning ten thousand watches takes a while. So they are begun a few at a time, and what can run then runs
     /// meanwhile. Runs, and what is to be remembered about them, are all that goes ahead of a watch.
@@ -282,7 +296,9 @@ impl Driver {
                 }
                 self.act(action);
             }
-            self.pool.submit(&mut self.jobs);
+            if self.jobs.len() > 1 || !self.to_watch.is_empty() {
+                self.crew.submit(&mut self.jobs);
+            }
             self.begin_watches(WATCHES_AT_ONCE);
         }
         if let Some(journal) = &mut self.journal {

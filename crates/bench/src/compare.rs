@@ -142,6 +142,7 @@ fn machine() -> Vec<(&'static str, String)> {
         ("memory", memory.to_owned()),
         ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
         ("system", system.trim_matches('"').to_owned()),
+        ("inotify instances per user", read("/proc/sys/fs/inotify/max_user_instances").trim().to_owned()),
         ("load at the end", read("/proc/loadavg").split_whitespace().next().unwrap_or_default().to_owned()),
     ]
 }
@@ -152,7 +153,8 @@ fn page(tools: &[Tool], rows: &[Row]) -> String {
          Every figure is of one run of `cargo xtask bench compare` on one machine. In brackets: how many times as much as \
          mgmt. The raw loop is the same system calls without a program around them: the floor. A tool is measured as a \
          whole, from its start to its end; – means that a tool has no such thing, or took so long for a tenth of \
-         it that it was not asked for all. Nobody flushes to the disk: mgmt, which does so by \
+         it that it was not asked for all, or did not bring the files about (the program in Go needs an \
+         inotify instance for each file). Nobody flushes to the disk: mgmt, which does so by \
          default, is told not to (`--fsync none`). The program in Go ends only after some seconds of quiet, which are taken off.\n\n",
     );
     // Writing to a string cannot fail, here and below.

@@ -192,9 +192,30 @@ fn until(limit: Duration, is_so: impl Fn() -> bool) -> bool {
     is_so()
 }
 
+/// Edits a managed file again and again while a tool runs; how long each repair took.
+fn edits(tool: &Tool, program: &Path, paths: &[PathBuf], count: usize) -> Vec<Duration> {
+    let Some(mut command) = tool.forever(program) else { return Vec::new() };
+    let _going = Going(command.spawn().unwrap());
+    if !until(Duration::from_secs(60), || all_right(paths)) {
+        return Vec::new();
+    }
+    // The file may have been right before it has begun.
+    std::thread::sleep(Duration::from_secs(3));
+    let edit = |_| {
+        // Every edit meets somebody who is at rest.
+        std::thread::sleep(Duration::from_millis(300));
+        std::fs::write(&paths[0], "drift").unwrap();
+        let began = Instant::now();
+        until(Duration::from_secs(30), || all_right(paths)).then(|| began.elapsed())
+    };
+    (0..count).filter_map(edit).collect()
+}
+
 /// From an edit of a managed file to its repair.
 pub(crate) fn repair(tools: &[Tool]) -> Row {
+    // Who is edited more often in a row is taken for undone by somebody else, and waits.
     const EDITS: usize = 10;
+    const ROUNDS: usize = 5;
     let figure = |tool: &Tool| {
         let home = place();
         let paths = paths(&home.path().join("files"), 1);
@@ -210,20 +231,8 @@ pub(crate) fn repair(tools: &[Tool]) -> Row {
             let times: Vec<Duration> = (0..3).filter_map(run).collect();
             return if times.is_empty() { Figure::None } else { Figure::Time(median(times)) };
         }
-        let Some(mut command) = tool.forever(&program) else { return Figure::None };
-        let _going = Going(command.spawn().unwrap());
-        if !until(Duration::from_secs(60), || all_right(&paths)) {
-            return Figure::None;
-        }
-        let edit = |_| {
-            // Every edit meets somebody who is at rest.
-            std::thread::sleep(Duration::from_millis(300));
-            std::fs::write(&paths[0], "drift").unwrap();
-            let began = Instant::now();
-            until(Duration::from_secs(30), || all_right(&paths)).then(|| began.elapsed())
-        };
-        let times: Vec<Duration> = (0..EDITS).filter_map(edit).collect();
-        if times.is_empty() { Figure::None } else { Figure::Time(median(times)) }
+        let times: Vec<Duration> = (0..ROUNDS).flat_map(|_| edits(tool, &program, &paths, EDITS)).collect();
+        if times.len() < ROUNDS * EDITS { Figure::None } else { Figure::Time(median(times)) }
     };
     row("edit to repaired", tools, figure)
 }

@@ -224,6 +224,11 @@ fn guess<'a>(arguments: &'a [OsString], flag: &str) -> Option<&'a OsStr> {
 }
 
 #[cfg(test)]
+#[allow(dead_code, reason = "tests of the whole program use the rest")]
+#[path = "../tests/common/numbers.rs"]
+mod numbers;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -266,13 +271,8 @@ mod tests {
         ];
         all.extend(values.map(OsString::from));
         all.push(std::os::unix::ffi::OsStringExt::from_vec(vec![0xff, b'=', 0xfe]));
-        let mut numbers = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut below = |bound: usize| {
-            numbers ^= numbers << 13;
-            numbers ^= numbers >> 7;
-            numbers ^= numbers << 17;
-            usize::try_from(numbers >> 33).unwrap() % bound
-        };
+        let mut numbers = numbers::Numbers::new(numbers::seed());
+        let mut below = |bound: usize| numbers.below(bound);
         let (mut understood, mut refused) = (0, 0);
         for _ in 0..1_500 {
             let mut line = vec![OsString::from("mgmt")];

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use common::numbers::{Numbers, seed};
 use common::{mgmt, said};
 
 const FILES: usize = 100;
@@ -35,18 +36,6 @@ fn graph(directory: &Path, version: usize) -> String {
     text
 }
 
-/// A generator of numbers that is the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
 #[test]
 fn every_file_is_old_or_new_after_a_kill_at_any_moment() {
     let home = tempfile::tempdir().unwrap();
@@ -54,7 +43,7 @@ fn every_file_is_old_or_new_after_a_kill_at_any_moment() {
     std::fs::create_dir(&directory).unwrap();
     let prefix = home.path().join("prefix");
     let prefix = prefix.to_str().unwrap();
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = Numbers::new(seed());
     let mut applied = 0;
 
     for round in 1..=KILLS {
@@ -68,12 +57,12 @@ fn every_file_is_old_or_new_after_a_kill_at_any_moment() {
             .unwrap();
         // From the first instant to well into the work, whatever this machine's speed: the wait begins anew each
         // time something has been applied.
-        let wanted = numbers.below(FILES as u64 + 1) as usize;
+        let wanted = numbers.below(FILES + 1);
         let began = std::time::Instant::now();
         while versions(&directory).iter().filter(|version| **version == Some(round)).count() < wanted {
             assert!(began.elapsed() < Duration::from_secs(60), "round {round} does not get on");
         }
-        std::thread::sleep(Duration::from_micros(numbers.below(3_000)));
+        std::thread::sleep(Duration::from_micros(u64::try_from(numbers.below(3_000)).unwrap()));
         child.kill().unwrap();
         child.wait().unwrap();
 

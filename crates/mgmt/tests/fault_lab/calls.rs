@@ -2,7 +2,8 @@
 
 use std::process::Stdio;
 
-use crate::{Lab, Numbers, behind, has_ended_in_order, seed};
+use crate::common::numbers::{Numbers, seed};
+use crate::{Lab, behind, has_ended_in_order};
 
 /// What a disk, a table of descriptors or a kernel without memory can answer to which calls. Reading and writing are not
 /// among them: most of that is between threads, and never fails on a machine.

@@ -21,30 +21,6 @@ use common::{Said, said};
 /// Files in the graph.
 const FILES: usize = 8;
 
-/// A generator of numbers that is the same in every run with the same seed.
-pub(crate) struct Numbers(u64);
-
-pub(crate) fn seed() -> u64 {
-    std::env::var("MGMT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
-}
-
-impl Numbers {
-    fn new(seed: u64) -> Numbers {
-        Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % bound
-    }
-
-    fn one_of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
-        all[self.below(all.len())]
-    }
-}
-
 /// A directory with a graph of which the end is known: files, a directory of their own, a link, a file that shall not be,
 /// and a command that runs after all of them.
 pub(crate) struct Lab {

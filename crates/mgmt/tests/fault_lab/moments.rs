@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::Lab;
+use crate::common::numbers::{Numbers, seed};
 use crate::common::{Running, holds, mgmt};
-use crate::{Lab, Numbers, seed};
 
 #[test]
 fn a_program_that_is_stopped_catches_up() {

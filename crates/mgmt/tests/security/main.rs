@@ -12,24 +12,6 @@ mod hostile;
 mod races;
 mod table;
 
-/// A generator of numbers that is the same in every run with the same `MGMT_SEED`.
-pub(crate) struct Numbers(u64);
-
-impl Numbers {
-    fn new() -> Numbers {
-        let seed = std::env::var("MGMT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1_u64);
-        Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        // The upper bits are the better ones.
-        usize::try_from(self.0 >> 33).unwrap() % bound
-    }
-}
-
 /// How many bytes of a process are in memory.
 pub(crate) fn resident(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();

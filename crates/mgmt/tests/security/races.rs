@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::Signal;
 
+use crate::common::numbers::{Numbers, seed};
 use crate::common::{PATIENCE, eventually, mgmt};
-use crate::{Numbers, resident};
+use crate::resident;
 
 /// Paths under attack at the same time: while one of them is refused, another is being written.
 const PATHS: usize = 8;
@@ -89,7 +90,7 @@ impl Place {
             // However this ends, the other side ends as well.
             let _ends = Ends(&over);
             eventually("the program is at work", &is_right);
-            let mut numbers = Numbers::new();
+            let mut numbers = Numbers::new(seed());
             let (mut struck, mut turns) = (0, 0);
             let began = Instant::now();
             // Goes on beyond its number, if need be, until the program was seen at work in between.

@@ -15,13 +15,18 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The program, with an environment in which nothing changes what it does.
 pub(crate) fn mgmt(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mgmt"));
-    command.args(arguments).env_clear().stdin(Stdio::null());
+    plain(command.args(arguments));
+    command
+}
+
+/// An environment in which nothing changes what a program does.
+pub(crate) fn plain(command: &mut Command) {
+    command.env_clear().stdin(Stdio::null());
     for name in ["PATH", "HOME", "TMPDIR", "LLVM_PROFILE_FILE"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
     }
-    command
 }
 
 /// What a command that ended has said.

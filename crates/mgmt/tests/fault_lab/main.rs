@@ -174,6 +174,6 @@ fn has_ended_in_order(told: &str, output: Output) -> Said {
 fn behind(before: &[&str], lab: &Lab) -> Command {
     let mut command = Command::new(before[0]);
     command.args(&before[1..]).arg(env!("CARGO_BIN_EXE_mgmt")).args(lab.arguments());
-    command.stdin(std::process::Stdio::null());
+    common::plain(&mut command);
     command
 }

@@ -13,9 +13,11 @@
 //! - **Lines of JSON in numbered files**, appended to, never changed: readable with anything, and a reader needs no lock.
 //!   The newest file is written to; when it is long enough the next begins and the oldest goes. So the record is bounded,
 //!   whatever happens.
-//! - **The engine's thread only queues.** Everything that costs something is done by one other thread. All that waits is
-//!   written at once, so a record is in the page cache, out of reach of our own death, a moment after the change; the
-//!   disk is asked to keep it once a second at most.
+//! - **The engine's thread only queues.** Everything that costs something is done by one other thread. It writes at once,
+//!   and then rests for ten milliseconds, so that a burst is a few writes: a record is in the page cache, out of reach of
+//!   our own death, a moment after the change. The disk is asked to keep it once a second at most.
+//! - **A record is written without being made.** What the engine tells is shown straight into the line; a [`Record`] is
+//!   what comes of reading it. A test holds the two together.
 //! - **A torn record is passed over.** Whatever does not read as a record is no record. A file that does not end with a
 //!   line break gets one before it is written to.
 //! - **Nothing here stops work.** A disk that is full is a warning, once, and records are lost until there is room again.
@@ -26,6 +28,7 @@
 
 mod diff;
 mod journal;
+mod line;
 mod record;
 mod recorder;
 

@@ -7,18 +7,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use mgmt_engine::{Cause, Ended, Health, MemberEffects, Ran, Undone, Witness};
-use mgmt_resource::{Id, Origin, Spec, Texts};
+use mgmt_engine::{Cause, Ended, Health, Ran, Undone, Witness};
+use mgmt_resource::{Id, Spec};
 
-use crate::record::VERSION;
-use crate::{CauseRecord, EffectRecord, Journal, Outcome, Record, unified};
+use crate::line::Entry;
+use crate::{Journal, Outcome};
 
 /// More than this many records do not wait: then the disk cannot follow at all.
 const MOST_WAITING: usize = 1 << 18;
 /// How often the disk is asked to keep what was written.
 const SYNC: Duration = Duration::from_secs(1);
-/// The longest difference of texts that is kept.
-const LONGEST_DIFF: usize = 4096;
+/// How long the writer rests after a write. The first of many records is written at once, those that come meanwhile
+/// together: a burst costs a few writes, and whoever has something to tell wakes nobody.
+const REST: Duration = Duration::from_millis(10);
 
 /// Keeps what the engine tells.
 pub struct Recorder {
@@ -43,22 +44,6 @@ struct Queue {
     lost: u64,
     asleep: bool,
     ended: bool,
-}
-
-/// A record to be, with as little done to it as possible.
-struct Entry {
-    time: SystemTime,
-    id: Id,
-    outcome: Outcome,
-    message: Option<String>,
-    took: Duration,
-    since: Option<Duration>,
-    deploy: u64,
-    origin: Option<Origin>,
-    causes: Vec<Cause>,
-    effects: Arc<Vec<MemberEffects>>,
-    /// Values behind it may be in a parameter that is a secret.
-    private: bool,
 }
 
 impl Recorder {
@@ -191,15 +176,11 @@ struct Writer {
 impl Writer {
     fn run(mut self) {
         let (mut entries, mut text) = (Vec::new(), Vec::new());
-        let mut unsynced = false;
+        let (mut unsynced, mut wrote) = (false, false);
         loop {
-            let ended = self.wait(&mut entries, unsynced);
-            for entry in entries.drain(..) {
-                // Our own types always have a form in JSON.
-                if serde_json::to_writer(&mut text, &record(entry)).is_ok() {
-                    text.push(b'\n');
-                }
-            }
+            let ended = self.wait(&mut entries, unsynced, wrote);
+            wrote = !entries.is_empty();
+            entries.drain(..).for_each(|entry: Entry| entry.write(&mut text));
             if !text.is_empty() {
                 let written = self.journal.append(&text);
                 unsynced |= written.is_ok();
@@ -219,8 +200,12 @@ impl Writer {
     }
 
     /// Waits until there is something to do. True: there will be nothing more.
-    fn wait(&self, entries: &mut Vec<Entry>, unsynced: bool) -> bool {
+    fn wait(&self, entries: &mut Vec<Entry>, unsynced: bool, wrote: bool) -> bool {
         let mut queue = self.shared.lock();
+        if wrote {
+            let rest = self.shared.arrived.wait_timeout_while(queue, REST, |queue| !queue.ended);
+            queue = rest.unwrap_or_else(PoisonError::into_inner).0;
+        }
         while queue.waiting.is_empty() && !queue.ended {
             queue.asleep = true;
             let wait = &self.shared.arrived;
@@ -265,37 +250,6 @@ impl Writer {
     }
 }
 
-fn record(entry: Entry) -> Record {
-    let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let mut told = entry.effects.iter().flat_map(|member| &member.effects).peekable();
-    // Who failed before it said what it would change has not said either that nobody may see that.
-    let is_silent = entry.outcome == Outcome::Failed && told.peek().is_none();
-    let private = entry.private || is_silent || told.any(|effect| effect.private);
-    let mut effects = Vec::new();
-    // The engine is done with them long since.
-    for member in Arc::unwrap_or_clone(entry.effects) {
-        let whose = (member.id != entry.id).then(|| Box::from(member.id.to_string()));
-        for mut effect in member.effects {
-            let diff = effect.shown_texts().and_then(|texts| difference(&effect.what, texts));
-            effect.texts = None;
-            effects.push(EffectRecord { resource: whose.clone(), effect, diff });
-        }
-    }
-    Record {
-        version: VERSION,
-        time: jiff::Timestamp::try_from(entry.time).unwrap_or_default(),
-        resource: entry.id.to_string().into(),
-        outcome: entry.outcome,
-        message: entry.message.map(Box::from),
-        took: microseconds(entry.took),
-        since: entry.since.map(microseconds),
-        deploy: Some(entry.deploy).filter(|deploy| *deploy > 0),
-        origin: entry.origin.map(|origin| origin.to_string().into()),
-        causes: entry.causes.iter().map(|cause| CauseRecord::new(cause, private)).collect(),
-        effects,
-    }
-}
-
 /// Whether values of the program that led to a run may be in a secret parameter of the resource or of its group.
 fn reaches_secret(cause: &Cause, spec: &Spec) -> bool {
     match cause {
@@ -314,17 +268,4 @@ fn reaches_secret(cause: &Cause, spec: &Spec) -> bool {
         }
         _ => false,
     }
-}
-
-/// How a text changed, if it was one and is not too long. Of what is new, the declaration tells enough.
-fn difference(name: &str, texts: &Texts) -> Option<Box<str>> {
-    let before = std::str::from_utf8(texts.before.as_deref()?).ok()?;
-    let after = std::str::from_utf8(texts.after.as_deref()?).ok()?;
-    let mut diff = unified(name, before, after);
-    if diff.len() > LONGEST_DIFF {
-        let end = (0..=LONGEST_DIFF).rev().find(|end| diff.is_char_boundary(*end)).unwrap_or(0);
-        diff.truncate(end);
-        diff.push('…');
-    }
-    Some(diff.into())
 }

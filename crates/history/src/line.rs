@@ -141,12 +141,9 @@ impl Effects<'_> {
 
 impl Serialize for Effects<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let of = |member: &MemberEffects| {
+        to.collect_seq(self.members.iter().flat_map(|member| {
             let whose = Some(&member.id).filter(|id| *id != self.id).cloned();
-            (whose, member.effects.iter())
-        };
-        to.collect_seq(self.members.iter().map(of).flat_map(|(whose, effects)| {
-            effects.map(move |effect| EffectLine::of(whose.clone(), effect))
+            member.effects.iter().map(move |effect| EffectLine::of(whose.clone(), effect))
         }))
     }
 }

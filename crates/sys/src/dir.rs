@@ -8,8 +8,8 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, RenameFlags, fstat, fsync, mkdirat, openat, readlinkat, renameat,
-    renameat_with, statat, symlinkat, unlinkat,
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, fstat, fsync, mkdirat, openat, readlinkat,
+    renameat, renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
@@ -156,6 +156,8 @@ impl Parent {
                 Err(errno) => Err(self.error("make the link", name, errno)),
             };
         }
+        // Nobody sweeps it up meanwhile.
+        let _held = temporary::hold(self, FlockOperation::NonBlockingLockShared);
         let (temporary, ()) = temporary::create(|temporary| symlinkat(target, &self.fd, temporary))
             .map_err(|errno| self.error("make the link", name, errno))?;
         let moved = self.rename_into_place("make the link", &temporary, name, expect);

@@ -1,5 +1,7 @@
 //! Names of temporary files, and sweeping up those that a killed process left behind.
 
+use std::os::fd::OwnedFd;
+
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
@@ -24,16 +26,44 @@ pub(crate) type TemporaryName = [u8; LENGTH];
 /// Removes the temporaries in `directory` that nobody uses any more, and tells how many.
 ///
 /// A temporary in use is locked by the process that writes it, and is left alone, as is anything that is not a regular
-/// file of ours with a name of ours. Call it when a directory comes under management, not at every check.
+/// file or a symbolic link of ours with a name of ours. Call it when a directory comes under management, not at every check.
 pub fn sweep_temporaries(directory: &Parent) -> Result<usize> {
     let us = geteuid().as_raw();
     let mut swept = 0;
-    for entry in list(directory, &Limits::default())? {
-        if is_temporary(&entry.name) && entry.kind == Kind::File && sweep(directory, &entry.name, us)? {
-            swept += 1;
+    let mut entries = list(directory, &Limits::default())?;
+    entries.retain(|entry| is_temporary(&entry.name));
+    for entry in entries.iter().filter(|entry| entry.kind == Kind::File) {
+        swept += usize::from(sweep(directory, &entry.name, us)?);
+    }
+    let links = entries.iter().filter(|entry| entry.kind == Kind::Symlink);
+    let links: Vec<&[u8]> = links.map(|entry| &entry.name[..]).collect();
+    Ok(swept + sweep_links(directory, &links, us)?)
+}
+
+/// Links cannot be locked, so whoever makes one holds the directory. The names were read before the lock is tried: what is
+/// made afterwards is not among them.
+fn sweep_links(directory: &Parent, names: &[&[u8]], us: u32) -> Result<usize> {
+    if names.is_empty() {
+        return Ok(0);
+    }
+    let Some(_nobody_makes_one) = hold(directory, FlockOperation::NonBlockingLockExclusive) else {
+        return Ok(0);
+    };
+    let mut swept = 0;
+    for name in names {
+        let stat = statat(directory, *name, AtFlags::SYMLINK_NOFOLLOW).map(Stat::from);
+        if stat.is_ok_and(|stat| stat.kind == Kind::Symlink && stat.uid == us) {
+            swept += usize::from(remove(directory, name)?);
         }
     }
     Ok(swept)
+}
+
+/// Locks a directory for as long as the answer is kept. Nothing, if somebody else has it or it cannot be read: then whoever
+/// makes a link goes on without, and whoever sweeps leaves it.
+pub(crate) fn hold(directory: &Parent, how: FlockOperation) -> Option<OwnedFd> {
+    let fd = directory.reopen().ok()?;
+    flock(&fd, how).is_ok().then_some(fd)
 }
 
 fn sweep(directory: &Parent, name: &[u8], us: u32) -> Result<bool> {
@@ -52,6 +82,10 @@ fn sweep(directory: &Parent, name: &[u8], us: u32) -> Result<bool> {
     if !same {
         return Ok(false);
     }
+    remove(directory, name)
+}
+
+fn remove(directory: &Parent, name: &[u8]) -> Result<bool> {
     match unlinkat(directory, name, AtFlags::empty()) {
         Ok(()) => Ok(true),
         Err(Errno::NOENT) => Ok(false),

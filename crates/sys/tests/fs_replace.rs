@@ -483,16 +483,18 @@ fn left_over_temporaries_are_swept_and_live_ones_are_not() {
     for name in left {
         std::fs::write(scratch.at(name), "half").unwrap();
     }
+    symlink("motd", scratch.at(".mgmt-0000000000000100.tmp")).unwrap();
     let others =
         [".mgmt-0000000000000001.tmp", ".mgmt-0000000000000002.tmp", ".mgmt-0000000000000003.tmp", "motd"];
     std::fs::write(scratch.at(others[0]), "another user's").unwrap();
     chown(scratch.at(others[0]), Some(1234), None).unwrap();
     std::fs::create_dir(scratch.at(others[1])).unwrap();
     symlink("motd", scratch.at(others[2])).unwrap();
+    std::os::unix::fs::lchown(scratch.at(others[2]), Some(1234), None).unwrap();
     std::fs::write(scratch.at(others[3]), "").unwrap();
     let mut live = Replacement::begin(&parent, b"file", InPlace::Refuse).unwrap();
     live.write_all(b"new").unwrap();
-    assert_eq!(sweep_temporaries(&parent).unwrap(), 2);
+    assert_eq!(sweep_temporaries(&parent).unwrap(), 3);
     assert_eq!(sweep_temporaries(&parent).unwrap(), 0);
     live.commit(&UNDECLARED, Expect::Absent, Durability::None).unwrap();
     assert_eq!(std::fs::read(scratch.at("file")).unwrap(), b"new");
@@ -522,6 +524,33 @@ fn sweeping_at_the_same_time_never_harms_a_replacement() {
         sweeper.join().unwrap();
     });
     assert_eq!(scratch.names(), ["file"]);
+}
+
+#[test]
+fn sweeping_at_the_same_time_never_harms_a_link() {
+    let scratch = Scratch::in_memory();
+    let parent = scratch.parent();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sweeper = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                sweep_temporaries(&parent).unwrap();
+            }
+        });
+        for round in 0..3000_u32 {
+            let target = round.to_string();
+            // While somebody sweeps, the directory cannot be held; the next sweep then may make it raced, and nothing else.
+            match parent.create_symlink(b"link", target.as_bytes(), Expect::Anything) {
+                Ok(()) => {
+                    assert_eq!(std::fs::read_link(scratch.at("link")).unwrap().to_str(), Some(&target[..]));
+                }
+                Err(error) => assert!(error.is_raced(), "{error}"),
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        sweeper.join().unwrap();
+    });
+    assert_eq!(scratch.names(), ["link"]);
 }
 
 #[test]

@@ -389,7 +389,7 @@ pub(super) fn new_attributes<'a>(
 }
 
 /// Removes what a killed run left behind, the first time that this process writes to a directory.
-fn sweep_once(parent: &Parent) {
+pub(super) fn sweep_once(parent: &Parent) {
     static SWEPT: Mutex<Option<HashSet<Box<[u8]>>>> = Mutex::new(None);
     const MOST: usize = 1 << 16;
     {

@@ -7,7 +7,7 @@ use mgmt_sys::stat::{Kind, Stat};
 
 use super::attributes::{Wanted, settle, settle_new};
 use super::check::{Above, Run};
-use super::content::Place;
+use super::content::{Place, sweep_once};
 use super::declaration::State;
 use super::effects;
 use super::trouble::{Result, Trouble, in_the_way, not_there, unless_gone};
@@ -64,6 +64,7 @@ pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wa
     if !run.cx.apply {
         return Ok(Checked::Changed);
     }
+    sweep_once(place.parent);
     let expect = match found {
         None => Expect::Absent,
         Some(stat) if stat.kind == Kind::Directory => {

@@ -7,6 +7,11 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::Value;
 
+/// A part of an answer; nothing where there is none, or where the answer is not made of parts.
+pub(crate) fn taken(answer: &mut Value, part: &str) -> Value {
+    answer.get_mut(part).map(Value::take).unwrap_or_default()
+}
+
 /// What a process says about itself when it has started.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Hello {

@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe::Sender;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answer::Hello;
+use crate::answer::{Hello, taken};
 use crate::puppet::PuppetError;
 
 /// The script that runs inside Puppet's Ruby.
@@ -193,7 +193,7 @@ fn is_killed(status: Status) -> bool {
     matches!(status, Status::Signaled(number) if killing.iter().any(|signal| signal.as_raw() == number))
 }
 
-fn hello(line: Vec<u8>) -> Result<Hello, String> {
+pub(crate) fn hello(line: Vec<u8>) -> Result<Hello, String> {
     let mut found: Value =
         serde_json::from_slice(&line).map_err(|error| format!("it does not say hello: {error}"))?;
     if let Some(missing) = found["missing"].as_str() {
@@ -202,7 +202,7 @@ fn hello(line: Vec<u8>) -> Result<Hello, String> {
     if let Some(failed) = found["failed"]["message"].as_str() {
         return Err(failed.to_owned());
     }
-    let hello: Hello = serde_json::from_value(found["hello"].take())
+    let hello: Hello = serde_json::from_value(taken(&mut found, "hello"))
         .map_err(|error| format!("it does not say hello: {error}"))?;
     match hello.protocol {
         PROTOCOL => Ok(hello),

@@ -31,4 +31,6 @@ mod puppet;
 
 pub use answer::{Applied, Change, Compiled, Hello, Message, Refused, Relation, Relations, TypeFacts};
 pub use installation::{Installation, Missing};
+#[doc(hidden)]
+pub use puppet::hear_hostile;
 pub use puppet::{Apply, Input, Puppet, PuppetError, Settings, WeakPuppet};

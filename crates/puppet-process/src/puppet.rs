@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::agent;
-use crate::answer::{Applied, Compiled, Hello, Message, Refused, Relations};
+use crate::answer::{Applied, Compiled, Hello, Message, Refused, Relations, taken};
 use crate::batch::Queue;
 use crate::conversation::{Conversation, Ended};
 use crate::installation::{Installation, Missing};
@@ -249,12 +249,12 @@ impl Puppet {
         let apart = Puppet::new(self.0.settings.clone());
         let mut request = request("facts", input);
         request["refresh"] = json!(true);
-        Ok(apart.ask(&request, COMPILE).await?.ok["values"].take())
+        Ok(taken(&mut apart.ask(&request, COMPILE).await?.ok, "values"))
     }
 
     /// What compiles take as known of this host.
     pub async fn known_facts(&self, input: &Input) -> Result<Value, PuppetError> {
-        Ok(self.ask(&request("facts", input), COMPILE).await?.ok["values"].take())
+        Ok(taken(&mut self.ask(&request("facts", input), COMPILE).await?.ok, "values"))
     }
 
     /// What compiles from now on take as known of this host.
@@ -411,14 +411,14 @@ struct Answer {
 
 impl Answer {
     fn new(mut answer: Value) -> Result<Answer, PuppetError> {
-        let messages: Vec<Message> = read(answer["messages"].take())?;
+        let messages: Vec<Message> = read(taken(&mut answer, "messages"))?;
         let messages: Vec<Message> = messages.into_iter().map(|message| message.located()).collect();
-        let error = answer["error"].take();
+        let error = taken(&mut answer, "error");
         if error.is_null() {
-            return Ok(Answer { ok: answer["ok"].take(), messages });
+            return Ok(Answer { ok: taken(&mut answer, "ok"), messages });
         }
         let mut refused = Refused::new(read(error)?, messages);
-        let mut paths = |name: &str| read::<Vec<PathBuf>>(answer[name].take()).unwrap_or_default();
+        let mut paths = |name: &str| read::<Vec<PathBuf>>(taken(&mut answer, name)).unwrap_or_default();
         (refused.files, refused.absent, refused.directories) =
             (paths("files"), paths("absent"), paths("directories"));
         Err(PuppetError::Refused(Box::new(refused)))
@@ -455,6 +455,17 @@ impl Refused {
         errors.dedup();
         Refused { errors, messages, ..Refused::default() }
     }
+}
+
+/// A line that may come instead of a greeting or of an answer: for tests with hostile ones.
+#[doc(hidden)]
+pub fn hear_hostile(line: &[u8]) -> bool {
+    let greeted = crate::conversation::hello(line.to_vec()).is_ok();
+    let Ok(answer) = serde_json::from_slice(line) else { return greeted };
+    let answer = Answer::new(answer);
+    answer.is_ok_and(|mut answer| {
+        !taken(&mut answer.ok, "values").is_null() || read::<Compiled>(answer.ok).is_ok()
+    }) || greeted
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, PuppetError> {

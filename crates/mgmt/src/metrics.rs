@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mgmt_engine::{Backlog, Ended, Engine, Health, Ran, SwapReport, Witness};
 use mgmt_resource::{Id, Registry};
+use mgmt_watch::FileHubStats;
 use mgmt_world::World;
 use mgmt_world::store::Span;
 
@@ -42,6 +43,7 @@ pub(crate) struct Metrics {
 #[derive(Default)]
 struct Found {
     backlog: Backlog,
+    watched: FileHubStats,
     /// How long the store has taken to answer, if it has.
     store: Option<Duration>,
 }
@@ -115,8 +117,10 @@ impl Metrics {
         let began = Instant::now();
         let read = world.store().read(vec![Span::Key("/deploy/newest".to_owned())]);
         let answered = matches!(tokio::time::timeout(STORE, read).await, Ok(Ok(_)));
+        let engine = engine.upgrade();
         Found {
-            backlog: engine.upgrade().map(|engine| engine.backlog()).unwrap_or_default(),
+            backlog: engine.as_ref().map(|engine| engine.backlog()).unwrap_or_default(),
+            watched: engine.as_ref().map(|engine| engine.watched()).unwrap_or_default(),
             store: answered.then(|| began.elapsed()),
         }
     }

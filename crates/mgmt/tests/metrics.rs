@@ -91,6 +91,8 @@ fn what_a_run_does_can_be_asked_for() {
         ("mgmt_deploy", 0.0),
         ("mgmt_store_up", 1.0),
         ("mgmt_queue_length{queue=\"runs\"}", 0.0),
+        ("mgmt_file_scanned", 0.0),
+        ("mgmt_file_overflows_total", 0.0),
     ] {
         assert_eq!(value(line), expected, "{line}");
     }

@@ -8,7 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mgmt_resource::{Host, Id, Registry, Resource, ResourceGraph, Result, Spec};
-use mgmt_watch::{Change, FileHub, FileHubOptions, Notice, Sink, SubscriptionId, Token, WatchPath};
+use mgmt_watch::{
+    Change, FileHub, FileHubOptions, FileHubStats, Notice, Sink, SubscriptionId, Token, WatchPath,
+};
 use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, oneshot};
 
@@ -218,6 +220,11 @@ impl Engine {
     /// How much waits to be done.
     pub fn backlog(&self) -> Backlog {
         Backlog { events: self.inbox.len(), runs: self.inbox.queued.load(Ordering::Relaxed) }
+    }
+
+    /// What the hub of files has done so far, and has at present.
+    pub fn watched(&self) -> FileHubStats {
+        self.hub.stats()
     }
 
     /// Every resource of the running graph with its parameters as they are, received ones included.

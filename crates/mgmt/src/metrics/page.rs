@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use mgmt_engine::Health;
+use mgmt_watch::FileHubStats;
 
 use super::{BOUNDS, Histogram, Metrics, OfKind};
 
@@ -58,6 +59,7 @@ impl Metrics {
         for (queue, length) in [("events", found.backlog.events), ("runs", found.backlog.runs)] {
             page.line("mgmt_queue_length", &format!("queue=\"{queue}\""), length);
         }
+        watched(&mut page, &found.watched);
         page.head("mgmt_store_up", "gauge", "1 if the store of the hosts answers.");
         page.line("mgmt_store_up", "", u64::from(found.store.is_some()));
         if let Some(time) = found.store {
@@ -143,6 +145,20 @@ impl Metrics {
         let started = self.started.duration_since(UNIX_EPOCH).ok().map(seconds);
         gauge("process_start_time_seconds", "gauge", "When the program has begun.", started);
     }
+}
+
+/// What was lost of the kernel's events, and what is looked at from time to time for want of watches.
+fn watched(page: &mut Page, watched: &FileHubStats) {
+    page.head("mgmt_file_watches", "gauge", "Directories and files that the kernel watches for us.");
+    page.line("mgmt_file_watches", "", watched.watches);
+    page.head("mgmt_file_scanned", "gauge", "Paths without a watch, which are looked at from time to time.");
+    page.line("mgmt_file_scanned", "", watched.degraded);
+    page.head(
+        "mgmt_file_overflows_total",
+        "counter",
+        "How often events of files were lost, and everything was looked at.",
+    );
+    page.line("mgmt_file_overflows_total", "", watched.overflows);
 }
 
 fn load(number: &AtomicU64) -> u64 {

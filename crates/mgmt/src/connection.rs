@@ -188,11 +188,7 @@ pub(crate) fn working_directory(prefix: Option<&Path>) -> Result<PathBuf, Failur
 
 /// Does what a command asks of a store, for commands that do nothing else.
 pub(crate) fn within<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let runtime = crate::runtime::start(Some(2))?;
     runtime.block_on(async {
         tokio::select! {
             done = work => done,

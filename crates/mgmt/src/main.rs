@@ -23,6 +23,7 @@ mod place;
 mod private;
 mod program;
 mod reference;
+mod runtime;
 mod signing;
 mod ssh;
 mod terminal;

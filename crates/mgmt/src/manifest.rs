@@ -410,10 +410,7 @@ fn input(argument: &OsStr) -> Result<Input, Failure> {
 
 /// Loads a manifest where nothing else runs.
 pub(crate) fn load_alone(manifest: &Manifest, terminal: &Terminal) -> Result<Attempt, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let runtime = crate::runtime::start(None)?;
     Ok(runtime.block_on(manifest.load(terminal)))
 }
 
@@ -422,10 +419,7 @@ pub(crate) fn load_with_secrets(
     manifest: &Manifest,
     terminal: &Terminal,
 ) -> Result<(Attempt, Vec<String>), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let runtime = crate::runtime::start(None)?;
     Ok(runtime.block_on(async {
         let compiled = manifest.compile().await;
         let found =

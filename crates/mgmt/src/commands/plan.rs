@@ -111,10 +111,7 @@ pub(crate) struct Wanted<'a> {
 
 /// Looks at everything that a graph declares.
 pub(crate) fn make(wanted: Wanted<'_>, prefix: Option<&Path>, terminal: &Terminal) -> Result<Plan, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let runtime = crate::runtime::start(None)?;
     let Wanted { graph, how, hostname, files } = wanted;
     // A run may be using the working directory, so nothing of it is touched. What resources keep there is read.
     let own = Prefix::open(&Choice::Temporary, hostname)?;

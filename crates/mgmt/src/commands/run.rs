@@ -81,10 +81,7 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
     for warning in &settings.warnings {
         terminal.warning(warning);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let runtime = crate::runtime::start(None)?;
     // The graph comes first: signals still end the program at once, and nothing has been touched yet.
     let loaded = match &settings.input {
         Source::Yaml(input) => First::Graph(Some(input.clone()), configuration::load(input, terminal)?),
@@ -171,10 +168,7 @@ pub(crate) fn apply(given: Applied, terminal: &Terminal) -> Result<Exit, Failure
         ..Arguments::default()
     };
     let settings = Settings::new(arguments, terminal)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let runtime = crate::runtime::start(None)?;
     let loaded = Loaded { graph: given.graph, name: given.name, content: Vec::new(), remote: None };
     runtime.block_on(live(settings, First::Graph(None, loaded), None, terminal))
 }

@@ -1,132 +1,109 @@
-//! Too little of something: room on the disk, descriptors, memory, watches; and a disk that may not be written.
+//! Too little room on the disk, too few descriptors, and a disk that may not be written.
 
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
-use crate::common::{Running, eventually, holds};
-use crate::{Lab, behind, has_ended_in_order};
+use crate::common::{Running, holds};
+use crate::{Lab, behind, in_order};
 
-/// Runs a script in a mount namespace of its own, with `$MGMT` for the program with its arguments.
-fn with_mounts(script: &str, lab: &Lab) -> std::process::Output {
+/// Runs a script in a mount namespace of its own, with `mgmt` for the program with its arguments and `$DIR` for the directory
+/// of the managed files.
+pub(crate) fn with_mounts(script: &str, lab: &Lab) -> Output {
     let words: Vec<String> = lab.arguments().iter().map(|word| format!("'{word}'")).collect();
     let program = format!("{} {}", env!("CARGO_BIN_EXE_mgmt"), words.join(" "));
     let script = format!("set -u; DIR='{}'; mgmt() {{ {program}; }}\n{script}", lab.managed.display());
     Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap()
 }
 
+/// Puts what was on a disk that is gone where the managed files are.
+pub(crate) fn take_copy(lab: &Lab) {
+    std::fs::remove_dir_all(&lab.managed).unwrap();
+    std::fs::rename(lab.managed.with_extension("copy"), &lab.managed).unwrap();
+}
+
 #[test]
 fn a_full_disk_is_told_and_made_up_for_when_there_is_room() {
-    let lab = Lab::new();
+    let mut lab = Lab::new();
     // What is on the small disk is copied out at its end, to be looked at.
     let script = "mount -t tmpfs -o size=40k,mode=755 tmpfs \"$DIR\"; mgmt; first=$?
         find \"$DIR\" -name '.mgmt-*' -exec echo LEFT {} \\;
         mount -o remount,size=8m \"$DIR\"; mgmt; second=$?
         cp -a \"$DIR\" \"$DIR.copy\"; echo \"codes $first $second\"";
-    let run = has_ended_in_order("full disk", with_mounts(script, &lab));
+    let run = in_order("full disk", with_mounts(script, &lab));
     assert!(run.stdout.contains("codes 1 0"), "{run:?}");
     assert!(!run.stdout.contains("LEFT"), "{run:?}");
     assert!(run.stderr.contains("No space left on device"), "{run:?}");
-    std::fs::remove_dir(&lab.managed).unwrap();
-    std::fs::rename(lab.managed.with_extension("copy"), &lab.managed).unwrap();
+    take_copy(&lab);
     lab.is_right("full disk");
+    lab.recovers("full disk");
 }
 
 #[test]
-fn a_disk_that_becomes_read_only_is_told_and_made_up_for() {
+fn a_disk_that_is_read_only_is_told_and_made_up_for() {
     let mut lab = Lab::new();
     lab.recovers("at first");
     lab.next_version();
     let script = "mount --bind \"$DIR\" \"$DIR\"; mount -o remount,ro,bind \"$DIR\"; mgmt; echo \"code $?\"";
-    let run = has_ended_in_order("read-only", with_mounts(script, &lab));
+    let run = in_order("read-only", with_mounts(script, &lab));
     assert!(run.stdout.contains("code 1"), "{run:?}");
     assert!(run.stderr.contains("Read-only file system"), "{run:?}");
     lab.is_whole("read-only");
     lab.recovers("read-only");
 }
 
-#[test]
-fn few_descriptors_are_told_or_enough() {
-    let mut lab = Lab::new();
-    lab.recovers("at first");
-    let mut enough = false;
-    for descriptors in [4, 8, 10, 12, 14, 16, 18, 20, 24, 32, 64] {
-        lab.next_version();
-        let told = format!("{descriptors} descriptors");
-        let limit = format!("--nofile={descriptors}");
-        let run =
-            has_ended_in_order(&told, behind(&["timeout", "120", "prlimit", &limit], &lab).output().unwrap());
-        enough = run.code == 0;
-        lab.is_whole(&told);
-        lab.recovers(&told);
-    }
-    assert!(enough, "64 descriptors are enough");
+/// Changes a mount of the namespace that a process has.
+fn remount(process: u32, mount: &std::path::Path, how: &str) {
+    let mut command = Command::new("nsenter");
+    command.args(["--mount", "--target", &process.to_string()]);
+    command.args(["mount", "-o", &format!("remount,{how},bind")]).arg(mount);
+    assert!(command.status().unwrap().success(), "{how}");
 }
 
 #[test]
-fn little_memory_ends_the_program_and_nothing_else() {
-    let mut lab = Lab::new();
-    lab.recovers("at first");
-    for megabytes in [16, 64, 128, 256, 512, 1200] {
-        lab.next_version();
-        let told = format!("{megabytes} MB of addresses");
-        let limit = format!("--as={}", megabytes << 20);
-        // Who has no memory cannot even say so; how it ends is up to the system.
-        let output = behind(&["timeout", "120", "prlimit", &limit], &lab).output().unwrap();
-        assert_ne!(output.status.code(), Some(124), "{told}: it hangs");
-        assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{told}: {output:?}");
-        lab.is_whole(&told);
-        lab.recovers(&told);
-    }
-}
-
-#[test]
-fn without_watches_files_are_repaired_all_the_same() {
+fn a_disk_that_becomes_read_only_while_it_runs_is_told_and_made_up_for() {
     let home = tempfile::tempdir().unwrap();
-    let (file, graph) = (home.path().join("file"), home.path().join("graph.yaml"));
-    std::fs::write(&graph, crate::common::one_file(&file, "right")).unwrap();
-    // The limit is that of a user namespace, and goes with it.
+    let managed = home.path().join("managed");
+    std::fs::create_dir(&managed).unwrap();
+    let (file, graph) = (managed.join("file"), home.path().join("graph.yaml"));
+    // Whatever fails is tried again, for as long as it takes.
+    let text = crate::common::one_file(&file, "right") + "    meta: {retry: -1, delay: 100}\n";
+    std::fs::write(&graph, text).unwrap();
+    // Only the program has the mount; the test writes to the disk behind it.
     let script = format!(
-        "echo 0 > /proc/sys/user/max_inotify_watches && exec {} run --tmp-prefix yaml {}",
+        "mount --bind {managed} {managed} && exec {} run --tmp-prefix yaml {}",
         env!("CARGO_BIN_EXE_mgmt"),
-        graph.display()
+        graph.display(),
+        managed = managed.display()
     );
     let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "sh", "-c", &script]).stdin(std::process::Stdio::null());
+    command.args(["--mount", "sh", "-c", &script]).stdin(Stdio::null());
     let mut running = Running::start_command(command);
-    running.wait_for("max_user_watches");
     holds(&file, "right");
+    remount(running.id(), &managed, "ro");
     std::fs::write(&file, "wrong").unwrap();
+    running.wait_for("Read-only file system");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "wrong");
+    remount(running.id(), &managed, "rw");
     holds(&file, "right");
-    std::fs::remove_file(&file).unwrap();
-    holds(&file, "right");
+    let names: Vec<_> =
+        std::fs::read_dir(&managed).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["file"]);
     running.signal(rustix::process::Signal::TERM);
     let (code, told) = running.end();
     assert_eq!(code, Some(0), "{told}");
 }
 
 #[test]
-fn events_that_were_lost_are_made_up_for() {
-    let home = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (file, graph) = (home.path().join("file"), home.path().join("graph.yaml"));
-    std::fs::write(&graph, crate::common::one_file(&file, "right")).unwrap();
-    let running = Running::start(&["run", "--tmp-prefix", "yaml", graph.to_str().unwrap()]);
-    holds(&file, "right");
-    for _ in 0..3 {
-        // Nobody reads the events, until the kernel throws them away.
-        running.signal(rustix::process::Signal::STOP);
-        let limit: usize = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")
-            .unwrap()
-            .trim()
-            .parse()
-            .unwrap();
-        let (one, two) = (home.path().join("one"), home.path().join("two"));
-        std::fs::write(&one, "").unwrap();
-        for _ in 0..limit / 4 + 100 {
-            std::fs::rename(&one, &two).unwrap();
-            std::fs::rename(&two, &one).unwrap();
-        }
-        std::fs::write(&file, "wrong").unwrap();
-        running.signal(rustix::process::Signal::CONT);
-        holds(&file, "right");
+fn few_descriptors_are_told_or_enough() {
+    let mut lab = Lab::new();
+    lab.recovers("at first");
+    let mut codes = Vec::new();
+    for descriptors in (4..24).chain([32, 64]) {
+        lab.next_version();
+        let told = format!("{descriptors} descriptors");
+        let limit = format!("--nofile={descriptors}");
+        let output = behind(&["timeout", "120", "prlimit", &limit], &lab).output().unwrap();
+        codes.push(lab.has_ended_in_order(&told, output, &["oo many open files"]).code);
+        lab.recovers(&told);
     }
-    eventually("it runs on", || running.id() > 0);
+    assert_eq!((codes[0], codes[codes.len() - 1]), (1, 0), "4 are too few and 64 are enough: {codes:?}");
 }

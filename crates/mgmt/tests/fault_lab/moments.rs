@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::Lab;
 use crate::common::numbers::{Numbers, seed};
-use crate::common::{Running, holds, mgmt};
+use crate::common::{Running, eventually, holds, mgmt};
+use crate::{Lab, runs};
 
 #[test]
 fn a_program_that_is_stopped_catches_up() {
@@ -40,7 +40,8 @@ fn a_program_that_is_killed_at_random_is_made_up_for() {
     let mut numbers = Numbers::new(seed() + 2000);
     let mut lab = Lab::new();
     lab.recovers("at first");
-    for run in 0..15 {
+    let (mut ended, runs) = (0, runs(15));
+    for run in 0..runs {
         lab.next_version();
         let arguments = lab.arguments();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -52,23 +53,28 @@ fn a_program_that_is_killed_at_random_is_made_up_for() {
         let after = numbers.below(250_000);
         std::thread::sleep(Duration::from_micros(u64::try_from(after).unwrap()));
         child.kill().unwrap();
-        child.wait().unwrap();
+        ended += usize::from(child.wait().unwrap().success());
         let told = format!("run {run} of seed {}: killed after {after} µs", seed());
         lab.is_whole(&told);
         lab.recovers(&told);
     }
+    assert!(ended < runs, "none of {runs} was killed before its end");
 }
 
 #[test]
 fn a_clock_that_jumps_holds_nothing_up() {
     let home = tempfile::tempdir().unwrap();
-    let (file, graph) = (home.path().join("file"), home.path().join("graph.yaml"));
-    let text = crate::common::one_file(&file, "right") + "  timer:\n  - name: tick\n    interval: 1\n";
+    let at = |name: &str| home.path().join(name);
+    let (file, graph, ticks, prefix) = (at("file"), at("graph.yaml"), at("ticks"), at("prefix"));
+    let text = crate::common::one_file(&file, "right")
+        + "  timer:\n  - name: tick\n    interval: 1\n  exec:\n  - name: tock\n    shell: /bin/sh\n"
+        + &format!("    cmd: echo tick >> {}\n", ticks.display())
+        + "edges:\n- name: e\n  from: {kind: timer, name: tick}\n  to: {kind: exec, name: tock}\n  notify: true\n";
     std::fs::write(&graph, text).unwrap();
-    let clock = home.path().join("clock");
+    let clock = at("clock");
     let set = |step: &str| {
         // In one step, so that it is never read half-written.
-        let next = home.path().join("next");
+        let next = at("next");
         std::fs::write(&next, step).unwrap();
         std::fs::rename(&next, &clock).unwrap();
     };
@@ -78,17 +84,34 @@ fn a_clock_that_jumps_holds_nothing_up() {
         .filter_map(|entry| Some(entry.ok()?.path().join("faketime/libfaketimeMT.so.1")))
         .find(|path| path.exists())
         .expect("the Debian package `faketime`; `cargo xtask setup` installs it");
-    let mut command = mgmt(&["run", "--tmp-prefix", "yaml", graph.to_str().unwrap()]);
+    let mut command = mgmt(&["run", "--prefix", prefix.to_str().unwrap(), "yaml", graph.to_str().unwrap()]);
     command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", &clock).env("FAKETIME_NO_CACHE", "1");
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
     let running = Running::start_command(command);
     holds(&file, "right");
-    for step in ["+3600", "-86400", "+0", "+3650d", "-1d", "+1"] {
+    let count = || std::fs::read_to_string(&ticks).unwrap_or_default().lines().count();
+    for step in ["+3600", "-86400", "+0", "+3650d", "-400d", "+1"] {
         set(step);
+        let before = count();
         std::fs::write(&file, "wrong").unwrap();
         holds(&file, "right");
+        eventually(&format!("after {step} the timer goes on"), || count() >= before + 2);
     }
     running.signal(Signal::TERM);
     let (code, told) = running.end();
     assert_eq!(code, Some(0), "{told}");
+    // The clock has jumped for the program, too: what it did is recorded in years that are not this one.
+    let years = recorded_years(&prefix);
+    let (first, last) = (years.first().unwrap(), years.last().unwrap());
+    assert!(last - first >= 10, "the clock did not jump: {years:?}");
+}
+
+/// The years of what a run has recorded, in order.
+fn recorded_years(prefix: &std::path::Path) -> Vec<i32> {
+    let records = std::fs::read_dir(prefix.join("history")).unwrap();
+    let text: String = records.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    let years = text.lines().filter_map(|line| line.split_once("\"time\":\"")?.1.get(..4)?.parse().ok());
+    let mut years: Vec<i32> = years.collect();
+    years.sort_unstable();
+    years
 }

@@ -192,11 +192,7 @@ impl Computing<'_> {
         // One program is computed at most.
         let _ = self.files.set(Arc::new(Deployed(checked.deploy.clone())));
         let checked = Arc::new(checked);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+        let runtime = crate::runtime::start(Some(1))?;
         let graph = runtime.block_on(first_graph(&checked, self.hostname, self.wait))?;
         graph.map(|graph| (name.unwrap_or_default(), graph)).map_err(|wrong| {
             program::show(&wrong, &checked.sources, self.terminal);

@@ -22,10 +22,7 @@ pub(super) fn settle(
     arguments: &Arguments,
     shown: &mut ResourceGraph,
 ) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let runtime = crate::runtime::start(None)?;
     let prefix = Prefix::open(&Choice::Temporary, &arguments.hostname)?;
     let store = mgmt_world::Embedded::in_memory().map_err(Failure::failed)?;
     let settings = EngineSettings {

@@ -56,11 +56,7 @@ pub(super) enum End {
 impl Workshop {
     /// Sets it up, in a directory that is gone afterwards.
     pub(super) fn new(hostname: String) -> Result<(Workshop, Signals), Failure> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+        let runtime = crate::runtime::start(Some(2))?;
         let signals = {
             let _inside = runtime.enter();
             Signals::new()?

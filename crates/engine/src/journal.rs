@@ -44,6 +44,13 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error),
         };
+        let mut journal = Journal::replayed(path, &text);
+        journal.rewrite()?;
+        Ok(journal)
+    }
+
+    /// What a text says, before anything is written.
+    fn replayed(path: PathBuf, text: &str) -> Journal {
         let mut journal = Journal {
             path,
             file: None,
@@ -56,8 +63,7 @@ impl Journal {
             .filter_map(|line| serde_json::from_str(line).ok())
             .for_each(|line| journal.replay(&line));
         journal.unfinished = std::mem::take(&mut journal.running);
-        journal.rewrite()?;
-        Ok(journal)
+        journal
     }
 
     fn replay(&mut self, line: &Json) {
@@ -174,6 +180,13 @@ fn name_from_json(json: &Json) -> Option<Name> {
         return None;
     };
     Some((kind.as_str()?.to_owned(), name.as_bytes().to_vec()))
+}
+
+/// How much a journal says is open: for tests with hostile ones.
+#[doc(hidden)]
+pub fn read_hostile_journal(bytes: &[u8]) -> usize {
+    let journal = Journal::replayed(PathBuf::new(), &String::from_utf8_lossy(bytes));
+    journal.pending.len() + journal.unfinished.len()
 }
 
 #[cfg(test)]

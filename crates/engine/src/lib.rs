@@ -36,4 +36,6 @@ pub use driver::{
     Health, MemberEffects, PathWatch, Plan, Ran, Step, Summary, SwapReport, Undone, Witness, plan,
     prepare_for,
 };
+#[doc(hidden)]
+pub use journal::read_hostile_journal;
 pub use prepare::{Preparation, Prepared, SwapError, check_spec, prepare};

@@ -30,6 +30,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "deploys", run: deploys },
     Target { name: "keys", run: keys },
     Target { name: "catalogues", run: catalogues },
+    Target { name: "deploy-files", run: deploy_files },
+    Target { name: "statements", run: statements },
+    Target { name: "sockets", run: sockets },
+    Target { name: "links", run: links },
+    Target { name: "stored", run: stored },
+    Target { name: "records", run: records },
+    Target { name: "journals", run: journals },
+    Target { name: "puppet", run: puppet },
 ];
 
 /// Text, with bytes that are none made readable: for what takes only text.
@@ -48,7 +56,24 @@ fn mcl(bytes: &[u8]) {
             "formatting again changes nothing"
         );
     }
+    // What is right is also computed, if it is short: what it asks for is bounded, and a short text asks for little.
+    let files = mgmt_lang::module::Memory::from([("/main.mcl", text)]);
+    let environment = mgmt_lang::Environment {
+        kinds: &mgmt_resources::KINDS,
+        library: library(),
+        files: &files,
+        module_path: None,
+        lints: true,
+    };
+    let Ok(checked) = mgmt_lang::check(&Entry::File("/main.mcl".into()), &environment) else { return };
+    if checked.is_right() && text.len() < LONGEST_EVALUATED {
+        let host = mgmt_lang::Onlooker::new(&files, checked.deploy.clone(), "host".into());
+        let _ = mgmt_lang::evaluate(&checked, &mgmt_resources::KINDS, &host);
+    }
 }
+
+/// A program of many nested loops is bounded, and takes long all the same.
+const LONGEST_EVALUATED: usize = 2 << 10;
 
 fn yaml(bytes: &[u8]) {
     let parsed = mgmt_yaml::parse(bytes, "fuzz.yaml", &mgmt_resources::KINDS);
@@ -149,4 +174,69 @@ fn catalogues(bytes: &[u8]) {
     let Ok(compiled) = serde_json::from_value::<mgmt_puppet_process::Compiled>(answer) else { return };
     let _ =
         mgmt_puppet::translate(&compiled, &mgmt_resources::KINDS, &mgmt_puppet::TranslateOptions::default());
+}
+
+/// Runs what never waits: its input is all there.
+fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(work).poll(&mut context) {
+        std::task::Poll::Ready(done) => Some(done),
+        std::task::Poll::Pending => None,
+    }
+}
+
+/// A list of files and a chunk.
+fn deploy_files(bytes: &[u8]) {
+    for (path, _) in mgmt_world::hostile::files(bytes).iter().flat_map(mgmt_world::Tree::iter) {
+        let is_inside = |part: &str| !matches!(part, "" | "." | "..");
+        assert!(path.split('/').all(is_inside) && !path.contains('\0'), "{path:?} leads elsewhere");
+    }
+}
+
+fn statements(bytes: &[u8]) {
+    let _ = mgmt_world::hostile::statement(&text(bytes));
+}
+
+/// What is said over a socket: lengths are made right, as a text has none.
+fn sockets(bytes: &[u8]) {
+    let framed = bytes.split(|byte| *byte == b'\n').flat_map(|line| {
+        let length = u32::try_from(line.len()).unwrap_or(u32::MAX).to_be_bytes();
+        length.into_iter().chain(line.iter().copied())
+    });
+    let framed: Vec<u8> = framed.collect();
+    assert!(at_once(mgmt_world::hostile::conversation(&framed)).is_some(), "all of it is there");
+    assert!(at_once(mgmt_world::hostile::conversation(bytes)).is_some(), "all of it is there");
+}
+
+/// What goes between a host and the same program elsewhere.
+fn links(bytes: &[u8]) {
+    assert!(at_once(mgmt_remote::read_hostile(bytes)).is_some(), "all of it is there");
+}
+
+fn stored(bytes: &[u8]) {
+    let Ok(json) = serde_json::from_slice(bytes) else { return };
+    if let Ok(spec) = mgmt_resource::from_stored(&json, &mgmt_resources::KINDS) {
+        let again = mgmt_resource::from_stored(&mgmt_resource::to_stored(&spec), &mgmt_resources::KINDS);
+        assert_eq!(again.ok().map(|spec| spec.id), Some(spec.id), "what is stored is what was read");
+    }
+}
+
+fn records(bytes: &[u8]) {
+    for line in bytes.split(|byte| *byte == b'\n') {
+        if let Ok(record) = serde_json::from_slice::<mgmt_history::Record>(line) {
+            let stored = serde_json::to_vec(&record).unwrap_or_default();
+            assert!(
+                serde_json::from_slice::<mgmt_history::Record>(&stored).is_ok(),
+                "what is stored can be read"
+            );
+        }
+    }
+}
+
+fn journals(bytes: &[u8]) {
+    let _ = mgmt_engine::read_hostile_journal(bytes);
+}
+
+fn puppet(bytes: &[u8]) {
+    let _ = mgmt_puppet_process::hear_hostile(bytes);
 }

@@ -1,72 +1,93 @@
-//! Every target, for a moment: its corpus, and as many inputs made from it as there is time for.
+//! Every target, for a moment, and what becomes of an input that ends the process.
 //!
 //! `FUZZ_SECONDS` says how long for each, `FUZZ_TARGET` which one, `MGMT_SEED` where to begin. `cargo xtask fuzz` sets them.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on fails")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use mgmt_fuzz::{Fuzzer, TARGETS, Target};
+use mgmt_fuzz::{Settings, TARGETS, Target, run};
 
-fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
-
-fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
-    let entries =
-        std::fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    paths.into_iter().map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect()
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
 #[test]
 fn nothing_that_is_read_makes_anything_panic() {
-    let (seconds, seed) = (number("FUZZ_SECONDS", 1), number("MGMT_SEED", 1));
-    let chosen = std::env::var("FUZZ_TARGET").ok().filter(|name| !name.is_empty());
-    let targets: Vec<&Target> =
-        TARGETS.iter().filter(|target| chosen.as_ref().is_none_or(|name| target.name == name)).collect();
-    assert!(
-        !targets.is_empty(),
-        "no target {chosen:?}; there are {:?}",
-        TARGETS.iter().map(|t| t.name).collect::<Vec<_>>()
-    );
-    for target in targets {
-        let corpus = corpus(target);
-        assert!(!corpus.is_empty(), "{}: nothing in its corpus", target.name);
-        for (path, input) in &corpus {
-            let ended = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
-            assert!(ended.is_ok(), "{} makes {} panic", path.display(), target.name);
+    match run(TARGETS, &Settings::from_environment(corpus())) {
+        Ok(lines) => println!("{}", lines.join("\n")),
+        Err(why) => panic!("{why}"),
+    }
+}
+
+#[test]
+fn every_target_reads_something_and_every_corpus_has_a_target() {
+    // Those of the program itself are in its own tests.
+    let elsewhere = ["command-lines", "plans", "world-imports"];
+    let mut names: Vec<&str> = TARGETS.iter().map(|target| target.name).chain(elsewhere).collect();
+    names.sort_unstable();
+    let entries = std::fs::read_dir(corpus()).unwrap();
+    let mut found: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    found.sort();
+    assert_eq!(found, names);
+}
+
+/// What a child of the next test does.
+const ENDING: &str = "MGMT_FUZZ_ENDING";
+
+#[expect(unconditional_recursion, reason = "that is the point")]
+fn deeper(depth: u64) -> u64 {
+    std::hint::black_box(deeper(std::hint::black_box(depth + 1))) + 1
+}
+
+fn ends(input: &[u8]) {
+    match std::env::var(ENDING).as_deref() {
+        Ok("overflow") if input == b"bad" => {
+            deeper(0);
         }
-        let until = Instant::now() + Duration::from_secs(seconds);
-        let mut slowest = Duration::ZERO;
-        let mut count = 0_u64;
-        for input in Fuzzer::new(corpus.into_iter().map(|(_, input)| input).collect(), seed) {
-            let began = Instant::now();
-            if catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_err() {
-                let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
-                let path = path.join(format!("found-{seed}-{count}"));
-                std::fs::write(&path, &input).unwrap();
-                panic!(
-                    "{}: input {count} of seed {seed} makes it panic; it is kept as {}",
-                    target.name,
-                    path.display()
-                );
-            }
-            let took = began.elapsed();
-            slowest = slowest.max(took);
-            assert!(
-                took < Duration::from_secs(20),
-                "{}: input {count} of seed {seed} takes {took:?}",
-                target.name
-            );
-            count += 1;
-            if Instant::now() >= until {
-                break;
-            }
-        }
-        println!("{:<12} {count:>9} inputs, the slowest took {slowest:?}", target.name);
+        Ok("hang") if input == b"bad" => std::thread::sleep(Duration::from_secs(600)),
+        _ => {}
+    }
+}
+
+#[test]
+fn an_input_that_ends_the_process_is_kept() {
+    const TARGET: Target = Target { name: "ends", run: ends };
+    const PLACE: &str = "MGMT_FUZZ_PLACE";
+    let settings = |place: &Path| Settings {
+        time: Duration::ZERO,
+        seed: 1,
+        target: None,
+        patience: Duration::from_millis(if std::env::var_os(ENDING).is_some() { 500 } else { 60_000 }),
+        corpus: place.join("corpus"),
+        trying: place.join("trying"),
+    };
+    if let Some(place) = std::env::var_os(PLACE) {
+        run(&[TARGET], &settings(place.as_ref())).unwrap();
+        return;
+    }
+    for how in ["overflow", "hang"] {
+        let place = tempfile::tempdir().unwrap();
+        let corpus = place.path().join("corpus/ends");
+        std::fs::create_dir_all(&corpus).unwrap();
+        std::fs::write(corpus.join("0"), "good").unwrap();
+        std::fs::write(corpus.join("1"), "bad").unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "an_input_that_ends_the_process_is_kept"])
+            .env(PLACE, place.path())
+            .env(ENDING, how)
+            .output()
+            .unwrap();
+        assert!(child.status.code().is_none(), "{how}: it is ended by a signal: {child:?}");
+        std::fs::remove_file(corpus.join("1")).unwrap();
+        // The next run has it in its corpus.
+        run(&[TARGET], &settings(place.path())).unwrap();
+        let names = std::fs::read_dir(&corpus).unwrap().map(|entry| entry.unwrap().path());
+        let kept: Vec<PathBuf> = names.filter(|path| !path.ends_with("0")).collect();
+        assert_eq!(kept.len(), 1, "{how}: {kept:?}");
+        assert_eq!(std::fs::read(&kept[0]).unwrap(), b"bad", "{how}");
+        assert_eq!(std::fs::read_dir(place.path().join("trying")).unwrap().count(), 0, "{how}");
     }
 }

@@ -131,19 +131,31 @@ pub(crate) fn definition() -> clap::Command {
     Cli::command()
 }
 
+/// Why a line cannot be read: a flag of old that there is no other for, or anything else.
+pub(crate) enum Mistake {
+    Historic(Failure),
+    Line(Box<clap::Error>),
+}
+
+/// Understands a command line, and gives warnings about flags of old. Nothing else happens.
+pub(crate) fn read(arguments: Vec<OsString>) -> Result<(Cli, Vec<String>), Mistake> {
+    let (arguments, historic) = run::rewrite_historic(arguments).map_err(Mistake::Historic)?;
+    let found = definition().try_get_matches_from(arguments);
+    let cli = found.and_then(|found| Cli::from_arg_matches(&found));
+    cli.map(|cli| (cli, historic)).map_err(|error| Mistake::Line(Box::new(error)))
+}
+
 /// Reads a command line. Help and the version are printed here, because they may be asked for in its middle.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Parsed, Box<NotParsed>> {
     // What was meant for output must hold even for a line that cannot be read.
     let guess = Terminal::new(guess_format(&arguments), guess_color(&arguments));
     let not_parsed =
         |terminal: &Terminal, failure| Box::new(NotParsed { terminal: terminal.clone(), failure });
-    let (arguments, historic) =
-        run::rewrite_historic(arguments).map_err(|failure| not_parsed(&guess, failure))?;
-    let cli =
-        match definition().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found)) {
-            Ok(cli) => cli,
-            Err(error) => return Err(not_parsed(&guess, show(&guess, &error))),
-        };
+    let (cli, historic) = match read(arguments) {
+        Ok(understood) => understood,
+        Err(Mistake::Historic(failure)) => return Err(not_parsed(&guess, failure)),
+        Err(Mistake::Line(error)) => return Err(not_parsed(&guess, show(&guess, &error))),
+    };
     let terminal = Terminal::new(
         match cli.globals.message_format {
             MessageFormat::Human => Format::Human,

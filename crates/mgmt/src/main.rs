@@ -17,6 +17,8 @@ mod configuration;
 mod connection;
 mod environment;
 mod failure;
+#[cfg(test)]
+mod hostile;
 mod manifest;
 mod metrics;
 mod place;

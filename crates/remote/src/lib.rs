@@ -46,6 +46,8 @@ mod tunnel;
 pub use far::{Far, Streams, Told};
 pub use host_key::HostKey;
 pub use launch::{Ended, Launch, Launched, News, Place};
+#[doc(hidden)]
+pub use link::read_hostile;
 pub use link::{Handed, Stop};
 pub use login::{Identity, Login, SshError};
 pub use prompt::{Prompts, ask_entry};

@@ -200,6 +200,20 @@ impl Handed {
     }
 }
 
+/// Whatever one side may send, and the programs in it: for tests with hostile input. Gives how many messages there were.
+#[doc(hidden)]
+pub async fn read_hostile(bytes: &[u8]) -> io::Result<usize> {
+    let (mut left, mut count) = (bytes, 0);
+    while let Some(frame) = Frame::read(&mut left).await? {
+        count += 1;
+        if let Frame::Program(program) = frame {
+            let handed = Handed::decoded(&program)?;
+            assert_eq!(Handed::decoded(&handed.encoded()?)?, handed, "what travels is what was read");
+        }
+    }
+    Ok(count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,6 +46,8 @@ mod embedded;
 mod error;
 pub mod etcd;
 mod exports;
+#[doc(hidden)]
+pub mod hostile;
 mod json;
 mod keys;
 mod live;

@@ -213,11 +213,19 @@ fn open<'a>(seal: &Seal, keys: &'a [PublicKey]) -> Result<(&'a PublicKey, Statem
     if !key.has_signed(&message(&seal.statement), &signature) {
         return Err(Refused::Forged);
     }
+    understood(&seal.statement).map(|statement| (key, statement))
+}
+
+/// Whether this can be signed and understood: for tests with hostile statements.
+pub(crate) fn is_clear(statement: &str) -> bool {
+    understood(statement).is_ok()
+}
+
+fn understood(statement: &str) -> Result<Statement, Refused> {
     let unclear = |reason: String| Refused::Unclear { reason };
-    let statement: Statement =
-        serde_json::from_str(&seal.statement).map_err(|error| unclear(error.to_string()))?;
+    let statement: Statement = serde_json::from_str(statement).map_err(|error| unclear(error.to_string()))?;
     match statement.format {
-        FORMAT => Ok((key, statement)),
+        FORMAT => Ok(statement),
         format => Err(unclear(format!("it has format {format}, and this version reads {FORMAT}"))),
     }
 }

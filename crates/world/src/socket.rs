@@ -10,7 +10,7 @@
 
 mod client;
 mod server;
-mod wire;
+pub(crate) mod wire;
 
 pub use client::Socket;
 pub use server::{Server, answer, serve};

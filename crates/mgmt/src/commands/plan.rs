@@ -1,6 +1,6 @@
 //! `mgmt plan`: what a program or a graph would change on this host.
 
-mod document;
+pub(crate) mod document;
 mod show;
 
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! `mgmt world`: everything in the store, to move it to another.
 
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -76,6 +76,19 @@ async fn export(arguments: &Arguments, store: &Arc<dyn Store>, terminal: &Termin
     Ok(Exit::OK)
 }
 
+/// What `mgmt world export` has written.
+pub(crate) fn exported(input: impl BufRead) -> Result<Vec<Effect>, Failure> {
+    let mut effects = Vec::new();
+    for (number, line) in (1..).zip(input.lines()) {
+        let line = line.map_err(|error| Failure::usage(format!("cannot read the input: {error}")))?;
+        let entry: Entry = serde_json::from_str(&line).map_err(|error| {
+            Failure::usage(format!("line {number} is not from `mgmt world export`: {error}"))
+        })?;
+        effects.push(Effect::Put { key: entry.key, value: entry.value, lease: None });
+    }
+    Ok(effects)
+}
+
 async fn import(arguments: &Arguments, store: &Arc<dyn Store>, terminal: &Terminal) -> Result<Exit, Failure> {
     let input: Box<dyn Read> = match &arguments.file {
         Some(path) => Box::new(
@@ -85,14 +98,7 @@ async fn import(arguments: &Arguments, store: &Arc<dyn Store>, terminal: &Termin
         None => Box::new(std::io::stdin()),
     };
     // All of it is understood before anything is changed.
-    let mut effects = Vec::new();
-    for (number, line) in (1..).zip(BufReader::new(input).lines()) {
-        let line = line.map_err(|error| Failure::usage(format!("cannot read the input: {error}")))?;
-        let entry: Entry = serde_json::from_str(&line).map_err(|error| {
-            Failure::usage(format!("line {number} is not from `mgmt world export`: {error}"))
-        })?;
-        effects.push(Effect::Put { key: entry.key, value: entry.value, lease: None });
-    }
+    let effects = exported(BufReader::new(input))?;
     if !arguments.force && !everything(store).await?.is_empty() {
         return Err(Failure::failed("the store is not empty")
             .hint("`--force` replaces what both have and leaves the rest alone"));

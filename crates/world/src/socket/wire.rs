@@ -9,23 +9,23 @@ use std::time::Duration;
 use crate::store::{Batch, Commit, Lease, LeaseId, Limits, Snapshot, Span, StoreError, Transaction};
 
 /// What is understood on both sides. Another number is another language.
-pub(super) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The longest question. Values and their escapes fit in.
-pub(super) const LONGEST_QUESTION: usize = 64 << 20;
+pub(crate) const LONGEST_QUESTION: usize = 64 << 20;
 
 /// The longest answer: everything below some prefix.
-pub(super) const LONGEST_ANSWER: usize = 1 << 30;
+pub(crate) const LONGEST_ANSWER: usize = 1 << 30;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Question {
-    pub(super) id: u64,
-    pub(super) ask: Ask,
+pub(crate) struct Question {
+    pub(crate) id: u64,
+    pub(crate) ask: Ask,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Ask {
+pub(crate) enum Ask {
     /// The first question.
     Hello {
         version: u32,
@@ -44,14 +44,14 @@ pub(super) enum Ask {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Reply {
-    pub(super) id: u64,
-    pub(super) answer: Result<Answer, StoreError>,
+pub(crate) struct Reply {
+    pub(crate) id: u64,
+    pub(crate) answer: Result<Answer, StoreError>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Hello { version: u32, limits: Limits },
     Read(Snapshot),
     Commit(Commit),
@@ -61,7 +61,7 @@ pub(super) enum Answer {
     News(Batch),
 }
 
-pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
+pub(crate) async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_vec(message).map_err(io::Error::other)?;
     let length = u32::try_from(text.len()).map_err(io::Error::other)?;
     to.write_all(&length.to_be_bytes()).await?;
@@ -70,7 +70,7 @@ pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Ser
 }
 
 /// Reads a message; none at the end.
-pub(super) async fn read<T: DeserializeOwned>(
+pub(crate) async fn read<T: DeserializeOwned>(
     from: &mut (impl AsyncRead + Unpin),
     longest: usize,
 ) -> io::Result<Option<T>> {

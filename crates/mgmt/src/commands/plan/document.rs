@@ -227,7 +227,12 @@ impl Stored {
         let place = path.display();
         let text =
             std::fs::read(path).map_err(|error| Failure::usage(format!("cannot read {place}: {error}")))?;
-        let document: Json = serde_json::from_slice(&text).map_err(|error| not_a_plan(path, error))?;
+        Stored::parse(path, &text)
+    }
+
+    /// What a file of this name says.
+    pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Stored, Failure> {
+        let document: Json = serde_json::from_slice(text).map_err(|error| not_a_plan(path, error))?;
         if document["type"] != "plan-file" {
             return Err(not_a_plan(path, "it does not say so"));
         }

@@ -1,0 +1,67 @@
+//! The message bus of a booted host is restarted under a run that keeps a service: the run finds back, and the service is kept.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+#[path = "../../resources/tests/svc_common/mod.rs"]
+mod svc_common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Running, eventually};
+use svc_common::run;
+
+const UNIT: &str = "[Service]\nExecStart=/bin/sleep infinity\n";
+
+#[test]
+fn a_bus_that_restarts_is_waited_for() {
+    if svc_common::is_booted() {
+        return on_a_booted_host();
+    }
+    let name = "a_bus_that_restarts_is_waited_for";
+    svc_common::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
+}
+
+fn is_active() -> bool {
+    Command::new("systemctl").args(["is-active", "--quiet", "kept.service"]).status().unwrap().success()
+}
+
+/// The process that is the bus.
+fn bus() -> String {
+    run("systemctl", &["show", "--property=MainPID", "--value", "dbus.service"]).trim().to_owned()
+}
+
+fn on_a_booted_host() {
+    std::fs::write("/etc/systemd/system/kept.service", UNIT).unwrap();
+    run("systemctl", &["daemon-reload"]);
+    std::fs::create_dir_all("/t").unwrap();
+    std::fs::write("/t/graph.yaml", "graph: bus\nresources:\n  svc:\n  - name: kept\n    state: running\n")
+        .unwrap();
+    let mut command = Command::new("/mgmt-test-result/mgmt");
+    command.args(["run", "--prefix", "/t/prefix", "yaml", "/t/graph.yaml"]).stdin(Stdio::null());
+    let running = Running::start_command(command);
+    eventually("the service is started", is_active);
+    for round in 0..3 {
+        let before = bus();
+        run("systemctl", &["kill", "--signal=KILL", "dbus.service"]);
+        eventually("the bus is gone", || bus() != before);
+        run("systemctl", &["start", "dbus.service"]);
+        // In one round at once, and else when the connection may be there again.
+        if round > 0 {
+            eventually("the bus answers", || {
+                Command::new("busctl")
+                    .args(["list", "--no-pager"])
+                    .stdout(Stdio::null())
+                    .status()
+                    .unwrap()
+                    .success()
+            });
+        }
+        run("systemctl", &["stop", "kept.service"]);
+        eventually("the service is started again", is_active);
+    }
+    running.signal(rustix::process::Signal::TERM);
+    let (code, told) = running.end();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(!told.contains("panicked"), "{told}");
+}

@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;
+mod host;
 mod hostile;
 mod races;
 mod table;

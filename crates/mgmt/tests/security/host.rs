@@ -1,0 +1,104 @@
+//! What a host has that somebody else may have prepared: directories, limits, names, processes, and what the program is made of.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::{Running, holds, one_file, said};
+
+const ONCE: [&str; 2] = ["--converger-timeout=0", "--converged-exit"];
+
+#[test]
+fn threat_14_planted_state() {
+    let home = tempfile::tempdir().unwrap();
+    let planted = |name: &str, owner: u32, mode: u32| {
+        let prefix = home.path().join(name);
+        std::fs::create_dir(&prefix).unwrap();
+        std::fs::set_permissions(&prefix, std::fs::Permissions::from_mode(mode)).unwrap();
+        chown(&prefix, Some(owner), Some(owner)).unwrap();
+        prefix
+    };
+    for prefix in [planted("theirs", 12345, 0o700), planted("open", 0, 0o777)] {
+        let arguments = [&["run", "--prefix", prefix.to_str().unwrap()][..], &ONCE, &["empty"]].concat();
+        let refused = said(&arguments);
+        assert_eq!(refused.code, 1, "{}", refused.stderr);
+        assert!(refused.stderr.contains(prefix.to_str().unwrap()), "{}", refused.stderr);
+        assert_eq!(std::fs::read_dir(&prefix).unwrap().count(), 0, "nothing is put there");
+    }
+}
+
+#[test]
+fn threat_20_watch_limits_exhausted() {
+    let home = tempfile::tempdir().unwrap();
+    let (file, graph) = (home.path().join("file"), home.path().join("graph.yaml"));
+    std::fs::write(&graph, one_file(&file, "right")).unwrap();
+    // The limit is that of a user namespace, and goes with it.
+    let script = format!(
+        "echo 1 > /proc/sys/user/max_inotify_watches && exec {} run --tmp-prefix yaml {}",
+        env!("CARGO_BIN_EXE_mgmt"),
+        graph.display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", &script]).stdin(Stdio::null());
+    let mut running = Running::start_command(command);
+    running.wait_for("max_user_watches");
+    holds(&file, "right");
+    std::fs::write(&file, "wrong").unwrap();
+    holds(&file, "right");
+}
+
+#[test]
+fn threat_27_commands_in_a_storm_are_told_apart() {
+    let home = tempfile::tempdir().unwrap();
+    let graph = home.path().join("graph.yaml");
+    // Each ends in its own way, at once, so that numbers of processes are used again while others still run.
+    let mut text = "graph: storm\nresources:\n  exec:\n".to_owned();
+    for command in 0..200 {
+        let fails = command % 10 == 7;
+        text += &format!("  - name: c{command}\n    cmd: /bin/{}\n", if fails { "false" } else { "true" });
+    }
+    std::fs::write(&graph, text).unwrap();
+    let run = said(&[&["run", "--tmp-prefix"][..], &ONCE, &["yaml", graph.to_str().unwrap()]].concat());
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    for command in 0..200 {
+        let has_failed = run
+            .stderr
+            .lines()
+            .any(|line| line.contains(" error ") && line.contains(&format!("exec[c{command}]")));
+        assert_eq!(has_failed, command % 10 == 7, "c{command}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn threat_31_log_forging_by_managed_names() {
+    let home = tempfile::tempdir().unwrap();
+    let graph = home.path().join("graph.yaml");
+    let text = "graph: g\nresources:\n  print:\n  - name: \"a\\n00:00:00 error fake: \\e[31m\"\n    msg: \"b\\r\\nc\\e]0;title\\a\"\n";
+    std::fs::write(&graph, text).unwrap();
+    let run = said(&[&["run", "--tmp-prefix"][..], &ONCE, &["yaml", graph.to_str().unwrap()]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("fake"), "{}", run.stderr);
+    assert!(!run.stderr.lines().any(|line| line.starts_with("00:00:00 error fake")), "{}", run.stderr);
+    assert_eq!(
+        run.stderr.chars().find(|found| found.is_control() && *found != '\n'),
+        None,
+        "{:?}",
+        run.stderr
+    );
+}
+
+#[test]
+fn threat_32_supply_chain() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let lock = std::fs::read_to_string(workspace.join("Cargo.lock")).unwrap();
+    let packages: Vec<&str> = lock.split("[[package]]").skip(1).collect();
+    assert!(packages.len() > 100, "{}", packages.len());
+    for package in packages {
+        // What is not ours comes from the one registry, and is what its sum says.
+        let is_ours = package.contains("name = \"mgmt") || package.contains("name = \"xtask\"");
+        let is_summed = package
+            .contains("source = \"registry+https://github.com/rust-lang/crates.io-index\"")
+            && package.contains("checksum = \"");
+        assert!(is_ours != is_summed, "{package}");
+    }
+}

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
         let mut real = Command::new(cargo());
         real.args(["test", "--package", "mgmt", "--test", test, "--", "--nocapture"]);
         real.env("MGMT_FAULTS_SECONDS", (minutes * 60).to_string());
-        step(real.env("MGMT_FAULTS_SEED", seed.to_string()))?;
+        step(real.env("MGMT_SEED", seed.to_string()))?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 mod bench;
 mod docs;
 mod faults;
+mod labs;
 mod package;
 mod profile;
 mod programs;
@@ -31,6 +32,7 @@ Chores of the project
   cargo xtask races [FLIPS]   exchange what lies at managed paths while they are kept right, a million times for each attacker
   cargo xtask soak [--minutes N]  one run with 2000 resources, another graph each second and random breakage; an hour by default
   cargo xtask fuzz [--minutes N] [TARGET]  hostile input for everything that reads, a minute for each target by default
+  cargo xtask labs [SEED]     all labs twice in a row, no second chance: faults, races, threats, fuzzer, soak, simulators, instructions
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
                               shared, deploys, files; all if none is named
   cargo xtask bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES] [--without TOOLS]
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         ["test-hosts", rest @ ..] => setup::run().and_then(|()| test::hosts(rest)),
         ["faults", rest @ ..] if rest.len() <= 2 => setup::run().and_then(|()| faults::run(rest)),
         ["races", rest @ ..] if rest.len() <= 1 => setup::run().and_then(|()| faults::races(rest)),
+        ["labs", rest @ ..] if rest.len() <= 1 => setup::run().and_then(|()| labs::run(rest)),
         ["soak", rest @ ..] => soak::soak(rest),
         ["fuzz", rest @ ..] => soak::fuzz(rest),
         ["bench", rest @ ..] => bench::run(rest),

@@ -29,10 +29,15 @@ pub(crate) fn fuzz(arguments: &[&str]) -> Result<(), Failed> {
     };
     let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_secs());
     let seed = std::env::var("MGMT_SEED").unwrap_or_else(|_| seed.to_string());
-    let mut command = Command::new(cargo());
-    command.args(["test", "--package", "mgmt-fuzz", "--test", "fuzz", "--", "--nocapture"]);
-    command.env("FUZZ_SECONDS", (minutes * 60).to_string()).env("MGMT_SEED", seed);
-    step(command.env("FUZZ_TARGET", target))?;
+    // What only the program itself reads is tried in its own tests.
+    let programs: [&[&str]; 2] =
+        [&["--package", "mgmt-fuzz", "--test", "fuzz"], &["--package", "mgmt", "--bin", "mgmt", "hostile::"]];
+    for program in programs {
+        let mut command = Command::new(cargo());
+        command.arg("test").args(program).args(["--", "--nocapture"]);
+        command.env("FUZZ_SECONDS", (minutes * 60).to_string()).env("MGMT_SEED", &seed);
+        step(command.env("FUZZ_TARGET", target))?;
+    }
     if target.is_empty() || target == "yaml" {
         let mut yaml = Command::new(cargo());
         yaml.args(["test", "--package", "mgmt-yaml", "--test", "fuzz_yaml"]);

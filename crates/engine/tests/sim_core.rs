@@ -1,7 +1,7 @@
 //! The scheduler core under simulated time: many short stories, each told by its seed.
 //!
 //! - `MGMT_SIM_SEEDS=100000` plays more stories than usual, `MGMT_SIM_STEPS=1000` longer ones.
-//! - `MGMT_SIM_SEED=123` plays one, and `MGMT_SIM_TRACE=1` prints what happens in it (with `-- --nocapture`).
+//! - `MGMT_SEED=123` plays one, and `MGMT_SIM_TRACE=1` prints what happens in it (with `-- --nocapture`).
 #![allow(missing_docs, clippy::cast_possible_truncation)]
 
 mod sim;
@@ -13,7 +13,7 @@ use sim::world::play;
 #[test]
 fn every_story_keeps_all_the_promises() {
     let steps = number("MGMT_SIM_STEPS").unwrap_or(250) as usize;
-    if let Some(seed) = number("MGMT_SIM_SEED") {
+    if let Some(seed) = number("MGMT_SEED") {
         let mut trace = None;
         let traced = number("MGMT_SIM_TRACE").is_some();
         let told = catch_unwind(AssertUnwindSafe(|| play(seed, steps, traced, &mut trace)));
@@ -36,7 +36,7 @@ fn every_story_keeps_all_the_promises() {
     assert!(
         failed.is_empty(),
         "seeds {failed:?} failed; to see one:\n  \
-         MGMT_SIM_SEED={} MGMT_SIM_TRACE=1 cargo test -p mgmt-engine --test sim_core -- --nocapture",
+         MGMT_SEED={} MGMT_SIM_TRACE=1 cargo test -p mgmt-engine --test sim_core -- --nocapture",
         failed[0]
     );
 }

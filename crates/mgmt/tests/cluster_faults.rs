@@ -1,7 +1,7 @@
 //! Hosts that serve their store themselves, and they and their servers are killed, ended, paused and cut off at random, while
 //! programs are deployed, export, collect and schedule. What is seen meanwhile is held against a model.
 //!
-//! Replay: `MGMT_FAULTS_SEED=…`; longer: `MGMT_FAULTS_SECONDS=…`, or `cargo xtask faults [MINUTES] [SEED]`. The same seed does the
+//! Replay: `MGMT_SEED=…`; longer: `MGMT_FAULTS_SECONDS=…`, or `cargo xtask faults [MINUTES] [SEED]`. The same seed does the
 //! same things; when they happen depends on how long a host takes to end.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
@@ -258,7 +258,7 @@ fn number(variable: &str) -> Option<u64> {
 #[test]
 fn nothing_is_lost_and_nobody_is_chosen_twice_whatever_fails() {
     history::check_the_model();
-    let seed = number("MGMT_FAULTS_SEED").unwrap_or(1);
+    let seed = number("MGMT_SEED").unwrap_or(1);
     let time = Duration::from_secs(number("MGMT_FAULTS_SECONDS").unwrap_or(30));
     println!("seed {seed}, {time:?}");
     let directory = tempfile::tempdir().unwrap();

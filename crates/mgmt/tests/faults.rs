@@ -1,7 +1,7 @@
 //! Real hosts on a real etcd of three, which are killed, paused and started again at random, from a seed, while programs are
 //! deployed, export, share values and are scheduled.
 //!
-//! Replay: `MGMT_FAULTS_SEED=…`; longer: `MGMT_FAULTS_SECONDS=…`, or `cargo xtask faults [MINUTES] [SEED]`. The same on a simulated
+//! Replay: `MGMT_SEED=…`; longer: `MGMT_FAULTS_SECONDS=…`, or `cargo xtask faults [MINUTES] [SEED]`. The same on a simulated
 //! store, for hours of simulated time: `crates/world/tests/faults.rs`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
@@ -29,9 +29,9 @@ const BOUND: Duration = Duration::from_secs(8);
 #[test]
 fn hosts_and_servers_may_die_and_everything_ends_well() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let seed = number("MGMT_FAULTS_SEED").unwrap_or(1);
+    let seed = number("MGMT_SEED").unwrap_or(1);
     let time = Duration::from_secs(number("MGMT_FAULTS_SECONDS").unwrap_or(25));
-    eprintln!("MGMT_FAULTS_SEED={seed} MGMT_FAULTS_SECONDS={}", time.as_secs());
+    eprintln!("MGMT_SEED={seed} MGMT_FAULTS_SECONDS={}", time.as_secs());
     let mut lab = Lab::new(seed);
     let end = Instant::now() + time;
     while Instant::now() < end {

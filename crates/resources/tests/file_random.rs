@@ -140,7 +140,7 @@ fn play(seed: u64, tally: &mut Tally) {
     }
 
     let before = (world.snapshot(), state(&world));
-    if std::env::var_os("MGMT_TEST_SEED").is_some() {
+    if std::env::var_os("MGMT_SEED").is_some() {
         println!("{file:?} on {:#?}", before.1);
     }
     let looked = world.look(&file);
@@ -189,13 +189,13 @@ fn play(seed: u64, tally: &mut Tally) {
 fn looking_is_honest_applying_converges_and_undoing_restores() {
     let mut tally = Tally::default();
     let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
-    let seeds = match number("MGMT_TEST_SEED") {
+    let seeds = match number("MGMT_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("MGMT_TEST_SEEDS").unwrap_or(2000),
     };
     for seed in seeds.clone() {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| play(seed, &mut tally)));
-        assert!(result.is_ok(), "MGMT_TEST_SEED={seed} repeats this");
+        assert!(result.is_ok(), "MGMT_SEED={seed} repeats this");
     }
     let all = [tally.refused, tally.failed, tally.right, tally.changed, tally.undone];
     assert!(seeds.end - seeds.start == 1 || all.iter().all(|count| *count > 50), "{tally:?}");

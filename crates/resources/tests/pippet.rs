@@ -245,7 +245,7 @@ async fn kill_one(conf: &Str, victims: &mut Vec<u32>, random: &mut Random) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_a_hundred_times_at_random_it_still_brings_everything_about() {
-    let seed = std::env::var("MGMT_KILL_SEED").map_or(7, |seed| seed.parse().unwrap());
+    let seed = std::env::var("MGMT_SEED").map_or(7, |seed| seed.parse().unwrap());
     let mut random = Random(seed);
     let place = tempfile::tempdir().unwrap();
     let (_host, engine, mut events) = engine_common::start(place.path(), Preparation::default());

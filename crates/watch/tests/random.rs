@@ -173,7 +173,7 @@ fn run(seed: u64, rounds: usize) {
 
 #[test]
 fn whoever_sees_a_change_was_told_of_it() {
-    if let Some(seed) = std::env::var("WATCH_SEED").ok().and_then(|seed| seed.parse().ok()) {
+    if let Some(seed) = std::env::var("MGMT_SEED").ok().and_then(|seed| seed.parse().ok()) {
         return run(seed, 2000);
     }
     for seed in 1..=12 {

@@ -1,7 +1,7 @@
 //! Clusters under simulated time: many short stories, each told by its seed.
 //!
 //! - `MGMT_SIM_SEEDS=100000` plays more stories than usual.
-//! - `MGMT_SIM_SEED=123` plays one and prints what happens in it (with `-- --nocapture`).
+//! - `MGMT_SEED=123` plays one and prints what happens in it (with `-- --nocapture`).
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::expect_used, clippy::print_stdout)]
 
 mod cluster;
@@ -35,7 +35,7 @@ const EXPECTED: [&str; 18] = [
 
 #[test]
 fn every_story_keeps_all_the_promises() {
-    if let Some(seed) = number("MGMT_SIM_SEED") {
+    if let Some(seed) = number("MGMT_SEED") {
         let mut trace = String::new();
         let told = catch_unwind(AssertUnwindSafe(|| play(seed, true, &mut trace, &mut Marks::default())));
         print!("{trace}");
@@ -66,7 +66,7 @@ fn every_story_keeps_all_the_promises() {
     let end: Vec<&str> = end.into_iter().rev().collect();
     panic!(
         "seeds {failed:?} failed; the end of {first}:\n{}\nto see all of it:\n  \
-         MGMT_SIM_SEED={first} cargo test -p mgmt-world --test cluster_sim -- --nocapture",
+         MGMT_SEED={first} cargo test -p mgmt-world --test cluster_sim -- --nocapture",
         end.join("\n")
     );
 }

@@ -1,7 +1,7 @@
 //! Hosts that export, collect, schedule and deploy while connections fail and hosts die: minutes of their time in moments of
 //! ours, on a clock that is advanced, from a seed. What is recorded is held against what must be true.
 //!
-//! Replay: `MGMT_FAULTS_SEED=… cargo test -p mgmt-world --test faults`; more: `MGMT_FAULTS_RUNS=…`.
+//! Replay: `MGMT_SEED=… cargo test -p mgmt-world --test faults`; more: `MGMT_FAULTS_RUNS=…`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 #[path = "../../engine/tests/sim/random.rs"]
@@ -32,7 +32,7 @@ const JOBS: [&str; 2] = ["job", "other"];
 #[test]
 fn whatever_fails_nothing_is_lost_and_nobody_is_chosen_twice() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let seeds: Vec<u64> = match number("MGMT_FAULTS_SEED") {
+    let seeds: Vec<u64> = match number("MGMT_SEED") {
         Some(seed) => vec![seed],
         None => (1..=number("MGMT_FAULTS_RUNS").unwrap_or(8)).collect(),
     };
@@ -41,7 +41,7 @@ fn whatever_fails_nothing_is_lost_and_nobody_is_chosen_twice() {
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let run = std::panic::AssertUnwindSafe(|| runtime.block_on(async { Lab::new(seed).run().await }));
         if let Err(panic) = std::panic::catch_unwind(run) {
-            eprintln!("seed {seed}: replay with MGMT_FAULTS_SEED={seed}");
+            eprintln!("seed {seed}: replay with MGMT_SEED={seed}");
             std::panic::resume_unwind(panic);
         }
     }

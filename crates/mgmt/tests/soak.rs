@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::numbers::{Numbers, seed};
@@ -61,7 +61,24 @@ impl Declared {
     }
 
     fn write(&self, graph: &Path) {
-        let mut text = format!("graph: soak\nresources:\n  noop:\n  - name: v{}\n  file:\n", self.version);
+        let mut text = format!("graph: soak\nresources:\n  noop:\n  - name: v{}\n", self.version);
+        // Others that come and go, and are in motion by themselves.
+        let _ = writeln!(text, "  timer:\n  - name: t{}\n    interval: 1", self.version % 7);
+        let _ = writeln!(text, "  print:\n  - name: p{0}\n    msg: version {0}", self.version);
+        let made = self.home.join("made");
+        let _ = writeln!(
+            text,
+            "  exec:\n  - name: e{0}\n    cmd: /bin/ln -sfn v{0} {1}\n    ifcmd: test \"$(readlink {1})\" != v{0}\n    ifshell: /bin/sh",
+            self.version,
+            made.display()
+        );
+        let _ = writeln!(
+            text,
+            "  line:\n  - name: l{0}\n    file: {1}\n    state: exists\n    content: version {0}",
+            self.version % 50,
+            self.home.join("lines").display()
+        );
+        text += "  file:\n";
         for (file, version) in &self.files {
             let _ = writeln!(
                 text,
@@ -85,10 +102,27 @@ impl Declared {
     #[track_caller]
     fn becomes_right(&self, what: &str) {
         let until = Instant::now() + PATIENCE;
+        let made = format!("v{}", self.version);
+        let is_made =
+            || std::fs::read_link(self.home.join("made")).is_ok_and(|found| found == Path::new(&made));
+        while !is_made() {
+            assert!(Instant::now() < until, "{what}: the command has not made {made}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         while let Some(wrong) = self.files.keys().find(|file| !self.is_right(**file)) {
             assert!(Instant::now() < until, "{what}: {} is not put right", self.path(*wrong).display());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+}
+
+/// A program that is over when the test is, however that ends.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -166,11 +200,12 @@ fn nothing_grows_and_everything_is_put_right() {
     declared.write(&graph);
     let prefix = home.path().join("prefix");
     let output = std::fs::File::create(&log).unwrap();
-    let mut child = mgmt(&["run", "--prefix", prefix.to_str().unwrap(), "yaml", graph.to_str().unwrap()])
+    let child = mgmt(&["run", "--prefix", prefix.to_str().unwrap(), "yaml", graph.to_str().unwrap()])
         .stdout(Stdio::null())
         .stderr(output)
         .spawn()
         .unwrap();
+    let mut child = Ended(child);
     declared.becomes_right("at first");
     let mut numbers = Numbers::new(seed());
     let (began, mut samples, mut broken) = (Instant::now(), Vec::new(), 0);
@@ -195,7 +230,7 @@ fn nothing_grows_and_everything_is_put_right() {
         for file in std::mem::take(&mut declared.gone) {
             let _ = std::fs::remove_file(declared.path(file));
         }
-        samples.push(sample(child.id()));
+        samples.push(sample(child.0.id()));
         if samples.len().is_multiple_of(100) {
             let (memory, files) = samples[samples.len() - 1];
             println!("after {} graphs: {:.2} MB, {files} descriptors", samples.len(), memory / 1024.0);
@@ -204,11 +239,11 @@ fn nothing_grows_and_everything_is_put_right() {
             Duration::from_millis(number("MGMT_SOAK_ROUND", 1_000)).saturating_sub(round.elapsed()),
         );
     }
-    assert!(child.try_wait().unwrap().is_none(), "the program has ended");
-    assert_eq!(huge_pages(child.id()), 0, "kilobytes in huge pages, most of which nobody uses");
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+    assert!(child.0.try_wait().unwrap().is_none(), "the program has ended");
+    assert_eq!(huge_pages(child.0.id()), 0, "kilobytes in huge pages, most of which nobody uses");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child.0), rustix::process::Signal::TERM)
         .unwrap();
-    let status = child.wait().unwrap();
+    let status = child.0.wait().unwrap();
     let told = std::fs::read_to_string(&log).unwrap();
     assert_eq!(status.code(), Some(0), "{}", told.lines().rev().take(20).collect::<Vec<_>>().join("\n"));
     let complaint = told.lines().find(|line| line.contains(" error ") || line.contains("panicked"));

@@ -51,6 +51,10 @@ impl Settings {
 ///
 /// A target panics, or its corpus is empty or cannot be read.
 pub fn run(targets: &[Target], settings: &Settings) -> Result<Vec<String>, String> {
+    // It may be one of other tests, which share the corpora.
+    if let Some(name) = settings.target.as_ref().filter(|name| !settings.corpus.join(name).is_dir()) {
+        return Err(format!("there is no target {name}"));
+    }
     let is_chosen = |target: &&Target| settings.target.as_ref().is_none_or(|name| target.name == name);
     targets.iter().filter(is_chosen).map(|target| run_one(target, settings)).collect()
 }

@@ -34,6 +34,12 @@ fn every_target_reads_something_and_every_corpus_has_a_target() {
     assert_eq!(found, names);
 }
 
+#[test]
+fn a_target_that_there_is_none_of_is_a_mistake() {
+    let settings = Settings { target: Some("nonsense".to_owned()), ..Settings::from_environment(corpus()) };
+    assert!(run(TARGETS, &settings).is_err_and(|why| why.contains("nonsense")));
+}
+
 /// What a child of the next test does.
 const ENDING: &str = "MGMT_FUZZ_ENDING";
 

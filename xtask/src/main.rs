@@ -35,8 +35,9 @@ Chores of the project
   cargo xtask labs [SEED]     all labs twice in a row, no second chance: faults, races, threats, fuzzer, soak, simulators, instructions
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
                               shared, deploys, files; all if none is named
-  cargo xtask bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES] [--without TOOLS]
-                              the same work by every tool found here (Puppet, CFEngine, Ansible, pyinfra); writes docs/benchmarks.md
+  cargo xtask bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES] [--limit SECONDS] [--without TOOLS] [--quick]
+                              the same work by every tool found here (Puppet, CFEngine, Ansible, pyinfra); writes docs/benchmarks.md as it
+                              goes; fails if mgmt is not first in every row, or too far from the raw loop
   cargo xtask profile         write where the time of the hottest works goes (docs/explanation/profiles.md); needs perf
   cargo xtask docs            generate docs/reference, the site of all documents (target/site) and the API documentation
   cargo xtask docs --check    fail if docs/reference is out of date, a link leads nowhere, or the API documentation has warnings

@@ -52,13 +52,13 @@ fn main() {
             "--child" => return child(&arguments.collect::<Vec<_>>()),
             "compare" => {
                 let settings = compare::settings(program, &arguments.collect::<Vec<_>>());
-                return match settings {
-                    Ok(settings) => compare::run(&settings),
+                match settings {
+                    Ok(settings) => std::process::exit(i32::from(!compare::run(&settings))),
                     Err(why) => {
                         println!("{why}");
                         std::process::exit(2);
                     }
-                };
+                }
             }
             "--help" | "-h" => return help(),
             name if GROUPS.contains(&name) => wanted.push(name.to_owned()),
@@ -138,8 +138,6 @@ fn processor_time() -> Duration {
 fn help() {
     let groups = GROUPS.map(|group| format!("[{group}]")).join(" ");
     println!("usage: mgmt-bench {groups} [--mgmt PROGRAM]");
-    println!(
-        "       mgmt-bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES] [--without TOOLS]"
-    );
+    println!("       mgmt-bench [--mgmt PROGRAM] compare {}", compare::OPTIONS);
     println!("Runs the named groups, or all. PROGRAM is the built mgmt, by default the one beside this.");
 }

@@ -1,12 +1,14 @@
 //! The tools, and how each is told what to do.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::Settings;
+use super::inputs::{Job, ansible, cfengine, mcl, puppet, pyinfra};
+use super::{Missing, Settings};
 
+/// The name of the column that is the floor.
+pub(crate) const RAW: &str = "raw loop";
 /// The name of our column.
 pub(crate) const OURS: &str = "mgmt";
 
@@ -23,19 +25,11 @@ pub(crate) enum Tool {
     /// The program of the same name in Go.
     Upstream(PathBuf),
     Puppet(PathBuf),
-    /// `cf-agent`.
-    Cfengine(PathBuf),
+    /// `cf-agent`, and whether it has a word for the content of a file.
+    Cfengine(PathBuf, bool),
     /// `ansible-playbook`.
     Ansible(PathBuf),
     Pyinfra(PathBuf),
-}
-
-/// What a tool is to do.
-pub(crate) enum Job<'a> {
-    /// These files, with this content.
-    Files { paths: &'a [PathBuf], content: &'a str },
-    /// So many commands, each after the one before.
-    Chain(usize),
 }
 
 /// All that are on this machine.
@@ -43,7 +37,10 @@ pub(crate) fn found(settings: &Settings) -> Vec<Tool> {
     let mut tools = vec![Tool::Raw, Tool::Ours(settings.mgmt.clone())];
     tools.extend(settings.upstream.clone().map(Tool::Upstream));
     tools.extend(program("puppet").map(Tool::Puppet));
-    tools.extend(program("cf-agent").map(Tool::Cfengine));
+    tools.extend(program("cf-agent").map(|path| {
+        let has_content = has_content(&version(&path));
+        Tool::Cfengine(path, has_content)
+    }));
     tools.extend(program("ansible-playbook").map(Tool::Ansible));
     tools.extend(program("pyinfra").map(Tool::Pyinfra));
     tools.retain(|tool| !settings.without.contains(&tool.name().to_lowercase()));
@@ -55,36 +52,59 @@ fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
+/// The first line of what a program says about itself.
+fn version(program: &Path) -> String {
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+/// CFEngine 3.16 and later say what a file contains in one word.
+fn has_content(version: &str) -> bool {
+    let Some(number) = version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+    else {
+        return false;
+    };
+    let mut parts = number.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (3, 16)
+}
+
 impl Tool {
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Tool::Raw => "raw loop",
+            Tool::Raw => RAW,
             Tool::Ours(_) => OURS,
             Tool::Upstream(_) => "mgmt (Go)",
             Tool::Puppet(_) => "Puppet",
-            Tool::Cfengine(_) => "CFEngine",
+            Tool::Cfengine(..) => "CFEngine",
             Tool::Ansible(_) => "Ansible",
             Tool::Pyinfra(_) => "pyinfra",
         }
     }
 
     pub(crate) fn version(&self) -> String {
-        let (program, flag) = match self {
-            Tool::Raw => return "system calls from one thread".to_owned(),
-            Tool::Ours(path) | Tool::Upstream(path) => (path, "--version"),
-            Tool::Puppet(path) | Tool::Cfengine(path) | Tool::Ansible(path) | Tool::Pyinfra(path) => {
-                (path, "--version")
-            }
-        };
-        let output = Command::new(program).arg(flag).stdin(Stdio::null()).output();
-        let text =
-            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        text.lines().next().unwrap_or_default().trim().to_owned()
+        match self {
+            Tool::Raw => "system calls from one thread".to_owned(),
+            Tool::Ours(path)
+            | Tool::Upstream(path)
+            | Tool::Puppet(path)
+            | Tool::Cfengine(path, _)
+            | Tool::Ansible(path)
+            | Tool::Pyinfra(path) => version(path),
+        }
     }
 
-    /// What it waits for at the end of a run, without doing anything.
-    pub(crate) fn waits(&self) -> Duration {
-        if matches!(self, Tool::Upstream(_)) { QUIET } else { Duration::ZERO }
+    /// The part of a run in which it does something: without what it waits at the end.
+    pub(crate) fn at_work(&self, took: Duration) -> Result<Duration, Missing> {
+        match self {
+            Tool::Upstream(_) => took.checked_sub(QUIET).ok_or(Missing::NotQuiet),
+            _ => Ok(took),
+        }
+    }
+
+    /// Whether it is judged how far these two are apart: they take turns.
+    pub(crate) fn is_judged(&self) -> bool {
+        matches!(self, Tool::Raw | Tool::Ours(_))
     }
 
     /// Whether it keeps running and repairs by events.
@@ -98,7 +118,7 @@ impl Tool {
             Tool::Raw => ("nothing", String::new()),
             Tool::Ours(_) | Tool::Upstream(_) => ("main.mcl", mcl(job)),
             Tool::Puppet(_) => ("main.pp", puppet(job)),
-            Tool::Cfengine(_) => ("main.cf", cfengine(job)),
+            Tool::Cfengine(_, has_content) => ("main.cf", cfengine(job, *has_content)),
             Tool::Ansible(_) => ("main.yaml", ansible(job)),
             Tool::Pyinfra(_) => ("deploy.py", pyinfra(job)),
         };
@@ -129,7 +149,7 @@ impl Tool {
                 command.args(["apply", "--log_level", "err"]);
                 command
             }
-            Tool::Cfengine(path) => {
+            Tool::Cfengine(path, _) => {
                 let mut command = Command::new(path);
                 command.args(["-K", "-I", "-f"]);
                 command
@@ -175,7 +195,7 @@ impl Tool {
             Tool::Ours(path) => (path.clone(), &["check", "lang"]),
             Tool::Upstream(path) => (path.clone(), &["check", "--tmp-prefix", "lang"]),
             Tool::Puppet(path) => (path.clone(), &["parser", "validate"]),
-            Tool::Cfengine(path) => (path.with_file_name("cf-promises"), &["-f"]),
+            Tool::Cfengine(path, _) => (path.with_file_name("cf-promises"), &["-f"]),
             Tool::Ansible(path) => (path.clone(), &["-i", "localhost,", "--syntax-check"]),
             Tool::Raw | Tool::Pyinfra(_) => return None,
         };
@@ -186,120 +206,24 @@ impl Tool {
     }
 }
 
-fn mcl(job: &Job<'_>) -> String {
-    let mut text = String::new();
-    match job {
-        Job::Files { paths, content } => {
-            for path in *paths {
-                let _ = writeln!(
-                    text,
-                    "file \"{}\" {{\n\tstate => \"exists\",\n\tmode => \"0644\",\n\tcontent => \"{content}\",\n}}",
-                    path.display()
-                );
-            }
-        }
-        Job::Chain(count) => {
-            for number in 0..*count {
-                let _ =
-                    writeln!(text, "exec \"e{number}\" {{\n\tcmd => \"/bin/true\",\n\tshell => \"\",\n}}");
-            }
-            for number in 1..*count {
-                let _ = writeln!(text, "Exec[\"e{}\"] -> Exec[\"e{number}\"]", number - 1);
-            }
-        }
-    }
-    text
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn puppet(job: &Job<'_>) -> String {
-    let mut text = String::new();
-    match job {
-        Job::Files { paths, content } => {
-            for path in *paths {
-                let _ = writeln!(
-                    text,
-                    "file {{ '{}': ensure => file, mode => '0644', content => '{content}' }}",
-                    path.display()
-                );
-            }
-        }
-        Job::Chain(count) => {
-            for number in 0..*count {
-                let after =
-                    if number > 0 { format!(", require => Exec['e{}']", number - 1) } else { String::new() };
-                let _ = writeln!(text, "exec {{ 'e{number}': command => '/bin/true'{after} }}");
-            }
-        }
+    #[test]
+    fn the_word_for_content_came_with_a_version() {
+        assert!(has_content("CFEngine Core 3.21.0"));
+        assert!(has_content("CFEngine Core 3.16"));
+        assert!(has_content("CFEngine Core 4.0.0"));
+        assert!(!has_content("CFEngine Core 3.15.2"));
+        assert!(!has_content(""));
     }
-    text
-}
 
-fn cfengine(job: &Job<'_>) -> String {
-    // Promises of one type are kept in their order, so that a chain needs nothing else.
-    let mut text = String::from(
-        "body common control { bundlesequence => { \"main\" }; }\nbody perms m { mode => \"0644\"; }\nbody edit_defaults e { empty_file_before_editing => \"true\"; edit_backup => \"false\"; }\n\
-         bundle edit_line content { insert_lines: \"$(main.content)\"; }\nbundle agent main\n{\n",
-    );
-    match job {
-        Job::Files { paths, content } => {
-            let _ = writeln!(text, "vars: \"content\" string => \"{content}\";\nfiles:");
-            for path in *paths {
-                let _ = writeln!(
-                    text,
-                    "\"{}\" create => \"true\", perms => m, edit_line => content, edit_defaults => e;",
-                    path.display()
-                );
-            }
-        }
-        Job::Chain(count) => {
-            text.push_str("commands:\n");
-            for number in 0..*count {
-                let _ = writeln!(text, "\"/bin/true\" handle => \"e{number}\";");
-            }
-        }
+    #[test]
+    fn only_the_program_in_go_waits_at_its_end_and_cannot_have_ended_before() {
+        let go = Tool::Upstream("go".into());
+        assert_eq!(go.at_work(QUIET + Duration::from_secs(1)), Ok(Duration::from_secs(1)));
+        assert_eq!(go.at_work(Duration::from_secs(1)), Err(Missing::NotQuiet));
+        assert_eq!(Tool::Raw.at_work(Duration::from_secs(1)), Ok(Duration::from_secs(1)));
     }
-    text.push_str("}\n");
-    text
-}
-
-fn ansible(job: &Job<'_>) -> String {
-    let mut text = String::from("- hosts: all\n  gather_facts: false\n  tasks:\n");
-    match job {
-        Job::Files { paths, content } => {
-            for path in *paths {
-                let _ = writeln!(
-                    text,
-                    "  - copy: {{dest: {}, mode: \"0644\", content: \"{content}\"}}",
-                    path.display()
-                );
-            }
-        }
-        Job::Chain(count) => {
-            for _ in 0..*count {
-                text.push_str("  - command: /bin/true\n");
-            }
-        }
-    }
-    text
-}
-
-fn pyinfra(job: &Job<'_>) -> String {
-    let mut text = String::from("from io import StringIO\nfrom pyinfra.operations import files, server\n");
-    match job {
-        Job::Files { paths, content } => {
-            for path in *paths {
-                let _ = writeln!(
-                    text,
-                    "files.put(src=StringIO('{content}'), dest='{}', mode='644')",
-                    path.display()
-                );
-            }
-        }
-        Job::Chain(count) => {
-            for _ in 0..*count {
-                text.push_str("server.shell(commands=['/bin/true'])\n");
-            }
-        }
-    }
-    text
 }

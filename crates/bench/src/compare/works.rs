@@ -2,52 +2,38 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::tools::{Job, Tool};
-use super::{Figure, Row};
-use crate::report::median;
+use super::ground::{Going, Ground, figure, paths, until};
+use super::inputs::Job;
+use super::tools::Tool;
+use super::{Figure, Missing, Table};
 
 /// Whoever took longer than this for a tenth of the files is not asked for all of them.
 const LONGEST: Duration = Duration::from_secs(10);
+/// How often what is judged is measured.
+const JUDGED: usize = 5;
 /// Content of a file, in which nothing means anything to any tool.
-const CONTENT: &str = "two hundred bytes of text that mean nothing at all to any of the tools which are compared here, neither quotes nor brackets nor dollars in it, so that all of them write the same into each of the files ok";
-/// Files in one directory.
-const PER_DIRECTORY: usize = 100;
+pub(crate) const CONTENT: &str = "two hundred bytes of text that mean nothing at all to any of the tools which are compared here, neither quotes nor brackets nor dollars in it, so that all of them write the same into each of the files ok";
 
-/// Where everything happens: not in memory, as hosts have disks.
-fn place() -> tempfile::TempDir {
-    tempfile::tempdir_in("/var/tmp").unwrap()
-}
-
-pub(crate) fn paths(directory: &Path, count: usize) -> Vec<PathBuf> {
-    let path = |number: usize| {
-        let directory = directory.join(format!("d{}", number / PER_DIRECTORY));
-        std::fs::create_dir_all(&directory).unwrap();
-        directory.join(format!("f{number}"))
-    };
-    (0..count).map(path).collect()
-}
-
-/// How long a tool takes for its program, if it ends well.
-fn once(tool: &Tool, program: &Path) -> Option<Duration> {
-    timed(&mut tool.once(program)).map(|time| time.saturating_sub(tool.waits()))
-}
-
-/// How long a program takes, if it ends well.
-fn timed(command: &mut Command) -> Option<Duration> {
-    let began = Instant::now();
-    let status = command.status().ok()?;
-    let took = began.elapsed();
-    if !status.success() {
-        println!("{command:?} ended with {status}");
+/// How long a tool takes for its program, if it ends well and what it was to do is done then.
+fn once(
+    ground: &Ground,
+    tool: &Tool,
+    program: &Path,
+    is_done: impl Fn() -> bool,
+) -> Result<Duration, Missing> {
+    let took = tool.at_work(ground.timed(&mut tool.once(program))?)?;
+    if is_done() {
+        return Ok(took);
     }
-    status.success().then_some(took)
+    println!("{}: not everything is done", tool.name());
+    Err(Missing::NotDone)
 }
 
-fn all_right(paths: &[PathBuf]) -> bool {
-    // CFEngine ends the last line; nobody else does.
+pub(crate) fn all_right(paths: &[PathBuf]) -> bool {
+    // Old versions of CFEngine end the last line; nobody else does.
     let is_right = |path: &PathBuf| {
         std::fs::read_to_string(path)
             .is_ok_and(|text| text == CONTENT || text.strip_suffix('\n') == Some(CONTENT))
@@ -74,202 +60,201 @@ fn raw_check(path: &Path) {
     assert_eq!(&text[..length], CONTENT.as_bytes());
 }
 
-/// N files, cold and warm.
-pub(crate) fn files(tools: &[Tool], sizes: &[usize]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut before: BTreeMap<&str, Duration> = BTreeMap::new();
-    for size in sizes {
-        let (mut cold, mut warm) = (BTreeMap::new(), BTreeMap::new());
-        for tool in tools {
-            println!("{size} files: {}", tool.name());
-            let (first, second) = match before.get(tool.name()) {
-                Some(before) if *before > LONGEST => (Figure::None, Figure::None),
-                _ => files_of(tool, *size),
-            };
-            let took = [first, second].map(|figure| match figure {
-                Figure::Time(time) => time,
-                _ => Duration::MAX,
-            });
-            before.insert(tool.name(), took[0].saturating_add(took[1]));
-            cold.insert(tool.name(), first);
-            warm.insert(tool.name(), second);
-        }
-        rows.push(Row { work: format!("{size} files, cold"), figures: cold });
-        rows.push(Row { work: format!("{size} files, warm"), figures: warm });
-    }
-    rows
+fn clocked(work: impl FnOnce()) -> Duration {
+    let began = Instant::now();
+    work();
+    began.elapsed()
 }
 
-fn files_of(tool: &Tool, count: usize) -> (Figure, Figure) {
-    // The quick ones are measured several times.
-    let runs = if matches!(tool, Tool::Raw | Tool::Ours(_)) { 5 } else { 1 };
-    let (mut cold, mut warm) = (Vec::new(), Vec::new());
-    // Nothing is removed before all is measured: what was freed makes the next creation slower.
-    let mut kept = Vec::new();
-    for _ in 0..runs {
-        let home = place();
-        let paths = paths(&home.path().join("files"), count);
-        rustix::fs::sync();
-        if matches!(tool, Tool::Raw) {
-            let began = Instant::now();
-            paths.iter().for_each(|path| raw_create(path));
-            cold.push(began.elapsed());
-            let began = Instant::now();
-            paths.iter().for_each(|path| raw_check(path));
-            warm.push(began.elapsed());
-        } else {
-            let program = tool.write(&Job::Files { paths: &paths, content: CONTENT }, home.path());
-            let Some(first) = once(tool, &program) else { return (Figure::None, Figure::None) };
-            if !all_right(&paths) {
-                println!("{}: not all files are right", tool.name());
-                return (Figure::None, Figure::None);
-            }
-            cold.push(first);
-            warm.extend(once(tool, &program));
+/// Cold and warm, once.
+type Pair = (Duration, Duration);
+
+/// N files, cold and warm.
+pub(crate) fn files(ground: &Ground, tools: &[Tool], sizes: &[usize], table: &mut Table<'_>) {
+    let (judged, others): (Vec<&Tool>, Vec<&Tool>) = tools.iter().partition(|tool| tool.is_judged());
+    // What is judged comes first, before anybody has made the disk busy.
+    for size in sizes {
+        let works = works(*size);
+        judged.iter().for_each(|tool| table.begin(&works[0], tool));
+        for (tool, pairs) in judged.iter().zip(in_turn(ground, &judged, *size)) {
+            put(table, &works, tool, pairs);
         }
-        kept.push(home);
     }
-    (Figure::Time(median(cold)), Figure::Time(median(warm)))
+    let mut before: BTreeMap<&str, Result<Duration, Missing>> = BTreeMap::new();
+    for size in sizes {
+        for tool in &others {
+            let works = works(*size);
+            table.begin(&works[0], tool);
+            let pairs = match before.get(tool.name()) {
+                Some(Err(_)) => Err(Missing::NotAsked),
+                Some(Ok(before)) if *before > LONGEST => Err(Missing::NotAsked),
+                _ => ground.repeat(None, || cold_and_warm(ground, tool, *size)),
+            };
+            let cold = pairs.as_ref().map(|pairs| pairs.iter().map(|pair| pair.0).min().unwrap_or_default());
+            before.insert(tool.name(), cold.map_err(|why| *why));
+            put(table, &works, tool, pairs);
+        }
+    }
+}
+
+fn works(size: usize) -> [String; 2] {
+    [format!("{size} files, cold"), format!("{size} files, warm")]
+}
+
+fn put(table: &mut Table<'_>, [cold, warm]: &[String; 2], tool: &Tool, pairs: Result<Vec<Pair>, Missing>) {
+    let part = |which: fn(&Pair) -> Duration| {
+        let times = pairs.as_ref().map(|pairs| pairs.iter().map(which).collect());
+        figure(times.map_err(|why| *why))
+    };
+    table.put(cold, tool, part(|pair| pair.0));
+    table.put(warm, tool, part(|pair| pair.1));
+}
+
+/// Several tools, round by round, and another one first each time.
+fn in_turn(ground: &Ground, tools: &[&Tool], size: usize) -> Vec<Result<Vec<Pair>, Missing>> {
+    let mut all: Vec<Result<Vec<Pair>, Missing>> = tools.iter().map(|_| Ok(Vec::new())).collect();
+    for round in 0..if ground.quick { 1 } else { JUDGED } {
+        for turn in 0..tools.len() {
+            let at = (round + turn) % tools.len();
+            let Ok(pairs) = &mut all[at] else { continue };
+            match cold_and_warm(ground, tools[at], size) {
+                Ok(pair) => pairs.push(pair),
+                Err(why) => all[at] = Err(why),
+            }
+        }
+    }
+    all
+}
+
+fn cold_and_warm(ground: &Ground, tool: &Tool, size: usize) -> Result<Pair, Missing> {
+    let home = ground.place();
+    let paths = paths(&home.join("files"), size);
+    let program = tool.write(&Job::Files { paths: &paths, content: CONTENT }, &home);
+    let run = |raw: fn(&Path)| {
+        // Whatever was written before is not written now.
+        rustix::fs::sync();
+        match tool {
+            Tool::Raw => Ok(clocked(|| paths.iter().for_each(|path| raw(path)))),
+            _ => once(ground, tool, &program, || all_right(&paths)),
+        }
+    };
+    let cold = run(raw_create)?;
+    // Whoever was not looked at has its files looked at, too: they are in memory then.
+    assert!(all_right(&paths));
+    Ok((cold, run(raw_check)?))
+}
+
+fn each(work: &str, tools: &[Tool], table: &mut Table<'_>, figure: impl Fn(&Tool) -> Figure) {
+    for tool in tools {
+        table.begin(work, tool);
+        table.put(work, tool, figure(tool));
+    }
 }
 
 /// One file, from the start of the program to its end.
-pub(crate) fn one_file(tools: &[Tool]) -> Row {
-    let figure = |tool: &Tool| {
-        let home = place();
-        let paths = paths(&home.path().join("files"), 1);
-        let program = tool.write(&Job::Files { paths: &paths, content: CONTENT }, home.path());
-        let runs = if matches!(tool, Tool::Raw | Tool::Ours(_)) { 15 } else { 3 };
-        let run = |_| {
-            let _ = std::fs::remove_file(&paths[0]);
-            if matches!(tool, Tool::Raw) {
-                let began = Instant::now();
-                raw_create(&paths[0]);
-                return Some(began.elapsed());
+pub(crate) fn one_file(ground: &Ground, tools: &[Tool], table: &mut Table<'_>) {
+    each("one file, start to done", tools, table, |tool| {
+        let run = || {
+            let home = ground.place();
+            let paths = paths(&home.join("files"), 1);
+            let program = tool.write(&Job::Files { paths: &paths, content: CONTENT }, &home);
+            match tool {
+                Tool::Raw => Ok(clocked(|| raw_create(&paths[0]))),
+                _ => once(ground, tool, &program, || all_right(&paths)),
             }
-            once(tool, &program).filter(|_| all_right(&paths))
         };
-        let times: Vec<Duration> = (0..runs).filter_map(run).collect();
-        if times.is_empty() { Figure::None } else { Figure::Time(median(times)) }
-    };
-    row("one file, start to done", tools, figure)
-}
-
-fn row(work: &str, tools: &[Tool], figure: impl Fn(&Tool) -> Figure) -> Row {
-    let figures = tools.iter().map(|tool| {
-        println!("{work}: {}", tool.name());
-        (tool.name(), figure(tool))
+        figure(ground.repeat(tool.is_judged().then_some(3 * JUDGED), run))
     });
-    Row { work: work.to_owned(), figures: figures.collect() }
-}
-
-/// A program that ends with the measurement.
-pub(crate) struct Going(pub(crate) Child);
-
-impl Drop for Going {
-    fn drop(&mut self) {
-        let id = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
-        let until = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < until {
-            if self.0.try_wait().is_ok_and(|status| status.is_some()) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn until(limit: Duration, is_so: impl Fn() -> bool) -> bool {
-    let end = Instant::now() + limit;
-    while Instant::now() < end {
-        if is_so() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_micros(50));
-    }
-    is_so()
-}
-
-/// Edits a managed file again and again while a tool runs; how long each repair took.
-fn edits(tool: &Tool, program: &Path, paths: &[PathBuf], count: usize) -> Vec<Duration> {
-    let Some(mut command) = tool.forever(program) else { return Vec::new() };
-    let _going = Going(command.spawn().unwrap());
-    if !until(Duration::from_secs(60), || all_right(paths)) {
-        return Vec::new();
-    }
-    // The file may have been right before it has begun.
-    std::thread::sleep(Duration::from_secs(3));
-    let edit = |_| {
-        // Every edit meets somebody who is at rest.
-        std::thread::sleep(Duration::from_millis(300));
-        std::fs::write(&paths[0], "drift").unwrap();
-        let began = Instant::now();
-        until(Duration::from_secs(30), || all_right(paths)).then(|| began.elapsed())
-    };
-    (0..count).filter_map(edit).collect()
 }
 
 /// From an edit of a managed file to its repair.
-pub(crate) fn repair(tools: &[Tool]) -> Row {
+pub(crate) fn repair(ground: &Ground, tools: &[Tool], table: &mut Table<'_>) {
+    each("edit to repaired", tools, table, |tool| {
+        if matches!(tool, Tool::Raw) {
+            return Figure::None(Missing::NoSuchThing);
+        }
+        let home = ground.place();
+        let paths = paths(&home.join("files"), 1);
+        let program = tool.write(&Job::Files { paths: &paths, content: CONTENT }, &home);
+        if tool.follows_events() {
+            let rounds = if ground.quick { 1 } else { 5 };
+            return figure((0..rounds).try_fold(Vec::new(), |mut times, _| {
+                times.extend(edits(ground, tool, &program, &paths)?);
+                Ok(times)
+            }));
+        }
+        let run = || {
+            std::fs::write(&paths[0], "drift").unwrap();
+            once(ground, tool, &program, || all_right(&paths))
+        };
+        figure(ground.repeat(None, run))
+    });
+}
+
+/// Edits a managed file again and again while a tool runs; how long each repair took.
+fn edits(ground: &Ground, tool: &Tool, program: &Path, paths: &[PathBuf]) -> Result<Vec<Duration>, Missing> {
     // Who is edited more often in a row is taken for undone by somebody else, and waits.
     const EDITS: usize = 10;
-    const ROUNDS: usize = 5;
-    let figure = |tool: &Tool| {
-        let home = place();
-        let paths = paths(&home.path().join("files"), 1);
-        let program = tool.write(&Job::Files { paths: &paths, content: CONTENT }, home.path());
-        if matches!(tool, Tool::Raw) {
-            return Figure::None;
-        }
-        if !tool.follows_events() {
-            let run = |_| {
-                std::fs::write(&paths[0], "drift").unwrap();
-                once(tool, &program).filter(|_| all_right(&paths))
-            };
-            let times: Vec<Duration> = (0..3).filter_map(run).collect();
-            return if times.is_empty() { Figure::None } else { Figure::Time(median(times)) };
-        }
-        let times: Vec<Duration> = (0..ROUNDS).flat_map(|_| edits(tool, &program, &paths, EDITS)).collect();
-        if times.len() < ROUNDS * EDITS { Figure::None } else { Figure::Time(median(times)) }
+    /// Short enough to lose nothing, long enough to leave a processor to the tool.
+    const PAUSE: Duration = Duration::from_micros(50);
+    let (edits, rest) = if ground.quick { (2, 200) } else { (EDITS, 3_000) };
+    // What was wrong before shows that somebody is at work.
+    std::fs::write(&paths[0], "drift").unwrap();
+    let mut command = tool.forever(program).ok_or(Missing::NoSuchThing)?;
+    let _going = Going(command.spawn().map_err(|_| Missing::Failed)?);
+    if !until(ground.limit, Duration::from_millis(10), || all_right(paths)) {
+        return Err(Missing::NotDone);
+    }
+    std::thread::sleep(Duration::from_millis(rest));
+    let edit = |_| {
+        // Every edit meets somebody who is at rest.
+        std::thread::sleep(Duration::from_millis(300));
+        let began = Instant::now();
+        std::fs::write(&paths[0], "drift").unwrap();
+        let limit = ground.limit.min(Duration::from_secs(60));
+        let is_right = until(limit, PAUSE, || all_right(paths));
+        is_right.then(|| began.elapsed()).ok_or(Missing::NotDone)
     };
-    row("edit to repaired", tools, figure)
+    (0..edits).map(edit).collect()
 }
 
 /// Commands, each after the one before.
-pub(crate) fn chain(tools: &[Tool]) -> Row {
-    const COMMANDS: usize = 200;
-    let figure = |tool: &Tool| {
-        let home = place();
-        let program = tool.write(&Job::Chain(COMMANDS), home.path());
-        if matches!(tool, Tool::Raw) {
-            let began = Instant::now();
-            for _ in 0..COMMANDS {
-                assert!(Command::new("/bin/true").status().unwrap().success());
+pub(crate) fn chain(ground: &Ground, tools: &[Tool], table: &mut Table<'_>) {
+    let commands = if ground.quick { 20 } else { 200 };
+    each(&format!("{commands} commands in a chain"), tools, table, |tool| {
+        let run = || {
+            let home = ground.place();
+            // Each in the one before: no command succeeds before the one that it comes after, and the last shows all.
+            let inside = |above: &mut PathBuf, _| {
+                above.push("d");
+                Some(above.clone())
+            };
+            let directories: Vec<PathBuf> = (0..commands).scan(home.clone(), inside).collect();
+            let is_done = || directories.iter().all(|directory| directory.is_dir());
+            let program = tool.write(&Job::Chain(&directories), &home);
+            let make = |directory: &PathBuf| {
+                assert!(Command::new("/bin/mkdir").arg(directory).status().unwrap().success());
+            };
+            match tool {
+                Tool::Raw => Ok(clocked(|| directories.iter().for_each(make))),
+                _ => once(ground, tool, &program, is_done),
             }
-            return Figure::Time(began.elapsed());
-        }
-        let runs = if matches!(tool, Tool::Ours(_)) { 3 } else { 1 };
-        let times: Vec<Duration> = (0..runs).filter_map(|_| once(tool, &program)).collect();
-        if times.is_empty() { Figure::None } else { Figure::Time(median(times)) }
-    };
-    row("200 commands in a chain", tools, figure)
+        };
+        figure(ground.repeat(tool.is_judged().then_some(JUDGED), run))
+    });
 }
 
 /// Reading a program without running it.
-pub(crate) fn checks(tools: &[Tool], sizes: &[usize]) -> Vec<Row> {
-    let one = |size: &usize| {
-        let figure = |tool: &Tool| {
-            let home = place();
-            let paths = paths(&home.path().join("files"), *size);
-            let program = tool.write(&Job::Files { paths: &paths, content: CONTENT }, home.path());
-            let Some(mut command) = tool.check(&program) else { return Figure::None };
-            let runs = if matches!(tool, Tool::Ours(_)) { 5 } else { 1 };
-            let times: Vec<Duration> = (0..runs).filter_map(|_| timed(&mut command)).collect();
-            if times.is_empty() { Figure::None } else { Figure::Time(median(times)) }
-        };
-        row(&format!("check of {size} resources"), tools, figure)
-    };
-    sizes.iter().map(one).collect()
+pub(crate) fn checks(ground: &Ground, tools: &[Tool], sizes: &[usize], table: &mut Table<'_>) {
+    for size in sizes {
+        each(&format!("check of {size} resources"), tools, table, |tool| {
+            let home = ground.place();
+            let paths = paths(&home.join("files"), *size);
+            let program = tool.write(&Job::Files { paths: &paths, content: CONTENT }, &home);
+            let Some(mut command) = tool.check(&program) else {
+                return Figure::None(Missing::NoSuchThing);
+            };
+            figure(ground.repeat(tool.is_judged().then_some(JUDGED), || ground.timed(&mut command)))
+        });
+    }
 }

@@ -34,7 +34,7 @@ Chores of the project
   cargo xtask fuzz [--minutes N] [TARGET]  hostile input for everything that reads, a minute for each target by default
   cargo xtask labs [SEED]     all labs twice in a row, no second chance: faults, races, threats, fuzzer, soak, simulators, instructions
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
-                              shared, deploys, files; all if none is named
+                              shared, deploys, history, puppet, files; all if none is named
   cargo xtask bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES] [--limit SECONDS] [--without TOOLS] [--quick]
                               the same work by every tool found here (Puppet, CFEngine, Ansible, pyinfra); writes docs/benchmarks.md as it
                               goes; fails if mgmt is not first in every row, or too far from the raw loop

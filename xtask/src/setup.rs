@@ -70,6 +70,7 @@ const NEEDS: &[Need] = &[
 const LIBRARIES: &[(&str, &str)] = &[
     ("libaugeas-dev", "the kind augeas, and the formats that it knows"),
     ("libclang-dev", "the bindings of libaugeas"),
+    ("puppet-module-puppetlabs-augeas-core", "the type augeas of manifests"),
     ("puppet-module-puppetlabs-concat", "files that manifests put together"),
     ("puppet-module-puppetlabs-cron-core", "the type cron of manifests"),
     ("puppet-module-puppetlabs-host-core", "the type host of manifests"),

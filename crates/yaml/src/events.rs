@@ -320,6 +320,8 @@ fn read_tag(tag: Option<&saphyr_parser::Tag>, span: Span, report: &mut Report<'_
         Some("null") => Tag::Null,
         Some("binary") => Tag::Binary,
         Some("map" | "seq" | "merge") => Tag::None,
+        // As Ruby writes it, and with it Puppet.
+        _ if full == "!binary" => Tag::Binary,
         _ if full == SECRET_TAG => {
             let message = "a secret was left out here, so this cannot be run".to_owned();
             report

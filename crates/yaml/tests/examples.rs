@@ -45,3 +45,67 @@ fn two_declarations_that_one_resource_fulfils_become_one() {
     let states: Vec<_> = graph.nodes().map(|(_, spec)| spec.resource.get("state")).collect();
     assert_eq!(states, [Some(mgmt_value::Value::str("newest"))]);
 }
+
+/// One message, as earlier versions had it translated by Puppet: the smallest document of that origin.
+const OF_PUPPET: &str = r#"---
+graph: host.example.com
+comment: generated from puppet catalog for host.example.com
+resources:
+  noop:
+  - name: admissible_Stage[main]
+  - name: completed_Stage[main]
+  - name: admissible_Class[Settings]
+  - name: completed_Class[Settings]
+  - name: admissible_Class[Main]
+  - name: completed_Class[Main]
+  msg:
+  - name: hi
+    body: hi
+    priority: Notice
+edges:
+- name: Whit[Admissible_stage[Main]] -> Whit[Admissible_class[Settings]]
+  from:
+    kind: noop
+    name: admissible_Stage[main]
+  to:
+    kind: noop
+    name: admissible_Class[Settings]
+- name: Whit[Admissible_class[Settings]] -> Whit[Completed_class[Settings]]
+  from: {kind: noop, name: "admissible_Class[Settings]"}
+  to: {kind: noop, name: "completed_Class[Settings]"}
+- name: Whit[Completed_class[Settings]] -> Whit[Completed_stage[Main]]
+  from: {kind: noop, name: "completed_Class[Settings]"}
+  to: {kind: noop, name: "completed_Stage[main]"}
+- name: Whit[Admissible_stage[Main]] -> Whit[Admissible_class[Main]]
+  from: {kind: noop, name: "admissible_Stage[main]"}
+  to: {kind: noop, name: "admissible_Class[Main]"}
+- name: Whit[Admissible_class[Main]] -> Notify[hi]
+  from: {kind: noop, name: "admissible_Class[Main]"}
+  to: {kind: msg, name: hi}
+- name: Notify[hi] -> Whit[Completed_class[Main]]
+  from: {kind: msg, name: hi}
+  to: {kind: noop, name: "completed_Class[Main]"}
+- name: Whit[Completed_class[Main]] -> Whit[Completed_stage[Main]]
+  from: {kind: noop, name: "completed_Class[Main]"}
+  to: {kind: noop, name: "completed_Stage[main]"}
+"#;
+
+#[test]
+fn the_smallest_document_of_a_manifest_is_read() {
+    let parsed = mgmt_yaml::parse(OF_PUPPET.as_bytes(), "puppet.yaml", &mgmt_resources::KINDS);
+    assert!(parsed.diagnostics.is_empty(), "{:?}", parsed.diagnostics);
+    let read = parsed.graph.unwrap();
+    assert_eq!(read.name, "host.example.com");
+    assert_eq!((read.graph.node_count(), read.graph.edges().count()), (7, 7));
+}
+
+#[test]
+fn bytes_in_the_way_of_ruby_are_bytes() {
+    let source = "---\ngraph: x\nresources:\n  file:\n  - name: /tmp/a\n    path: \"/tmp/a\"\n    state: exists\n    \
+                  content: !binary |-\n      AAH/\n";
+    let parsed = mgmt_yaml::parse(source.as_bytes(), "puppet.yaml", &mgmt_resources::KINDS);
+    assert!(parsed.diagnostics.is_empty(), "{:?}", parsed.diagnostics);
+    let graph = parsed.graph.unwrap().graph;
+    let content = graph.nodes().next().unwrap().1.resource.get("content");
+    assert_eq!(content, Some(mgmt_value::Value::Str(mgmt_value::Str::from(vec![0_u8, 1, 255]))));
+}

@@ -68,6 +68,8 @@ fn text_is_kept_exactly() {
     assert_eq!(value("text", ">-\n      one\n      two\n"), "\"one two\"");
     assert_eq!(value("text", "one\n      two"), "\"one two\"");
     assert_eq!(value("text", "!!binary aGk="), "\"hi\"");
+    // As Ruby writes it.
+    assert_eq!(value("text", "!binary |-\n      aGk="), "\"hi\"");
     assert_eq!(value("text", "! 12"), "\"12\"");
 }
 

@@ -90,8 +90,8 @@ pub struct File {
     /// Permissions to add and to take away, each clause after the other: `u+x,g-w`. For files that are there, and for new
     /// ones, which begin with what any new file has. Set either this or `mode`. Only this implementation has it.
     pub modechange: Str,
-    /// Make the file with its content, or the link, only if nothing is there. What is there keeps its content, and only
-    /// gets its owner, group and mode. Only this implementation has it.
+    /// Make the file with its content, the directory or the link only if nothing is there. What is there stays what it is,
+    /// of whatever type, with its content, and only gets its owner, group and mode. Only this implementation has it.
     pub createonly: bool,
     /// A command for `/bin/sh` that is asked about new content before it is put in place: `%` in it stands for the path of
     /// a file that has the content. If it fails, everything stays as it was. Only this implementation has it.
@@ -108,9 +108,12 @@ pub struct File {
     pub spread: bool,
     /// With `purge`: remove files and links, and leave directories where they are. Only this implementation has it.
     pub keepdirectories: bool,
-    /// Replace a link that is in the place of a file, and a file that is in the place of a link, also without `force`.
-    /// Only this implementation has it.
+    /// Replace a link that is in the place of a file, a file that is in the place of a link, and either of them in the
+    /// place of a directory, also without `force`. Only this implementation has it.
     pub instead: bool,
+    /// Anything that is there will do: a link or a directory at the path stays, and only gets its owner, group and mode.
+    /// The content is for a regular file, and for when nothing is there. Only this implementation has it.
+    pub anytype: bool,
     /// Tell how the content changes, in logs, plans and the history. When false, only that it does. What not everybody may
     /// read is never told. Only this implementation has it.
     pub showdiff: bool,
@@ -146,6 +149,7 @@ impl Default for File {
             spread: false,
             keepdirectories: false,
             instead: false,
+            anytype: false,
             showdiff: true,
             bucket: Str::EMPTY,
         }
@@ -181,6 +185,7 @@ impl fmt::Debug for File {
             .field("spread", &self.spread)
             .field("keepdirectories", &self.keepdirectories)
             .field("instead", &self.instead)
+            .field("anytype", &self.anytype)
             .field("showdiff", &self.showdiff)
             .field("bucket", &self.bucket)
             .finish()

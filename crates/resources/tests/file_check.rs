@@ -619,6 +619,62 @@ fn what_is_there_keeps_its_content_if_the_file_is_only_to_be_made() {
 }
 
 #[test]
+fn what_is_there_stays_of_whatever_type_if_it_is_only_to_be_made() {
+    let world = World::new();
+    world.write("file", "old");
+    world.write("d/below", "x");
+    world.set_mode("d", 0o700);
+    world.link("l", "nowhere");
+    for name in ["d", "l"] {
+        world.converges(&File {
+            createonly: true,
+            owner: "7".into(),
+            mode: "0640".into(),
+            ..world.content(name, "new")
+        });
+        assert_eq!(world.owner(name).0, 7, "{name}");
+    }
+    assert_eq!((world.mode("d"), world.read("d/below")), (0o750, b"x".to_vec()));
+    let link = File { createonly: true, symlink: true, source: "elsewhere".into(), ..world.exists("l") };
+    world.is_right(&link);
+    assert_eq!(std::fs::read_link(world.at("l")).unwrap(), OsStr::new("nowhere"));
+    world.is_right(&File { createonly: true, ..world.exists("file/") });
+    assert_eq!(world.read("file"), b"old");
+}
+
+#[test]
+fn anything_that_is_there_will_do_if_the_type_does_not_matter() {
+    let world = World::new();
+    let any = |name: &str| File { anytype: true, mode: "0600".into(), ..world.content(name, "new") };
+    world.write("f", "old");
+    world.write("d/below", "x");
+    world.link("l", "f");
+    for name in ["none", "f", "d", "l"] {
+        world.apply(&any(name)).unwrap();
+        world.is_right(&any(name));
+    }
+    assert_eq!((world.read("none"), world.read("f")), (b"new".to_vec(), b"new".to_vec()));
+    assert_eq!((world.mode("d"), world.read("d/below")), (0o700, b"x".to_vec()));
+    assert!(world.at("l").is_symlink());
+    // It would take no effect there.
+    world.refuses(&File { anytype: true, ..world.exists("d/") }, "is for files", "");
+}
+
+#[test]
+fn a_link_or_a_file_gives_way_to_a_directory_if_it_may() {
+    let world = World::new();
+    world.write("f", "old");
+    world.write("target/below", "x");
+    world.link("l", "target");
+    for name in ["f/", "l/"] {
+        let directory = File { instead: true, ..world.exists(name) };
+        world.converges(&directory);
+        assert!(world.at(name.trim_end_matches('/')).symlink_metadata().unwrap().is_dir(), "{name}");
+    }
+    assert_eq!(world.read("target/below"), b"x");
+}
+
+#[test]
 fn permissions_are_added_and_taken_away() {
     let world = World::new();
     let changed = |name: &str| File { modechange: "u+x,g-r".into(), ..world.content(name, "x") };

@@ -68,6 +68,17 @@ impl<'a> Wanted<'a> {
         Wanted { mode, ..self.below() }
     }
 
+    /// The same for something of another type than was declared, which may stay: a link has no mode, and those who may
+    /// read a directory may also search it.
+    pub(super) fn for_kind(&self, kind: Kind) -> Wanted<'a> {
+        let mode = match kind {
+            Kind::Symlink => None,
+            Kind::Directory => self.mode.map(Mode::with_search),
+            _ => self.mode,
+        };
+        Wanted { mode, ..*self }
+    }
+
     /// Whether nothing is declared.
     pub(super) fn is_empty(&self) -> bool {
         self.owner.is_none()

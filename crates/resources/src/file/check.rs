@@ -189,9 +189,16 @@ impl<'a> Run<'a, '_> {
                 return Ok(missing);
             }
         };
-        let keeps = self.wish.file.createonly
-            && parent.lstat_entry(self.leaf())?.is_some_and(|stat| stat.kind == Kind::File);
-        let input = if keeps { &Input::Untouched } else { input };
+        let place = self.place(&parent);
+        let File { createonly, anytype, .. } = *self.wish.file;
+        let found = if createonly || anytype { parent.lstat_entry(place.name)? } else { None };
+        let input = match found {
+            Some(stat) if stat.kind != Kind::File => {
+                return content::settle_other(self, &place, &stat, &wanted);
+            }
+            Some(_) if createonly => &Input::Untouched,
+            _ => input,
+        };
         let content = match Content::open(self, input)? {
             Some(content) => content,
             None => {
@@ -199,7 +206,6 @@ impl<'a> Run<'a, '_> {
                 return Ok(Checked::Changed);
             }
         };
-        let place = self.place(&parent);
         if !self.creates() && !touched {
             return Ok(Checked::Right);
         }
@@ -295,6 +301,9 @@ impl<'a> Run<'a, '_> {
                 }
                 Some(unless_gone(parent.open_dir(name))?)
             }
+            Some(stat) if self.wish.file.createonly => {
+                return content::settle_other(self, &self.place(&parent), &stat, &wanted);
+            }
             Some(stat) => self.instead_of_directory(&stat)?,
         };
         let Some(here) = here else {
@@ -311,8 +320,12 @@ impl<'a> Run<'a, '_> {
     }
 
     /// Something that is not a directory has the directory's name: a link to a directory will do if it can be trusted
-    /// and nothing is purged, anything else gives way to `force` (`None`: as if nothing were there).
+    /// and nothing is purged, anything else gives way to `force` (`None`: as if nothing were there). With `instead`, a link
+    /// gives way as well, and so does a file.
     fn instead_of_directory(&self, stat: &Stat) -> Result<Option<Parent>> {
+        if self.wish.file.instead && self.creates() && matches!(stat.kind, Kind::File | Kind::Symlink) {
+            return Ok(None);
+        }
         let reason = if stat.kind == Kind::Symlink && !self.wish.file.purge {
             match Parent::open_itself(&self.wish.path) {
                 Ok(directory) => return Ok(Some(directory)),

@@ -290,6 +290,20 @@ fn find(place: &Place<'_>, content: &Content<'_>, verified: &Verified) -> Result
     }
 }
 
+/// Something of another type is there and may stay: it gets the attributes that it can have.
+pub(super) fn settle_other(
+    run: &Run<'_, '_>,
+    place: &Place<'_>,
+    seen: &Stat,
+    wanted: &Wanted<'_>,
+) -> Result<Checked> {
+    let wanted = wanted.for_kind(seen.kind);
+    match wanted.fits(seen) && wanted.label.is_none() {
+        true => Ok(Checked::Right),
+        false => settle_entry(run, place, seen, &wanted),
+    }
+}
+
 /// Changes the attributes of an entry that need not be opened.
 fn settle_entry(run: &Run<'_, '_>, place: &Place<'_>, seen: &Stat, wanted: &Wanted<'_>) -> Result<Checked> {
     let handle = unless_gone(place.parent.open_entry(place.name))?;

@@ -175,6 +175,9 @@ fn check_combination(file: &File, path: &ManagedPath, state: State) -> Result<()
     if file.spread && !path.is_directory() {
         return Err(Invalid::field("spread", "needs a directory, which is a path that ends in a slash"));
     }
+    if file.anytype && (path.is_directory() || file.symlink) {
+        return Err(Invalid::field("anytype", "is for files, and this is declared as a directory or a link"));
+    }
     if file.backup.iter().any(|byte| b"/\0".contains(byte)) {
         return Err(Invalid::field(
             "backup",

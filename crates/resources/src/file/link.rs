@@ -7,7 +7,7 @@ use mgmt_sys::stat::{Kind, Stat};
 
 use super::attributes::{Wanted, settle, settle_new};
 use super::check::{Above, Run};
-use super::content::{Place, sweep_once};
+use super::content::{self, Place, sweep_once};
 use super::declaration::State;
 use super::effects;
 use super::trouble::{Result, Trouble, in_the_way, not_there, unless_gone};
@@ -45,8 +45,8 @@ pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wa
     let found = place.parent.lstat_entry(place.name)?;
     let mut old = None;
     if let Some(stat) = &found {
-        if run.wish.file.createonly && !matches!(stat.kind, Kind::Symlink) {
-            return Ok(Checked::Right);
+        if run.wish.file.createonly {
+            return content::settle_other(run, place, stat, wanted);
         }
         let gives_way = run.forces() || (run.wish.file.instead && stat.kind == Kind::File);
         if stat.kind != Kind::Symlink && !gives_way {

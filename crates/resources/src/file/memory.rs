@@ -69,6 +69,7 @@ fn fingerprint(file: &File, name: &Str) -> u64 {
         spread,
         keepdirectories,
         instead,
+        anytype,
         // What is told makes no difference to what is there.
         showdiff: _,
         bucket,
@@ -78,6 +79,7 @@ fn fingerprint(file: &File, name: &Str) -> u64 {
     (owner, group, mode, recurse, force, purge, symlink, selinux, atomic).hash(&mut hasher);
     (modechange, createonly, validatecmd, backup, sourcemode, spread, keepdirectories, instead, bucket)
         .hash(&mut hasher);
+    anytype.hash(&mut hasher);
     hasher.finish()
 }
 

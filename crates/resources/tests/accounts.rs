@@ -196,6 +196,39 @@ fn what_cannot_be_is_told_and_changes_nothing() {
 }
 
 #[test]
+fn the_members_of_a_group_are_set_and_others_left_if_they_may_be() {
+    if !on_own_host("the_members_of_a_group_are_set_and_others_left_if_they_may_be") {
+        return;
+    }
+    let bench = Bench::new();
+    for name in ["ann", "ben", "cat"] {
+        settles(&bench, name, &user("exists"));
+    }
+    let of =
+        |names: &[&str], othermembers| Group { members: list(names), othermembers, ..group("exists", None) };
+    let members = || told("group", "club").rsplit(':').next().unwrap().to_owned();
+    settles(&bench, "club", &of(&["ben", "ann"], false));
+    assert_eq!(members(), "ann,ben");
+    settles(&bench, "club", &of(&["cat"], true));
+    assert_eq!(members(), "ann,ben,cat");
+    settles(&bench, "club", &of(&["cat"], false));
+    assert_eq!(members(), "cat");
+    settles(&bench, "club", &of(&[], false));
+    assert_eq!(members(), "");
+    // Without a word about them, they are left alone.
+    run("gpasswd", &["-a", "ann", "club"]);
+    assert_eq!(outcome(&bench, "club", &group("exists", None), Run::APPLY).unwrap(), Checked::Right);
+    let error = outcome(&bench, "club", &of(&["nobody-there"], false), Run::APPLY).unwrap_err();
+    assert!(error.to_string().contains("nobody-there"), "{error}");
+    // Users come before the group that they are members of.
+    let graph = edges(vec![
+        Spec::of("ann", std::sync::Arc::new(user("exists"))),
+        Spec::of("club", std::sync::Arc::new(of(&["ann"], false))),
+    ]);
+    assert!(graph.contains(&"user[ann] -> group[club]".to_owned()), "{graph:?}");
+}
+
+#[test]
 fn the_hash_of_a_password_is_stored_and_never_told() {
     if !on_own_host("the_hash_of_a_password_is_stored_and_never_told") {
         return;

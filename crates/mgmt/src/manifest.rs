@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mgmt_puppet::{Decision, Level, TranslateOptions, Translated, translate};
+use mgmt_puppet::{Decision, Level, Looked, TranslateOptions, Translated, translate};
 use mgmt_puppet_process::{Compiled, Hello, Input, Puppet, PuppetError, Settings};
 use mgmt_resource::ResourceGraph;
 use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
@@ -140,13 +140,21 @@ pub(crate) struct Sources {
     pub(crate) directories: Vec<PathBuf>,
     /// Directories with facts.
     pub(crate) facts: Vec<PathBuf>,
+    /// What its translation has looked at on this host.
+    pub(crate) looked: Vec<Looked>,
 }
 
 impl Sources {
     /// All paths, each with whether everything below it counts.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, bool)> {
         let files = self.files.iter().map(|path| (path.as_path(), false));
-        files.chain(self.directories.iter().map(|path| (path.as_path(), true)))
+        let looked = self.looked.iter().map(|looked| (looked.path(), false));
+        files.chain(self.directories.iter().map(|path| (path.as_path(), true))).chain(looked)
+    }
+
+    /// Whether the translation would be another one, although what was compiled is the same.
+    pub(crate) fn has_other_contents(&self) -> bool {
+        !self.looked.iter().all(Looked::is_as_before)
     }
 }
 
@@ -252,12 +260,12 @@ impl Manifest {
         if let Ok(Hello { runinterval, bucket, noop, tags, skip_tags, .. }) = self.puppet.hello().await {
             options = TranslateOptions { interval: runinterval, bucket, noop, tags, skip_tags, ..options };
         }
-        let Translated { graph, name, decisions, diagnostics } =
+        let Translated { graph, name, decisions, diagnostics, looked } =
             translate(&compiled, &mgmt_resources::KINDS, &options);
         let tally = self.show(&diagnostics, terminal);
         let facts = compiled.fact_directories;
         let sources =
-            Sources { facts, ..self.sources(compiled.files, compiled.absent, compiled.directories) };
+            Sources { facts, looked, ..self.sources(compiled.files, compiled.absent, compiled.directories) };
         Attempt { graph: graph.map(|graph| (graph, name)), decisions, sources, tally, is_out_of_reach: false }
     }
 
@@ -287,7 +295,7 @@ impl Manifest {
             list.sort();
             list.dedup();
         }
-        Sources { files, directories, facts: Vec::new() }
+        Sources { files, directories, ..Sources::default() }
     }
 
     /// What is known of this host now, without what is never the same twice.

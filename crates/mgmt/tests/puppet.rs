@@ -192,7 +192,7 @@ fn manifests_are_checked_and_what_becomes_of_them_is_shown() {
     let stats = said(&["puppet", "stats", path]);
     assert_eq!(
         stats.stdout,
-        "      1 native\n      1 left to Puppet\n      0 refused\n      0 left out\n    1x package: `provider` only apt or dnf or yum or zypper is the same here\n"
+        "      1 native\n      0 native, not quite the same\n      1 left to Puppet\n      0 refused\n      0 left out\n      0 do nothing by themselves\n    1x package: `provider` only apt or dnf or yum or zypper is the same here\n"
     );
     let print = said(&["--message-format", "json", "puppet", "print", path]);
     let document: serde_json::Value = serde_json::from_str(&print.stdout).unwrap();

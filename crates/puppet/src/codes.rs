@@ -12,6 +12,7 @@ pub(crate) const LOSS: &str = "P0204";
 pub(crate) const UNMATCHED: &str = "P0301";
 pub(crate) const NOT_EMPTY: &str = "P0302";
 pub(crate) const NOT_PUPPET: &str = "P0303";
+pub(crate) const REMOVES: &str = "P0304";
 
 /// Every code with its title and its explanation.
 pub const CODES: &[(&str, &str, &str)] = &[
@@ -80,5 +81,10 @@ pub const CODES: &[(&str, &str, &str)] = &[
         NOT_PUPPET,
         "the other graph is not one of Puppet",
         "Every catalogue has the stage `main`. A graph without it cannot be joined with a program.",
+    ),
+    (
+        REMOVES,
+        "the manifest would remove what the program makes",
+        "A resource of the manifest removes everything of a type that nobody manages, and Puppet cannot be told what the program has          of it: entries of crontabs and keys of ssh are known to Puppet by a name that only Puppet writes. Purge in the program, or          move what it manages to the manifest.",
     ),
 ];

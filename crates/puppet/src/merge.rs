@@ -6,6 +6,8 @@
 //!
 //! Nothing is changed in place: the two graphs can be merged again with a newer version of the other.
 
+mod purging;
+
 use std::collections::{HashMap, HashSet};
 
 use mgmt_graph::NodeId;
@@ -14,6 +16,7 @@ use mgmt_value::Str;
 
 use crate::codes;
 use crate::diagnostic::{Diagnostic, Level};
+use purging::Beside;
 
 /// What the name of a `noop` begins with that a class belongs to.
 const OURS: &str = "puppet_";
@@ -138,7 +141,15 @@ impl Merging<'_> {
             if let Some(other) = names.get(&spec.id).filter(|_| !spec.meta.hidden) {
                 self.on_both_sides(spec, other.as_ref());
             }
-            places.insert((Side::Manifest, node), self.graph.add_node(spec.clone()));
+            let spec = match purging::beside(spec, self.program) {
+                Beside::Same => spec.clone(),
+                Beside::Knowing(spec) => spec,
+                Beside::Removes(other) => {
+                    self.removes(spec, &other);
+                    spec.clone()
+                }
+            };
+            places.insert((Side::Manifest, node), self.graph.add_node(spec));
         }
         for (side, from, to, edge) in self.all_edges() {
             let (Some(&from), Some(&to)) = (places.get(&(side, from)), places.get(&(side, to))) else {
@@ -336,6 +347,20 @@ impl Merging<'_> {
         );
         let found = Diagnostic::new(Level::Error, codes::SAME, message).at(spec.origin.clone());
         self.diagnostics.push(found.hint("take it out of one of them"));
+    }
+
+    /// Puppet cannot be told that it is not to remove something of the program.
+    fn removes(&mut self, spec: &Spec, other: &Spec) {
+        let message = format!(
+            "{} of the manifest{} would remove {} of the program{}, which Puppet does not know by a name",
+            spec.id.name.display(),
+            place(spec.origin.as_ref()),
+            other.id,
+            place(other.origin.as_ref())
+        );
+        let found = Diagnostic::new(Level::Error, codes::REMOVES, message).at(spec.origin.clone());
+        self.diagnostics
+            .push(found.hint("purge in the program, or have what is managed in the manifest, too"));
     }
 
     fn refuse_cycles(&mut self) {

@@ -7,12 +7,14 @@ mod context;
 mod cron;
 mod exec;
 mod file;
+mod looked;
 mod package;
 mod rule;
 mod service;
 mod small;
 mod tidy;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,8 +28,10 @@ use crate::catalogue::{Catalogue, Declared};
 use crate::codes;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::relations::{Relations, Vertex, relate};
-use rule::{Around, Rule, Wanting};
+use context::PASSIVE;
+use rule::{Around, Rule, Unfit, Wanting};
 
+pub use looked::Looked;
 pub use rule::Reason;
 
 /// What came of a catalogue.
@@ -41,6 +45,8 @@ pub struct Translated {
     pub decisions: Vec<Decision>,
     /// What there is to tell.
     pub diagnostics: Vec<Diagnostic>,
+    /// What it depends on besides what was compiled: sources that were read or looked for on this host.
+    pub looked: Vec<Looked>,
 }
 
 /// What became of a resource.
@@ -59,8 +65,10 @@ pub struct Decision {
 /// What a resource is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// One of our kinds.
-    Native(&'static str),
+    /// One of our kinds, and what is not quite the same.
+    Native(&'static str, Vec<Reason>),
+    /// Something that does nothing by itself: a fragment, a schedule, an anchor. It is in the order of things.
+    Passive,
     /// Puppet brings it about, for these reasons.
     Puppet(Vec<Reason>),
     /// Nobody does, for these reasons.
@@ -150,7 +158,13 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         Ok(catalogue) => catalogue,
         Err(why) => {
             diagnostics.push(Diagnostic::new(Level::Error, codes::NO_CATALOGUE, why));
-            return Translated { graph: None, name: String::new(), decisions: Vec::new(), diagnostics };
+            return Translated {
+                graph: None,
+                name: String::new(),
+                decisions: Vec::new(),
+                diagnostics,
+                looked: Vec::new(),
+            };
         }
     };
     let relations = relate(&catalogue, &compiled.relations);
@@ -164,6 +178,7 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         interval: i32::try_from(options.interval).unwrap_or(i32::MAX),
         bucket: &options.bucket,
         noop: options.noop,
+        looked: RefCell::default(),
     };
     let mut translating = Translating {
         around: &around,
@@ -183,7 +198,8 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         }
     }
     let is_right = diagnostics.iter().all(|diagnostic| diagnostic.level != Level::Error);
-    Translated { graph: is_right.then_some(graph), name: catalogue.name, decisions, diagnostics }
+    let looked = around.looked.into_inner();
+    Translated { graph: is_right.then_some(graph), name: catalogue.name, decisions, diagnostics, looked }
 }
 
 struct Translating<'a> {
@@ -273,10 +289,17 @@ impl Translating<'_> {
                 match rule.finish(kind) {
                     Ok((spec, notes)) => {
                         self.tell_losses(declared, &notes);
-                        self.decide(declared, Outcome::Native(kind));
+                        let is_passive = PASSIVE.contains(&declared.kind.as_str());
+                        let outcome =
+                            if is_passive { Outcome::Passive } else { Outcome::Native(kind, notes) };
+                        self.decide(declared, outcome);
                         return Some(spec);
                     }
-                    Err(wanting) => wanting,
+                    Err(Unfit::Wrong(why)) => {
+                        self.refuse(declared, &why);
+                        return None;
+                    }
+                    Err(Unfit::Wanting(wanting)) => wanting,
                 }
             }
             None => Wanting {

@@ -189,3 +189,66 @@ fn merging_changes_neither_graph_and_loses_no_edge() {
     assert!(first.has_path(node("msg[one]"), node("msg[four]")));
     assert!(first.has_path(node("msg[three]"), node("msg[two]")));
 }
+
+#[test]
+fn what_the_program_manages_is_not_purged_by_the_manifest() {
+    for (ours, theirs, name, field, expected) in [
+        (
+            "host h",
+            "resources { 'host': purge => true }",
+            "pippet[Resources[host]]",
+            "context",
+            "\"title\":\"h\"",
+        ),
+        (
+            "user me",
+            "resources { 'x': name => 'user', purge => true }",
+            "pippet[Resources[x]]",
+            "context",
+            "\"title\":\"me\"",
+        ),
+        (
+            "file /tmp/a/b/",
+            "file { '/tmp/a': ensure => directory, recurse => true, purge => true, ignore => 'x' }",
+            "pippet[File[/tmp/a]]",
+            "context",
+            "\"title\":\"/tmp/a/b\"",
+        ),
+        (
+            "file /tmp/a/b",
+            "tidy { '/tmp/a': age => '1w', recurse => true }",
+            "tidy[/tmp/a]",
+            "keep",
+            "\"/tmp/a/b\"",
+        ),
+    ] {
+        let (ours, theirs) = (program(ours), manifest(theirs));
+        let merged = merged_with(&ours, &theirs, false);
+        let graph = merged.graph.unwrap_or_else(|| panic!("{name}: {:?}", merged.diagnostics));
+        let spec = graph.nodes().find(|(_, spec)| spec.id.to_string() == name).unwrap().1;
+        let found = match spec.resource.get(field).unwrap() {
+            mgmt_value::Value::Str(text) => text.to_text().into_owned(),
+            other => other.to_string(),
+        };
+        assert!(found.contains(expected), "{name}: {found}");
+    }
+    // Puppet knows these only by what it has written itself.
+    for (ours, theirs) in [
+        ("crontab c", "resources { 'cron': purge => true }"),
+        ("ssh:authorized_key k", "user { 'me': ensure => present, purge_ssh_keys => true }"),
+    ] {
+        let found = mistakes(ours, theirs);
+        let [(code, message, _)] = found.as_slice() else { panic!("{found:?}") };
+        assert!(
+            *code == "P0304" && message.contains("main.mcl:1") && message.contains("site.pp:1"),
+            "{message}"
+        );
+    }
+    // Who purges something else, or nothing, is not in the way.
+    for theirs in
+        ["resources { 'host': purge => true }", "resources { 'cron': purge => false }", "notify { 'x': }"]
+    {
+        let (ours, theirs) = (program("crontab c"), manifest(theirs));
+        assert!(merged_with(&ours, &theirs, false).graph.is_some());
+    }
+}

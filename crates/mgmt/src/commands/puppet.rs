@@ -101,10 +101,11 @@ fn place(decision: &Decision) -> String {
 
 fn because(outcome: &Outcome) -> Vec<String> {
     match outcome {
-        Outcome::Native(_) => Vec::new(),
-        Outcome::Puppet(reasons) | Outcome::Refused(reasons) | Outcome::LeftOut(reasons) => {
-            reasons.iter().map(ToString::to_string).collect()
-        }
+        Outcome::Passive => Vec::new(),
+        Outcome::Native(_, reasons)
+        | Outcome::Puppet(reasons)
+        | Outcome::Refused(reasons)
+        | Outcome::LeftOut(reasons) => reasons.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -112,7 +113,11 @@ fn print(decisions: &[Decision]) -> String {
     let mut text = String::new();
     for decision in decisions {
         let outcome = match &decision.outcome {
-            Outcome::Native(kind) => format!("native, {kind}"),
+            Outcome::Native(kind, losses) if losses.is_empty() => format!("native, {kind}"),
+            Outcome::Native(kind, _) => {
+                format!("native, {kind}, not quite the same: {}", because(&decision.outcome).join("; "))
+            }
+            Outcome::Passive => "does nothing by itself".to_owned(),
             Outcome::Puppet(_) => format!("left to Puppet: {}", because(&decision.outcome).join("; ")),
             Outcome::Refused(_) => format!("refused: {}", because(&decision.outcome).join("; ")),
             Outcome::LeftOut(_) => format!("left out: {}", because(&decision.outcome).join("; ")),
@@ -124,11 +129,13 @@ fn print(decisions: &[Decision]) -> String {
 }
 
 fn stats(decisions: &[Decision]) -> String {
-    let (mut native, mut left, mut refused, mut ignored) = (0, 0, 0, 0);
+    let (mut native, mut lossy, mut left, mut refused, mut ignored, mut passive) = (0, 0, 0, 0, 0, 0);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for decision in decisions {
         match &decision.outcome {
-            Outcome::Native(_) => native += 1,
+            Outcome::Native(_, losses) if losses.is_empty() => native += 1,
+            Outcome::Native(..) => lossy += 1,
+            Outcome::Passive => passive += 1,
             Outcome::Puppet(_) => left += 1,
             Outcome::Refused(_) => refused += 1,
             Outcome::LeftOut(_) => ignored += 1,
@@ -138,7 +145,8 @@ fn stats(decisions: &[Decision]) -> String {
         }
     }
     let mut text = format!(
-        "{native:>7} native\n{left:>7} left to Puppet\n{refused:>7} refused\n{ignored:>7} left out\n"
+        "{native:>7} native\n{lossy:>7} native, not quite the same\n{left:>7} left to Puppet\n{refused:>7} refused\n\
+         {ignored:>7} left out\n{passive:>7} do nothing by themselves\n"
     );
     let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
     reasons.sort_by(|(one, count), (other, more)| more.cmp(count).then(one.cmp(other)));
@@ -154,7 +162,8 @@ fn document(attempt: &Attempt) -> String {
         .iter()
         .map(|decision| {
             let (outcome, kind) = match &decision.outcome {
-                Outcome::Native(kind) => ("native", Some(*kind)),
+                Outcome::Native(kind, _) => ("native", Some(*kind)),
+                Outcome::Passive => ("passive", Some("noop")),
                 Outcome::Puppet(_) => ("puppet", Some("pippet")),
                 Outcome::Refused(_) => ("refused", None),
                 Outcome::LeftOut(_) => ("left out", None),

@@ -13,6 +13,10 @@ pub(super) fn user(rule: &mut Rule<'_>) -> &'static str {
     {
         rule.accept_if(membership, &["minimum"]);
     }
+    if rule.declared.get("purge_ssh_keys").is_some() {
+        // Puppet, which purges them, has to know which ones others manage.
+        rule.needs_to_know(|declared| declared.kind == "Ssh_authorized_key");
+    }
     rule.accept_if("purge_ssh_keys", &["false"]);
     rule.hide("password");
     rule.accept_if("forcelocal", &["false"]);
@@ -79,14 +83,13 @@ pub(super) fn group(rule: &mut Rule<'_>) -> &'static str {
     rule.name = rule.declared.subject().into();
     rule.accept(&["name"]);
     rule.accept_if("provider", &["groupadd"]);
-    rule.accept_if("auth_membership", &["false"]);
     rule.accept_if("attribute_membership", &["minimum"]);
     rule.accept_if("forcelocal", &["false"]);
     match rule.text("ensure").as_deref() {
         Some("present") => rule.set("state", Str::from("exists")),
         Some("absent") => {
             rule.set("state", Str::from("absent"));
-            rule.accept(&["gid", "system", "allowdupe"]);
+            rule.accept(&["gid", "system", "allowdupe", "members", "auth_membership"]);
             return "group";
         }
         Some(other) => {
@@ -103,6 +106,12 @@ pub(super) fn group(rule: &mut Rule<'_>) -> &'static str {
     }
     if let Some(allow) = rule.truth("allowdupe") {
         rule.set("allowduplicategid", allow);
+    }
+    let is_all = rule.truth("auth_membership") == Some(true);
+    if let Some(members) = rule.texts("members") {
+        let members = members.iter().flat_map(|members| members.split(',')).map(Str::from);
+        rule.set("members", Some(members.collect::<Vec<_>>()));
+        rule.set("othermembers", !is_all);
     }
     "group"
 }

@@ -157,8 +157,12 @@ fn content(rule: &Rule<'_>, fragment: &Declared) -> Option<Vec<u8>> {
         return content.bytes();
     }
     let sources = fragment.get("source")?.texts()?;
-    let path = sources.iter().filter_map(|source| rule.local_source(source)).find(|path| path.is_file())?;
-    std::fs::read(path).ok()
+    let mut paths = sources.iter().filter_map(|source| rule.local_source(source));
+    let path = paths.find(|path| {
+        rule.looks_for(path);
+        path.is_file()
+    })?;
+    rule.read(&path)
 }
 
 /// Fragments are in the order of their `order`, and then of their names. Numbers come before texts.

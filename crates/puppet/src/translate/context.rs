@@ -15,7 +15,7 @@ use crate::catalogue::{Catalogue, Declared, capitalised};
 use crate::data::Data;
 
 /// Types without any state of their own.
-const PASSIVE: [&str; 4] = ["Concat_fragment", "Filebucket", "Schedule", "Anchor"];
+pub(super) const PASSIVE: [&str; 4] = ["Concat_fragment", "Filebucket", "Schedule", "Anchor"];
 
 /// Parameters that name a resource or say where it is, for all types that can be purged.
 const NAMING: [&str; 7] = ["name", "path", "command", "user", "target", "type", "provider"];

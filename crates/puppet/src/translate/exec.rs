@@ -12,6 +12,15 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 const SHELL: &str = "/bin/sh";
 
+/// Words that mean something to a shell and are seldom programs. Without `provider => shell`, Puppet looks for a program of that
+/// name, and fails.
+const SHELL_WORDS: [&str; 45] = [
+    "!", ".", ":", "[[", "alias", "bg", "break", "case", "cd", "command", "continue", "declare", "do",
+    "done", "eval", "exec", "exit", "export", "fc", "fg", "for", "function", "getopts", "hash", "if", "jobs",
+    "let", "local", "read", "readonly", "return", "select", "set", "shift", "source", "times", "trap",
+    "type", "ulimit", "umask", "unalias", "unset", "until", "wait", "while",
+];
+
 pub(super) fn exec(rule: &mut Rule<'_>) -> &'static str {
     rule.accept_if("provider", &["posix", "shell"]);
     rule.hide("environment");
@@ -20,6 +29,9 @@ pub(super) fn exec(rule: &mut Rule<'_>) -> &'static str {
             "logoutput",
             "asks for what a command writes also if it succeeds, which is told at the level `debug` here",
         );
+    }
+    for parameter in ["command", "onlyif", "unless", "refresh"] {
+        program(rule, parameter);
     }
     let umask = rule.text("umask");
     command(rule, umask.as_deref());
@@ -41,6 +53,48 @@ pub(super) fn exec(rule: &mut Rule<'_>) -> &'static str {
     returns(rule);
     patience(rule);
     "exec"
+}
+
+/// Puppet looks for the program of each command itself, before anybody runs it, unless a shell is asked for.
+fn program(rule: &mut Rule<'_>, parameter: &'static str) {
+    let declared = rule.declared;
+    if declared.get("provider").and_then(Data::text).is_some_and(|provider| provider == "shell") {
+        return;
+    }
+    let first = |value: &Data| match value.revealed() {
+        Data::List(words) => words.first().and_then(Data::text),
+        other => other.text().map(|text| first_word(&text).to_owned()),
+    };
+    let programs: Vec<String> = match declared.get(parameter).map(Data::revealed) {
+        None if parameter == "command" => vec![first_word(&declared.title).to_owned()],
+        None => return,
+        // Of conditions, each is a command; of anything else, each is a word of one.
+        Some(Data::List(list)) if matches!(parameter, "onlyif" | "unless") => {
+            list.iter().filter_map(first).collect()
+        }
+        Some(value) => first(value).into_iter().collect(),
+    };
+    for program in programs {
+        if !program.starts_with('/') && declared.get("path").is_none() {
+            let shown = if rule.is_secret(parameter) { "a program" } else { &program };
+            let why = format!(
+                "`{parameter}` names {shown} without its directory, and there is no `path` to look for it in"
+            );
+            rule.is_wrong(why);
+        } else if SHELL_WORDS.contains(&program.as_str()) {
+            rule.cannot(
+                parameter,
+                format!("begins with `{program}`, which a shell knows, and none is asked for by `provider`"),
+            );
+        }
+    }
+}
+
+/// The word that names the program: what is in the quotes that a command begins with, or all before the first blank.
+fn first_word(command: &str) -> &str {
+    let quote = command.chars().next().filter(|letter| matches!(letter, '"' | '\''));
+    let quoted = quote.and_then(|quote| command[1..].split_once(quote)).map(|(word, _)| word);
+    quoted.filter(|word| !word.is_empty()).unwrap_or_else(|| command.split(' ').next().unwrap_or_default())
 }
 
 /// Another command for when it is notified.
@@ -165,9 +219,9 @@ fn environment(rule: &mut Rule<'_>) {
         Some(path) => path.join(":"),
         None => PATH.to_owned(),
     };
-    let mut variables: BTreeMap<Str, Str> = [("PATH", path.as_str()), ("LANG", "C"), ("LC_ALL", "C")]
-        .map(|(name, value)| (name.into(), value.into()))
-        .into();
+    // No `LC_ALL`, which would count more than a language that somebody asks for.
+    let mut variables: BTreeMap<Str, Str> =
+        [("PATH", path.as_str()), ("LANG", "C")].map(|(name, value)| (name.into(), value.into())).into();
     for variable in rule.texts("environment").unwrap_or_default() {
         match variable.split_once('=') {
             Some((name, value)) => {

@@ -11,27 +11,44 @@ use crate::data::Data;
 
 pub(super) fn file(rule: &mut Rule<'_>) -> &'static str {
     let path = squeezed(&rule.declared.subject());
-    rule.accept(&["path", "target", "provider", "staging_location", "max_files"]);
+    rule.accept(&["path", "target", "staging_location"]);
+    rule.accept_if("provider", &["posix"]);
+    most_files(rule);
     discretion(rule);
     rule.accept_if("links", &["manage"]);
     rule.accept_if("source_permissions", &["ignore"]);
     rule.accept_if("sourceselect", &["first"]);
-    rule.accept_if(
-        "checksum",
-        &["md5", "md5lite", "sha1", "sha1lite", "sha224", "sha256", "sha256lite", "sha384", "sha512"],
-    );
+    checksum(rule);
     rule.accept_if("selinux_ignore_defaults", &["false"]);
     let ensure = rule.text("ensure");
     let has_content = rule.declared.get("content").is_some() || rule.declared.get("source").is_some();
     match ensure.as_deref() {
         Some("absent" | "false") => absent(rule, path),
         Some("directory") => directory(rule, path),
-        Some("file" | "present" | "true") => regular(rule, path),
-        None if has_content => regular(rule, path),
+        Some("file" | "present" | "true") => regular(rule, path, ensure.as_deref() != Some("file")),
+        None if has_content => regular(rule, path, false),
         None => rule.cannot("ensure", "is not given, and so it may be a file or a directory"),
         Some(_) => link(rule, path),
     }
     "file"
+}
+
+/// By which sum contents are compared makes no difference, as long as all of them is in it. Ours are compared themselves.
+fn checksum(rule: &mut Rule<'_>) {
+    match rule.text("checksum").as_deref() {
+        None | Some("md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512") => {}
+        Some("md5lite" | "sha1lite" | "sha256lite") => {
+            rule.note("checksum", "is of the beginning alone, and here all of the content is compared");
+        }
+        Some(_) => rule.cannot("checksum", "is not of the content"),
+    }
+}
+
+/// How many files are too many. Ours has a limit of its own.
+pub(super) fn most_files(rule: &mut Rule<'_>) {
+    if rule.text("max_files").is_some_and(|most| most != "0") {
+        rule.note("max_files", "is not the number from which files are too many here");
+    }
 }
 
 /// What is in a file is told with what changes in it, unless nobody is to know.
@@ -54,21 +71,19 @@ pub(super) fn is_below(file: &str, directory: &str) -> bool {
     file.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
 }
 
-fn regular(rule: &mut Rule<'_>, path: String) {
-    gives_way(rule, &path, std::fs::FileType::is_symlink);
+/// A file with its content; or, if anything will do, whatever is there.
+fn regular(rule: &mut Rule<'_>, path: String, anything: bool) {
+    // A source says what it is, and that it is to be the same.
+    match anything && rule.declared.get("source").is_none() {
+        true => rule.set("anytype", true),
+        // A link gives way to a file, and a file to a link, and both to a directory; only a directory has to be forced away.
+        false => rule.set("instead", true),
+    }
     rule.set("path", Str::from(path));
     rule.set("state", Str::from("exists"));
     content(rule);
     safeguards(rule);
     attributes(rule, false);
-}
-
-/// A link gives way to a file, and a file to a link; only a directory has to be forced away. Said where it matters alone, so that
-/// what is the same looks the same.
-fn gives_way(rule: &mut Rule<'_>, path: &str, is_other: fn(&std::fs::FileType) -> bool) {
-    if std::fs::symlink_metadata(path).is_ok_and(|found| is_other(&found.file_type())) {
-        rule.set("instead", true);
-    }
 }
 
 /// What is done about the content that is there.
@@ -134,7 +149,7 @@ fn absent(rule: &mut Rule<'_>, path: String) {
 }
 
 fn link(rule: &mut Rule<'_>, path: String) {
-    gives_way(rule, &path, std::fs::FileType::is_file);
+    rule.set("instead", true);
     rule.set("path", Str::from(path));
     rule.set("state", Str::from("exists"));
     rule.set("symlink", true);
@@ -186,10 +201,14 @@ fn directory(rule: &mut Rule<'_>, path: String) {
     rule.set("path", Str::from(if path == "/" { path } else { format!("{path}/") }));
     rule.set("state", Str::from("exists"));
     rule.set("force", force);
+    match rule.truth("replace") == Some(false) {
+        true => rule.set("createonly", true),
+        false => rule.set("instead", true),
+    }
     let sources = rule.texts("source");
     match (reach, sources) {
-        (Reach::Itself, _) => rule.accept(&["purge", "replace", "backup"]),
-        (_, None) => rule.accept(&["replace", "backup"]),
+        (Reach::Itself, _) => rule.accept(&["purge", "backup"]),
+        (_, None) => rule.accept(&["backup"]),
         (_, Some(sources)) => {
             if let Some(source) = first_source(rule, &sources) {
                 match source.is_dir() {
@@ -199,9 +218,6 @@ fn directory(rule: &mut Rule<'_>, path: String) {
             }
             rule.set("recurse", true);
             rule.set("sourcemode", false);
-            if rule.truth("replace") == Some(false) {
-                rule.set("createonly", true);
-            }
             backup(rule);
         }
     }
@@ -241,7 +257,11 @@ fn spread(rule: &mut Rule<'_>) {
 /// The source that Puppet would take: the first that exists; and if none does yet, the first.
 fn first_source(rule: &mut Rule<'_>, sources: &[String]) -> Option<PathBuf> {
     let paths: Vec<_> = sources.iter().map(|source| rule.local_source(source)).collect();
-    let first = match paths.iter().position(|path| path.as_ref().is_some_and(|path| path.exists())) {
+    let exists = |path: &PathBuf| {
+        rule.looks_for(path);
+        path.exists()
+    };
+    let first = match paths.iter().position(|path| path.as_ref().is_some_and(exists)) {
         Some(at) if paths[..at].iter().all(Option::is_some) => at,
         _ if paths.iter().all(Option::is_some) => 0,
         _ => {
@@ -326,7 +346,7 @@ fn effective(mode: u32, is_directory: bool) -> u32 {
 /// The attributes of a file that is put together elsewhere.
 pub(super) fn attributes_of_file(rule: &mut Rule<'_>, content: Vec<u8>) {
     let path = squeezed(&rule.declared.subject());
-    gives_way(rule, &path, std::fs::FileType::is_symlink);
+    rule.set("instead", true);
     rule.set("path", Str::from(path));
     rule.set("state", Str::from("exists"));
     rule.set("content", Str::from(content));

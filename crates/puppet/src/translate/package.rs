@@ -9,7 +9,13 @@ const PROVIDERS: [&str; 4] = ["apt", "dnf", "yum", "zypper"];
 
 pub(super) fn package(rule: &mut Rule<'_>) -> &'static str {
     rule.name = rule.declared.subject().into();
-    rule.accept(&["name", "allow_virtual"]);
+    rule.accept(&["name"]);
+    if rule.truth("allow_virtual") == Some(false) {
+        rule.note(
+            "allow_virtual",
+            "does not keep a package that only provides the name from being installed here",
+        );
+    }
     rule.accept_if("provider", &PROVIDERS);
     rule.accept_if("configfiles", &["keep"]);
     rule.accept_if("reinstall_on_refresh", &["false"]);

@@ -1,5 +1,6 @@
 //! One resource being translated: what was said about it, what has been understood, and what could not be.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use mgmt_resource::{Meta, Registry, Resource, Spec};
 use mgmt_value::{Native, Str, Value};
 
+use super::looked::Looked;
 use crate::catalogue::{Catalogue, Declared};
 use crate::data::Data;
 
@@ -27,6 +29,8 @@ pub(super) struct Rule<'a> {
     hidden: HashSet<&'a str>,
     /// What Puppet has to know of besides, if it is left to it: positions in the catalogue.
     context: Vec<usize>,
+    /// Why nobody can bring it about, and Puppet would refuse it as well.
+    wrong: Option<String>,
 }
 
 /// What a rule may look at besides its resource.
@@ -41,6 +45,8 @@ pub(super) struct Around<'a> {
     pub(super) bucket: &'a Path,
     /// Nothing is changed, unless a resource says otherwise.
     pub(super) noop: bool,
+    /// What rules have looked at on this host.
+    pub(super) looked: RefCell<Vec<Looked>>,
 }
 
 impl Around<'_> {
@@ -77,6 +83,7 @@ impl<'a> Rule<'a> {
             notes: Vec::new(),
             hidden: HashSet::new(),
             context: Vec::new(),
+            wrong: None,
         }
     }
 
@@ -151,7 +158,8 @@ impl<'a> Rule<'a> {
         self.hidden.extend(parameters);
     }
 
-    fn is_secret(&self, parameter: &str) -> bool {
+    /// Whether nobody is to see it.
+    pub(super) fn is_secret(&self, parameter: &str) -> bool {
         let named = self.declared.sensitive.iter().any(|name| name == parameter);
         named || self.declared.get(parameter).is_some_and(Data::is_secret)
     }
@@ -178,6 +186,22 @@ impl<'a> Rule<'a> {
         self.reasons.push(Reason { parameter: Some(parameter.to_owned()), why: why.into() });
     }
 
+    /// Says why nobody can bring it about: Puppet refuses a catalogue with it.
+    pub(super) fn is_wrong(&mut self, why: String) {
+        self.wrong.get_or_insert(why);
+    }
+
+    /// Says that the translation depends on whether this is there.
+    pub(super) fn looks_for(&self, path: &Path) {
+        self.around.looked.borrow_mut().push(Looked::for_presence(path));
+    }
+
+    /// Reads a file, on whose content the translation depends.
+    pub(super) fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        self.around.looked.borrow_mut().push(Looked::for_content(path));
+        std::fs::read(path).ok()
+    }
+
     /// Says what is different here, although the state is the same.
     pub(super) fn note(&mut self, parameter: &str, why: impl Into<String>) {
         self.notes.push(Reason { parameter: Some(parameter.to_owned()), why: why.into() });
@@ -201,7 +225,10 @@ impl<'a> Rule<'a> {
     }
 
     /// Makes the resource, or tells why there is none.
-    pub(super) fn finish(mut self, kind: &'static str) -> Result<(Spec, Vec<Reason>), Wanting> {
+    pub(super) fn finish(mut self, kind: &'static str) -> Result<(Spec, Vec<Reason>), Unfit> {
+        if let Some(why) = self.wrong {
+            return Err(Unfit::Wrong(why));
+        }
         for (parameter, value) in &self.declared.parameters {
             let understood = self.taken.contains(parameter.as_str()) || FOR_ALL.contains(&parameter.as_str());
             if !understood && *value != Data::Undef {
@@ -223,7 +250,7 @@ impl<'a> Rule<'a> {
             spec.origin = self.declared.origin.clone();
             return Ok((spec, self.notes));
         }
-        Err(Wanting { reasons: self.reasons, context: self.context })
+        Err(Unfit::Wanting(Wanting { reasons: self.reasons, context: self.context }))
     }
 
     fn build(&mut self, kind: &'static str) -> Option<Arc<dyn Resource>> {
@@ -252,6 +279,14 @@ impl<'a> Rule<'a> {
 }
 
 /// Why there is no resource of ours.
+pub(super) enum Unfit {
+    /// It cannot be brought about at all.
+    Wrong(String),
+    /// It is left to Puppet.
+    Wanting(Wanting),
+}
+
+/// Why something is left to Puppet, and what it has to know of then.
 pub(super) struct Wanting {
     pub(super) reasons: Vec<Reason>,
     pub(super) context: Vec<usize>,

@@ -84,7 +84,13 @@ pub(super) fn mount(rule: &mut Rule<'_>) -> &'static str {
 
 /// `ssh_authorized_key` becomes `ssh:authorized_key`.
 pub(super) fn ssh_authorized_key(rule: &mut Rule<'_>) -> &'static str {
-    rule.accept(&["name", "drop_privileges"]);
+    rule.accept(&["name"]);
+    if rule.truth("drop_privileges") == Some(false) {
+        rule.note(
+            "drop_privileges",
+            "makes no difference here: what lies on the way to the file is never followed blindly",
+        );
+    }
     rule.accept_if("provider", &["parsed"]);
     state(rule, "present");
     if let Some(kind) = rule.text("type") {
@@ -157,7 +163,8 @@ pub(super) fn passive(rule: &mut Rule<'_>) -> &'static str {
     rule.accept(&names);
     // Nothing of it is in our resource.
     rule.hide_all(&names);
-    rule.set("forward", true);
+    // Of all of these, only an anchor takes notice of a notification, and hands it on.
+    rule.set("forward", rule.declared.kind == "Anchor");
     rule.meta.autogroup = false;
     rule.name = Str::from(rule.declared.to_string());
     "noop"

@@ -2,7 +2,7 @@
 
 use mgmt_value::Str;
 
-use super::file::is_below;
+use super::file::{is_below, most_files};
 use super::rule::Rule;
 use crate::catalogue::{Declared, squeezed};
 
@@ -17,7 +17,8 @@ pub(super) fn tidy(rule: &mut Rule<'_>) -> &'static str {
     let keep = rule.around.catalogue.resources.iter().filter(|declared| is_managed(declared));
     let keep: Vec<Str> = keep.map(|declared| Str::from(squeezed(&declared.subject()))).collect();
     rule.set("keep", keep);
-    rule.accept(&["path", "max_files"]);
+    rule.accept(&["path"]);
+    most_files(rule);
     rule.accept_if("backup", &["false"]);
     rule.set("path", Str::from(path));
     if let Some(kind) = rule.text("type") {

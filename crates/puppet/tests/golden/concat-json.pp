@@ -1,9 +1,9 @@
 concat { '/nowhere/c.json': format => 'json-pretty' }
 concat::fragment { 'a': target => '/nowhere/c.json', content => '{"a": 1}' }
 concat::fragment { 'b': target => '/nowhere/c.json', content => '{"b": [1, 2]}' }
-#=> file[/nowhere/c.json] path=/nowhere/c.json state=exists content={\n  "a": 1,\n  "b": [\n    1,\n    2\n  ]\n} mode=0644 bucket=/var/cache/puppet/clientbucket
-#=> noop[Concat_fragment[a]] forward=true
-#=> noop[Concat_fragment[b]] forward=true
+#=> file[/nowhere/c.json] path=/nowhere/c.json state=exists content={\n  "a": 1,\n  "b": [\n    1,\n    2\n  ]\n} mode=0644 instead=true bucket=/var/cache/puppet/clientbucket
+#=> noop[Concat_fragment[a]]
+#=> noop[Concat_fragment[b]]
 #=> file[/nowhere/c.json] ~> noop[completed_Concat[/nowhere/c.json]]
 #=> noop[Concat_fragment[a]] ~> noop[completed_Concat::Fragment[a]]
 #=> noop[Concat_fragment[b]] ~> noop[completed_Concat::Fragment[b]]

@@ -1,9 +1,9 @@
 concat { '/nowhere/motd': owner => 'root', mode => '0644', ensure_newline => true }
 concat::fragment { 'b': target => '/nowhere/motd', content => 'second', order => '20' }
 concat::fragment { 'a': target => '/nowhere/motd', content => 'first', order => '5' }
-#=> file[/nowhere/motd] path=/nowhere/motd state=exists content=second\nfirst\n owner=root mode=0644 bucket=/var/cache/puppet/clientbucket
-#=> noop[Concat_fragment[b]] forward=true
-#=> noop[Concat_fragment[a]] forward=true
+#=> file[/nowhere/motd] path=/nowhere/motd state=exists content=second\nfirst\n owner=root mode=0644 instead=true bucket=/var/cache/puppet/clientbucket
+#=> noop[Concat_fragment[b]]
+#=> noop[Concat_fragment[a]]
 #=> file[/nowhere/motd] ~> noop[completed_Concat[/nowhere/motd]]
 #=> noop[Concat_fragment[a]] ~> noop[completed_Concat::Fragment[a]]
 #=> noop[Concat_fragment[b]] ~> noop[completed_Concat::Fragment[b]]

@@ -1,5 +1,5 @@
 file { '/nowhere/a': content => Deferred('upcase', ['text']) }
-#=> file[/nowhere/a] path=/nowhere/a state=exists content=TEXT
+#=> file[/nowhere/a] path=/nowhere/a state=exists content=TEXT instead=true
 #=> file[/nowhere/a] ~> noop[completed_Class[Main]]
 #=> noop[admissible_Class[Main]] ~> file[/nowhere/a]
 #=> noop[admissible_Stage[main]] ~> noop[admissible_Class[Main]]

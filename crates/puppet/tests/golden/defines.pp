@@ -3,8 +3,8 @@ define vhost(Integer $port = 80) {
 }
 vhost { 'a': }
 vhost { 'b': port => 8080, require => Vhost['a'] }
-#=> file[/nowhere/a.conf] path=/nowhere/a.conf state=exists content=port 80\n
-#=> file[/nowhere/b.conf] path=/nowhere/b.conf state=exists content=port 8080\n
+#=> file[/nowhere/a.conf] path=/nowhere/a.conf state=exists content=port 80\n instead=true
+#=> file[/nowhere/b.conf] path=/nowhere/b.conf state=exists content=port 8080\n instead=true
 #=> file[/nowhere/a.conf] ~> noop[completed_Vhost[a]]
 #=> file[/nowhere/b.conf] ~> noop[completed_Vhost[b]]
 #=> noop[admissible_Class[Main]] ~> noop[admissible_Vhost[a]]

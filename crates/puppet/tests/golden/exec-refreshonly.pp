@@ -1,7 +1,7 @@
 file { '/nowhere/a': content => 'x' }
 ~> exec { 'reload': command => '/bin/reload', refreshonly => true, tries => 3, try_sleep => 2, timeout => 10 }
-#=> file[/nowhere/a] path=/nowhere/a state=exists content=x
-#=> exec[reload] cmd=/bin/reload shell=/bin/sh env={"LANG": "C", "LC_ALL": "C", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"} refreshonly=true meta:retry=2 meta:delay=2000 meta:timeout=10000
+#=> file[/nowhere/a] path=/nowhere/a state=exists content=x instead=true
+#=> exec[reload] cmd=/bin/reload shell=/bin/sh env={"LANG": "C", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"} refreshonly=true meta:retry=2 meta:delay=2000 meta:timeout=10000
 #=> exec[reload] ~> noop[completed_Class[Main]]
 #=> file[/nowhere/a] ~> exec[reload]
 #=> file[/nowhere/a] ~> noop[completed_Class[Main]]

@@ -2,9 +2,9 @@ file { '/nowhere/a': content => 'x', backup => '.old', validate_cmd => '/usr/sbi
 file { '/nowhere/b': content => 'x', backup => false, replace => false }
 filebucket { 'main': path => false, server => 'puppet' }
 file { '/nowhere/c': content => 'x', backup => 'main' }
-#=> file[/nowhere/a] path=/nowhere/a state=exists content=x validatecmd=/usr/sbin/visudo -cf % backup=.old
-#=> file[/nowhere/b] path=/nowhere/b state=exists content=x createonly=true
-#=> noop[Filebucket[main]] forward=true
+#=> file[/nowhere/a] path=/nowhere/a state=exists content=x validatecmd=/usr/sbin/visudo -cf % backup=.old instead=true
+#=> file[/nowhere/b] path=/nowhere/b state=exists content=x createonly=true instead=true
+#=> noop[Filebucket[main]]
 #=> pippet[File[/nowhere/c]] type=file title=/nowhere/c params={"content":"x","backup":"main"} context=[{"type":"filebucket","title":"main","parameters":{"path":false,"server":"puppet"},"sensitive":[],"passive":true}] meta:poll=1800
 #=> file[/nowhere/a] ~> noop[completed_Class[Main]]
 #=> file[/nowhere/b] ~> noop[completed_Class[Main]]

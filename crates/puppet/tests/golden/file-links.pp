@@ -1,9 +1,9 @@
 file { '/nowhere/a': ensure => link, target => '/nowhere/b' }
 file { '/nowhere/c': ensure => '/nowhere/a' }
 file { '/nowhere/b': ensure => file }
-#=> file[/nowhere/a] path=/nowhere/a state=exists source=/nowhere/b symlink=true
-#=> file[/nowhere/c] path=/nowhere/c state=exists source=/nowhere/a symlink=true
-#=> file[/nowhere/b] path=/nowhere/b state=exists
+#=> file[/nowhere/a] path=/nowhere/a state=exists source=/nowhere/b symlink=true instead=true
+#=> file[/nowhere/c] path=/nowhere/c state=exists source=/nowhere/a symlink=true instead=true
+#=> file[/nowhere/b] path=/nowhere/b state=exists instead=true
 #=> file[/nowhere/a] -> file[/nowhere/c]
 #=> file[/nowhere/a] ~> noop[completed_Class[Main]]
 #=> file[/nowhere/b] -> file[/nowhere/a]

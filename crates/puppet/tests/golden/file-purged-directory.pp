@@ -5,8 +5,8 @@ file { '/nowhere/conf.d':
   force   => true,
 }
 file { '/nowhere/conf.d/10-a.conf': content => 'a' }
-#=> file[/nowhere/conf.d] path=/nowhere/conf.d/ state=exists recurse=true force=true purge=true
-#=> file[/nowhere/conf.d/10-a.conf] path=/nowhere/conf.d/10-a.conf state=exists content=a
+#=> file[/nowhere/conf.d] path=/nowhere/conf.d/ state=exists recurse=true force=true purge=true instead=true
+#=> file[/nowhere/conf.d/10-a.conf] path=/nowhere/conf.d/10-a.conf state=exists content=a instead=true
 #=> file[/nowhere/conf.d/10-a.conf] ~> noop[completed_Class[Main]]
 #=> file[/nowhere/conf.d] -> file[/nowhere/conf.d/10-a.conf]
 #=> file[/nowhere/conf.d] ~> noop[completed_Class[Main]]

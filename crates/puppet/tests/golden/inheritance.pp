@@ -1,7 +1,7 @@
 class base { file { '/nowhere/a': content => 'base' } }
 class special inherits base { File['/nowhere/a'] { content => 'special' } }
 include special
-#=> file[/nowhere/a] path=/nowhere/a state=exists content=special
+#=> file[/nowhere/a] path=/nowhere/a state=exists content=special instead=true
 #=> file[/nowhere/a] ~> noop[completed_Class[Base]]
 #=> noop[admissible_Class[Base]] ~> file[/nowhere/a]
 #=> noop[admissible_Class[Main]] -> noop[completed_Class[Main]]

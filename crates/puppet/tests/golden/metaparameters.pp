@@ -1,7 +1,7 @@
 file { '/nowhere/a': content => 'x', noop => true, loglevel => info, tag => ['one', 'two'], alias => 'it' }
 file { '/nowhere/b': content => 'y', require => File['it'], noop => false }
-#=> file[/nowhere/a] path=/nowhere/a state=exists content=x meta:noop=1
-#=> file[/nowhere/b] path=/nowhere/b state=exists content=y
+#=> file[/nowhere/a] path=/nowhere/a state=exists content=x instead=true meta:noop=1
+#=> file[/nowhere/b] path=/nowhere/b state=exists content=y instead=true
 #=> file[/nowhere/a] -> file[/nowhere/b]
 #=> file[/nowhere/a] ~> noop[completed_Class[Main]]
 #=> file[/nowhere/b] ~> noop[completed_Class[Main]]

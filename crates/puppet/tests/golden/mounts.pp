@@ -3,7 +3,7 @@ mount { '/nowhere/swap': ensure => present, device => '/dev/sdb2', fstype => 'sw
 file { '/nowhere/data/x': ensure => directory }
 #=> mount[/nowhere/data] state=exists device=/dev/sdb1 type=ext4 passno=2 optionstext=noatime,x=a=b
 #=> pippet[Mount[/nowhere/swap]] type=mount title=/nowhere/swap params={"ensure":"present","device":"/dev/sdb2","fstype":"swap","options":"sw"} meta:poll=1800
-#=> file[/nowhere/data/x] path=/nowhere/data/x/ state=exists
+#=> file[/nowhere/data/x] path=/nowhere/data/x/ state=exists instead=true
 #=> file[/nowhere/data/x] ~> noop[completed_Class[Main]]
 #=> mount[/nowhere/data] -> file[/nowhere/data/x]
 #=> mount[/nowhere/data] ~> noop[completed_Class[Main]]

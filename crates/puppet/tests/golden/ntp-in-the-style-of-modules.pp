@@ -11,7 +11,7 @@ class ntp::config {
 class ntp::service { service { 'ntp': ensure => running, enable => true, hasstatus => true, hasrestart => true } }
 include ntp
 #=> pkg[ntp]
-#=> file[/nowhere/ntp.conf] path=/nowhere/ntp.conf state=exists content=server 0.pool\nserver 1.pool\n mode=0644
+#=> file[/nowhere/ntp.conf] path=/nowhere/ntp.conf state=exists content=server 0.pool\nserver 1.pool\n mode=0644 instead=true
 #=> svc[ntp] state=running startup=enabled restart=true unmask=true
 #=> file[/nowhere/ntp.conf] ~> noop[completed_Class[Ntp::Config]]
 #=> noop[admissible_Class[Main]] -> noop[completed_Class[Main]]

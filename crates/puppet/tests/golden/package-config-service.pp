@@ -5,7 +5,7 @@ class web {
 }
 include web
 #=> pkg[nginx]
-#=> file[/nowhere/nginx.conf] path=/nowhere/nginx.conf state=exists content=x
+#=> file[/nowhere/nginx.conf] path=/nowhere/nginx.conf state=exists content=x instead=true
 #=> svc[nginx] state=running startup=enabled restart=true unmask=true
 #=> file[/nowhere/nginx.conf] ~> noop[completed_Class[Web]]
 #=> file[/nowhere/nginx.conf] ~> svc[nginx]

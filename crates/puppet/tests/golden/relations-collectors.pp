@@ -1,7 +1,7 @@
 @file { '/nowhere/v': ensure => file, tag => 'mine' }
 File <| tag == 'mine' |> -> notify { 'after': }
 notify { 'x': before => File['/nowhere/v'] }
-#=> file[/nowhere/v] path=/nowhere/v state=exists
+#=> file[/nowhere/v] path=/nowhere/v state=exists instead=true
 #=> msg[after] body=after priority=Notice
 #=> msg[x] body=x priority=Notice
 #=> file[/nowhere/v] -> msg[after]

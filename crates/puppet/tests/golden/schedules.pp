@@ -1,7 +1,7 @@
 schedule { 'night': range => '2 - 4', period => daily }
 file { '/nowhere/a': content => 'x', schedule => 'night' }
 file { '/nowhere/b': content => 'x', audit => mode, tag => 't' }
-#=> noop[Schedule[night]] forward=true
+#=> noop[Schedule[night]]
 #=> pippet[File[/nowhere/a]] type=file title=/nowhere/a params={"content":"x","schedule":"night"} context=[{"type":"schedule","title":"night","parameters":{"range":"2 - 4","period":"daily"},"sensitive":[],"passive":true}] meta:poll=1800
 #=> pippet[File[/nowhere/b]] type=file title=/nowhere/b params={"content":"x","audit":"mode","tag":"t"} meta:poll=1800
 #=> noop[Schedule[night]] ~> noop[completed_Class[Main]]

@@ -11,9 +11,9 @@ define sudo::conf(Integer $priority = 10, String $content = '') {
 }
 file { '/nowhere/sudoers.d': ensure => directory, recurse => true, purge => true, mode => '0550' }
 sudo::conf { 'admins': content => '%admins ALL=(ALL) ALL' }
-#=> file[/nowhere/sudoers.d] path=/nowhere/sudoers.d/ state=exists mode=0550 recurse=true purge=true spread=true keepdirectories=true
-#=> file[/nowhere/sudoers.d/10_admins] path=/nowhere/sudoers.d/10_admins state=exists content=%admins ALL=(ALL) ALL\n owner=root group=root mode=0440
-#=> exec[check admins] cmd=visudo -c shell=/bin/sh env={"LANG": "C", "LC_ALL": "C", "PATH": "/bin:/usr/sbin"} refreshonly=true meta:timeout=300000
+#=> file[/nowhere/sudoers.d] path=/nowhere/sudoers.d/ state=exists mode=0550 recurse=true purge=true spread=true keepdirectories=true instead=true
+#=> file[/nowhere/sudoers.d/10_admins] path=/nowhere/sudoers.d/10_admins state=exists content=%admins ALL=(ALL) ALL\n owner=root group=root mode=0440 instead=true
+#=> exec[check admins] cmd=visudo -c shell=/bin/sh env={"LANG": "C", "PATH": "/bin:/usr/sbin"} refreshonly=true meta:timeout=300000
 #=> exec[check admins] ~> noop[completed_Sudo::Conf[admins]]
 #=> file[/nowhere/sudoers.d/10_admins] ~> exec[check admins]
 #=> file[/nowhere/sudoers.d/10_admins] ~> noop[completed_Sudo::Conf[admins]]

@@ -4,10 +4,10 @@ define sysctl($value) {
 }
 sysctl { 'net.ipv4.ip_forward': value => 1 }
 sysctl { 'vm.swappiness': value => 10 }
-#=> file[/nowhere/sysctl.d/net.ipv4.ip_forward.conf] path=/nowhere/sysctl.d/net.ipv4.ip_forward.conf state=exists content=net.ipv4.ip_forward = 1\n
-#=> exec[sysctl net.ipv4.ip_forward] cmd=sysctl -p /nowhere/sysctl.d/net.ipv4.ip_forward.conf shell=/bin/sh env={"LANG": "C", "LC_ALL": "C", "PATH": "/sbin:/usr/sbin"} refreshonly=true meta:timeout=300000
-#=> file[/nowhere/sysctl.d/vm.swappiness.conf] path=/nowhere/sysctl.d/vm.swappiness.conf state=exists content=vm.swappiness = 10\n
-#=> exec[sysctl vm.swappiness] cmd=sysctl -p /nowhere/sysctl.d/vm.swappiness.conf shell=/bin/sh env={"LANG": "C", "LC_ALL": "C", "PATH": "/sbin:/usr/sbin"} refreshonly=true meta:timeout=300000
+#=> file[/nowhere/sysctl.d/net.ipv4.ip_forward.conf] path=/nowhere/sysctl.d/net.ipv4.ip_forward.conf state=exists content=net.ipv4.ip_forward = 1\n instead=true
+#=> exec[sysctl net.ipv4.ip_forward] cmd=sysctl -p /nowhere/sysctl.d/net.ipv4.ip_forward.conf shell=/bin/sh env={"LANG": "C", "PATH": "/sbin:/usr/sbin"} refreshonly=true meta:timeout=300000
+#=> file[/nowhere/sysctl.d/vm.swappiness.conf] path=/nowhere/sysctl.d/vm.swappiness.conf state=exists content=vm.swappiness = 10\n instead=true
+#=> exec[sysctl vm.swappiness] cmd=sysctl -p /nowhere/sysctl.d/vm.swappiness.conf shell=/bin/sh env={"LANG": "C", "PATH": "/sbin:/usr/sbin"} refreshonly=true meta:timeout=300000
 #=> exec[sysctl net.ipv4.ip_forward] ~> noop[completed_Sysctl[net.ipv4.ip_forward]]
 #=> exec[sysctl vm.swappiness] ~> noop[completed_Sysctl[vm.swappiness]]
 #=> file[/nowhere/sysctl.d/net.ipv4.ip_forward.conf] ~> exec[sysctl net.ipv4.ip_forward]

@@ -100,7 +100,8 @@ pub(super) fn compare(first: &ResourceGraph, second: &ResourceGraph, with_order:
     difference
 }
 
-/// Files under the names of their paths, whatever they are called: they are the same file.
+/// Files under the names of their paths, whatever they are called: they are the same file. What of another type gives way to
+/// them, or may stay in their place, is not compared: every file of a manifest says it, and hardly one of a program.
 fn by_path(graph: &ResourceGraph) -> ResourceGraph {
     let mut graph = graph.clone();
     for (_, spec) in graph.nodes_mut().filter(|(_, spec)| spec.id.kind == "file" && !spec.meta.hidden) {
@@ -113,6 +114,10 @@ fn by_path(graph: &ResourceGraph) -> ResourceGraph {
         for field in ["path", "dirname", "basename"] {
             // They are texts.
             let _ = resource.set(field, &Value::Str(Str::EMPTY));
+        }
+        for field in ["instead", "anytype"] {
+            // They are truths.
+            let _ = resource.set(field, &Value::Bool(false));
         }
         spec.resource = resource.into();
         spec.id.name = path;
@@ -317,6 +322,12 @@ mod tests {
         spec.resource = resource.into();
         assert!(compare(&first, &second, true).is_none());
         assert!(!compare(&first, &graph("file /tmp/y/"), true).is_none());
+        // What is done about something of another type is no difference.
+        let (_, spec) = second.nodes_mut().next().unwrap();
+        let mut resource = spec.resource.boxed_clone();
+        assert!(matches!(resource.set("instead", &Value::Bool(true)), Some(Ok(()))));
+        spec.resource = resource.into();
+        assert!(compare(&first, &second, true).is_none());
     }
 
     #[test]

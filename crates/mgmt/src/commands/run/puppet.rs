@@ -109,6 +109,7 @@ impl Follower {
             let fresh = compiled.as_ref().ok().map(fingerprint);
             if let (Ok(compiled), false) = (&compiled, asked)
                 && fresh == last
+                && !sources.has_other_contents()
             {
                 // The same as before; but perhaps made from other files.
                 sources = listed(compiled, sources);

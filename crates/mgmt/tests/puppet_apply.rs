@@ -1,0 +1,195 @@
+//! The same manifest, by `puppet apply` and by a run of ours, on two places that begin alike: they have to end alike.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use common::{Running, holds, said};
+use rustix::process::Signal;
+
+const ONCE: [&str; 5] = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit"];
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// Everything below a directory: type and mode, and content or target.
+fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, String)> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(path) = left.pop() {
+        let stat = path.symlink_metadata().unwrap();
+        let content = match stat.file_type() {
+            kind if kind.is_dir() => {
+                left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                String::new()
+            }
+            kind if kind.is_symlink() => std::fs::read_link(&path).unwrap().display().to_string(),
+            // Puppet tells in some files when it has written them.
+            _ => String::from_utf8_lossy(&std::fs::read(&path).unwrap())
+                .split_inclusive('\n')
+                .filter(|line| !line.starts_with("# HEADER:"))
+                .collect(),
+        };
+        found.insert(path.strip_prefix(root).unwrap().to_owned(), (stat.mode(), content));
+    }
+    found
+}
+
+/// Runs a manifest, in which `ROOT` is a place, both ways. Gives what is there in the end, which is the same, and what ours says.
+#[track_caller]
+fn alike(manifest: &str, begin: impl Fn(&Path)) -> (BTreeMap<PathBuf, (u32, String)>, String) {
+    let place = tempfile::tempdir().unwrap();
+    let (theirs, ours) = (place.path().join("theirs"), place.path().join("ours"));
+    for root in [&theirs, &ours] {
+        std::fs::create_dir(root).unwrap();
+        begin(root);
+        write(&root.with_extension("pp"), &manifest.replace("ROOT", root.to_str().unwrap()));
+    }
+    let apply = std::process::Command::new("puppet")
+        .args(["apply", "--color=false", "--detailed-exitcodes"])
+        .arg(theirs.with_extension("pp"))
+        .env_remove("LC_ALL")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&apply.stdout).into_owned() + &String::from_utf8_lossy(&apply.stderr);
+    assert!(matches!(apply.status.code(), Some(0 | 2)), "{text}");
+    let manifest = ours.with_extension("pp");
+    let run = said(&[&ONCE[..], &["puppet", manifest.to_str().unwrap()]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let found = tree(&ours);
+    let shown = |tree: BTreeMap<PathBuf, (u32, String)>| -> Vec<String> {
+        tree.into_iter()
+            .map(|(path, (mode, text))| {
+                format!("{} {mode:o} {text:?}", path.display()).replace("theirs", "ours")
+            })
+            .collect()
+    };
+    assert_eq!(shown(found.clone()), shown(tree(&theirs)), "ours, and Puppet's:\n{text}");
+    // And once more: there is nothing left to do.
+    let again = said(&[&ONCE[..], &["--detailed-exitcode", "puppet", manifest.to_str().unwrap()]].concat());
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    (found, run.stderr)
+}
+
+#[test]
+fn whatever_is_there_gives_way_or_stays_as_with_puppet() {
+    let manifest = r"
+        file { 'ROOT/present-link': ensure => present, content => 'new', mode => '0600' }
+        file { 'ROOT/present-broken': ensure => present }
+        file { 'ROOT/present-directory': ensure => present, content => 'new', mode => '0640' }
+        file { 'ROOT/present-file': ensure => present, content => 'new', mode => '0640' }
+        file { 'ROOT/present-none': ensure => present, content => 'new', mode => '0640' }
+        file { 'ROOT/present-copied': ensure => present, source => 'ROOT/file' }
+        file { 'ROOT/kept-link': ensure => file, replace => false, content => 'new', mode => '0600' }
+        file { 'ROOT/kept-directory': ensure => file, replace => false, content => 'new', mode => '0640' }
+        file { 'ROOT/kept-target': ensure => link, target => 'other', replace => false }
+        file { 'ROOT/kept-file': ensure => directory, replace => false }
+        file { 'ROOT/link-to-file': content => 'new' }
+        file { 'ROOT/link-to-directory': ensure => directory }
+        file { 'ROOT/file-to-directory': ensure => directory, mode => '0700' }
+        file { 'ROOT/file-to-link': ensure => link, target => 'file' }
+    ";
+    let (found, _) = alike(manifest, |root| {
+        write(&root.join("file"), "old\n");
+        for name in ["present-file", "kept-file", "file-to-directory", "file-to-link"] {
+            write(&root.join(name), "old");
+        }
+        for name in ["directory", "present-directory", "kept-directory"] {
+            write(&root.join(name).join("below"), "x");
+        }
+        for name in ["present-link", "present-copied", "kept-link", "kept-target", "link-to-file"] {
+            symlink("file", root.join(name)).unwrap();
+        }
+        symlink("nowhere", root.join("present-broken")).unwrap();
+        symlink("directory", root.join("link-to-directory")).unwrap();
+    });
+    assert_eq!(found[Path::new("file")].1, "old\n");
+    assert_eq!(found[Path::new("directory/below")].1, "x");
+}
+
+#[test]
+fn a_link_that_appears_later_is_repaired() {
+    let place = tempfile::tempdir().unwrap();
+    let (file, other) = (place.path().join("file"), place.path().join("other"));
+    write(&other, "other\n");
+    let code = format!("file {{ '{}': content => \"right\\n\" }}", file.display());
+    let run = Running::start(&["run", "--tmp-prefix", "puppet", &code]);
+    holds(&file, "right\n");
+    let aside = place.path().join("aside");
+    symlink(&other, &aside).unwrap();
+    std::fs::rename(&aside, &file).unwrap();
+    common::eventually("the file", || file.symlink_metadata().is_ok_and(|found| found.is_file()));
+    holds(&file, "right\n");
+    holds(&other, "other\n");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+#[test]
+fn keys_that_are_managed_are_not_purged() {
+    let key = "AAAAC3NzaC1lZDI1NTE5AAAAIOo1oDdOUgfGmHF5lFbSB5S82i2WY6azXvyagbwuBPqg";
+    let manifest = format!(
+        "user {{ 'root': ensure => present, purge_ssh_keys => ['ROOT/keys'] }}\n\
+         ssh_authorized_key {{ 'mine': user => 'root', type => 'ssh-ed25519', key => '{key}', target => 'ROOT/keys' }}\n"
+    );
+    let (found, _) = alike(&manifest, |root| {
+        let other = key.replace('O', "P");
+        write(&root.join("keys"), &format!("ssh-ed25519 {other} stranger\nssh-ed25519 {key} mine\n"));
+        std::fs::set_permissions(root.join("keys"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
+    });
+    let keys = &found[Path::new("keys")].1;
+    assert!(keys.contains(" mine") && !keys.contains("stranger"), "{keys}");
+}
+
+#[test]
+fn a_command_speaks_the_language_that_it_is_given() {
+    let manifest = r"
+        exec { 'told': command => 'echo $LANG $LC_ALL > ROOT/told', environment => ['LANG=C.UTF-8'], provider => shell, creates => 'ROOT/told', path => '/bin' }
+    ";
+    let (found, _) = alike(manifest, |_| {});
+    assert_eq!(found[Path::new("told")].1, "C.UTF-8\n");
+}
+
+#[test]
+fn a_notification_ends_where_nobody_takes_notice_of_it() {
+    let manifest = r"
+        file { 'ROOT/changed': content => 'new' } ~> concat_fragment { 'f': target => 'ROOT/whole', content => 'x' }
+        ~> exec { 'told': command => '/usr/bin/touch ROOT/told', refreshonly => true }
+        concat_file { 'ROOT/whole': mode => '0644' }
+        File['ROOT/changed'] ~> anchor { 'a': } ~> exec { 'heard': command => '/usr/bin/touch ROOT/heard', refreshonly => true }
+        File['ROOT/changed'] ~> schedule { 's': } ~> exec { 'lost': command => '/usr/bin/touch ROOT/lost', refreshonly => true }
+    ";
+    let (found, _) = alike(manifest, |_| {});
+    let names: Vec<_> = found.keys().map(|path| path.display().to_string()).collect();
+    assert!(!names.contains(&"told".to_owned()) && !names.contains(&"lost".to_owned()), "{names:?}");
+}
+
+#[test]
+fn sources_of_fragments_and_sources_that_come_to_be_are_followed() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    write(&at("fragment"), "one\n");
+    write(&at("second"), "second\n");
+    let code = "concat_file { 'ROOT/whole': } concat_fragment { 'a': target => 'ROOT/whole', source => 'ROOT/fragment' }\n\
+                file { 'ROOT/copy': source => ['ROOT/first', 'ROOT/second'] }";
+    let code = code.replace("ROOT", place.path().to_str().unwrap());
+    let run = Running::start(&["run", "--tmp-prefix", "puppet", &code]);
+    holds(&at("whole"), "one\n");
+    holds(&at("copy"), "second\n");
+    write(&at("fragment"), "two\n");
+    holds(&at("whole"), "two\n");
+    write(&at("first"), "first\n");
+    holds(&at("copy"), "first\n");
+    std::fs::remove_file(at("first")).unwrap();
+    holds(&at("copy"), "second\n");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}

@@ -1,0 +1,129 @@
+//! What a manifest removes because nobody manages it must not be what the program manages.
+//!
+//! A resource of a manifest that purges has been told, when it was translated, what the manifest has. Beside a program it is told
+//! of the program's resources as well, if it can be; otherwise the two cannot be one graph.
+
+use std::sync::Arc;
+
+use mgmt_resource::{Resource, ResourceGraph, Spec};
+use mgmt_value::{Native as _, Str, Value};
+use serde_json::json;
+
+/// Puppet's types that can be purged, the kinds of ours that make the same, and whether Puppet knows those by their names.
+const PURGED: [(&str, &str, bool); 8] = [
+    ("user", "user", true),
+    ("group", "group", true),
+    ("host", "host", true),
+    ("mount", "mount", true),
+    ("package", "pkg", true),
+    ("cron", "crontab", false),
+    ("ssh_authorized_key", "ssh:authorized_key", false),
+    ("sshkey", "ssh:known_host", false),
+];
+
+/// The resource of a manifest, as it has to be beside this program. Nothing if it is right as it is.
+pub(super) enum Beside {
+    /// As it is.
+    Same,
+    /// Knowing of more.
+    Knowing(Spec),
+    /// It would remove this resource of the program.
+    Removes(Spec),
+}
+
+pub(super) fn beside(spec: &Spec, program: &ResourceGraph) -> Beside {
+    if spec.id.kind == "tidy" {
+        return keeping(spec, program);
+    }
+    let Some(purged) = purged_type(spec) else { return Beside::Same };
+    if purged == "file" {
+        return knowing(spec, files(program).into_iter().map(|path| ("file".to_owned(), path)).collect());
+    }
+    let Some((purged, kind, by_name)) = PURGED.into_iter().find(|(found, ..)| *found == purged) else {
+        return Beside::Same;
+    };
+    let managed: Vec<&Spec> =
+        program.nodes().map(|(_, spec)| spec).filter(|spec| spec.id.kind == kind).collect();
+    match managed.first() {
+        Some(first) if !by_name => Beside::Removes((*first).clone()),
+        _ => knowing(spec, managed.into_iter().map(|spec| (purged.to_owned(), name(spec))).collect()),
+    }
+}
+
+/// The type of which a resource that is left to Puppet removes whatever is not managed.
+fn purged_type(spec: &Spec) -> Option<String> {
+    if spec.id.kind != "pippet" {
+        return None;
+    }
+    let parameters: serde_json::Value = serde_json::from_str(&text(&*spec.resource, "params")?).ok()?;
+    let asks = |name: &str| {
+        let value = parameters.get(name);
+        value.is_some_and(|value| !matches!(value.as_str(), Some("false" | "no")) && *value != json!(false))
+    };
+    match text(&*spec.resource, "type")?.as_str() {
+        "resources" if asks("purge") => {
+            let name = parameters.get("name").and_then(|name| name.as_str().map(str::to_owned));
+            name.or_else(|| text(&*spec.resource, "title")).map(|name| name.to_lowercase())
+        }
+        "user" if asks("purge_ssh_keys") => Some("ssh_authorized_key".to_owned()),
+        "file" if asks("purge") => Some("file".to_owned()),
+        "tidy" => Some("file".to_owned()),
+        _ => None,
+    }
+}
+
+/// The same resource, which knows of these, too.
+fn knowing(spec: &Spec, others: Vec<(String, String)>) -> Beside {
+    if others.is_empty() {
+        return Beside::Same;
+    }
+    let context = text(&*spec.resource, "context").filter(|context| !context.is_empty());
+    let mut list: Vec<serde_json::Value> =
+        context.and_then(|context| serde_json::from_str(&context).ok()).unwrap_or_default();
+    list.extend(others.into_iter().map(|(kind, title)| {
+        json!({ "type": kind, "title": title, "parameters": {}, "sensitive": [], "passive": false })
+    }));
+    with_field(spec, "context", Str::from(serde_json::Value::Array(list).to_string()).to_value())
+}
+
+/// A `tidy` that spares the files of the program.
+fn keeping(spec: &Spec, program: &ResourceGraph) -> Beside {
+    let files = files(program);
+    if files.is_empty() {
+        return Beside::Same;
+    }
+    let keep = spec.resource.get("keep").and_then(|keep| Vec::<Str>::from_value(&keep).ok());
+    let mut keep = keep.unwrap_or_default();
+    keep.extend(files.into_iter().map(Str::from));
+    with_field(spec, "keep", keep.to_value())
+}
+
+fn with_field(spec: &Spec, field: &str, value: Value) -> Beside {
+    let mut resource = spec.resource.boxed_clone();
+    // The kind has the field, of this type.
+    let _ = resource.set(field, &value);
+    let mut spec = spec.clone();
+    spec.resource = Arc::from(resource);
+    Beside::Knowing(spec)
+}
+
+/// Paths of all files of the program.
+fn files(program: &ResourceGraph) -> Vec<String> {
+    let specs = program.nodes().map(|(_, spec)| spec).filter(|spec| spec.id.kind == "file");
+    let path = |spec: &Spec| text(&*spec.resource, "path").filter(|path| !path.is_empty());
+    let paths = specs.map(|spec| path(spec).unwrap_or_else(|| spec.id.name.to_text().into_owned()));
+    paths.filter(|path| path.len() > 1).map(|path| path.trim_end_matches('/').to_owned()).collect()
+}
+
+/// What Puppet knows a resource of ours by.
+fn name(spec: &Spec) -> String {
+    let hostname = text(&*spec.resource, "hostname").filter(|name| !name.is_empty());
+    hostname.unwrap_or_else(|| spec.id.name.to_text().into_owned())
+}
+
+fn text(resource: &dyn Resource, field: &str) -> Option<String> {
+    match resource.get(field)? {
+        Value::Str(text) => Some(text.to_text().into_owned()),
+        _ => None,
+    }
+}

@@ -141,6 +141,32 @@ fn a_refresh_reloads_or_restarts_what_runs_and_changed_unit_files_are_read() {
 }
 
 #[test]
+fn a_refresh_restarts_what_could_be_reloaded_if_that_is_wanted() {
+    if !on_booted_host("a_refresh_restarts_what_could_be_reloaded_if_that_is_wanted") {
+        return;
+    }
+    fs::write(UNIT, DEMO).unwrap();
+    let bench = Bench::new();
+    let process = || run("systemctl", &["show", "demo", "--property=MainPID", "--value"]);
+    let restarted = |state: &str| Svc { restart: true, ..svc(state, "") };
+    let refresh = |svc: &Svc| outcome(&bench, "demo", svc, Run::REFRESH).unwrap();
+    for state in ["", "stopped"] {
+        assert_eq!(refresh(&restarted(state)), Checked::Right, "what does not run is left alone");
+    }
+    assert_eq!(refresh(&restarted("running")), Checked::Changed);
+    let mut last = process();
+    for state in ["running", ""] {
+        assert_eq!(refresh(&restarted(state)), Checked::Changed);
+        let now = process();
+        assert!(now != last && now != "0", "{state}: {last}, {now}");
+        last = now;
+    }
+    assert!(!fs::exists("/run/demo-reloaded").unwrap(), "it was reloaded");
+    assert_eq!(outcome(&bench, "demo", &restarted("running"), Run::APPLY).unwrap(), Checked::Right);
+    assert_eq!(process(), last, "nobody has notified it");
+}
+
+#[test]
 fn whatever_others_do_to_a_service_is_an_event_and_repaired() {
     if !on_booted_host("whatever_others_do_to_a_service_is_an_event_and_repaired") {
         return;

@@ -96,7 +96,7 @@ pub(crate) enum Job {
     Stop,
     /// Reloads or restarts what runs.
     Refresh,
-    /// Stops it, if it runs, and starts it.
+    /// Stops what runs, and starts it again.
     Restart,
 }
 

@@ -138,7 +138,8 @@ impl Manager {
             Job::Start => ("StartUnit", "start"),
             Job::Stop => ("StopUnit", "stop"),
             Job::Refresh => ("ReloadOrTryRestartUnit", "reload or restart"),
-            Job::Restart => ("RestartUnit", "restart"),
+            // What has stopped since it was looked at stays so.
+            Job::Restart => ("TryRestartUnit", "restart"),
         };
         // Before the call, as the job may end before we know its path.
         let mut signals = self.0.signals();

@@ -193,3 +193,24 @@ fn sources_of_fragments_and_sources_that_come_to_be_are_followed() {
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");
 }
+
+#[test]
+fn a_change_is_told_at_the_level_that_its_resource_names() {
+    let manifest = r"
+        file { 'ROOT/quiet': content => 'x', loglevel => debug }
+        file { 'ROOT/usual': content => 'x' }
+        file { 'ROOT/loud': content => 'x', loglevel => warning }
+    ";
+    let (_, said) = alike(manifest, |_| {});
+    let level = |name: &str| -> Option<String> {
+        let line =
+            said.lines().find(|line| line.contains(&format!("/{name}]")) && line.contains("changed in"))?;
+        ["debug", "info", "warn"]
+            .into_iter()
+            .find(|level| line.to_lowercase().contains(level))
+            .map(str::to_owned)
+    };
+    assert_eq!(level("quiet"), None, "{said}");
+    assert_eq!(level("usual").as_deref(), Some("info"), "{said}");
+    assert_eq!(level("loud").as_deref(), Some("warn"), "{said}");
+}

@@ -29,7 +29,7 @@ use crate::codes;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::relations::{Relations, Vertex, relate};
 use context::PASSIVE;
-use rule::{Around, Rule, Unfit, Wanting};
+use rule::{Around, Rule, Unfit, Wanting, loudness};
 
 pub use looked::Looked;
 pub use rule::Reason;
@@ -363,6 +363,7 @@ impl Translating<'_> {
         let noop = self.around.is_noop(declared);
         spec.meta = Meta { noop, poll: self.around.interval, ..Meta::default() }.into();
         spec.origin = declared.origin.clone();
+        spec.loudness = loudness(declared);
         Some(spec)
     }
 

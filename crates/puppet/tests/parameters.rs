@@ -7,6 +7,7 @@ use std::path::Path;
 
 use mgmt_puppet::{Outcome, TranslateOptions};
 use mgmt_puppet_process::Input;
+use mgmt_resource::Loudness;
 use mgmt_value::Value;
 use translated::{left, one, plain, refused, spec, translated, translated_with};
 
@@ -313,5 +314,35 @@ fn a_type_of_a_module_that_has_no_kind_is_left_to_puppet_with_all_its_parameters
     let params = plain(&spec(&translated, "pippet[Ec2_instance[a]]").resource.get("params").unwrap());
     for part in ["region", "image_id", "instance_type", "ensure"] {
         assert!(params.contains(part), "{part}: {params}");
+    }
+}
+
+#[test]
+fn the_level_of_a_resource_is_that_at_which_its_changes_are_told() {
+    let code = |level: &str| {
+        format!(
+            "file {{ '/tmp/a': content => 'x', loglevel => {level} }} notify {{ 'n': loglevel => {level} }} \
+             package {{ 'p': provider => gem, loglevel => {level} }}"
+        )
+    };
+    for (level, expected) in [
+        ("debug", Loudness::Debug),
+        ("info", Loudness::Info),
+        ("notice", Loudness::Info),
+        ("verbose", Loudness::Info),
+        ("warning", Loudness::Warning),
+        ("err", Loudness::Error),
+        ("crit", Loudness::Error),
+    ] {
+        let translated = translated(&code(level));
+        let loudness = |name: &str| spec(&translated, name).loudness;
+        assert_eq!(
+            (loudness("file[/tmp/a]"), loudness("pippet[Package[p]]")),
+            (expected, expected),
+            "{level}"
+        );
+        // It is the priority of a message.
+        assert_eq!(loudness("msg[n]"), Loudness::Info);
+        assert!(translated.diagnostics.iter().all(|found| found.code != "P0204"), "{level}");
     }
 }

@@ -64,6 +64,22 @@ pub struct Receive {
     pub key: &'static str,
 }
 
+/// At which level of the log it is told that a resource has changed something, or would.
+///
+/// Only a manifest of Puppet can say so, with `loglevel`; everything else is told at the usual level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loudness {
+    /// For whoever looks for a fault.
+    Debug,
+    /// As usual.
+    #[default]
+    Info,
+    /// Somebody should know.
+    Warning,
+    /// As if it were an error.
+    Error,
+}
+
 /// One vertex: a declared resource with all that was said about it.
 #[derive(Clone, Debug)]
 pub struct Spec {
@@ -79,6 +95,8 @@ pub struct Spec {
     pub children: Vec<Spec>,
     /// It undoes a resource that has disappeared.
     pub is_reversal: bool,
+    /// How loud it is told what it changes.
+    pub loudness: Loudness,
     /// Where it was declared.
     pub origin: Option<Origin>,
     /// The values that made it what it is now, if it was another before.
@@ -100,6 +118,7 @@ impl Spec {
             receives: Vec::new(),
             children: Vec::new(),
             is_reversal: false,
+            loudness: Loudness::default(),
             origin: None,
             because: None,
         }
@@ -111,6 +130,7 @@ impl Spec {
     pub fn same_as(&self, other: &Spec) -> bool {
         self.id == other.id
             && self.is_reversal == other.is_reversal
+            && self.loudness == other.loudness
             && (Arc::ptr_eq(&self.resource, &other.resource)
                 || self.resource.same_as(&self.id.name, &*other.resource))
             && self.meta.same_as(&other.meta)

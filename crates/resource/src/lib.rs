@@ -38,7 +38,7 @@ pub use because::{Because, ChangedValue};
 pub use context::{Cancel, Child, Context, Received, Sent, Stage, state_name};
 pub use effect::{Action, Effect, Effects, Foreseen, LONGEST_TEXT, Texts};
 pub use error::{Error, Result, ResultExt};
-pub use graph::{Edge, Id, Origin, Receive, ResourceGraph, Spec};
+pub use graph::{Edge, Id, Loudness, Origin, Receive, ResourceGraph, Spec};
 pub use host::{GraphView, Host, ProgramFile, ProgramFileKind, ProgramFiles};
 pub use identity::{Identity, Order, Want};
 pub use kind::{Background, Checked, Invalid, Kind, Resource, StartStream, Watch, WatchStream, schema_of};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_resource::{Checked, Effect, Error, Id, Result, Spec};
+use mgmt_resource::{Checked, Effect, Error, Id, Loudness, Result, Spec};
 use mgmt_sys::made::Made;
 
 use super::node::specs;
@@ -139,10 +139,13 @@ impl Driver {
         let (id, noop, took) = (&end.spec.id, end.spec.meta.noop, end.took);
         let what = if noop { "would change" } else { "changed" };
         *(if noop { &mut self.summary.would_change } else { &mut self.summary.changes }) += 1;
-        tracing::info!(target: "mgmt::engine", resource = %id, "{what} in {took:.1?}");
+        // Of a group, the loudest counts.
+        let loudness = end.spec.children.iter().map(|child| child.loudness).max();
+        let loudness = loudness.unwrap_or(end.spec.loudness).max(end.spec.loudness);
+        say(loudness, id, format_args!("{what} in {took:.1?}"));
         if noop {
             for effect in end.effects.iter().flat_map(|member| &member.effects) {
-                tracing::info!(target: "mgmt::engine", resource = %id, "would {effect}");
+                say(loudness, id, format_args!("would {effect}"));
             }
         }
         Outcome::Changed
@@ -213,5 +216,15 @@ fn timed(result: Result<Checked>, timeout: Option<u64>) -> Result<Checked> {
         Ok(checked) => Ok(checked),
         Err(Error::Cancelled) => Err(Error::new(text)),
         Err(error) => Err(error.context(text)),
+    }
+}
+
+/// Writes to the log what a resource has changed, or would.
+fn say(loudness: Loudness, id: &Id, message: std::fmt::Arguments<'_>) {
+    match loudness {
+        Loudness::Debug => tracing::debug!(target: "mgmt::engine", resource = %id, "{message}"),
+        Loudness::Info => tracing::info!(target: "mgmt::engine", resource = %id, "{message}"),
+        Loudness::Warning => tracing::warn!(target: "mgmt::engine", resource = %id, "{message}"),
+        Loudness::Error => tracing::error!(target: "mgmt::engine", resource = %id, "{message}"),
     }
 }

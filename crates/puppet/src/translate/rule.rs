@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mgmt_resource::{Meta, Registry, Resource, Spec};
+use mgmt_resource::{Loudness, Meta, Registry, Resource, Spec};
 use mgmt_value::{Native, Str, Value};
 
 use super::looked::Looked;
@@ -239,15 +239,13 @@ impl<'a> Rule<'a> {
                 self.reasons.push(Reason { parameter: Some(parameter.clone()), why });
             }
         }
-        if kind != "msg" && self.declared.get("loglevel").is_some() {
-            self.note("loglevel", "is not the level at which a change is told, which is `info` here");
-        }
         if self.reasons.is_empty()
             && let Some(resource) = self.build(kind)
         {
             let mut spec = Spec::of(self.name, resource);
             spec.meta = self.meta.into();
             spec.origin = self.declared.origin.clone();
+            spec.loudness = loudness(self.declared);
             return Ok((spec, self.notes));
         }
         Err(Unfit::Wanting(Wanting { reasons: self.reasons, context: self.context }))
@@ -290,6 +288,17 @@ pub(super) enum Unfit {
 pub(super) struct Wanting {
     pub(super) reasons: Vec<Reason>,
     pub(super) context: Vec<usize>,
+}
+
+/// The level at which a change is told. A message has it as its priority, and that it was given is told as usual.
+pub(super) fn loudness(declared: &Declared) -> Loudness {
+    let level = declared.get("loglevel").and_then(Data::text).filter(|_| declared.kind != "Notify");
+    match level.as_deref() {
+        Some("debug") => Loudness::Debug,
+        Some("warning") => Loudness::Warning,
+        Some("err" | "alert" | "emerg" | "crit") => Loudness::Error,
+        _ => Loudness::Info,
+    }
 }
 
 /// A word for a shell that means exactly this text.

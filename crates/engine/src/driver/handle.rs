@@ -135,6 +135,18 @@ pub struct Engine {
 impl Engine {
     /// Starts an engine with an empty graph. To be called inside a Tokio runtime, which then serves its tasks.
     pub fn start(settings: EngineSettings) -> io::Result<(Engine, mpsc::UnboundedReceiver<EngineEvent>)> {
+        let (engine, receiver, life) = Engine::make(settings)?;
+        let thread = std::thread::Builder::new().name("mgmt-engine".into()).spawn(life)?;
+        *engine.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok((engine, receiver))
+    }
+
+    /// An engine, and what its thread has to do. Without a thread for it, everything ends.
+    #[allow(clippy::type_complexity, reason = "it is taken apart at once")]
+    pub(super) fn make(
+        settings: EngineSettings,
+    ) -> io::Result<(Engine, mpsc::UnboundedReceiver<EngineEvent>, impl FnOnce() -> Summary + Send + 'static)>
+    {
         let inbox = Arc::new(Inbox::default());
         let (events, receiver) = mpsc::unbounded_channel();
         let sink = Arc::new(HubSink { inbox: Arc::clone(&inbox), outside: Mutex::default() });
@@ -152,16 +164,16 @@ impl Engine {
         let helm = Arc::new(Helm::new(Arc::clone(&inbox)));
         let threads = settings.threads.unwrap_or_else(default_threads).max(1);
         let pool = Pool::start(threads, &helm, hub.clone(), lookout)?;
-        helm.man(Driver::new(settings, threads, inbox, pool.crew(), hub, events)?);
-        let keep = move || {
+        let driver = Driver::new(settings, threads, inbox, pool.crew(), hub, events)?;
+        let life = move || {
+            // Not before: the driver knows the threads, which know the helm.
+            helm.man(driver);
             let summary = helm.keep().map(Driver::end);
             // Whoever still runs something comes to its end first.
             drop(pool);
             summary.unwrap_or_default()
         };
-        let thread = std::thread::Builder::new().name("mgmt-engine".into()).spawn(keep)?;
-        *engine.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok((engine, receiver))
+        Ok((engine, receiver, life))
     }
 
     /// What holds for every resource of the graphs from now on.
@@ -239,7 +251,8 @@ impl Engine {
     }
 
     /// Watches a path with the hub that serves the graph: there is one in the program. Once this returns, no change is
-    /// missed. What is called must be quick.
+    /// missed. What is called must be quick, and must not panic: that ends the engine. Nothing is reported once the engine has
+    /// ended.
     pub fn watch_path(&self, path: &WatchPath, changed: impl Fn() + Send + Sync + 'static) -> PathWatch {
         let mut outside = self.sink.outside.lock().unwrap_or_else(PoisonError::into_inner);
         let token = outside.keys().max().map_or(FIRST_OUTSIDE, |last| last + 1);

@@ -4,6 +4,9 @@
 //! what follows by itself, and so does the lookout of the hub for what it has seen. A run that follows alone is then
 //! theirs to do: from an event to its repair nobody else has to be woken, and along a chain of resources nobody at all.
 
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +17,8 @@ use super::run::Job;
 pub(super) struct Helm {
     /// Gone once the engine has ended. Held while decisions are made, never while something runs.
     driver: Mutex<Option<Driver>>,
+    /// A thread is gone that somebody counts on. A panic while deciding shows in the lock as well.
+    broken: AtomicBool,
     pub(super) inbox: Arc<Inbox>,
 }
 
@@ -22,7 +27,7 @@ impl Helm {
     pub(super) const A_MOMENT: Duration = Duration::from_micros(30);
 
     pub(super) fn new(inbox: Arc<Inbox>) -> Helm {
-        Helm { driver: Mutex::new(None), inbox }
+        Helm { driver: Mutex::new(None), broken: AtomicBool::new(false), inbox }
     }
 
     /// Puts the driver in its place.
@@ -64,24 +69,46 @@ impl Helm {
         }
     }
 
-    /// The engine's thread: until the engine has stopped. `None`: deciding has panicked, here or elsewhere.
+    /// The engine's thread: until the engine has stopped. `None`: a thread has panicked, this one or another.
     pub(super) fn keep(&self) -> Option<Driver> {
         loop {
-            let mut place = match self.driver.lock() {
-                Ok(place) => place,
-                Err(broken) => {
-                    // Whoever waits for an answer learns that there will be none.
-                    broken.into_inner().take();
-                    self.inbox.close();
+            let turn = catch_unwind(AssertUnwindSafe(|| self.turn())).unwrap_or(ControlFlow::Break(None));
+            match turn {
+                ControlFlow::Continue(()) => self.inbox.rest(),
+                ControlFlow::Break(Some(driver)) => return Some(driver),
+                ControlFlow::Break(None) => {
+                    self.abandon();
                     return None;
                 }
-            };
-            if place.as_ref()?.stopped {
-                return place.take();
             }
-            place.as_mut()?.step(false);
-            drop(place);
-            self.inbox.rest();
+        }
+    }
+
+    fn turn(&self) -> ControlFlow<Option<Driver>> {
+        let Ok(mut place) = self.driver.lock() else { return ControlFlow::Break(None) };
+        let broken = self.broken.load(Ordering::Relaxed);
+        match place.as_mut().filter(|_| !broken) {
+            Some(driver) if !driver.stopped => {
+                driver.step(false);
+                ControlFlow::Continue(())
+            }
+            Some(_) => ControlFlow::Break(place.take()),
+            None => ControlFlow::Break(None),
+        }
+    }
+
+    /// A thread has panicked, which is a mistake of ours. What it had in hand is lost, so nothing goes on.
+    pub(super) fn break_off(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+        self.inbox.call();
+    }
+
+    /// Whoever waits for an answer learns that there will be none.
+    fn abandon(&self) {
+        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.inbox.close();
+        if let Some(driver) = driver {
+            driver.abandon();
         }
     }
 }

@@ -14,6 +14,8 @@ mod reasons;
 mod run;
 mod strife;
 mod swap;
+#[cfg(test)]
+mod tests;
 mod watching;
 mod witness;
 
@@ -210,6 +212,17 @@ impl Driver {
         // The receiver may have gone; then nobody wants to know.
         let _ = self.events.send(EngineEvent::Stopped);
         self.summary
+    }
+
+    /// An end that nobody asked for. Nobody will take note of what still runs, so that is asked to stop.
+    fn abandon(mut self) {
+        self.dismiss_all_workers();
+        for mut node in std::mem::take(&mut self.nodes).into_iter().flatten() {
+            if let Some(cancel) = &node.cancel {
+                cancel.raise(Stage::Cancel);
+            }
+            self.drop_watching(std::mem::take(&mut node.watch));
+        }
     }
 
     fn now(&self) -> u64 {

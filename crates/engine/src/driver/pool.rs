@@ -91,7 +91,12 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.crew.queue().closed = true;
+        let mut queue = self.crew.queue();
+        queue.closed = true;
+        // There are none, unless the engine has broken off.
+        let jobs = std::mem::take(&mut queue.jobs);
+        drop(queue);
+        drop(jobs);
         self.crew.work.notify_all();
         self.hub.close();
         for thread in self.threads.drain(..) {
@@ -199,13 +204,14 @@ impl Crew {
     }
 }
 
-/// Tells the engine's thread if one of the others ends by a panic, which is a fault of ours: it would wait for ever.
+/// Has the engine break off if one of the threads ends by a panic. A lookout or a run in its hands is gone: without this,
+/// no file would be watched any more, or the core would wait for ever.
 struct Parting<'a>(&'a Helm);
 
 impl Drop for Parting<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.inbox.call();
+            self.0.break_off();
         }
     }
 }

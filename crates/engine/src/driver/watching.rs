@@ -106,7 +106,7 @@ impl Driver {
         self.drop_watching(old);
     }
 
-    fn drop_watching(&mut self, watching: Watching) {
+    pub(super) fn drop_watching(&mut self, watching: Watching) {
         for id in watching.paths {
             self.hub.unsubscribe(id);
         }

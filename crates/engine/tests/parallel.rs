@@ -65,7 +65,12 @@ type Events = UnboundedReceiver<EngineEvent>;
 fn start(world: &World, threads: usize) -> (Engine, Events) {
     Engine::start(EngineSettings {
         host: world.host.clone(),
-        registry: Registry::new(&[schema_of::<Meets>, schema_of::<Held>, schema_of::<Noted>]),
+        registry: Registry::new(&[
+            schema_of::<Meets>,
+            schema_of::<Held>,
+            schema_of::<Noted>,
+            schema_of::<Turn>,
+        ]),
         preparation: world.preparation.clone(),
         converge_after: Some(Duration::ZERO),
         threads: Some(threads),
@@ -199,4 +204,76 @@ async fn a_chain_stays_on_the_thread_that_it_began_on() {
     // It may change when somebody else decides something at the same moment, as at the beginning.
     let changes = threads.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert!(changes < LENGTH / 2, "{changes} of {LENGTH}");
+}
+
+/// Notes whose turn it is.
+#[derive(Clone, Debug, Default, PartialEq, Resource)]
+#[resource(kind = "turn", blocking)]
+pub struct Turn {
+    /// The chain that it belongs to.
+    pub chain: u64,
+    /// It waits until the chains may begin.
+    pub waits: bool,
+}
+
+static TURNS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+/// Somebody waits, and: they may begin.
+static WAITS: AtomicUsize = AtomicUsize::new(0);
+static BEGUN: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+impl Kind for Turn {
+    type State = ();
+    type Sends = Nothing;
+
+    fn validate(&self, _: &Str) -> Result<(), Invalid> {
+        Ok(())
+    }
+
+    async fn check_apply(&self, (): &mut (), _: &mut Context<'_>) -> Result<Checked> {
+        if self.waits {
+            WAITS.fetch_add(1, Ordering::SeqCst);
+            let (begun, told) = &BEGUN;
+            let patience = Duration::from_secs(60);
+            let wait = told.wait_timeout_while(begun.lock().unwrap(), patience, |begun| !*begun);
+            assert!(!wait.unwrap().1.timed_out(), "nobody lets it begin");
+        }
+        TURNS.lock().unwrap().push(self.chain);
+        Ok(Checked::Right)
+    }
+}
+
+fn add_chain(graph: &mut ResourceGraph, chain: u64, length: usize, waits: bool) {
+    let turn = |n: usize| Turn { chain, waits: waits && n == 0 };
+    let nodes: Vec<_> =
+        (0..length).map(|n| graph.add_node(Spec::new(format!("{chain} {n}").as_str(), turn(n)))).collect();
+    for pair in nodes.windows(2) {
+        graph.set_edge(pair[0], pair[1], Edge::ORDER);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_does_not_keep_out_what_waits_for_its_thread() {
+    const LENGTH: usize = 300;
+    let world = World::new();
+    let (engine, events) = start(&world, 1);
+    let mut graph = ResourceGraph::new();
+    add_chain(&mut graph, 0, LENGTH, true);
+    engine.swap(graph.clone()).await.unwrap();
+    wait(|| WAITS.load(Ordering::SeqCst) == 1, "the first chain").await;
+    add_chain(&mut graph, 1, LENGTH, false);
+    let both = converge(&engine, events, graph);
+    let begin = async {
+        wait(|| engine.backlog().runs > 0, "the second chain").await;
+        *BEGUN.0.lock().unwrap() = true;
+        BEGUN.1.notify_all();
+    };
+    tokio::join!(both, begin);
+    stop(&engine);
+    let turns = TURNS.lock().unwrap();
+    assert_eq!(turns.len(), 2 * LENGTH);
+    let mut ahead = 0_i64;
+    for (turn, chain) in turns.iter().enumerate() {
+        ahead += if *chain == 0 { 1 } else { -1 };
+        assert!(ahead.abs() <= 32, "one chain is {ahead} ahead after {turn} turns");
+    }
 }

@@ -199,8 +199,24 @@ impl Crew {
             let patience = if batch.len() == 1 { Helm::A_MOMENT } else { Duration::ZERO };
             let done: Vec<Done> = batch.drain(..).map(|job| job.run_here(&self.runtime)).collect();
             self.helm.inbox.put(Message::Finished(done));
-            batch.extend(self.helm.attend(patience));
+            batch.extend(self.helm.attend(patience).and_then(|job| self.go_on(job)));
         }
+    }
+
+    /// A run that follows is done here as well, unless others wait and nobody is there to do them: then it queues up behind
+    /// them. Otherwise chains without end, one for each thread, would keep out all the rest.
+    fn go_on(&self, job: Job) -> Option<Job> {
+        // Mostly there are none, and that can be told without the lock.
+        if self.helm.inbox.queued.load(Ordering::Relaxed) == 0 {
+            return Some(job);
+        }
+        let mut queue = self.queue();
+        if queue.jobs.is_empty() || queue.idle + queue.calls > 0 {
+            return Some(job);
+        }
+        queue.jobs.push_back(job);
+        self.helm.inbox.queued.store(queue.jobs.len(), Ordering::Relaxed);
+        None
     }
 }
 

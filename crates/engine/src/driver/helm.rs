@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::Driver;
-use super::inbox::{Holds, Inbox};
+use super::inbox::{Holds, Inbox, Share};
 use super::run::Job;
 
 pub(super) struct Helm {
@@ -39,11 +39,15 @@ impl Helm {
     ///
     /// If somebody else is just deciding, that is waited for at most so long; then it is left to the engine's thread.
     pub(super) fn attend(&self, patience: Duration) -> Option<Job> {
+        self.attend_to(Share::All, patience)
+    }
+
+    pub(super) fn attend_to(&self, share: Share, patience: Duration) -> Option<Job> {
         let Some(mut place) = self.enter(patience) else {
             self.inbox.call();
             return None;
         };
-        place.as_mut()?.step(true)
+        place.as_mut()?.step(share, true)
     }
 
     fn enter(&self, patience: Duration) -> Option<MutexGuard<'_, Option<Driver>>> {
@@ -61,7 +65,8 @@ impl Helm {
     pub(super) fn attend_to_changes(&self) -> Option<Job> {
         match self.inbox.holds() {
             Holds::Nothing => None,
-            Holds::Changes => self.attend(Self::A_MOMENT),
+            // A message that comes meanwhile is left to whoever has put it there.
+            Holds::Changes => self.attend_to(Share::Changes, Self::A_MOMENT),
             Holds::Messages => {
                 self.inbox.call();
                 None
@@ -89,7 +94,7 @@ impl Helm {
         let broken = self.broken.load(Ordering::Relaxed);
         match place.as_mut().filter(|_| !broken) {
             Some(driver) if !driver.stopped => {
-                driver.step(false);
+                driver.step(Share::All, false);
                 ControlFlow::Continue(())
             }
             Some(_) => ControlFlow::Break(place.take()),

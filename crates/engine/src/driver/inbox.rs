@@ -56,6 +56,14 @@ pub(super) struct Mail {
     pub(super) created: Vec<Vertex>,
 }
 
+/// What somebody attends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    All,
+    /// Changes of vertices. Messages stay where they are: a swap among them may take long.
+    Changes,
+}
+
 /// What may be waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
@@ -162,10 +170,12 @@ impl Inbox {
         }
     }
 
-    /// Takes everything.
-    pub(super) fn take(&self, mail: &mut Mail) {
+    /// Takes a share of what is there.
+    pub(super) fn take(&self, share: Share, mail: &mut Mail) {
         let mut waiting = self.lock();
-        std::mem::swap(&mut waiting.messages, &mut mail.messages);
+        if share == Share::All {
+            std::mem::swap(&mut waiting.messages, &mut mail.messages);
+        }
         waiting.changed.take(&mut mail.changed);
         waiting.created.take(&mut mail.created);
     }

@@ -37,7 +37,7 @@ use crate::prepare::Prepared;
 pub use handle::{
     Backlog, Engine, EngineEvent, EngineSettings, Export, PathWatch, Summary, SwapReport, prepare_for,
 };
-use inbox::{Inbox, Mail};
+use inbox::{Inbox, Mail, Share};
 use node::{Node, specs};
 pub use plan::{Certainty, Plan, Step, plan};
 use pool::Crew;
@@ -160,11 +160,11 @@ impl Driver {
         })
     }
 
-    /// Sees to all that has come and to what is due. With `keep`, a run that follows alone is given back, to be done by
-    /// the caller.
-    fn step(&mut self, keep: bool) -> Option<Job> {
+    /// Sees to what has come, or a share of it, and to what is due. With `keep`, a run that follows alone is given back, to
+    /// be done by the caller.
+    fn step(&mut self, share: Share, keep: bool) -> Option<Job> {
         let mut mail = std::mem::take(&mut self.mail);
-        self.inbox.take(&mut mail);
+        self.inbox.take(share, &mut mail);
         let now = self.now();
         for vertex in mail.changed.drain(..) {
             if let Some(node) = self.node(vertex) {

@@ -4,9 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_resource::{Host, Registry};
+use mgmt_watch::{Change, FileHub, FileHubOptions, Notice, Sink, Token};
 use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{mpsc, oneshot};
 
-use super::{Engine, EngineSettings};
+use super::helm::Helm;
+use super::inbox::{Holds, Inbox, Share};
+use super::pool::Pool;
+use super::{Driver, Engine, EngineSettings, Message};
+use crate::core::Vertex;
 use crate::prepare::Preparation;
 
 fn settings(directory: &tempfile::TempDir) -> EngineSettings {
@@ -48,4 +54,36 @@ async fn without_a_thread_nothing_of_an_engine_is_left() {
     assert_eq!(events.try_recv(), Err(TryRecvError::Disconnected));
     drop(engine);
     assert!(host.upgrade().is_none(), "something holds on to the host");
+}
+
+struct Nobody;
+
+impl Sink for Nobody {
+    fn changed(&self, _: Token) {}
+    fn notice(&self, _: Notice) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_comes_while_the_lookout_steps_up_is_left_to_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let inbox = Arc::new(Inbox::default());
+    let helm = Arc::new(Helm::new(Arc::clone(&inbox)));
+    let (hub, lookout) = FileHub::unattended(Arc::new(Nobody), FileHubOptions::default()).unwrap();
+    let pool = Pool::start(1, &helm, hub.clone(), lookout).unwrap();
+    let (events, _receiver) = mpsc::unbounded_channel();
+    let driver = Driver::new(settings(&directory), 1, Arc::clone(&inbox), pool.crew(), hub, events);
+    helm.man(driver.unwrap());
+    // The lookout has found nothing but a change, and is on its way.
+    inbox.put_changes([(Vertex(0), Change::Any)]);
+    assert_eq!(inbox.holds(), Holds::Changes);
+    let (reply, mut answer) = oneshot::channel();
+    inbox.put(Message::Inspect(reply));
+    helm.attend_to(Share::Changes, Duration::MAX);
+    assert!(matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty)));
+    assert_eq!((inbox.holds(), inbox.len()), (Holds::Messages, 1), "the change has been seen to");
+    helm.attend(Duration::MAX);
+    assert!(answer.try_recv().is_ok_and(|resources| resources.is_empty()));
+    assert_eq!(inbox.holds(), Holds::Nothing);
+    helm.break_off();
+    assert!(helm.keep().is_none());
 }

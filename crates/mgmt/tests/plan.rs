@@ -15,7 +15,7 @@ mod svc_common;
 use std::path::Path;
 use std::process::Command;
 
-use agreement::agrees;
+use agreement::{agrees, exact_holds};
 use common::said;
 use sandbox::Sandbox;
 
@@ -249,6 +249,25 @@ const CASES: &[Case] = &[
     case("a message", "", r#"print "x" { msg => "hello", }"#),
 ];
 
+/// What could be done in either order, with what is as planned whichever comes first.
+const UNORDERED: &[Case] = &[
+    case(
+        "lines of one file",
+        "echo one >/t/a; echo x >/t/b",
+        r#"line "x" { file => "/t/a", state => "exists", content => "two", }
+        line "y" { file => "/t/a", state => "exists", content => "three", }
+        line "z" { file => "/t/a", state => "absent", content => "one", }
+        file "/t/b" { state => "exists", content => "y\n", }"#,
+    ),
+    case(
+        "a copy of a file that changes",
+        "echo one >/t/a; echo x >/t/c",
+        r#"file "/t/b" { state => "exists", source => "/t/a", Meta:autoedge => false, }
+        file "/t/a" { state => "exists", content => "two\n", Meta:autoedge => false, }
+        file "/t/c" { state => "exists", content => "y\n", }"#,
+    ),
+];
+
 /// What needs a service manager and its bus.
 const BOOTED: &[Case] = &[
     case("a service", "", r#"svc "planned" { state => "running", startup => "enabled", }"#),
@@ -343,6 +362,93 @@ fn all_agree(program: &str, cases: &[Case]) {
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n\n"));
     assert!(lines >= cases.len() * 3 / 4, "only {lines} lines");
+}
+
+#[test]
+fn what_is_exact_is_done_whatever_comes_first() {
+    if sandbox::is_inside() {
+        let several = CASES.iter().filter(|case| case.program.contains('\n'));
+        for (number, case) in UNORDERED.iter().chain(several).enumerate() {
+            sh("umount /t/m 2>/dev/null || true; rm -rf /t; mkdir /t");
+            sh(case.before);
+            let held = exact_holds(PROGRAM, "lang", case.program, &format!("/mgmt-test-prefix-{number}"));
+            match held {
+                Ok(exact) => {
+                    assert!(exact > 0 || number >= UNORDERED.len(), "{}: nothing is exact", case.name)
+                }
+                Err(why) => panic!("{}: {why}", case.name),
+            }
+        }
+        return;
+    }
+    Sandbox {
+        apart: true,
+        prepare: "hostname test-host; mkdir t",
+        also: Some((PROGRAM, Path::new(env!("CARGO_BIN_EXE_mgmt")))),
+        environment: &[],
+    }
+    .run("what_is_exact_is_done_whatever_comes_first");
+}
+
+/// How certain the lines of each resource are, by name.
+fn certainties(program: &str) -> Vec<(String, Vec<String>)> {
+    let prefix = tempfile::tempdir().unwrap();
+    let prefix = prefix.path().to_str().unwrap();
+    let plan = said(&["plan", "--prefix", prefix, "--format", "json", "lang", program]);
+    assert_eq!(plan.code, 0, "{plan:?}");
+    let plan: serde_json::Value = serde_json::from_str(&plan.stdout).unwrap();
+    let words = |step: &serde_json::Value| {
+        let lines = step["lines"].as_array().unwrap().iter();
+        lines.map(|line| line["certainty"].as_str().unwrap().to_owned()).collect()
+    };
+    let name = |step: &serde_json::Value| step["resource"].as_str().unwrap().to_owned();
+    plan["steps"].as_array().unwrap().iter().map(|step| (name(step), words(step))).collect()
+}
+
+/// All lines of a resource are so certain, and there is one at least.
+#[track_caller]
+fn is_called(steps: &[(String, Vec<String>)], resource: &str, certainty: &str) {
+    let (_, words) = steps.iter().find(|(name, _)| name == resource).unwrap_or_else(|| panic!("{steps:?}"));
+    assert!(!words.is_empty() && words.iter().all(|word| word == certainty), "{resource}: {steps:?}");
+}
+
+#[test]
+fn what_could_go_in_another_order_is_not_called_exact() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (a, b, d) = (at("a"), at("b"), at("d/"));
+    std::fs::write(&a, "one\n").unwrap();
+    std::fs::create_dir(&d).unwrap();
+    std::fs::write(at("d/old"), "").unwrap();
+    let line = |name: &str, more: &str| {
+        format!("line \"{name}\" {{ file => \"{a}\", state => \"exists\", content => \"{name}\",{more} }}\n")
+    };
+
+    // The first of two becomes less certain because of the second.
+    let aside = format!("file \"{b}\" {{ state => \"exists\", content => \"b\", }}\n");
+    let steps = certainties(&[line("x", ""), line("y", ""), aside].concat());
+    is_called(&steps, "line[x]", "predicted");
+    is_called(&steps, "line[y]", "predicted");
+    is_called(&steps, &format!("file[{b}]"), "exact");
+    let steps = certainties(&[line("x", ""), line("y", " Depend => Line[\"x\"],")].concat());
+    is_called(&steps, "line[x]", "exact");
+    is_called(&steps, "line[y]", "predicted");
+
+    // A file, and somebody who empties its directory.
+    let old = at("d/old");
+    let file =
+        format!("file \"{old}\" {{ state => \"exists\", content => \"x\", Meta:autoedge => false, }}\n");
+    let tidy = |more: &str| format!("tidy \"{d}\" {{ recurse => true,{more} Meta:autoedge => false, }}\n");
+    let steps = certainties(&[file.clone(), tidy("")].concat());
+    is_called(&steps, &format!("file[{old}]"), "predicted");
+    is_called(&steps, &format!("tidy[{d}]"), "predicted");
+
+    // Who copies what somebody else changes; that one does as it says in either order.
+    let copy =
+        format!("file \"{b}\" {{ state => \"exists\", source => \"{a}\", Meta:autoedge => false, }}\n");
+    let steps = certainties(&[copy, line("x", " Meta:autoedge => false,")].concat());
+    is_called(&steps, &format!("file[{b}]"), "predicted");
+    is_called(&steps, "line[x]", "exact");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod handle;
 mod helm;
 mod inbox;
 mod node;
+mod overlap;
 mod plan;
 mod pool;
 mod reasons;

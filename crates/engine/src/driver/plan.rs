@@ -5,7 +5,8 @@
 //! as certain as what it rests on:
 //!
 //! - **exact**: nothing before it would change, so it is looked at as a run would look at it;
-//! - **predicted**: something before it would change, and it was told what of that is known;
+//! - **predicted**: something before it would change, and it was told what of that is known; or something without an order
+//!   to it would change the same, or what it reads, and it was told what of that is known if that comes first;
 //! - **unknown**: a command would run, or a value would come from one, and only that can tell.
 //!
 //! Deliberately absent: watching, retries, limits. One look at each, one after the other.
@@ -16,9 +17,10 @@ use mgmt_graph::{Dag, NodeId};
 use mgmt_resource::{
     Cancel, Checked, Edge, Effect, Error, Foreseen, GraphView, Host, Id, Origin, Sent, Spec,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::node::{Live, specs};
+use super::overlap::{Reach, depends_on_luck};
 use super::run::{Job, Member, Order};
 use super::swap::View;
 use super::witness::MemberEffects;
@@ -52,7 +54,7 @@ pub struct Step {
 pub enum Certainty {
     /// That is what a run would do.
     Exact,
-    /// That is what a run would do, if what comes before it goes as foreseen.
+    /// That is what a run would do, if what comes before it goes as foreseen, and what may come before it comes in this order.
     Predicted,
     /// Nobody can tell beforehand.
     Unknown,
@@ -94,9 +96,10 @@ pub async fn plan(prepared: Prepared, host: &Arc<Host>) -> Plan {
         foreseen: Arc::default(),
         sent: FxHashMap::default(),
         touched: FxHashMap::default(),
+        reach: Vec::new(),
     };
     let mut plan = Plan::default();
-    for node in order {
+    for &node in &order {
         let found = {
             let graph = graph.read().unwrap_or_else(PoisonError::into_inner);
             graph.node(node).filter(|spec| !spec.meta.hidden).map(|spec| {
@@ -108,7 +111,28 @@ pub async fn plan(prepared: Prepared, host: &Arc<Host>) -> Plan {
         let Some((spec, before)) = found else { continue };
         plan.steps.push(planner.step(node, spec, &before).await);
     }
+    let graph = graph.read().unwrap_or_else(PoisonError::into_inner);
+    lower(&mut plan.steps, &planner.reach, &graph, &order);
     plan
+}
+
+/// What may go differently, because something else may go first, is predicted at best, and so is all that comes after it.
+fn lower(steps: &mut [Step], reach: &[(NodeId, Reach)], graph: &Dag<Arc<Spec>, Edge>, order: &[NodeId]) {
+    let lucky = depends_on_luck(graph, reach);
+    let step_of: FxHashMap<NodeId, usize> =
+        reach.iter().enumerate().map(|(step, (node, _))| (*node, step)).collect();
+    let mut unsure = FxHashSet::default();
+    for node in order {
+        let step = step_of.get(node);
+        if step.is_some_and(|step| lucky[*step])
+            || graph.predecessors(*node).any(|(from, _)| unsure.contains(&from))
+        {
+            unsure.insert(*node);
+            if let Some(step) = step.and_then(|step| steps.get_mut(*step)) {
+                step.rests_on = step.rests_on.max(Certainty::Predicted);
+            }
+        }
+    }
 }
 
 struct Planner {
@@ -118,6 +142,8 @@ struct Planner {
     sent: FxHashMap<Id, (Sent, Certainty)>,
     /// What each resource would do to those after it.
     touched: FxHashMap<NodeId, Touch>,
+    /// What each has to do with, one for each step.
+    reach: Vec<(NodeId, Reach)>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -139,12 +165,17 @@ impl Planner {
             Ok(found) => found,
             Err(message) => {
                 self.touched.insert(node, Touch { changes: false, stirs: true });
+                self.reach.push((node, Reach::default()));
                 let (id, origin) = (spec.id.clone(), spec.origin.clone());
                 let rests_on = Certainty::Unknown;
                 return Step { id, origin, rests_on, effects: Vec::new(), error: Some(message) };
             }
         };
         rests_on = rests_on.max(received);
+        let mut reach = Reach::default();
+        for (spec, member) in specs(&spec).zip(&members) {
+            reach.reads(&spec.id.name, &*member.effective);
+        }
         let run = Run { vertex: Vertex(0), incarnation: 0, apply: false, refresh, pool: Pool::Waiting };
         let order = Order {
             run,
@@ -170,6 +201,8 @@ impl Planner {
         for member in &effects {
             Arc::make_mut(&mut self.foreseen).note(&member.effects);
         }
+        reach.writes(&effects);
+        self.reach.push((node, reach));
         let error = done.result.as_ref().err().map(Error::to_string);
         let changes = !effects.is_empty();
         self.touched.insert(node, Touch { changes, stirs: changes || stirred || error.is_some() });

@@ -81,3 +81,41 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the help has a chore of this name.
+    fn is_known(chore: &str) -> bool {
+        HELP.lines().filter_map(|line| line.strip_prefix("  cargo xtask ")).any(|line| {
+            line.strip_prefix(chore)
+                .is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '-'))
+        })
+    }
+
+    #[test]
+    fn every_chore_in_the_pages_is_known() {
+        let (mut open, mut found) = (vec![step::workspace().join("docs")], 0);
+        let mut pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+            .map(|page| step::workspace().join(page))
+            .to_vec();
+        while let Some(directory) = open.pop() {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { open.push(path) } else { pages.push(path) }
+            }
+        }
+        for page in pages {
+            let text = std::fs::read_to_string(&page).unwrap();
+            for rest in text.split("cargo xtask ").skip(1) {
+                let chore: String =
+                    rest.chars().take_while(|next| next.is_alphanumeric() || *next == '-').collect();
+                assert!(is_known(&chore), "{}: there is no `cargo xtask {chore}`", page.display());
+                found += 1;
+            }
+        }
+        assert!(found >= 20, "only {found} were found");
+        assert!(!is_known("tes") && !is_known("nothing"));
+    }
+}

@@ -18,6 +18,8 @@ const NEEDS: &[Need] = &[
         package: "dconf-gsettings-backend",
         why: "settings that are stored",
     },
+    Need { program: "chromium", package: "chromium", why: "the site of the documents as people see it" },
+    Need { program: "curl", package: "curl", why: "metrics, as a page asks for them" },
     Need { program: "dbus-daemon", package: "dbus", why: "the bus of hosts that tests boot" },
     Need { program: "dconf", package: "dconf-cli", why: "settings that somebody else changes" },
     Need { program: "dot", package: "graphviz", why: "pictures of graphs" },
@@ -50,6 +52,7 @@ const NEEDS: &[Need] = &[
     Need { program: "ssh", package: "openssh-client", why: "keys that let somebody in" },
     Need { program: "sshd", package: "openssh-server", why: "somewhere to be let in" },
     Need { program: "strace", package: "strace", why: "failing system calls on purpose" },
+    Need { program: "sudo", package: "sudo", why: "packages that a page has installed" },
     Need {
         program: "strip",
         package: "binutils",

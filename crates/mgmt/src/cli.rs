@@ -236,6 +236,10 @@ fn guess<'a>(arguments: &'a [OsString], flag: &str) -> Option<&'a OsStr> {
 }
 
 #[cfg(test)]
+#[path = "../tests/pages/mod.rs"]
+mod pages;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -361,29 +365,19 @@ mod tests {
 
     #[test]
     fn every_command_in_the_pages_is_understood() {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut pages = vec![root.join("README.md")];
-        for directory in ["docs/tutorial", "docs/how-to", "docs/explanation"] {
-            let entries = std::fs::read_dir(root.join(directory)).unwrap();
-            pages.extend(entries.map(|entry| entry.unwrap().path()));
-        }
         let mut found = 0;
-        for page in pages {
-            let text = std::fs::read_to_string(&page).unwrap();
-            for block in text.split("\n```sh\n").skip(1) {
-                for line in lines(block.split("\n```").next().unwrap_or_default()) {
-                    let (rewritten, _) = run::rewrite_historic(line.clone()).unwrap_or_else(|failure| {
-                        panic!("{}: {line:?}: {}", page.display(), failure.message)
-                    });
-                    if let Err(error) = definition().try_get_matches_from(rewritten)
-                        && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
-                    {
-                        panic!("{}: {line:?}\n{error}", page.display());
-                    }
-                    found += 1;
+        for (page, text) in super::pages::written() {
+            for line in super::pages::blocks(&text, "sh").iter().flat_map(|block| lines(block)) {
+                let (rewritten, _) = run::rewrite_historic(line.clone())
+                    .unwrap_or_else(|failure| panic!("{page}: {line:?}: {}", failure.message));
+                if let Err(error) = definition().try_get_matches_from(rewritten)
+                    && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+                {
+                    panic!("{page}: {line:?}\n{error}");
                 }
+                found += 1;
             }
         }
-        assert!(found >= 60, "only {found} commands were found");
+        assert!(found >= 64, "only {found} commands were found");
     }
 }

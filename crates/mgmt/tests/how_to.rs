@@ -7,7 +7,7 @@ mod pages;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pages::{Step, steps};
+use pages::{Step, blocks, steps, written};
 
 /// Does all that a page says, in an empty directory, and gives what was said on both streams.
 fn follow(page: &Path) -> Vec<(String, String)> {
@@ -38,7 +38,7 @@ fn a_module_is_moved_from_puppet_as_the_page_says() {
     let said = follow(&page);
     let text = std::fs::read_to_string(page).unwrap();
     assert_eq!(said.len(), 3);
-    assert!(text.contains(&format!("```\n{}```\n", said[0].0)), "the page does not show\n{}", said[0].0);
+    assert!(text.contains(&format!("```text\n{}```\n", said[0].0)), "the page does not show\n{}", said[0].0);
     assert_eq!(said[1].0, "no difference: 2 resources\n");
     assert_eq!(said[2].0, "no difference: 3 resources\n");
 }
@@ -67,23 +67,17 @@ fn functions_are_written_as_the_page_says() {
 
 #[test]
 fn every_program_in_the_pages_is_right() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages = vec![root.join("README.md")];
-    for directory in ["docs/tutorial", "docs/how-to", "docs/explanation"] {
-        pages.extend(std::fs::read_dir(root.join(directory)).unwrap().map(|entry| entry.unwrap().path()));
-    }
     let place = tempfile::tempdir().unwrap();
     let program = place.path().join("main.mcl");
     let mut checked = 0;
-    for page in pages {
-        let text = std::fs::read_to_string(&page).unwrap();
+    for (page, text) in written() {
         // A part of a program says so: "```mcl part".
-        for block in text.split("\n```mcl\n").skip(1) {
-            std::fs::write(&program, block.split("\n```").next().unwrap()).unwrap();
+        for block in blocks(&text, "mcl") {
+            std::fs::write(&program, &block).unwrap();
             let said = common::said(&["check", "lang", program.to_str().unwrap()]);
-            assert_eq!(said.code, 0, "{}: {}", page.display(), said.stderr);
+            assert_eq!(said.code, 0, "{page}: {}", said.stderr);
             checked += 1;
         }
     }
-    assert!(checked >= 8, "only {checked} programs were found");
+    assert!(checked >= 13, "only {checked} programs were found");
 }

@@ -129,12 +129,17 @@ pub(crate) fn other_etcd(directory: &Path, version: &str) -> PathBuf {
 
 /// An authority, and a certificate for all places of a network: the flags that name them.
 pub(crate) fn certificates(directory: &Path, places: usize) -> Vec<String> {
+    certificates_for(directory, &(0..places).map(address).collect::<Vec<_>>())
+}
+
+/// The same, for these addresses.
+pub(crate) fn certificates_for(directory: &Path, addresses: &[String]) -> Vec<String> {
     let run = |arguments: &[&str]| {
         let output = Command::new("openssl").current_dir(directory).args(arguments).output();
         let output = output.expect("openssl is missing: run `cargo xtask setup`");
         assert!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
     };
-    let names: Vec<String> = (0..places).map(|at| format!("IP:{}", address(at))).collect();
+    let names: Vec<String> = addresses.iter().map(|address| format!("IP:{address}")).collect();
     let extensions = format!(
         "subjectAltName={}\nextendedKeyUsage=serverAuth,clientAuth\nbasicConstraints=CA:FALSE\n",
         names.join(",")

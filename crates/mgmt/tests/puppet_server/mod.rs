@@ -1,4 +1,5 @@
 //! A Puppet server for tests: it speaks HTTPS to those who have a certificate, and the real Puppet compiles.
+#![allow(dead_code, reason = "each test program uses its own part of this")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -2,7 +2,7 @@
 //!
 //! A host has its own name, its own processes, which all end with it, its own accounts, and its own `/var/lib`, in which there also is
 //! its directory for temporary files. Everything else is that of the machine. Besides root, who has a password, there is a user
-//! `plain`, who is nobody special.
+//! `plain`, who is nobody special. Only such a host knows where `etcd1` is: on this machine.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::io::{BufRead as _, BufReader};
@@ -158,7 +158,7 @@ impl Drop for Sshd {
 fn spawn(name: &str, directory: &Path, port: u16) -> Child {
     let own = directory.join(name);
     let script = "mount --bind \"$1/lib\" /var/lib && mount --bind \"$1/passwd\" /etc/passwd && \
-                  mount --bind \"$1/shadow\" /etc/shadow && hostname \"$2\" && mkdir -p /run/sshd && \
+                  mount --bind \"$1/shadow\" /etc/shadow && mount --bind \"$1/hosts\" /etc/hosts && hostname \"$2\" && mkdir -p /run/sshd && \
                   exec \"$(command -v sshd)\" -D -e -f \"$1/config\"";
     let mut command = Command::new("unshare");
     command.args([
@@ -206,6 +206,8 @@ fn accounts(own: &Path) {
     std::fs::set_permissions(own.join("shadow"), PermissionsExt::from_mode(0o600)).unwrap();
     let passwd = format!("{}plain:x:4242:4242::/var/lib/plain:/bin/sh\n", read("/etc/passwd"));
     std::fs::write(own.join("passwd"), passwd).unwrap();
+    let hosts = format!("{}\n127.0.0.1 etcd1\n", read("/etc/hosts"));
+    std::fs::write(own.join("hosts"), hosts).unwrap();
 }
 
 fn keygen(path: &Path) {

@@ -41,12 +41,16 @@ pub(crate) fn run(write: bool) -> Result<(), Failed> {
     if !write {
         return Ok(());
     }
+    put_all(&site, &pages, &workspace().join("target/site"))
+}
+
+/// Writes all pages of a site below a directory.
+fn put_all(site: &Site<'_>, pages: &[(PathBuf, String)], root: &Path) -> Result<(), Failed> {
     let files = site.files()?;
-    let root = workspace().join("target/site");
     let failed = |path: &Path, error| Failed::new(format!("cannot write {}: {error}", path.display()));
     let put = |path: &Path, text: &str| {
         let path = root.join(path);
-        let parent = path.parent().unwrap_or(&root);
+        let parent = path.parent().unwrap_or(root);
         std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
         std::fs::write(&path, text).map_err(|error| failed(&path, error))
     };
@@ -216,7 +220,7 @@ impl<'a> Site<'a> {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title} · mgmt</title>\n\
              <link rel=\"stylesheet\" href=\"{up}style.css\">\n</head>\n<body data-up=\"{up}\">\n\
              <input type=\"checkbox\" id=\"menu\"><label for=\"menu\" aria-label=\"Menu\">☰</label>\n\
-             <nav>\n<form role=\"search\"><input id=\"search\" type=\"search\" placeholder=\"Search\" aria-label=\"Search\" autocomplete=\"off\"></form>\n\
+             <nav>\n<a class=\"home\" href=\"{up}index.html\">mgmt</a>\n<form role=\"search\"><input id=\"search\" type=\"search\" placeholder=\"Search\" aria-label=\"Search\" autocomplete=\"off\"></form>\n\
              <ul id=\"found\" hidden></ul>\n<div id=\"list\">\n{}</div>\n</nav>\n<main>\n{body}</main>\n\
              <script src=\"{up}index.js\"></script>\n<script src=\"{up}search.js\"></script>\n</body>\n</html>\n",
             self.list(path, &up)
@@ -438,5 +442,55 @@ mod tests {
             .map(|(name, _)| name.clone())
             .collect();
         assert_eq!(names, ["a", "xy-z", "again", "again-1"]);
+    }
+
+    /// The page of a site as a browser has it when all scripts have run.
+    fn in_a_browser(site: &Path, address: &str) -> String {
+        let own = tempdir("browser");
+        let mut chromium = std::process::Command::new("chromium");
+        chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
+        chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+        chromium.arg(format!("--user-data-dir={}", own.display())).arg("--dump-dom");
+        let output = chromium.arg(format!("file://{}/{address}", site.display())).output();
+        let output = output.expect("chromium is missing: run `cargo xtask setup`");
+        std::fs::remove_dir_all(own).unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// A new directory, which whoever asks for it removes.
+    fn tempdir(what: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("mgmt-xtask-{what}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_browser_finds_what_is_searched_for() {
+        let documents = documents().unwrap();
+        let site = Site::new(&documents);
+        let mut wrong = Vec::new();
+        let pages: Vec<_> = site
+            .documents
+            .iter()
+            .map(|(path, document)| (page_of(path), site.page(path, document, &mut wrong)))
+            .collect();
+        let root = tempdir("site");
+        put_all(&site, &pages, &root).unwrap();
+        let found = |address: &str| {
+            let whole = in_a_browser(&root, address);
+            let (_, rest) = whole.split_once("<ul id=\"found\"").unwrap_or_else(|| panic!("{whole}"));
+            rest.split_once("</ul>").unwrap().0.to_owned()
+        };
+        // Without a question there is no answer; with one, the best page comes first, from wherever it is asked.
+        assert!(found("index.html").contains("hidden"));
+        let hits = found("index.html?q=run+a+cluster");
+        assert!(!hits.contains("hidden"), "{hits}");
+        let first = hits.split("</a>").next().unwrap();
+        assert!(first.ends_with("<a href=\"docs/how-to/run-a-cluster.html\">How to run a cluster"), "{hits}");
+        let hits = found("docs/reference/README.html?q=Converger+TIMEOUT");
+        assert!(hits.contains("<a href=\"../../docs/reference/") && hits.contains("<small>"), "{hits}");
+        assert!(found("index.html?q=xyzzyxyzzy").contains("Nothing has these words."));
+        std::fs::remove_dir_all(root).unwrap();
     }
 }

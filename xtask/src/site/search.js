@@ -1,25 +1,39 @@
-// Finds pages that have all words, those with the words in their title or a heading first.
+// Finds pages that have all words, those with most of the words in their title or a heading first.
 "use strict";
 const up = document.body.dataset.up;
 const field = document.getElementById("search");
 const found = document.getElementById("found");
 const list = document.getElementById("list");
 
+// What stands around a word, in whole words.
+function excerpt(body, at) {
+  const from = at <= 40 ? 0 : body.indexOf(" ", at - 40) + 1;
+  const to = body.lastIndexOf(" ", at + 90);
+  const cut = to > at ? to : body.length;
+  return (from ? "… " : "") + body.slice(from, cut) + (cut < body.length ? " …" : "");
+}
+
 function look(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const results = [];
   for (const [page, title, headings, body] of words.length ? PAGES : []) {
-    const all = (title + " " + body).toLowerCase();
-    if (!words.every(word => all.includes(word))) continue;
-    const heading = headings.find(([, heading]) => words.every(word => heading.toLowerCase().includes(word)));
-    const inTitle = words.every(word => title.toLowerCase().includes(word));
-    const exact = title.toLowerCase() === words.join(" ");
-    const at = body.toLowerCase().indexOf(words[0]);
-    const around = body.slice(Math.max(0, at - 40), at + 80);
-    const place = page + (heading && !inTitle ? "#" + heading[0] : "");
-    results.push({ rank: exact ? 0 : inTitle ? 1 : heading ? 2 : 3, place, title, around: heading && !inTitle ? heading[1] : around });
+    const lower = body.toLowerCase();
+    const has = text => words.filter(word => text.toLowerCase().includes(word)).length;
+    if (has(title + " " + body) < words.length) continue;
+    const inTitle = has(title);
+    const best = headings.reduce((best, heading) => has(heading[1]) > has(best[1]) ? heading : best, ["", ""]);
+    const inHeading = has(best[1]);
+    const useHeading = inHeading > inTitle;
+    const together = lower.indexOf(words.join(" "));
+    const around = excerpt(body, together >= 0 ? together : lower.indexOf(words[0]));
+    results.push({
+      rank: title.toLowerCase() === words.join(" ") ? 1e6 : 100 * inTitle + 60 * inHeading + (together >= 0 ? 30 : 0),
+      place: page + (useHeading ? "#" + best[0] : ""),
+      title,
+      around: useHeading ? best[1] : around,
+    });
   }
-  return results.sort((a, b) => a.rank - b.rank || a.title.localeCompare(b.title)).slice(0, 30);
+  return results.sort((a, b) => b.rank - a.rank || a.title.localeCompare(b.title)).slice(0, 30);
 }
 
 function show() {
@@ -58,5 +72,7 @@ document.addEventListener("keydown", event => {
 const asked = new URLSearchParams(location.search).get("q");
 if (asked) {
   field.value = asked;
+  // Where there is room for one thing only, the answers are it.
+  document.getElementById("menu").checked = true;
   show();
 }

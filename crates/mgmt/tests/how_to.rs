@@ -79,5 +79,5 @@ fn every_program_in_the_pages_is_right() {
             checked += 1;
         }
     }
-    assert!(checked >= 13, "only {checked} programs were found");
+    assert!(checked >= 12, "only {checked} programs were found");
 }

@@ -7,6 +7,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod alone;
+mod blocks;
 mod booted;
 #[path = "../common/mod.rs"]
 mod common;

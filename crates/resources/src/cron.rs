@@ -33,6 +33,14 @@ const TRIGGERS: [&str; 6] =
 ///
 /// When somebody changes the file, or stops or disables the timer, it is put right at once. When what is declared changes, the
 /// timer starts anew. If another resource notifies this one, the timer starts anew, too.
+///
+/// ```mcl
+/// cron "backup" {
+///     trigger => "OnCalendar",
+///     time => "03:00",
+///     persistent => true,
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "cron", edges, refresh, receive)]
 pub struct Cron {

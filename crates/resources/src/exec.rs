@@ -41,6 +41,13 @@ pub use self::environment::Environment;
 ///
 /// What the command writes is sent as `output`, `stdout` and `stderr`, also later, when a condition says that it
 /// need not run again. A stream of more than 16 MiB is not sent.
+///
+/// ```mcl
+/// exec "initialise" {
+///     cmd => "/usr/bin/app --initialise",
+///     creates => "/var/lib/app/data",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "exec", edges, send, refresh)]
 pub struct Exec {

@@ -45,6 +45,15 @@ pub use memory::Memory;
 /// A path that ends in a slash is a directory, here and in `source` and `fragments`. A file is replaced in one step:
 /// whoever reads it sees the old content or the new one, with its final owner and mode. Its other hard links keep the
 /// old content. A symbolic link at the path is never written through.
+///
+/// ```mcl
+/// file "/etc/motd" {
+///     state => "exists",
+///     content => "welcome\n",
+///     owner => "root",
+///     mode => "u=rw,go=r",
+/// }
+/// ```
 #[derive(Clone, PartialEq, Derived)]
 #[resource(kind = "file", edges, receive, reverse, query, blocking)]
 pub struct File {

@@ -23,6 +23,13 @@ use crate::shadow::{self, Managed, Turn};
 ///
 /// A group comes before the users that are declared to be in it, and before files and commands that use it. A group that
 /// is to be absent comes after the users that are to be absent and were in it. A group comes after its `members`.
+///
+/// ```mcl
+/// group "developers" {
+///     state => "exists",
+///     gid => 2000,
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "group", edges)]
 pub struct Group {

@@ -19,6 +19,12 @@ use mgmt_world::{Changes, Scope, World};
 ///
 /// Two hosts that want different values for one key never come to an end; use `mapped`, so that each has a value of its
 /// own, or `skiplessthan`, so that the largest one wins.
+///
+/// ```mcl
+/// kv "colour" {
+///     value => "green",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "kv", refresh, receive)]
 pub struct Kv {

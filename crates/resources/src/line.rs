@@ -54,6 +54,14 @@ const NEW_MODE: u32 = 0o600;
 ///
 /// The file is replaced in one step and keeps its owner, mode and attributes. A symbolic link is not followed. Somebody
 /// else who has just written to the file is given a tenth of a second to finish.
+///
+/// ```mcl
+/// line "the printer" {
+///     file => "/etc/hosts",
+///     state => "exists",
+///     content => "192.0.2.7 printer",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "line", edges, receive, blocking)]
 pub struct Line {

@@ -46,6 +46,15 @@ use crate::presence::Presence;
 /// With `absent`, whatever is mounted there is unmounted, and has no line any more; the other parameters do not matter.
 ///
 /// Managed paths below the mount point come after it, as do mounts below it.
+///
+/// ```mcl
+/// mount "/srv/data" {
+///     state => "exists",
+///     device => "UUID=0e8c2a4f-6f0a-4c3e-9e55-6a1f4d7c7b11",
+///     type => "ext4",
+///     options => {"noatime" => ""},
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "mount", edges, receive, refresh)]
 pub struct Mount {

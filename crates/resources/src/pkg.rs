@@ -59,6 +59,12 @@ use self::decide::Wanted;
 /// installation needs an edge of your own.
 ///
 /// The same package may be declared twice, as `installed` and as `newest`; it is then the newest.
+///
+/// ```mcl
+/// pkg ["nginx", "curl"] {
+///     state => "installed",
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "pkg", edges, group, batch)]
 pub struct Pkg {

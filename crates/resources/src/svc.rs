@@ -57,6 +57,13 @@ const SESSION_UNITS: [&str; 3] = ["/etc/systemd/user/", "/run/systemd/user/", "/
 ///
 /// A service comes after the `file` resource for its unit file, after those for its drop-ins, and after the installed
 /// `pkg` that brings it.
+///
+/// ```mcl
+/// svc "nginx" {
+///     state => "running",
+///     startup => "enabled",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "svc", edges, refresh)]
 pub struct Svc {

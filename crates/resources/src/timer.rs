@@ -10,6 +10,17 @@ use mgmt_value::Str;
 /// Each tick counts as a change, so a resource behind a notifying edge is notified by it. A notification starts the
 /// interval anew, and counts as a change too. With the metaparameter `poll`, a check that comes when an interval is over
 /// is the tick.
+///
+/// ```mcl
+/// timer "every minute" {
+///     interval => 60,
+///
+///     Notify => Exec["look"],
+/// }
+/// exec "look" {
+///     cmd => "/usr/bin/uptime",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "timer", refresh)]
 pub struct Timer {

@@ -36,6 +36,15 @@ use crate::shadow::{self, Managed, Turn};
 ///
 /// A user comes after its groups and after the package of its shell, and before files and commands that use it. A user that is
 /// to be absent comes before its groups.
+///
+/// ```mcl
+/// user "ada" {
+///     state => "exists",
+///     groups => ["sudo"],
+///     shell => "/bin/bash",
+///     homedir => "/home/ada/",
+/// }
+/// ```
 #[derive(Clone, Default, PartialEq, Resource)]
 #[resource(kind = "user", edges, receive)]
 pub struct User {

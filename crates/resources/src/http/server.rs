@@ -38,6 +38,13 @@ use super::{identity, or_name};
 ///
 /// There is no encryption and no password: everybody who can reach the address can see what is served, raise flags
 /// and change inputs. Use `127.0.0.1`, or put a server that does both in front of it.
+///
+/// ```mcl
+/// http:server ":8080" {}
+/// http:server:file "/hello" {
+///     data => "hello\n",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "http:server", edges, group, background)]
 pub struct HttpServer {

@@ -67,13 +67,39 @@ fn describe(changes: &Changes, members: &[Member<'_>], available: &[Option<Avail
             None => effect,
         });
     }
-    for name in &changes.remove {
-        let effect = Effect::remove(name.display()).aspect("package");
+    let gone = changes.remove.iter().map(|name| (name, "package"));
+    // A package that is purged may have been removed before, and only its configuration is left.
+    let purged = changes.purge.iter().map(|name| (name, "package and configuration"));
+    for (name, aspect) in gone.chain(purged) {
+        let effect = Effect::remove(name.display()).aspect(aspect);
         cx.describe(match present(name) {
             Some(present) => effect.before(present.display()),
             None => effect,
         });
     }
+    for member in members {
+        describe_hold(member, changes, cx);
+    }
+}
+
+/// Whether it is on hold afterwards, if that is different. One that is released only for the change of its version stays on hold.
+fn describe_hold(member: &Member<'_>, changes: &Changes, cx: &Context<'_>) {
+    let before = member.installed.as_ref().map(|installed| installed.held);
+    let after = match (changes.hold.contains(member.name), changes.release.contains(member.name)) {
+        (true, _) => true,
+        (false, true) => false,
+        (false, false) => return,
+    };
+    let is_gone = [&changes.remove, &changes.purge].iter().any(|names| names.contains(member.name));
+    if is_gone || before == Some(after) {
+        return;
+    }
+    let word = |held: bool| if held { "yes" } else { "no" };
+    let effect = Effect::change(member.name.display()).aspect("hold").after(word(after));
+    cx.describe(match before {
+        Some(before) => effect.before(word(before)),
+        None => effect,
+    });
 }
 
 /// The package of this resource and those of its group, with what is installed of them.

@@ -1,0 +1,177 @@
+//! What a plan says of packages, with their versions, and what a run then does are the same, line by line.
+//!
+//! The packages are made for the test, and installed by `apt` on a view of this machine on which every change is thrown away.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod agreement;
+mod common;
+#[path = "../../resources/tests/pkg_common/mod.rs"]
+mod pkg_common;
+#[path = "../../resources/tests/sandbox/mod.rs"]
+#[allow(clippy::duplicate_mod, reason = "the packages need it, too")]
+mod sandbox;
+
+use std::path::Path;
+
+use agreement::agrees;
+use pkg_common::{Package, Source, run, told};
+use sandbox::Sandbox;
+
+/// Where the program is inside.
+const PROGRAM: &str = "/mgmt-test-mgmt";
+
+/// A program, what somebody did before, the lines of its plan as people read them, and what `dpkg` says of `demo` afterwards.
+struct Case {
+    name: &'static str,
+    before: &'static str,
+    program: &'static str,
+    lines: &'static [&'static str],
+    after: &'static str,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "what is not there",
+        before: "",
+        program: r#"pkg "demo" { state => "installed", }"#,
+        lines: &["exact      create demo package: 2.0"],
+        after: "installed 2.0",
+    },
+    Case {
+        name: "what is right",
+        before: "apt-get install -qq demo=1.0",
+        program: r#"pkg "demo" { state => "installed", }"#,
+        lines: &[],
+        after: "installed 1.0",
+    },
+    Case {
+        name: "a newer version",
+        before: "apt-get install -qq demo=1.0",
+        program: r#"pkg "demo" { state => "newest", }"#,
+        lines: &["exact      change demo package: 1.0 -> 2.0"],
+        after: "installed 2.0",
+    },
+    Case {
+        name: "a version of its own",
+        before: "",
+        program: r#"pkg "demo" { state => "1.5", }"#,
+        lines: &["exact      create demo package: 1.5"],
+        after: "installed 1.5",
+    },
+    Case {
+        name: "an older version",
+        before: "apt-get install -qq demo=2.0",
+        program: r#"pkg "demo" { state => "1.0", allowdowngrade => true, }"#,
+        lines: &["exact      change demo package: 2.0 -> 1.0"],
+        after: "installed 1.0",
+    },
+    Case {
+        name: "the newest that a pin allows",
+        before: "apt-get install -qq demo=1.0; printf 'Package: demo\\nPin: version 1.5\\nPin-Priority: 900\\n' \
+            >/etc/apt/preferences.d/demo",
+        program: r#"pkg "demo" { state => "newest", }"#,
+        lines: &["exact      change demo package: 1.0 -> 1.5"],
+        after: "installed 1.5",
+    },
+    Case {
+        name: "a package that is put on hold",
+        before: "apt-get install -qq demo=1.0",
+        program: r#"pkg "demo" { state => "1.0", hold => true, }"#,
+        lines: &["exact      change demo hold: no -> yes"],
+        after: "installed 1.0",
+    },
+    Case {
+        name: "another version of what is on hold",
+        before: "apt-get install -qq demo=1.0; apt-mark hold demo",
+        program: r#"pkg "demo" { state => "1.5", hold => true, }"#,
+        lines: &["exact      change demo package: 1.0 -> 1.5"],
+        after: "installed 1.5",
+    },
+    Case {
+        name: "a version that stays",
+        before: "",
+        program: r#"pkg "demo" { state => "1.5", hold => true, }"#,
+        lines: &["exact      create demo package: 1.5", "exact      change demo hold: yes"],
+        after: "installed 1.5",
+    },
+    Case {
+        name: "a package that is released",
+        before: "apt-get install -qq demo=1.0; apt-mark hold demo",
+        program: r#"pkg "demo" { state => "installed", hold => false, }"#,
+        lines: &["exact      change demo hold: yes -> no"],
+        after: "installed 1.0",
+    },
+    Case {
+        name: "several at once",
+        before: "",
+        program: r#"pkg ["demo", "other",] { state => "installed", }"#,
+        lines: &["exact      create demo package: 2.0", "exact      create other package: 1:0.1-2"],
+        after: "installed 2.0",
+    },
+    Case {
+        name: "no package",
+        before: "apt-get install -qq demo=1.5",
+        program: r#"pkg "demo" { state => "uninstalled", }"#,
+        lines: &["exact      remove demo package: was 1.5"],
+        after: "config-files 1.5",
+    },
+    Case {
+        name: "nothing of a package",
+        before: "apt-get install -qq demo=1.5",
+        program: r#"pkg "demo" { state => "purged", }"#,
+        lines: &["exact      remove demo package and configuration: was 1.5"],
+        after: "",
+    },
+    Case {
+        name: "nothing of a package that is gone",
+        before: "apt-get install -qq demo=1.5; apt-get remove -qq demo",
+        program: r#"pkg "demo" { state => "purged", }"#,
+        lines: &["exact      remove demo package and configuration"],
+        after: "",
+    },
+];
+
+const CLEAN: &str = "apt-mark unhold demo; apt-get purge -qq demo other; rm -f /etc/apt/preferences.d/demo";
+
+#[test]
+fn packages_are_planned_with_their_versions_and_that_is_what_is_done() {
+    let name = "packages_are_planned_with_their_versions_and_that_is_what_is_done";
+    if !sandbox::is_inside() {
+        let sources =
+            "etc/apt/sources.list etc/apt/sources.list.d etc/apt/preferences.d/* var/lib/apt/lists/*";
+        return Sandbox {
+            prepare: &format!("rm -rf {sources}"),
+            also: Some((PROGRAM, Path::new(env!("CARGO_BIN_EXE_mgmt")))),
+            ..Sandbox::default()
+        }
+        .run(name);
+    }
+    let mut source = Source::new();
+    for version in ["1.0", "1.5", "2.0"] {
+        let configured = ("/etc/demo.conf", "demo\n");
+        source.publish(&Package {
+            files: &[configured],
+            conffiles: "/etc/demo.conf\n",
+            ..Package::new("demo", version)
+        });
+    }
+    source.publish(&Package::new("other", "1:0.1-2"));
+    run("apt-get", &["--quiet", "update"]);
+    let shell = |text: &str| {
+        run("sh", &["-ec", &format!("exec 2>&1; export DEBIAN_FRONTEND=noninteractive; {text}")])
+    };
+    for (number, case) in CASES.iter().enumerate() {
+        shell(CLEAN);
+        shell(&case.before.replace("apt-get ", "apt-get --yes "));
+        let text = run(PROGRAM, &["plan", "lang", case.program]);
+        // Those of one transaction are in no order.
+        let mut lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("  ")).collect();
+        let mut expected = case.lines.to_vec();
+        lines.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(lines, expected, "{}: {text}", case.name);
+        let agreed = agrees(PROGRAM, "lang", case.program, &format!("/mgmt-test-prefix-{number}"));
+        assert_eq!(agreed, Ok(case.lines.len()), "{}", case.name);
+        assert_eq!(told("demo"), case.after, "{}", case.name);
+    }
+}

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flate2::Compression;
-use mgmt_release::{Release, Tree, deb, elf};
+use mgmt_release::{Release, Tree, deb, elf, tarball};
 use packaging::{EPOCH, stripped, tree};
 use svc_common::{run, told};
 
@@ -40,9 +40,19 @@ fn the_service_is_set_up_installed_upgraded_and_removed_without_a_trace() {
         packages.push(path);
         tree.add("usr/share/doc/mgmt/second", "only in the second\n");
     }
+    let archive = place.path().join("archive");
+    let release = Release::new("1.1.0", EPOCH);
+    let packed = tarball::write(&tree, &release, "mgmt-1.1.0-x86_64", Compression::fast()).unwrap();
+    std::fs::write(&archive, packed).unwrap();
     svc_common::on_booted_host_with(
         name,
-        &[("mgmt", &binary), ("first.deb", &packages[0]), ("second.deb", &packages[1])],
+        &[
+            ("mgmt", &binary),
+            ("first.deb", &packages[0]),
+            ("second.deb", &packages[1]),
+            ("mgmt-1.1.0-x86_64.tar.gz", &archive),
+            ("page.md", &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/run-as-a-service.md")),
+        ],
     );
 }
 
@@ -53,6 +63,8 @@ fn holds_everything(tree: &Tree) {
         "usr/bin/mgmt",
         "usr/lib/systemd/system/mgmt.service",
         "usr/lib/systemd/system/mgmt-firstboot.service",
+        "usr/lib/systemd/catalog/mgmt.catalog",
+        "usr/lib/tmpfiles.d/mgmt.conf",
         "usr/share/bash-completion/completions/mgmt",
         "usr/share/doc/mgmt/changelog.Debian.gz",
         "usr/share/doc/mgmt/changelog.gz",
@@ -88,6 +100,8 @@ fn on_a_booted_host() {
     upgrade();
     remove();
     assert_eq!(traces(), before, "purging has left something");
+    unpack();
+    assert_eq!(traces(), before, "what came with the tarball is not gone");
 }
 
 /// Whatever has our name.
@@ -188,6 +202,8 @@ fn install() {
     );
     says_how_it_is();
     assert_eq!(shell("dpkg --verify mgmt"), "");
+    // Whoever opens the directory for others finds it closed again.
+    shell("chmod 755 /var/lib/mgmt; systemd-tmpfiles --create mgmt.conf");
     assert_eq!(shell("stat --format=%a /var/lib/mgmt"), "700");
     assert_eq!(shell("command -v mgmt"), "/usr/bin/mgmt");
     shell("bash -n /usr/share/bash-completion/completions/mgmt");
@@ -196,6 +212,11 @@ fn install() {
         "mgmt deploy --no-git lang 'file \"/tmp/managed\" { content => \"by mgmt\", state => \"exists\", }'",
     );
     comes("/tmp/managed", "by mgmt");
+    // The journal knows which deploy that was, and explains what it means.
+    let explained = shell(
+        "journalctl --no-pager --catalog --unit=mgmt.service 'MGMT_RESOURCE=file[/tmp/managed]' MGMT_DEPLOY=1",
+    );
+    assert!(explained.contains("Subject: file[/tmp/managed] was put right"), "{explained}");
     shell("echo 'OPTS=--converger-timeout=30 --sema 5' >>/etc/mgmt/mgmt.conf");
 }
 
@@ -228,4 +249,35 @@ fn remove() {
     shell("! test -e /usr/bin/mgmt; test -e /etc/mgmt/mgmt.conf; test -d /var/lib/mgmt");
     run("dpkg", &["--purge", "mgmt"]);
     assert_eq!(told("is-active", SERVICE), "inactive");
+}
+
+/// The tarball, with the words of the page about it.
+fn unpack() {
+    let page = std::fs::read_to_string(format!("{GIVEN}/page.md")).unwrap();
+    let words: Vec<&str> =
+        page.lines().find(|line| line.starts_with("The tarball has")).unwrap().split('`').collect();
+    let [_, extract, _, enable, _, disable, _, delete, ..] = words[..] else {
+        panic!("the page does not say how a tarball is installed and removed: {words:?}")
+    };
+    shell(&format!("cd {GIVEN}; {extract}"));
+    assert_eq!(shell("stat --format='%a %U' / /usr /usr/bin /etc"), "755 root\n755 root\n755 root\n755 root");
+    shell(enable);
+    assert_eq!(
+        (told("is-active", SERVICE), told("is-enabled", SERVICE)),
+        ("active".into(), "enabled".into())
+    );
+    says_how_it_is();
+    assert_eq!(shell("stat --format=%a /var/lib/mgmt"), "700");
+    shell(
+        "mgmt deploy --no-git lang 'file \"/tmp/unpacked\" { content => \"by mgmt\", state => \"exists\", }'",
+    );
+    comes("/tmp/unpacked", "by mgmt");
+    std::fs::remove_file("/tmp/unpacked").unwrap();
+    comes("/tmp/unpacked", "by mgmt");
+    shell(disable);
+    assert_eq!(told("is-active", SERVICE), "inactive");
+    shell(&format!("cd {GIVEN}; {delete}"));
+    shell(
+        "! command -v mgmt; rmdir /etc/mgmt /usr/share/doc/mgmt; rm -r /var/lib/mgmt; systemctl daemon-reload",
+    );
 }

@@ -5,7 +5,8 @@
 //! compile when a public field has no doc comment, because that comment is the reference page.
 //!
 //! Attributes of a kind: `#[resource(kind = "file", edges, group, batch, refresh, send, receive, reverse, query,
-//! blocking, background)]`. Attributes of a field: `#[field(name = "other", alias = "old", secret)]`.
+//! blocking, background)]`. Attributes of a field: `#[field(name = "other", alias = "old", secret)]`. A field is `secret`
+//! exactly if its type is a `Secret`, which cannot be printed.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -113,7 +114,7 @@ fn field_spec(owner: &syn::Ident, field: &Field, krate: &Path) -> syn::Result<To
             ty: <#ty as #support::Native>::ty,
             optional: <#ty as #support::Native>::OPTIONAL,
             doc: #doc,
-            secret: #secret,
+            secret: #support::agreed(<#ty as #support::Native>::SECRET, #secret),
             get: |any| match any.downcast_ref::<#owner>() {
                 ::core::option::Option::Some(this) => #support::Native::to_value(&this.#ident),
                 ::core::option::Option::None => #support::Value::Nil,

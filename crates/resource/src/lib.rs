@@ -51,4 +51,51 @@ pub use stored::{StoredError, from_stored, to_stored};
 #[doc(hidden)]
 pub mod derive_support {
     pub use mgmt_value::{Mismatch, Native, Type, Value};
+
+    /// Whether a field is secret. Its type and its attribute have to agree, or the kind does not compile: what is only called
+    /// secret could be printed, and what only is one would be shown by those who ask the schema.
+    ///
+    /// ```
+    /// use mgmt_resource::Fields;
+    /// use mgmt_value::{Secret, Str};
+    ///
+    /// /// Something with a secret.
+    /// #[derive(Fields)]
+    /// struct Account {
+    ///     /// A password.
+    ///     #[field(secret)]
+    ///     password: Option<Secret<Str>>,
+    /// }
+    /// assert!(Account::FIELDS[0].secret);
+    /// ```
+    ///
+    /// ```compile_fail,E0080
+    /// # use mgmt_resource::Fields;
+    /// # use mgmt_value::{Secret, Str};
+    /// /// Something with a secret.
+    /// #[derive(Fields)]
+    /// struct Account {
+    ///     /// A password.
+    ///     #[field(secret)]
+    ///     password: Str,
+    /// }
+    /// # assert!(Account::FIELDS[0].secret);
+    /// ```
+    ///
+    /// ```compile_fail,E0080
+    /// # use mgmt_resource::Fields;
+    /// # use mgmt_value::{Secret, Str};
+    /// /// Something with a secret.
+    /// #[derive(Fields)]
+    /// struct Account {
+    ///     /// A password.
+    ///     password: Secret<Str>,
+    /// }
+    /// # assert!(Account::FIELDS[0].secret);
+    /// ```
+    pub const fn agreed(is_secret: bool, is_called_secret: bool) -> bool {
+        assert!(is_secret || !is_called_secret, "a field that is `secret` is a `mgmt_value::Secret`");
+        assert!(!is_secret || is_called_secret, "a field that is a `Secret` needs `#[field(secret)]`");
+        is_secret
+    }
 }

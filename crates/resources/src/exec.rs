@@ -20,7 +20,7 @@ mod watch;
 use mgmt_resource::{
     Checked, Context, Effect, Fields, Identity, Invalid, Kind, Order, Resource, Result, Want, Watch,
 };
-use mgmt_value::Str;
+use mgmt_value::{Secret, Str};
 
 use self::kept::{Kept, Seen};
 use self::run::{CommandLine, Runner};
@@ -60,9 +60,10 @@ pub struct Exec {
     pub cwd: Str,
     /// The shell that runs `cmd`, `/bin/sh` for example. Unset, there is no shell: no quotes, no pipes, no variables.
     pub shell: Str,
-    /// The complete environment of every command of this resource. Nothing is added, not even `PATH`.
+    /// The complete environment of every command of this resource. Nothing is added, not even `PATH`. The values are taken out of what
+    /// is logged of the commands' output, except for those that are shorter than four letters or no secret by their name, such as `HOME`.
     #[field(secret)]
-    pub env: Environment,
+    pub env: Secret<Environment>,
     /// The signal that asks a command to stop, by its full name, `SIGINT` for example. Unset, it is `SIGTERM`.
     pub sig: Str,
     /// A command that runs all the time. Each line that it writes, empty ones apart, is an event. Its end is an

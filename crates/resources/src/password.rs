@@ -9,12 +9,10 @@
 
 mod kept;
 
-use std::fmt;
-
 use mgmt_resource::{
     Checked, Context, Effect, Error, Fields, Id, Invalid, Kind, Resource, Result, Watch, state_name,
 };
-use mgmt_value::Str;
+use mgmt_value::{Secret, Str};
 use sha_crypt::{Algorithm, Params, PasswordHasher, ShaCrypt};
 
 use self::kept::Kept;
@@ -57,20 +55,14 @@ impl Default for Password {
 }
 
 /// What a `password` sends.
-#[derive(Clone, Default, Fields)]
+#[derive(Clone, Debug, Default, Fields)]
 pub struct Secrets {
     /// The password, if it is known.
     #[field(secret)]
-    pub password: Option<Str>,
+    pub password: Option<Secret<Str>>,
     /// The hash of the password, as the accounts of the host have it.
     #[field(secret)]
-    pub hash: Option<Str>,
-}
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secrets(…)")
-    }
+    pub hash: Option<Secret<Str>>,
 }
 
 impl Kind for Password {
@@ -115,11 +107,11 @@ impl Kind for Password {
         let secrets = match (found, kept.password) {
             // The password is known, only its hash is not there any more.
             (Found::Unhashed, Some(password)) => {
-                Secrets { hash: Some(hashed(&password)?), password: Some(password) }
+                Secrets { hash: Some(hashed(password.reveal())?.into()), password: Some(password) }
             }
             _ => {
-                let password = generate(self.length)?;
-                Secrets { hash: Some(hashed(&password)?), password: Some(password) }
+                let password = Secret::new(generate(self.length)?);
+                Secrets { hash: Some(hashed(password.reveal())?.into()), password: Some(password) }
             }
         };
         Kept::store(&secrets, self.saved, &directory, cx.host.durability)?;
@@ -144,7 +136,7 @@ impl Password {
         let password = match &kept.password {
             None => return Found::Missing,
             _ if refresh => return Found::Missing,
-            Some(password) => password,
+            Some(password) => password.reveal(),
         };
         let is_letter = |byte: &u8| LETTERS.contains(byte);
         match (self.saved, password.is_empty()) {
@@ -228,8 +220,8 @@ mod tests {
     #[test]
     fn what_is_kept_is_judged() {
         let kept = |password: Option<&str>, hash: Option<&str>| Kept {
-            password: password.map(Str::from),
-            hash: hash.map(Str::from),
+            password: password.map(Secret::from),
+            hash: hash.map(Secret::from),
         };
         let judged = |saved: bool, kept: &Kept| match (Password { saved, length: 3, check_recovery: false })
             .judge(kept, false)

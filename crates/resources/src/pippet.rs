@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mgmt_puppet_process::{Applied, Apply, Change, Puppet, PuppetError};
 use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Kind, Nothing, Resource, Result};
-use mgmt_value::Str;
+use mgmt_value::{Secret, Str};
 use serde_json::Value;
 
 /// Has Puppet bring a resource about.
@@ -20,7 +20,7 @@ use serde_json::Value;
 /// `poll`: Puppet has no events.
 ///
 /// A resource that is notified is applied and then refreshed, if its type can be.
-#[derive(Clone, Default, PartialEq, Resource)]
+#[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "pippet", refresh)]
 pub struct Pippet {
     /// The type, `cron` for example.
@@ -29,27 +29,17 @@ pub struct Pippet {
     pub title: Str,
     /// The parameters: a map in JSON, in Puppet's form with rich data. Empty, there are none.
     #[field(secret)]
-    pub params: Str,
+    pub params: Secret<Str>,
     /// Names of parameters that Puppet does not show.
     pub sensitive: Vec<Str>,
     /// Other resources that Puppet has to know of, and does not bring about: a list in JSON of maps with `type`, `title` and
     /// `parameters`. With `passive`, it is one that is nothing by itself, such as a schedule. Empty, there are none.
     #[field(secret)]
-    pub context: Str,
+    pub context: Secret<Str>,
     /// Puppet's file of settings. Unset, it is the usual one.
     pub conf: Str,
     /// Puppet's settings by name, `modulepath` for example, as `NAME=VALUE`.
     pub settings: Vec<Str>,
-}
-
-/// Shows everything but the parameters, which may hold secrets.
-impl std::fmt::Debug for Pippet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pippet")
-            .field("type", &self.r#type)
-            .field("title", &self.title)
-            .finish_non_exhaustive()
-    }
 }
 
 /// How long Puppet may work on one resource. What takes longer is given up.
@@ -74,10 +64,10 @@ impl Kind for Pippet {
                 return Err(Invalid::field("settings", format!("expected `NAME=VALUE`, found {setting:?}")));
             }
         }
-        if context(&self.context).is_none() {
+        if context(self.context.reveal()).is_none() {
             return Err(Invalid::field("context", "expected a list of maps in JSON"));
         }
-        match parameters(&self.params) {
+        match parameters(self.params.reveal()) {
             Some(_) => Ok(()),
             None => Err(Invalid::field("params", "expected a map in JSON")
                 .with_hint(r#"write `{}` for none, or `{"ensure": "present"}`"#)),
@@ -98,11 +88,15 @@ impl Kind for Pippet {
     }
 
     fn equivalent(&self, _: &Str, other: &Pippet) -> bool {
-        let rest = |pippet: &Pippet| Pippet { params: Str::EMPTY, context: Str::EMPTY, ..pippet.clone() };
+        let rest = |pippet: &Pippet| Pippet {
+            params: Secret::default(),
+            context: Secret::default(),
+            ..pippet.clone()
+        };
         // The order of keys and white space make no difference.
         rest(self) == rest(other)
-            && parameters(&self.params) == parameters(&other.params)
-            && context(&self.context) == context(&other.context)
+            && parameters(self.params.reveal()) == parameters(other.params.reveal())
+            && context(self.context.reveal()) == context(other.context.reveal())
     }
 }
 
@@ -141,10 +135,12 @@ impl Pippet {
         Ok(Apply {
             kind: self.r#type.to_text().into_owned(),
             title: self.title.to_text().into_owned(),
-            parameters: parameters(&self.params).ok_or_else(|| Error::new("`params` is no map in JSON"))?,
+            parameters: parameters(self.params.reveal())
+                .ok_or_else(|| Error::new("`params` is no map in JSON"))?,
             sensitive: self.sensitive.iter().map(|name| name.to_text().into_owned()).collect(),
             refresh,
-            context: context(&self.context).ok_or_else(|| Error::new("`context` is no list in JSON"))?,
+            context: context(self.context.reveal())
+                .ok_or_else(|| Error::new("`context` is no list in JSON"))?,
         })
     }
 }

@@ -9,13 +9,11 @@
 mod facts;
 mod plan;
 
-use std::fmt;
-
 use mgmt_resource::{
     Checked, Context, Effect, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
-use mgmt_value::Str;
+use mgmt_value::{Secret, Str};
 
 use self::facts::Facts;
 use self::plan::Plan;
@@ -45,7 +43,7 @@ use crate::shadow::{self, Managed, Turn};
 ///     homedir => "/home/ada/",
 /// }
 /// ```
-#[derive(Clone, Default, PartialEq, Resource)]
+#[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "user", edges, receive)]
 pub struct User {
     /// `exists`: the account is to be there. `absent`: it is not to be there. Files of the user stay, unless `removehome` is
@@ -71,7 +69,7 @@ pub struct User {
     /// The hash of the password, as `mkpasswd` or the `hash` of a `password` resource give it. `*` or `!`: no password lets
     /// the user in. It appears neither in logs nor in arguments of commands.
     #[field(secret)]
-    pub password: Option<Str>,
+    pub password: Option<Secret<Str>>,
     /// Let the user have a number that another user has, too.
     pub allowduplicateuid: bool,
     /// Make the account with a number from the range for system accounts, if `uid` is left out. This says nothing about an
@@ -83,23 +81,6 @@ pub struct User {
     pub movehome: bool,
     /// When the account is removed, remove its home directory and its mail, too.
     pub removehome: bool,
-}
-
-impl fmt::Debug for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // All but what nobody may see.
-        f.debug_struct("User")
-            .field("state", &self.state)
-            .field("uid", &self.uid)
-            .field("gid", &self.gid)
-            .field("group", &self.group)
-            .field("groups", &self.groups)
-            .field("homedir", &self.homedir)
-            .field("shell", &self.shell)
-            .field("comment", &self.comment)
-            .field("password", &self.password.as_ref().map(|_| "…"))
-            .finish_non_exhaustive()
-    }
 }
 
 impl Kind for User {
@@ -136,7 +117,7 @@ impl Kind for User {
                 "has a colon or a control character, which cannot be stored",
             ));
         }
-        self.password.as_ref().map_or(Ok(()), validate_hash)
+        self.password.as_ref().map_or(Ok(()), |password| validate_hash(password.reveal()))
     }
 
     fn watches(&self, _: &Str) -> Vec<Watch> {
@@ -236,9 +217,9 @@ impl Managed for Named<'_> {
             turn.run(tool, words, cx).await?;
         }
         if let (true, Some(hash)) = (plan.hash, &self.user.password) {
-            let (user, hash) = (self.name.clone(), hash.clone());
+            let (user, hash): (_, Secret<Str>) = (self.name.clone(), hash.clone());
             let (cancel, durability) = (cx.cancel.clone(), cx.host.durability);
-            lookup(move || shadow::hash::write(&user, &hash, &cancel, durability)).await?;
+            lookup(move || shadow::hash::write(&user, hash.reveal(), &cancel, durability)).await?;
             turn.changed();
         }
         Ok(())

@@ -14,7 +14,7 @@ use mgmt_resources::pippet::Pippet;
 use mgmt_value::Str;
 
 fn pippet(kind: &str, title: &str, params: &str) -> Pippet {
-    Pippet { r#type: kind.into(), title: title.into(), params: Str::from(params), ..Pippet::default() }
+    Pippet { r#type: kind.into(), title: title.into(), params: params.into(), ..Pippet::default() }
 }
 
 fn file(path: &Path, content: &str) -> Pippet {
@@ -129,7 +129,7 @@ async fn what_puppet_has_to_know_of_besides_is_known_and_not_applied() {
     let (bench, place) = (Bench::new(), tempfile::tempdir().unwrap());
     let at = |name: &str| place.path().join(name).display().to_string();
     let with = |kind: &str, title: &str, params: &str, context: serde_json::Value| Pippet {
-        context: Str::from(context.to_string()),
+        context: Str::from(context.to_string()).into(),
         ..pippet(kind, title, params)
     };
     // What others manage below a directory is left to them.

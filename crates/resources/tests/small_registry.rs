@@ -1,12 +1,12 @@
 //! What must hold for every kind in the list, whoever wrote it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use mgmt_resource::{FieldSpec, Resource, Schema, Spec, from_stored, to_stored};
+use mgmt_resource::{FieldSpec, Fields, Resource, Schema, Spec, from_stored, to_stored};
 use mgmt_resources::KINDS;
-use mgmt_value::{Str, Type, Value};
+use mgmt_value::{Native, Str, Type, Value};
 
 fn fields(schema: &Schema) -> impl Iterator<Item = &'static FieldSpec> {
     schema.fields.iter().chain(schema.sends)
@@ -128,6 +128,44 @@ fn a_value_of_the_wrong_type_is_refused_and_changes_nothing() {
         assert!(resource.set("no such field", &Value::Bool(true)).is_none());
         assert!(resource.get("no such field").is_none());
     }
+}
+
+/// A value of this type that would be noticed wherever it comes out.
+fn canary(ty: &Type) -> Value {
+    let mut values = vec![Value::Str("canary".into())];
+    if let Type::Map(key, value) = ty {
+        let words: BTreeMap<Str, Str> = [("CANARY_NAME".into(), "canary".into())].into();
+        assert_eq!((&**key, &**value), (&Type::Str, &Type::Str));
+        values.push(words.to_value());
+    }
+    values.into_iter().find(|value| value.ty() == *ty).unwrap_or_else(|| panic!("no canary of type {ty}"))
+}
+
+#[test]
+fn nothing_of_a_secret_field_is_in_the_debug_form_of_a_resource() {
+    let mut kinds = Vec::new();
+    for schema in KINDS.schemas() {
+        let mut resource = (schema.make)();
+        for field in schema.fields.iter().filter(|field| field.secret) {
+            resource.set(field.name, &canary(&(field.ty)())).unwrap().unwrap();
+            kinds.push(schema.kind);
+        }
+        for told in
+            [format!("{resource:?}"), format!("{resource:#?}"), format!("{:?}", resource.boxed_clone())]
+        {
+            assert!(!told.to_lowercase().contains("canary"), "{}: {told}", schema.kind);
+        }
+    }
+    for kind in ["exec", "pippet", "user"] {
+        assert!(kinds.contains(&kind), "{kind} has no secret: {kinds:?}");
+    }
+    let mut sent = mgmt_resources::password::Secrets::default();
+    for field in mgmt_resources::password::Secrets::FIELDS {
+        assert!(field.secret, "{field:?}");
+        (field.set)(&mut sent, &canary(&(field.ty)())).unwrap();
+    }
+    let told = format!("{sent:?}");
+    assert!(told.contains("(secret)") && !told.contains("canary"), "{told}");
 }
 
 fn stored(resource: Arc<dyn Resource>) -> Spec {

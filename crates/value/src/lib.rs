@@ -7,6 +7,7 @@
 //! Invariants
 //! - A [`Str`] is bytes. Most are UTF-8, none has to be; text for people is made by [`Str::display`].
 //! - A value carries enough to know its own type, also when it is an empty list or map.
+//! - A [`Secret`] is never shown, in whatever way it is printed.
 //! - Map entries are sorted and their keys are unique, so hash and comparison need no second pass.
 //! - Integer conversion never wraps: a number that does not fit is an error that names the number and the width.
 //!
@@ -15,6 +16,7 @@
 mod json;
 mod native;
 mod parse;
+mod secret;
 mod str;
 mod text;
 mod ty;
@@ -22,6 +24,7 @@ mod value;
 
 pub use json::{JsonError, from_json, to_json, to_json_as};
 pub use native::{Complex, Mismatch, Native, value_of};
+pub use secret::{Secret, Wipe};
 pub use str::Str;
 pub use ty::{FuncType, Type};
 pub use value::{Function, List, Map, Struct, Value};

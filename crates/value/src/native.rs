@@ -9,6 +9,8 @@ use crate::{Str, Type, Value};
 pub trait Native: Sized {
     /// Unset differs from every value, and the field may be left out.
     const OPTIONAL: bool = false;
+    /// Nobody may see it: it is a [`Secret`](crate::Secret).
+    const SECRET: bool = false;
     /// The type of the language that stands for it.
     fn ty() -> Type;
     /// Takes a value in.
@@ -225,6 +227,7 @@ impl<K: Native + Ord, V: Native> Native for BTreeMap<K, V> {
 /// Optional types are transparent: a value sets them, `nil` unsets them.
 impl<T: Native> Native for Option<T> {
     const OPTIONAL: bool = true;
+    const SECRET: bool = T::SECRET;
     fn ty() -> Type {
         T::ty()
     }

@@ -41,6 +41,11 @@ impl Str {
         crate::text::Escaped(self.as_bytes())
     }
 
+    /// The bytes, if nobody else has them.
+    pub(crate) fn own_bytes(&mut self) -> Option<&mut [u8]> {
+        Arc::get_mut(self.0.as_mut()?)
+    }
+
     /// The path that these bytes spell.
     pub fn as_path(&self) -> &std::path::Path {
         use std::os::unix::ffi::OsStrExt;

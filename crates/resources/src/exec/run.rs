@@ -75,7 +75,7 @@ impl<'a> CommandLine<'a> {
         let text = |text: &Str| OsStr::from_bytes(text).to_owned();
         let mut command = Command::new(self.argv());
         command.cwd = (!self.cwd.is_empty()).then(|| self.cwd.as_path().to_owned());
-        command.env = exec.env.0.iter().map(|(name, value)| (text(name), text(value))).collect();
+        command.env = exec.env.reveal().0.iter().map(|(name, value)| (text(name), text(value))).collect();
         command.credentials = who;
         command.capture_limit = CAPTURE;
         command.helper = host.helper.clone();
@@ -96,7 +96,7 @@ impl<'a> CommandLine<'a> {
         if status != Status::Exited(127) {
             return self.shell_hint();
         }
-        Some(if exec.env.0.contains_key(&b"PATH"[..]) {
+        Some(if exec.env.reveal().0.contains_key(&b"PATH"[..]) {
             "status 127 means that a program was not found; check its spelling, and `PATH` in `env`".into()
         } else {
             "status 127 means that a program was not found: a command has no PATH unless `env` sets one; write full \
@@ -245,7 +245,7 @@ impl<'a> Runner<'a> {
             finished.stderr.bytes.split(|&byte| byte == b'\n').rfind(|line| !line.trim_ascii().is_empty());
         if let Some(last) = last {
             message.push_str(": ");
-            message.push_str(&shown(last.trim_ascii()));
+            message.push_str(&self.exec.shown(last.trim_ascii()));
         }
         match line.hint(self.exec, finished.status) {
             Some(hint) => Error::new(message).with_hint(hint),
@@ -271,7 +271,7 @@ impl<'a> Runner<'a> {
             return;
         }
         for (name, capture) in [("stdout", &finished.stdout), ("stderr", &finished.stderr)] {
-            for text in last_lines(&capture.bytes) {
+            for text in last_lines(&capture.bytes, |line| self.exec.shown(line)) {
                 if failed {
                     tracing::info!(target: "mgmt::resource", resource = %self.id, "{} {name}: {text}", line.field);
                 } else {
@@ -283,12 +283,12 @@ impl<'a> Runner<'a> {
 }
 
 /// The last lines of a text in a form for the log, with a word about those before.
-fn last_lines(bytes: &[u8]) -> Vec<String> {
+fn last_lines(bytes: &[u8], shown: impl Fn(&[u8]) -> String) -> Vec<String> {
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     if bytes.is_empty() {
         return Vec::new();
     }
-    let mut lines: Vec<String> = bytes.rsplit(|&byte| byte == b'\n').take(LOGGED_LINES).map(shown).collect();
+    let mut lines: Vec<String> = bytes.rsplit(|&byte| byte == b'\n').take(LOGGED_LINES).map(&shown).collect();
     let left_out = bytes.split(|&byte| byte == b'\n').count() - lines.len();
     if left_out > 0 {
         lines.push(format!("({left_out} lines before are not shown)"));
@@ -298,7 +298,7 @@ fn last_lines(bytes: &[u8]) -> Vec<String> {
 }
 
 /// One line of output for people: bounded, and without anything that a terminal would obey.
-pub(super) fn shown(line: &[u8]) -> String {
+fn shown(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     match line.get(..LOGGED_BYTES) {
         Some(head) if line.len() > LOGGED_BYTES => format!("{}…", Str::new(head).display()),
@@ -307,6 +307,11 @@ pub(super) fn shown(line: &[u8]) -> String {
 }
 
 impl Exec {
+    /// One line of output of a command for people, without the values of its variables.
+    pub(super) fn shown(&self, line: &[u8]) -> String {
+        shown(&self.env.reveal().hidden(line))
+    }
+
     /// The signal that asks a command to stop.
     pub(super) fn signal(&self) -> Result<Signal> {
         if self.sig.is_empty() {
@@ -367,10 +372,10 @@ mod tests {
 
     #[test]
     fn the_log_gets_the_last_lines_and_nothing_that_a_terminal_obeys() {
-        assert_eq!(last_lines(b""), Vec::<String>::new());
-        assert_eq!(last_lines(b"a\nb\n"), ["a", "b"]);
+        assert_eq!(last_lines(b"", shown), Vec::<String>::new());
+        assert_eq!(last_lines(b"a\nb\n", shown), ["a", "b"]);
         let many: String = (0..60).map(|i| format!("{i}\n")).collect();
-        let lines = last_lines(many.as_bytes());
+        let lines = last_lines(many.as_bytes(), shown);
         assert_eq!(lines.len(), LOGGED_LINES + 1);
         assert_eq!((&*lines[0], &*lines[1]), ("(10 lines before are not shown)", "10"));
         assert!(!shown(b"\x1b[2Jhello").contains('\x1b'));

@@ -55,7 +55,7 @@ fn commands(exec: &Exec, name: &Str) -> Result<(), Invalid> {
 }
 
 fn environment(exec: &Exec) -> Result<(), Invalid> {
-    for name in exec.env.0.keys() {
+    for name in exec.env.reveal().0.keys() {
         let wrong = match name.first() {
             None => "a variable needs a name".to_owned(),
             Some(b'0'..=b'9') => format!("the name of a variable can't start with a digit, found {name:?}"),
@@ -104,7 +104,7 @@ fn no_nul(exec: &Exec, name: &Str) -> Result<(), Invalid> {
     ];
     let lists = [("args", &exec.args), ("watchfiles", &exec.watchfiles), ("mtimes", &exec.mtimes)];
     let lists = lists.iter().flat_map(|(field, list)| list.iter().map(move |text| (*field, text)));
-    let values = exec.env.0.values().map(|value| ("env", value));
+    let values = exec.env.reveal().0.values().map(|value| ("env", value));
     for (field, text) in texts.into_iter().chain(lists).chain(values) {
         if text.contains(&0) {
             // Not shown: a value of `env` may be secret.

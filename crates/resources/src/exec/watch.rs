@@ -10,7 +10,7 @@ use mgmt_value::Str;
 use sha2::{Digest, Sha256};
 
 use super::Exec;
-use super::run::{GRACE, shown};
+use super::run::GRACE;
 use crate::account;
 
 /// The watch of a resource that has a `watchcmd`.
@@ -31,7 +31,7 @@ fn key(exec: &Exec) -> Str {
     for part in [&exec.watchcmd, &exec.watchshell, &exec.watchcwd, &exec.user, &exec.group, &exec.sig] {
         add(part);
     }
-    for (name, value) in &exec.env.0 {
+    for (name, value) in &exec.env.reveal().0 {
         add(name);
         add(value);
     }
@@ -87,7 +87,7 @@ impl WatchCommand {
             };
             match event {
                 Ok(LineEvent::Line(line)) => {
-                    let text = shown(&line.bytes);
+                    let text = self.exec.shown(&line.bytes);
                     let stream = if line.stderr { "stderr" } else { "stdout" };
                     tracing::debug!(target: "mgmt::resource", resource = %self.id, "watchcmd {stream}: {text}");
                     if line.bytes.is_empty() {

@@ -8,7 +8,7 @@ use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::handle::Attributes;
 use mgmt_sys::replace::{Durability, Expect, InPlace, Replacement};
-use mgmt_value::Str;
+use mgmt_value::{Secret, Str};
 
 use super::Secrets;
 
@@ -23,8 +23,8 @@ const LONGEST: u64 = 1 << 17;
 /// What the files hold, without white space around it. Nothing for a file that is not there.
 #[derive(Default)]
 pub(super) struct Kept {
-    pub(super) password: Option<Str>,
-    pub(super) hash: Option<Str>,
+    pub(super) password: Option<Secret<Str>>,
+    pub(super) hash: Option<Secret<Str>>,
 }
 
 impl Kept {
@@ -35,12 +35,16 @@ impl Kept {
             Err(error) => return Err(Error::new(error)),
         };
         let read = |name: &[u8]| match parent.open_regular(name) {
-            Ok(file) => Ok(Some(Str::new(file.read(LONGEST).map_err(Error::new)?.trim_ascii()))),
+            Ok(file) => {
+                let content = Str::new(file.read(LONGEST).map_err(Error::new)?.trim_ascii());
+                Ok(Some(Secret::new(content)))
+            }
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(Error::new(error)),
         };
         // An empty file is as good as none.
-        Ok(Kept { password: read(PASSWORD)?, hash: read(HASH)?.filter(|hash| hash.starts_with(b"$")) })
+        let hash = read(HASH)?.filter(|hash| hash.reveal().starts_with(b"$"));
+        Ok(Kept { password: read(PASSWORD)?, hash })
     }
 
     pub(super) fn store(
@@ -52,7 +56,7 @@ impl Kept {
         let parent = make(directory)?;
         let password = secrets.password.as_ref().filter(|_| saved);
         for (name, content) in [(HASH, secrets.hash.as_ref()), (PASSWORD, password)] {
-            let content = content.map(Str::as_bytes).unwrap_or_default();
+            let content = content.map(|secret| secret.reveal().as_bytes()).unwrap_or_default();
             let write = || {
                 let mut new = Replacement::begin(&parent, name, InPlace::Refuse)?;
                 new.write_all(content)?;
@@ -68,7 +72,7 @@ impl Kept {
     /// What is to be sent of it.
     pub(super) fn secrets(&self) -> Secrets {
         Secrets {
-            password: self.password.clone().filter(|password| !password.is_empty()),
+            password: self.password.clone().filter(|password| !password.reveal().is_empty()),
             hash: self.hash.clone(),
         }
     }

@@ -81,7 +81,7 @@ impl Account {
             }
         }
         let hash_is_right = match &user.password {
-            Some(wanted) => hash::read(&found.name)?.as_ref() == Some(wanted),
+            Some(wanted) => hash::read(&found.name)?.as_ref() == Some(wanted.reveal()),
             None => true,
         };
         Ok(Account {

@@ -143,7 +143,7 @@ pub(crate) fn sh(text: impl Into<Str>) -> Exec {
     Exec { cmd: text.into(), shell: "/bin/sh".into(), env: path_env(), ..Exec::default() }
 }
 
-pub(crate) fn path_env() -> mgmt_resources::exec::Environment {
+pub(crate) fn path_env() -> mgmt_value::Secret<mgmt_resources::exec::Environment> {
     [("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")].into_iter().collect()
 }
 

@@ -35,6 +35,8 @@ password "p" { length => 12, saved => true, }
 Password["p"].password -> File["/t/received"].content
 exec "works" { cmd => "/bin/true", env => {"TOKEN" => $secret, "HASH" => $hash,}, }
 exec "fails" { cmd => "/bin/false", env => {"TOKEN" => $secret,}, Meta:retry => 1, Meta:delay => 10, }
+exec "prints" { cmd => "echo $TOKEN; echo $TOKEN >&2; exit 3", shell => "/bin/sh", env => {"TOKEN" => $secret,}, }
+exec "slow" { cmd => "/bin/sleep 2", env => {"TOKEN" => $secret,}, }
 exec "cannot" { cmd => "/no/such/program", env => {"TOKEN" => $secret,}, }
 pippet "left" { type => "file", title => "/t/puppet", params => "{\"content\": \"c4n4ry\", \"mode\": \"0600\"}", sensitive => ["content",], }
 "#;
@@ -118,6 +120,10 @@ fn before_it_runs(channels: &mut Channels) {
     channels.ask(&["plan", "--format", "json", "lang", program]);
     channels.ask(&["diff", program, "lang:print \"x\" {}"]);
     channels.ask(&["--message-format=json", "diff", program, "lang:print \"x\" {}"]);
+    channels.keep(
+        "repl",
+        sh(&format!("printf ':load {program}\\n:graph\\n:vars\\n:type $secret\\n' | {MGMT} repl 2>&1")),
+    );
     let once = ["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit", "--max-runtime=120"];
     channels.ask(&[&["--log=trace"], &once[..], &["--noop", "lang", program]].concat());
     // A plan for later has all parameters, and is nobody else's.
@@ -127,6 +133,13 @@ fn before_it_runs(channels: &mut Channels) {
     channels.ask(&["--log=trace", "apply", "/t/plan", "--prefix", "/t/applied"]);
     channels.ask(&["history", "--prefix", "/t/applied", "--format", "json"]);
     sh("rm -rf /t/received; userdel planned");
+    std::fs::write("/t/key", format!("{CANARY} zero\n")).unwrap();
+    // On a terminal, where it shows how far it is.
+    let line = format!("{MGMT} {} lang {program}", once.join(" "));
+    let shown = sh(&format!("TERM=xterm script --quiet --command '{line}' /dev/null </dev/null || true"));
+    assert!(shown.contains("exec[slow]") && shown.contains(" running"), "{shown}");
+    channels.keep("a terminal", shown);
+    sh("rm -rf /t/received /t/puppet; userdel planned");
     std::fs::write("/t/key", format!("{CANARY} zero\n")).unwrap();
     // As somebody does who reads lines by program.
     channels.ask(&[&["--log=trace", "--message-format=json"], &once[..], &["lang", program]].concat());
@@ -153,6 +166,8 @@ fn while_it_runs(channels: &mut Channels) {
     channels.keep("metrics", sh("curl --silent --show-error http://127.0.0.1:9233/metrics"));
     channels.ask(&["status", "--prefix", "/t/prefix"]);
     channels.ask(&["status", "--prefix", "/t/prefix", "--format", "json"]);
+    channels.ask(&["log", "--prefix", "/t/prefix", "trace"]);
+    channels.ask(&["log", "--prefix", "/t/prefix"]);
     channels
         .keep("the service manager", sh("systemctl status --no-pager --full --lines=1000 canary.service"));
     channels.keep("the drawing", sh("cat /t/graph@*"));
@@ -187,6 +202,8 @@ fn fields(entries: &[Json]) {
         ("PRIORITY", "6"),
         ("MGMT_KIND", "file"),
         ("MGMT_PART", "engine"),
+        ("MESSAGE_ID", "273d662a212c5f301338f38a57b8c344"),
+        ("MGMT_CAUSE", "declared"),
         ("_TRANSPORT", "journal"),
         ("_SYSTEMD_UNIT", "canary.service"),
     ] {
@@ -215,6 +232,12 @@ fn what_is_kept_is_private(channels: &mut Channels) {
         "systemd-run --quiet --unit=canary-store --property=Type=notify {MGMT} run --prefix /t/prefix --noop empty"
     ));
     channels.ask(&deployed);
+    let mut told = Channels::default();
+    for words in [&["list"][..], &["show", "1"]] {
+        told.ask(&[&["deploy", "--prefix", "/t/prefix"], words].concat());
+        told.ask(&[&["--json", "deploy", "--prefix", "/t/prefix"], words].concat());
+    }
+    told.have_no(&[CANARY.to_owned()]);
     run(MGMT, &["world", "export", "/t/dump", "--prefix", "/t/prefix"]);
     assert_eq!(Path::new("/t/dump").metadata().unwrap().permissions().mode() & 0o777, 0o600);
     sh("systemctl stop canary-store.service");

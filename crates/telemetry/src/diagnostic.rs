@@ -64,7 +64,7 @@ pub struct Label<'a> {
 }
 
 impl Severity {
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Severity::Error => "error",
             Severity::Warning => "warning",
@@ -103,6 +103,29 @@ impl<'a> Diagnostic<'a> {
             text.push_str(&format!("{bold}hint{plain}: {}\n", escape(hint)));
         }
         text
+    }
+
+    /// For editors: one line, `file:line:column: level[code]: message`.
+    pub fn short(&self, lines: &mut Lines<'a>) -> String {
+        let mut text = String::new();
+        if let Some(source) = &self.source {
+            text += &escape(source.name);
+            if let Some(label) = self.main_label() {
+                let (line, column) = lines.of(source).position(within(&label.span, source.text).start);
+                text += &format!(":{line}:{column}");
+            }
+            text += ": ";
+        }
+        text += self.severity.word();
+        if let Some(code) = &self.code {
+            text += &format!("[{}]", escape(code));
+        }
+        text + &format!(": {}\n", escape(&self.message))
+    }
+
+    /// The place in the file that it is about.
+    pub(crate) fn main_label(&self) -> Option<&Label<'a>> {
+        self.labels.iter().find(|label| label.primary).or(self.labels.first())
     }
 
     /// For programs: one JSON object on a line of its own.
@@ -214,6 +237,19 @@ hint: did you mean `file`?
     }
 
     #[test]
+    fn editors_get_one_line() {
+        let short = |diagnostic: &Diagnostic<'static>| diagnostic.short(&mut Lines::default());
+        assert_eq!(short(&example()), "demo.yaml:3:3: error[yaml-unknown-kind]: there is no kind `fiel`\n");
+        let mut swapped = example();
+        swapped.labels.reverse();
+        assert_eq!(short(&swapped), short(&example()), "the place that it is about");
+        let warning =
+            Diagnostic { severity: Severity::Warning, message: "two\nlines".into(), ..Diagnostic::default() };
+        assert_eq!(short(&warning), "warning: two\\nlines\n");
+        assert!(short(&Diagnostic { labels: Vec::new(), ..example() }).starts_with("demo.yaml: error["));
+    }
+
+    #[test]
     fn programs_get_lines_and_columns() {
         let line = programs(&example());
         let value: serde_json::Value = serde_json::from_str(line.strip_suffix('\n').unwrap()).unwrap();
@@ -267,7 +303,7 @@ hint: did you mean `file`?
             hints: vec![nasty.into()],
             severity: Severity::Warning,
         };
-        for text in [people(&diagnostic), programs(&diagnostic)] {
+        for text in [people(&diagnostic), programs(&diagnostic), diagnostic.short(&mut Lines::default())] {
             let bad = text.chars().find(|character| *character != '\n' && acts(*character));
             assert_eq!(bad, None, "{text:?}");
         }

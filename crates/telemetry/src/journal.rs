@@ -12,7 +12,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
 use crate::escape;
-use crate::log::{Said, part_of};
+use crate::log::{MESSAGE_ID, Said, deploy, part_of};
 
 const SOCKET: &str = "/run/systemd/journal/socket";
 
@@ -54,8 +54,12 @@ impl Journal {
             }
             None => entry.field("MESSAGE", &escape(&said.message)),
         }
+        if let Some(deploy) = deploy() {
+            entry.field("MGMT_DEPLOY", &deploy.to_string());
+        }
         for (name, value) in &said.fields {
-            if let Some(name) = field_name(name) {
+            let name = if name == MESSAGE_ID { Some(name.to_uppercase()) } else { field_name(name) };
+            if let Some(name) = name {
                 match value {
                     Value::String(text) => entry.field(&name, text),
                     value => entry.field(&name, &value.to_string()),
@@ -159,7 +163,10 @@ mod tests {
     fn an_entry_has_fields_for_who_speaks_and_for_what_else_is_said() {
         let path = std::env::temp_dir().join(format!("mgmt-journal-{}", std::process::id()));
         let entry = told(&path, || {
-            tracing::warn!(target: "mgmt_engine::driver", resource = %"file[/a]", why = "one\ntwo", tries = 3, "not right\u{1b}");
+            tracing::warn!(
+                target: "mgmt_engine::driver", resource = %"file[/a]", message_id = "0123", cause = "event: /a", why = "one\ntwo",
+                tries = 3, "not right\u{1b}"
+            );
         });
         let expected = [
             ("PRIORITY", "4"),
@@ -168,12 +175,19 @@ mod tests {
             ("MESSAGE", "file[/a]: not right\\u{1b}"),
             ("MGMT_RESOURCE", "file[/a]"),
             ("MGMT_KIND", "file"),
+            ("MESSAGE_ID", "0123"),
+            ("MGMT_CAUSE", "event: /a"),
             ("MGMT_WHY", "one\ntwo"),
             ("MGMT_TRIES", "3"),
         ];
         let expected: BTreeMap<String, String> =
             expected.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
         assert_eq!(entry, expected);
+        // Which deploy runs is with every entry from then on; what led to it is left out if nobody knows.
+        crate::set_deploy(Some(7));
+        let entry = told(&path, || tracing::info!(cause = %"", "x"));
+        crate::set_deploy(None);
+        assert_eq!((entry["MGMT_DEPLOY"].as_str(), entry.contains_key("MGMT_CAUSE")), ("7", false));
         // A text without end is cut, and no text can add a field.
         let long = format!("x\nPRIORITY=0\n{}", "é".repeat(LONGEST));
         let entry = told(&path, || tracing::info!("{long}"));

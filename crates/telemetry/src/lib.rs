@@ -45,6 +45,7 @@ mod journal;
 mod lines;
 mod log;
 mod output;
+mod sarif;
 mod snippet;
 
 pub use color::{ColorChoice, TerminalHints, colored, terminal_size, terminal_width};
@@ -52,8 +53,9 @@ pub use diagnostic::{Diagnostic, Label, Severity, Source};
 pub use escape::{Escaped, escape, json_line};
 pub use filter::{BadFilter, Filter};
 pub use lines::Lines;
-pub use log::{Settings, set_filter, start};
+pub use log::{Settings, set_deploy, set_filter, start};
 pub use output::Output;
+pub use sarif::Sarif;
 
 /// Who reads what the program says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -89,7 +90,9 @@ impl Lines {
             }
         }
         let _ = write!(line, "{}", Escaped(&said.message));
-        for (name, value) in &said.fields {
+        // What is for programs alone would make lines long that people read.
+        let shown = said.fields.iter().filter(|(name, _)| ![MESSAGE_ID, CAUSE].contains(&name.as_str()));
+        for (name, value) in shown {
             let _ = match value {
                 Value::String(text) => write!(line, " {name}={}", Escaped(text)),
                 value => write!(line, " {name}={value}"),
@@ -125,6 +128,23 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 }
 
+/// A field with the number by which the catalogue of the journal knows the message.
+pub(crate) const MESSAGE_ID: &str = "message_id";
+/// A field with what led to it.
+pub(crate) const CAUSE: &str = "cause";
+
+/// The deploy that runs; zero if none does.
+static DEPLOY: AtomicU64 = AtomicU64::new(0);
+
+/// Says which deploy runs from now on: entries of the journal have it as a field.
+pub fn set_deploy(number: Option<u64>) {
+    DEPLOY.store(number.unwrap_or(0), Ordering::Relaxed);
+}
+
+pub(crate) fn deploy() -> Option<u64> {
+    Some(DEPLOY.load(Ordering::Relaxed)).filter(|number| *number > 0)
+}
+
 /// What an event says.
 #[derive(Default)]
 pub(crate) struct Said {
@@ -138,6 +158,8 @@ impl Said {
         match field.name() {
             "message" => self.message = text,
             "resource" => self.resource = Some(text),
+            // Nobody knows.
+            CAUSE if text.is_empty() => {}
             name => {
                 self.fields.insert(name.to_owned(), Value::String(text));
             }

@@ -9,9 +9,22 @@ use mgmt_sys::made::Made;
 use super::node::specs;
 use super::reasons::Reasons;
 use super::run::Done;
-use super::witness::{Cause, Ended, Health, MemberEffects, Ran, Undone};
-use super::{Alarm, Driver, EngineEvent};
+use super::witness::{Cause, Causes, Ended, Health, MemberEffects, Ran, Undone};
+use super::{Alarm, Driver, EngineEvent, messages};
 use crate::core::{Outcome, Vertex};
+
+/// Writes to the log what a resource has changed, or would, as loudly as is wanted: the level is part of the place in the
+/// code, so that each has one of its own.
+macro_rules! at_level {
+    ($loudness:expr, $($fields:tt)*) => {
+        match $loudness {
+            Loudness::Debug => tracing::debug!(target: "mgmt::engine", $($fields)*),
+            Loudness::Info => tracing::info!(target: "mgmt::engine", $($fields)*),
+            Loudness::Warning => tracing::warn!(target: "mgmt::engine", $($fields)*),
+            Loudness::Error => tracing::error!(target: "mgmt::engine", $($fields)*),
+        }
+    };
+}
 
 impl Driver {
     pub(super) fn finished(&mut self, done: Done) {
@@ -89,7 +102,7 @@ impl Driver {
             Err(Error::Cancelled) => return Outcome::Cancelled,
             Err(error) => {
                 let text = error.to_string();
-                self.report_error(end.vertex, &text, error.hint());
+                self.report_error(end.vertex, &text, error.hint(), &end.causes);
                 (Ended::Failed, Some(text), Outcome::Failed)
             }
         };
@@ -121,11 +134,11 @@ impl Driver {
         let (id, times) = (&end.spec.id, found.times);
         match &by {
             Some(by) => tracing::warn!(
-                target: "mgmt::engine", resource = %id,
+                target: "mgmt::engine", resource = %id, message_id = messages::UNDONE,
                 "{by} undoes it: put right {times} times lately; waiting {wait:?} before the next time"
             ),
             None => tracing::warn!(
-                target: "mgmt::engine", resource = %id,
+                target: "mgmt::engine", resource = %id, message_id = messages::UNDONE,
                 "something outside of mgmt undoes it: put right {times} times lately; waiting {wait:?} before the next time"
             ),
         }
@@ -142,22 +155,30 @@ impl Driver {
         // Of a group, the loudest counts.
         let loudness = end.spec.children.iter().map(|child| child.loudness).max();
         let loudness = loudness.unwrap_or(end.spec.loudness).max(end.spec.loudness);
-        say(loudness, id, format_args!("{what} in {took:.1?}"));
+        let (message_id, cause) = (messages::CHANGED, Causes(&end.causes));
+        at_level!(loudness, resource = %id, message_id, %cause, "{what} in {took:.1?}");
         if noop {
             for effect in end.effects.iter().flat_map(|member| &member.effects) {
-                say(loudness, id, format_args!("would {effect}"));
+                at_level!(loudness, resource = %id, "would {effect}");
             }
         }
         Outcome::Changed
     }
 
-    pub(super) fn report_error(&mut self, vertex: Vertex, message: &str, hint: Option<&str>) {
+    pub(super) fn report_error(
+        &mut self,
+        vertex: Vertex,
+        message: &str,
+        hint: Option<&str>,
+        causes: &[Cause],
+    ) {
         let Some(id) = self.id(vertex) else { return };
+        let (message_id, cause) = (messages::FAILED, Causes(causes));
         match hint {
             Some(hint) => {
-                tracing::error!(target: "mgmt::engine", resource = %id, hint, "{message} (hint: {hint})");
+                tracing::error!(target: "mgmt::engine", resource = %id, message_id, %cause, hint, "{message} (hint: {hint})");
             }
-            None => tracing::error!(target: "mgmt::engine", resource = %id, "{message}"),
+            None => tracing::error!(target: "mgmt::engine", resource = %id, message_id, %cause, "{message}"),
         }
         self.last_error.insert(vertex, message.to_owned());
     }
@@ -165,7 +186,8 @@ impl Driver {
     pub(super) fn failed(&mut self, vertex: Vertex) {
         let message = self.last_error.entry(vertex).or_default().clone();
         let Some(id) = self.id(vertex).cloned() else { return };
-        tracing::error!(target: "mgmt::engine", resource = %id, "has failed for good");
+        let message_id = messages::FAILED_FOR_GOOD;
+        tracing::error!(target: "mgmt::engine", resource = %id, message_id, "has failed for good");
         self.witnessed(|witness| witness.health(&id, Health::Failed));
         self.tell(EngineEvent::Failed { id, message });
     }
@@ -216,15 +238,5 @@ fn timed(result: Result<Checked>, timeout: Option<u64>) -> Result<Checked> {
         Ok(checked) => Ok(checked),
         Err(Error::Cancelled) => Err(Error::new(text)),
         Err(error) => Err(error.context(text)),
-    }
-}
-
-/// Writes to the log what a resource has changed, or would.
-fn say(loudness: Loudness, id: &Id, message: std::fmt::Arguments<'_>) {
-    match loudness {
-        Loudness::Debug => tracing::debug!(target: "mgmt::engine", resource = %id, "{message}"),
-        Loudness::Info => tracing::info!(target: "mgmt::engine", resource = %id, "{message}"),
-        Loudness::Warning => tracing::warn!(target: "mgmt::engine", resource = %id, "{message}"),
-        Loudness::Error => tracing::error!(target: "mgmt::engine", resource = %id, "{message}"),
     }
 }

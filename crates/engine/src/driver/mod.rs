@@ -7,6 +7,7 @@ mod finish;
 mod handle;
 mod helm;
 mod inbox;
+mod messages;
 mod node;
 mod overlap;
 mod plan;
@@ -390,7 +391,7 @@ impl Driver {
         let vertex = run.vertex;
         if let Err(message) = self.receive(vertex) {
             let now = self.now();
-            self.report_error(vertex, &message, None);
+            self.report_error(vertex, &message, None, &[]);
             self.core.finished(vertex, Outcome::Failed, &[], now);
             return;
         }

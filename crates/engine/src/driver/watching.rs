@@ -92,7 +92,7 @@ impl Driver {
         if self.core.incarnation(vertex) != incarnation {
             return;
         }
-        self.report_error(vertex, &format!("the watch failed: {error}"), error.hint());
+        self.report_error(vertex, &format!("the watch failed: {error}"), error.hint(), &[]);
         self.unwatch(vertex);
         self.core.watch_failed(vertex, incarnation, self.now());
     }

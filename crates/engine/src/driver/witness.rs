@@ -1,5 +1,6 @@
 //! Somebody who is told what the engine does.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,6 +94,53 @@ pub enum Cause {
     },
 }
 
+/// In a few words, which tell no values: those are in the history.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Declared { .. } => f.write_str("declared"),
+            Cause::Redeclared { fields, .. } => {
+                f.write_str("declared differently")?;
+                each(f, ": ", fields.iter().map(|change| change.field))
+            }
+            Cause::Event(sources) => {
+                f.write_str("event")?;
+                each(f, ": ", sources)
+            }
+            Cause::Notified(by) => each(f, "notified by ", by),
+            Cause::Received(handed) => each(
+                f,
+                "received ",
+                handed.iter().map(|handed| format!("{} from {}", handed.field, handed.from)),
+            ),
+            Cause::Retried { attempts } => write!(f, "tried again after {attempts}"),
+        }
+    }
+}
+
+fn each(
+    f: &mut fmt::Formatter<'_>,
+    before: &str,
+    what: impl IntoIterator<Item = impl fmt::Display>,
+) -> fmt::Result {
+    for (number, what) in what.into_iter().enumerate() {
+        write!(f, "{}{what}", if number == 0 { before } else { ", " })?;
+    }
+    Ok(())
+}
+
+/// Causes one after the other, for a field of the log.
+pub(super) struct Causes<'a>(pub(super) &'a [Cause]);
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, cause) in self.0.iter().enumerate() {
+            write!(f, "{}{cause}", if number == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
 /// A value that came from another resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handed {
@@ -148,4 +196,33 @@ pub enum Health {
     Retrying,
     /// It has failed for good.
     Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_told_in_a_few_words_without_values() {
+        let change = |field| FieldChange {
+            field,
+            member: None,
+            before: Some("canary".to_owned()),
+            after: Some("canary".to_owned()),
+        };
+        let causes = [
+            Cause::Declared { because: None },
+            Cause::Redeclared { fields: vec![change("content"), change("mode")], because: None },
+            Cause::Event(vec!["/a".to_owned(), "/b".to_owned()]),
+            Cause::Event(Vec::new()),
+            Cause::Notified(vec![Id::new("file", "/a")]),
+            Cause::Received(vec![Handed { field: "content", from: Id::new("exec", "x") }]),
+            Cause::Retried { attempts: 2 },
+        ];
+        let told = Causes(&causes).to_string();
+        let expected = "declared; declared differently: content, mode; event: /a, /b; event; notified by file[/a]; \
+                        received content from exec[x]; tried again after 2";
+        assert_eq!(told, expected);
+        assert_eq!(Causes(&[]).to_string(), "");
+    }
 }

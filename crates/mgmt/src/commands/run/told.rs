@@ -77,6 +77,7 @@ impl Told {
 
     pub(super) fn deploy(&self, number: Option<u64>) {
         self.counted(|metrics| metrics.deploy(number.unwrap_or(0)));
+        mgmt_telemetry::set_deploy(number);
         if let Some(recorder) = &self.recorder {
             recorder.deploy(number.unwrap_or(0));
         }

@@ -1,6 +1,7 @@
 //! The command line: what there is, and how it is read.
 
 use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -12,7 +13,7 @@ use crate::commands::{
 };
 use crate::environment;
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Mistakes, Terminal};
 
 /// Keeps this machine in a desired state, in real time.
 #[derive(Debug, Parser)]
@@ -41,9 +42,13 @@ pub(crate) struct Cli {
 /// What may stand with every command.
 #[derive(Debug, clap::Args)]
 struct Globals {
-    /// How log lines and errors are written: for people, or as one JSON object per line
+    /// How log lines and errors are written
     #[arg(long, global = true, value_name = "FORMAT", default_value = "human", help_heading = "Output")]
     message_format: MessageFormat,
+
+    /// JSON, of what the command prints and of log lines and errors: `--message-format json` and `--format json` at once
+    #[arg(long, global = true, help_heading = "Output", conflicts_with = "message_format")]
+    json: bool,
 
     /// When to use colour
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
@@ -61,6 +66,10 @@ enum MessageFormat {
     Human,
     /// One JSON object per line
     Json,
+    /// For editors: each error on one line, as `file:line:column: level[code]: message`
+    Short,
+    /// For forges: all errors as one SARIF document, which `check` prints
+    Sarif,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -158,7 +167,8 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Parsed, Box<NotParsed>> 
     };
     let terminal = Terminal::new(
         match cli.globals.message_format {
-            MessageFormat::Human => Format::Human,
+            _ if cli.globals.json => Format::Json,
+            MessageFormat::Human | MessageFormat::Short | MessageFormat::Sarif => Format::Human,
             MessageFormat::Json => Format::Json,
         },
         match cli.globals.color {
@@ -167,6 +177,17 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Parsed, Box<NotParsed>> 
             ColorWhen::Never => ColorChoice::Never,
         },
     );
+    let terminal = match cli.globals.message_format {
+        MessageFormat::Human | MessageFormat::Json => terminal,
+        MessageFormat::Short => terminal.mistakes(Mistakes::Short),
+        MessageFormat::Sarif if matches!(cli.command, Some(Command::Check(_))) => {
+            terminal.mistakes(Mistakes::Sarif(Arc::default()))
+        }
+        MessageFormat::Sarif => {
+            return Err(not_parsed(&terminal, Failure::usage("only `mgmt check` writes SARIF")));
+        }
+    };
+    let terminal = if cli.globals.json { terminal.json_data() } else { terminal };
     let (named, text) = match &cli.globals.log {
         Some(text) => ("--log", Some(text.clone())),
         None => (environment::LOG.name, environment::LOG.text()),
@@ -212,6 +233,10 @@ fn show(terminal: &Terminal, error: &clap::Error) -> Failure {
 
 /// Whether JSON was asked for, in a line that may be wrong elsewhere.
 fn guess_format(arguments: &[OsString]) -> Format {
+    let flags = arguments.iter().take_while(|argument| *argument != "--");
+    if flags.into_iter().any(|argument| argument == "--json") {
+        return Format::Json;
+    }
     match guess(arguments, "--message-format") {
         Some(value) if value == "json" => Format::Json,
         _ => Format::Human,
@@ -324,6 +349,8 @@ mod tests {
         assert_eq!(guess_format(&line(&["mgmt", "--message-format", "json", "oops"])), Format::Json);
         assert_eq!(guess_format(&line(&["mgmt", "--message-format=json", "oops"])), Format::Json);
         assert_eq!(guess_format(&line(&["mgmt", "--message-format"])), Format::Human);
+        assert_eq!(guess_format(&line(&["mgmt", "oops", "--json"])), Format::Json);
+        assert_eq!(guess_format(&line(&["mgmt", "oops", "--", "--json"])), Format::Human);
     }
 
     /// The command lines of this program in a block of a page: words, up to what is for the shell.

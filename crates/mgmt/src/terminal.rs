@@ -1,9 +1,11 @@
 //! The one way to the terminal.
 
 use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mgmt_telemetry::{
-    ColorChoice, Diagnostic, Filter, Format, Lines, Output, Severity, TerminalHints, colored, terminal_width,
+    ColorChoice, Diagnostic, Filter, Format, Lines, Output, Sarif, Severity, TerminalHints, colored,
+    terminal_width,
 };
 
 use crate::failure::Failure;
@@ -19,6 +21,22 @@ pub(crate) struct Terminal {
     is_live: bool,
     /// Standard output takes colour.
     data_color: bool,
+    mistakes: Mistakes,
+    /// JSON was asked for whatever the command prints.
+    json_data: bool,
+}
+
+/// How mistakes are shown, to people or instead of that.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Mistakes {
+    /// With the lines that they are in.
+    #[default]
+    Full,
+    /// Each on one line.
+    Short,
+    /// Gathered, for [`Terminal::sarif`].
+    // A lock, because a terminal is handed around by shared references. Nobody ever waits for it.
+    Sarif(Arc<Mutex<Sarif>>),
 }
 
 /// How many diagnostics were shown.
@@ -38,7 +56,31 @@ impl Terminal {
             color: colored(choice, &notices),
             is_live: format == Format::Human && notices.is_terminal && !notices.dumb,
             data_color: colored(choice, &hints(std::io::stdout().is_terminal())),
+            mistakes: Mistakes::Full,
+            json_data: false,
         }
+    }
+
+    /// The same, with another way to show mistakes.
+    pub(crate) fn mistakes(self, mistakes: Mistakes) -> Terminal {
+        Terminal { mistakes, ..self }
+    }
+
+    /// The same, where whatever a command prints is JSON if it has such a form.
+    pub(crate) fn json_data(self) -> Terminal {
+        Terminal { json_data: true, ..self }
+    }
+
+    /// What a command prints in: the format that it was given, or JSON if that was asked for whatever it is, or its usual one.
+    pub(crate) fn data_format<T>(&self, given: Option<T>, json: T, usual: T) -> T {
+        given.unwrap_or(if self.json_data { json } else { usual })
+    }
+
+    /// The mistakes that were shown, as a document, if that is how they are wanted.
+    pub(crate) fn sarif(&self) -> Option<String> {
+        let Mistakes::Sarif(sarif) = &self.mistakes else { return None };
+        let sarif = sarif.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(sarif.document("mgmt", crate::version::VERSION))
     }
 
     pub(crate) fn output(&self) -> &Output {
@@ -121,9 +163,13 @@ impl Terminal {
     }
 
     fn show<'a>(&self, diagnostic: &Diagnostic<'a>, lines: &mut Lines<'a>) {
-        self.output.notice(&match self.format {
-            Format::Json => diagnostic.json(lines),
-            Format::Human => {
+        self.output.notice(&match (self.format, &self.mistakes) {
+            (Format::Json, _) => diagnostic.json(lines),
+            (Format::Human, Mistakes::Short) => diagnostic.short(lines),
+            (Format::Human, Mistakes::Sarif(sarif)) => {
+                return sarif.lock().unwrap_or_else(PoisonError::into_inner).add(diagnostic, lines);
+            }
+            (Format::Human, Mistakes::Full) => {
                 let mut text = diagnostic.human(lines, self.color, terminal_width());
                 // What takes several lines is set apart from what follows.
                 if diagnostic.source.is_some() {

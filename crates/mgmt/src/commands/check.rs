@@ -75,6 +75,18 @@ pub(crate) enum Language {
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let result = check(arguments, terminal);
+    let Some(_) = terminal.sarif() else { return result };
+    // What is in the document is not said anywhere else, so the reason to end belongs there, too.
+    let exit = result.unwrap_or_else(|failure| {
+        terminal.failure(&failure);
+        Exit(failure.code)
+    });
+    terminal.data(&terminal.sarif().unwrap_or_default());
+    Ok(exit)
+}
+
+fn check(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let (language, inputs) = match front_end(&arguments.inputs)? {
         Some((FrontEnd::Empty, [])) => return Ok(Exit::OK),
         Some((FrontEnd::Empty, _)) => return Err(Failure::usage("the front-end `empty` takes no file")),

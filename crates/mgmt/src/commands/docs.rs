@@ -18,9 +18,9 @@ pub(crate) struct Arguments {
 enum What {
     /// Print the reference of kinds, functions, metaparameters, commands, exit codes, variables and error codes
     Reference {
-        /// How to print it
-        #[arg(long, value_name = "FORMAT", default_value = "text")]
-        format: ReferenceFormat,
+        /// How to print it [default: text]
+        #[arg(long, value_name = "FORMAT")]
+        format: Option<ReferenceFormat>,
 
         /// Write the pages into this directory instead; needs `--format markdown`
         #[arg(long, value_name = "DIRECTORY")]
@@ -30,7 +30,7 @@ enum What {
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let What::Reference { format, output } = &arguments.what;
-    match (format, output) {
+    match (ReferenceFormat::of(*format, terminal), output) {
         (ReferenceFormat::Markdown, Some(directory)) => write(directory)?,
         (_, Some(_)) => {
             return Err(Failure::usage("`--output` needs `--format markdown`"));

@@ -13,9 +13,9 @@ pub(crate) struct Arguments {
     #[arg(value_name = "MODULE|NAME", allow_hyphen_values = true)]
     name: Option<String>,
 
-    /// How to print it
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: ReferenceFormat,
+    /// How to print it [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<ReferenceFormat>,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         None => functions::Found::All,
         Some(name) => functions::find(name).ok_or_else(|| missing(name))?,
     };
-    terminal.data(&match arguments.format {
+    terminal.data(&match ReferenceFormat::of(arguments.format, terminal) {
         ReferenceFormat::Text => functions::text(found),
         ReferenceFormat::Json => functions::json(found),
         ReferenceFormat::Markdown => functions::markdown(found),

@@ -32,9 +32,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     how: HowArguments,
 
-    /// How to print it
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: GraphFormat,
+    /// How to print it [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<GraphFormat>,
 
     /// Group resources automatically, as `run` does
     #[arg(long)]
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         settle::settle(graph, &how, arguments, &mut prepared.graph)?;
     }
     let drawing = Drawing { fields: arguments.settle, ..Drawing::new(&name, &prepared.graph, &declared) };
-    terminal.data(&match arguments.format {
+    terminal.data(&match terminal.data_format(arguments.format, GraphFormat::Json, GraphFormat::Text) {
         GraphFormat::Text => text(&drawing),
         GraphFormat::Dot => dot::dot(&drawing),
         GraphFormat::Mermaid => mermaid::mermaid(&drawing),

@@ -13,9 +13,9 @@ pub(crate) struct Arguments {
     #[arg(value_name = "KIND")]
     kind: Option<String>,
 
-    /// How to print it
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: ReferenceFormat,
+    /// How to print it [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<ReferenceFormat>,
 }
 
 /// How the reference is printed.
@@ -27,6 +27,13 @@ pub(crate) enum ReferenceFormat {
     Json,
     /// Pages of a book
     Markdown,
+}
+
+impl ReferenceFormat {
+    /// The one that is asked for.
+    pub(crate) fn of(given: Option<ReferenceFormat>, terminal: &Terminal) -> ReferenceFormat {
+        terminal.data_format(given, ReferenceFormat::Json, ReferenceFormat::Text)
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -43,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
             }
         },
     };
-    terminal.data(&match (arguments.format, &arguments.kind) {
+    terminal.data(&match (ReferenceFormat::of(arguments.format, terminal), &arguments.kind) {
         (ReferenceFormat::Text, None) => reference::list(&schemas),
         (ReferenceFormat::Text, Some(_)) => schemas.iter().map(|schema| reference::text(schema)).collect(),
         (ReferenceFormat::Json, _) => reference::json(&schemas),

@@ -109,20 +109,25 @@ impl Manager {
         questions: mpsc::Sender<oneshot::Sender<()>>,
     ) -> Option<JoinHandle<()>> {
         self.watchdog.filter(|_| self.socket.is_some())?;
-        let every = self.pause();
-        Some(tokio::spawn(async move {
-            loop {
-                self.alive();
-                tokio::time::sleep(every).await;
+        Some(tokio::spawn(self.feed(move || {
+            let (engine, questions) = (Arc::clone(&engine), questions.clone());
+            async move {
                 let (question, answer) = oneshot::channel();
-                if !engine.is_alive().await
-                    || questions.send(question).await.is_err()
-                    || answer.await.is_err()
-                {
-                    return;
-                }
+                engine.is_alive().await && questions.send(question).await.is_ok() && answer.await.is_ok()
             }
-        }))
+        })))
+    }
+
+    /// Says again and again that we are alive, for as long as there is an answer. Whoever is stuck gives none, and nothing more is
+    /// said.
+    async fn feed<Answer: Future<Output = bool>>(self: Arc<Manager>, answers: impl Fn() -> Answer) {
+        loop {
+            self.alive();
+            tokio::time::sleep(self.pause()).await;
+            if !answers().await {
+                return;
+            }
+        }
     }
 
     fn tell(&self, words: &str) {
@@ -131,5 +136,49 @@ impl Manager {
         {
             tracing::debug!("the service manager cannot be told: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// What was said until now.
+    fn said(socket: &UnixDatagram) -> Vec<String> {
+        let mut buffer = [0; 256];
+        let texts =
+            std::iter::from_fn(|| socket.recv(&mut buffer).ok().map(|length| buffer[..length].to_vec()));
+        texts.map(|text| String::from_utf8(text).unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn who_is_stuck_is_not_said_to_be_alive() {
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let watchdog = Some(Duration::from_millis(20));
+        let manager = Arc::new(Manager { socket: Some(ours), watchdog, status: Mutex::default() });
+        let asked = Arc::new(AtomicU32::new(0));
+        let (feeding, count) = (Arc::clone(&manager), Arc::clone(&asked));
+        // It answers twice, and the third time it does not come back.
+        let fed = tokio::spawn(feeding.feed(move || {
+            let before = count.fetch_add(1, Ordering::Relaxed);
+            async move { if before < 2 { true } else { std::future::pending().await } }
+        }));
+        while asked.load(Ordering::Relaxed) < 3 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Long enough for several more, if somebody said them.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(said(&theirs), ["WATCHDOG=1"; 3]);
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        assert!(!fed.is_finished());
+        fed.abort();
+        // Nor is one that says that it is not.
+        manager.feed(|| std::future::ready(false)).await;
+        assert_eq!(said(&theirs), ["WATCHDOG=1"]);
     }
 }

@@ -208,13 +208,7 @@ impl Shared {
             self.asleep().await;
             let Some(due) = self.state().running.values().map(|run| run.due).min() else { continue };
             tokio::time::sleep_until(due.into()).await;
-            let now = Instant::now();
-            let mut late = Vec::new();
-            for (id, run) in self.state().running.iter_mut().filter(|(_, run)| run.due <= now) {
-                let age = now - run.since;
-                run.due = now + age;
-                late.push((id.clone(), age));
-            }
+            let late = self.state().late(Instant::now());
             for (id, age) in late {
                 tracing::info!(target: "mgmt::engine", resource = %id, "still running after {} s", age.as_secs());
             }
@@ -223,6 +217,17 @@ impl Shared {
 }
 
 impl State {
+    /// What a line is due about, and for how long it has run. The next line about it comes after twice that time.
+    fn late(&mut self, now: Instant) -> Vec<(Id, Duration)> {
+        let mut late = Vec::new();
+        for (id, run) in self.running.iter_mut().filter(|(_, run)| run.due <= now) {
+            let age = now.saturating_duration_since(run.since);
+            run.due = now + age;
+            late.push((id.clone(), age));
+        }
+        late
+    }
+
     fn lines(&self, now: Instant, color: bool) -> Vec<String> {
         let size = terminal_size().unwrap_or((80, 24));
         let ill = |which| self.ill.values().filter(|health| **health == which).count();
@@ -253,6 +258,26 @@ mod tests {
 
     fn spec(name: &str) -> Spec {
         Spec::new(name, mgmt_resources::noop::Noop::default())
+    }
+
+    #[tokio::test]
+    async fn what_takes_long_is_told_after_half_a_minute_and_then_after_twice_that_each_time() {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Notify::new(), is_live: false });
+        let output = Output::to(Box::new(std::io::sink()), Box::new(std::io::sink()));
+        let progress = Progress { shared: Arc::clone(&shared), output, shown: tokio::spawn(async {}) };
+        let (waits, quick) = (spec("waits"), spec("quick"));
+        progress.began(&waits, true);
+        progress.began(&quick, false);
+        let since = shared.state().running[&waits.id].since;
+        let mut told = Vec::new();
+        for second in 0..=500 {
+            let late = shared.state().late(since + Duration::from_secs(second));
+            told.extend(late.into_iter().map(|(id, age)| (id, age.as_secs())));
+        }
+        let id = || waits.id.clone();
+        assert_eq!(told, [(id(), 30), (id(), 60), (id(), 120), (id(), 240), (id(), 480)]);
+        progress.over(&waits, true, true);
+        assert!(shared.state().late(since + Duration::from_secs(10_000)).is_empty(), "it is over");
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use common::{Said, mgmt, said, said_with_input};
 
@@ -15,6 +15,53 @@ fn without_a_command_the_help_is_printed() {
         assert!(stdout.contains("Usage: mgmt") && stdout.contains("completions"), "{stdout}");
         assert_eq!(stderr, "");
     }
+}
+
+/// A build for others asks git; the script that does so is compiled and run as cargo would.
+#[test]
+fn a_build_in_a_checkout_knows_its_commit() {
+    let place = tempfile::tempdir().unwrap();
+    let script = place.path().join("script");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/build.rs");
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let compiled = Command::new(rustc).args(["--edition=2024", source, "-o"]).arg(&script).output().unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let checkout = place.path().join("checkout");
+    std::fs::create_dir(&checkout).unwrap();
+    let git = |words: &[&str]| {
+        let mut command = Command::new("git");
+        command
+            .args(["-c", "user.name=x", "-c", "user.email=x@example.com"])
+            .args(words)
+            .current_dir(&checkout);
+        let output = command.env("GIT_COMMITTER_DATE", "1763251200 +0000").output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let told = |directory: &std::path::Path, variables: &[(&str, &str)]| {
+        let mut command = Command::new(&script);
+        command
+            .env_remove("MGMT_COMMIT")
+            .env_remove("SOURCE_DATE_EPOCH")
+            .env("GIT_CEILING_DIRECTORIES", place.path());
+        let output = command.current_dir(directory).envs(variables.iter().copied()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let value = |name: &str| {
+            let found =
+                text.lines().find_map(|line| line.strip_prefix("cargo::rustc-env=")?.strip_prefix(name));
+            found.unwrap_or_else(|| panic!("{name}: {text}")).to_owned()
+        };
+        (value("MGMT_BUILD_COMMIT="), value("MGMT_BUILD_EPOCH="))
+    };
+    git(&["init", "--quiet"]);
+    git(&["commit", "--quiet", "--allow-empty", "--message=x"]);
+    let commit = git(&["rev-parse", "HEAD"]);
+    assert_eq!(told(&checkout, &[("PROFILE", "release")]), (commit, "1763251200".to_owned()));
+    // Who builds without git says it; a build for development does not ask.
+    let given = [("PROFILE", "release"), ("MGMT_COMMIT", "0123abc"), ("SOURCE_DATE_EPOCH", "7")];
+    assert_eq!(told(place.path(), &given), ("0123abc".to_owned(), "7".to_owned()));
+    assert_eq!(told(place.path(), &[("PROFILE", "release")]), (String::new(), "0".to_owned()));
+    assert_eq!(told(&checkout, &[("PROFILE", "debug")]), (String::new(), "0".to_owned()));
 }
 
 #[test]

@@ -104,3 +104,72 @@ fn item(text: &mut String, term: &str, meaning: &str) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, ".TP\n\\&{}\n\\&{}", quote(term), quote(meaning));
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    /// Every command that people see, with the words that lead to it, whatever there will be.
+    fn all(command: &clap::Command, path: &[String], found: &mut Vec<(Vec<String>, clap::Command)>) {
+        found.push((path.to_vec(), command.clone()));
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+            all(below, &[path, &[below.get_name().to_owned()]].concat(), found);
+        }
+    }
+
+    fn commands() -> Vec<(Vec<String>, clap::Command)> {
+        let mut found = Vec::new();
+        all(&definition(), &[], &mut found);
+        found
+    }
+
+    #[test]
+    fn every_command_has_a_page_that_says_what_it_does() {
+        let place = tempfile::tempdir().unwrap();
+        write(&definition(), place.path()).unwrap();
+        let commands = commands();
+        for (path, command) in &commands {
+            let file = [&["mgmt".to_owned()], &path[..]].concat().join("-");
+            let page = std::fs::read_to_string(place.path().join(format!("{file}.1"))).unwrap();
+            assert!(page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"), "{file}");
+            let about = command.get_about().unwrap_or_else(|| panic!("{file} does not say what it does"));
+            let first = about.to_string().split_whitespace().next().unwrap().to_owned();
+            assert!(page.contains(&first), "{file}");
+            for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
+                let hidden = command.get_arguments().any(|a| a.get_long() == Some(flag) && a.is_hide_set());
+                assert!(
+                    hidden || page.contains(&flag.replace('-', "\\-")),
+                    "{file} has no word about --{flag}"
+                );
+            }
+        }
+        assert_eq!(
+            std::fs::read_dir(place.path()).unwrap().count(),
+            commands.len(),
+            "and no page is left over"
+        );
+        assert!(commands.len() > 30, "{}", commands.len());
+    }
+
+    #[test]
+    fn every_command_and_every_flag_has_help() {
+        for (path, command) in commands() {
+            let line =
+                ["mgmt".to_owned()].into_iter().chain(path.iter().cloned()).chain(["--help".to_owned()]);
+            let told = crate::cli::definition().try_get_matches_from(line).unwrap_err();
+            assert_eq!(told.kind(), ErrorKind::DisplayHelp, "{path:?}");
+            assert!(told.to_string().contains("Usage: mgmt"), "{path:?}: {told}");
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{path:?}: nothing is said of `{}`",
+                    argument.get_id()
+                );
+            }
+        }
+    }
+}

@@ -268,6 +268,17 @@ const UNORDERED: &[Case] = &[
     ),
 ];
 
+/// Manifests: what becomes a resource of our own, what is left to Puppet, and what hangs together.
+const MANIFESTS: &[(&str, &str)] = &[
+    ("", "file { '/t/a': ensure => file, content => \"x\\n\", mode => '0644' }"),
+    ("echo old >/t/a", "file { '/t/a': ensure => absent }"),
+    ("", "file { '/t/d': ensure => directory } -> file { '/t/d/a': content => 'x' }"),
+    ("", "group { 'planned': gid => 7702 } -> user { 'planned': uid => 7701, gid => 7702 }"),
+    ("", "host { 'planned.test': ip => '192.0.2.9' }"),
+    ("", "exec { '/usr/bin/touch /t/made': creates => '/t/made' }"),
+    ("", "file { '/t/l': ensure => link, target => '/etc/passwd' }"),
+];
+
 /// What needs a service manager and its bus.
 const BOOTED: &[Case] = &[
     case("a service", "", r#"svc "planned" { state => "running", startup => "enabled", }"#),
@@ -330,6 +341,9 @@ printf '[Exec]\nBoot=yes\nPrivateUsers=no\nLinkJournal=no\n[Network]\nPrivate=ye
     >/etc/systemd/nspawn/planned-1.nspawn
 "#;
 
+/// As it is before each program.
+const CLEAN: &str = "umount /t/m 2>/dev/null || true; rm -rf /t; mkdir /t; userdel planned 2>/dev/null || true; groupdel planned 2>/dev/null || true";
+
 fn sh(text: &str) {
     let output = Command::new("sh").args(["-ec", text]).output().unwrap();
     assert!(output.status.success(), "{text}: {output:?}");
@@ -351,9 +365,7 @@ fn examples_agree(program: &str, directory: &str, which: &[&str]) {
 fn all_agree(program: &str, cases: &[Case]) {
     let (mut lines, mut wrong) = (0, Vec::new());
     for (number, case) in cases.iter().enumerate() {
-        sh(
-            "umount /t/m 2>/dev/null || true; rm -rf /t; mkdir /t; userdel planned 2>/dev/null || true; groupdel planned 2>/dev/null || true",
-        );
+        sh(CLEAN);
         sh(case.before);
         match agrees(program, "lang", case.program, &format!("/mgmt-test-prefix-{number}")) {
             Ok(count) => lines += count,
@@ -455,6 +467,12 @@ fn what_could_go_in_another_order_is_not_called_exact() {
 fn what_is_planned_is_what_is_done() {
     if sandbox::is_inside() {
         all_agree(PROGRAM, CASES);
+        for (number, (before, manifest)) in MANIFESTS.iter().enumerate() {
+            sh(CLEAN);
+            sh(before);
+            let lines = agrees(PROGRAM, "puppet", manifest, &format!("/mgmt-test-puppet-{number}"));
+            assert!(*lines.as_ref().unwrap_or_else(|why| panic!("{manifest}: {why}")) > 0, "{manifest}");
+        }
         examples_agree(
             PROGRAM,
             "",
@@ -550,5 +568,81 @@ fn a_plan_is_applied_while_it_holds_and_refused_when_the_host_has_moved() {
     assert!(again.stdout.contains("nothing to change"), "{again:?}");
     for wrong in [&a, "/nowhere"] {
         assert_eq!(said(&["apply", "--prefix", &prefix, wrong]).code, 2);
+    }
+}
+
+#[test]
+fn a_plan_of_another_host_or_one_that_others_may_write_to_is_not_applied() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (plan, prefix, file) = (at("plan.json"), at("prefix"), at("file"));
+    let program = format!("file \"{file}\" {{ state => \"exists\", content => \"x\", }}");
+    let made = said(&["plan", "--hostname", "web1", "--prefix", &prefix, "--out", &plan, "lang", &program]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let apply = |hostname: &str| said(&["apply", "--hostname", hostname, "--prefix", &prefix, &plan]);
+    let refused = apply("web2");
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("the plan is for the host web1, and this is web2"), "{refused:?}");
+    for (mode, who) in [(0o620, "its group"), (0o606, "everybody"), (0o666, "everybody")] {
+        std::fs::set_permissions(&plan, std::fs::Permissions::from_mode(mode)).unwrap();
+        let refused = apply("web1");
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains(&format!("is not trusted: {who} may write to it")), "{refused:?}");
+    }
+    assert!(!Path::new(&file).exists(), "nothing was done");
+    std::fs::set_permissions(&plan, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let applied = apply("web1");
+    assert_eq!(applied.code, 0, "{applied:?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "x");
+}
+
+#[test]
+fn a_plan_is_in_order_with_differences_and_totals_and_an_error_makes_it_fail() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (prefix, d, a, b) = (at("prefix"), at("d/"), at("d/a"), at("b"));
+    std::fs::write(&b, "one\ntwo\nthree\n").unwrap();
+    let program = format!(
+        "file \"{a}\" {{ state => \"exists\", content => \"new\\n\", }}\n\
+         exec \"last\" {{ cmd => \"/bin/true\", Depend => File[\"{a}\"], }}\n\
+         file \"{b}\" {{ state => \"exists\", content => \"one\\n2\\nthree\\n\", }}\n\
+         file \"{d}\" {{ state => \"exists\", }}\n\
+         noop \"right\" {{}}\n"
+    );
+    let made = said(&["plan", "--prefix", &prefix, "lang", &program]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let place = |part: &str| made.stdout.find(part).unwrap_or_else(|| panic!("{part}: {made:?}"));
+    let order = [format!("file[{d}]"), format!("file[{a}]"), "exec[last]".to_owned()];
+    assert!(order.windows(2).all(|two| place(&two[0]) < place(&two[1])), "{made:?}");
+    for part in [
+        " one\n             -two\n             +2\n              three\n",
+        "+new\n",
+        &format!("exact      create {d}"),
+        &format!("predicted  create {a}"),
+        "unknown    run /bin/true",
+        "2 to create, 1 to change, 0 to remove, 1 to run; 1 resource is as declared\n",
+    ] {
+        assert!(made.stdout.contains(part), "{part:?} is not in {}", made.stdout);
+    }
+    let told = said(&["--json", "plan", "--prefix", &prefix, "lang", &program]).stdout;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let totals = serde_json::json!({
+        "create": 2, "change": 1, "remove": 0, "run": 1, "right": 1, "errors": 0, "open": 0,
+    });
+    assert_eq!(told["totals"], totals);
+    // What cannot be looked at is told, and the rest is planned all the same.
+    let program = format!(
+        "file \"{b}/below\" {{ state => \"exists\", }}\nfile \"{a}x\" {{ state => \"exists\", }}\n\
+         file \"{b}\" {{ mode => \"0600\", }}\n"
+    );
+    for flags in [&["plan"][..], &["plan", "--detailed-exitcode"]] {
+        let failed = said(&[flags, &["--prefix", &prefix, "lang", &program]].concat());
+        assert_eq!(failed.code, 1, "{failed:?}");
+        assert!(
+            failed.stdout.contains("\n  error      ") && failed.stdout.contains("not be looked at"),
+            "{failed:?}"
+        );
+        assert!(failed.stdout.contains(" mode"), "{failed:?}");
     }
 }

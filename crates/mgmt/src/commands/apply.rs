@@ -1,5 +1,6 @@
 //! `mgmt apply`: does what a plan says, if it still holds.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use mgmt_telemetry::escape;
@@ -13,7 +14,7 @@ use crate::terminal::Terminal;
 /// Do what a plan says, if the host is still as it was when the plan was made
 ///
 /// Everything is looked at again first. If anything else would be done than the plan says, nothing is: the host has moved, and
-/// another plan is needed. Otherwise the graph of the plan is run until it has converged, and the run ends.
+/// another plan is needed. A plan for a host of another name is refused, and so is a file that others may write to. Otherwise the graph of the plan is run until it has converged, and the run ends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// What `mgmt plan --out` has written
@@ -31,10 +32,23 @@ pub(crate) struct Arguments {
     /// The working directory [env: MGMT_PREFIX]
     #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     prefix: Option<PathBuf>,
+
+    /// What this host is called [default: as the system says]
+    #[arg(long, value_name = "NAME")]
+    hostname: Option<OsString>,
 }
 
 pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let stored = Stored::read(&arguments.file)?;
+    let hostname = run::hostname(arguments.hostname)?;
+    if hostname != stored.hostname {
+        return Err(Failure::failed(format!(
+            "the plan is for the host {}, and this is {}: nothing was done",
+            escape(&stored.hostname),
+            escape(&hostname)
+        ))
+        .hint("`--hostname NAME` says what this host is called, for `plan` and `apply`"));
+    }
     let wanted =
         Wanted { graph: stored.graph.clone(), how: &stored.how, hostname: &stored.hostname, files: None };
     let now = plan::make(wanted, arguments.prefix.as_deref(), terminal)?;

@@ -225,8 +225,15 @@ pub(crate) struct Stored {
 impl Stored {
     pub(crate) fn read(path: &Path) -> Result<Stored, Failure> {
         let place = path.display();
-        let text =
-            std::fs::read(path).map_err(|error| Failure::usage(format!("cannot read {place}: {error}")))?;
+        let text = match private::read(path) {
+            Ok(Ok(text)) => text,
+            Ok(Err(who)) => {
+                return Err(Failure::usage(format!("{place} is not trusted: {who} may write to it")).hint(
+                    "whoever can write a plan decides what is done; keep it where only you can write",
+                ));
+            }
+            Err(error) => return Err(Failure::usage(format!("cannot read {place}: {error}"))),
+        };
         Stored::parse(path, &text)
     }
 

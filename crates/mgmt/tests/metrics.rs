@@ -128,12 +128,15 @@ impl Drop for Prometheus {
     }
 }
 
+fn dashboard() -> serde_json::Value {
+    serde_json::from_str(include_str!("../../../contrib/grafana/mgmt.json")).unwrap()
+}
+
 /// The expressions of the alerts, and those of the dashboard.
 fn queries() -> Vec<String> {
     let rules = include_str!("../../../contrib/prometheus/mgmt.rules.yml");
     let of_rules = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
-    let dashboard = include_str!("../../../contrib/grafana/mgmt.json");
-    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    let dashboard = dashboard();
     let mut all: Vec<String> = of_rules.map(str::to_owned).collect();
     for panel in dashboard["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().unwrap() {
@@ -142,6 +145,30 @@ fn queries() -> Vec<String> {
         }
     }
     all
+}
+
+/// The metric and the label of the dashboard's only question that is not an expression: by which hosts can be chosen.
+fn label_query() -> (String, String) {
+    let dashboard = dashboard();
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let asked: Vec<&str> =
+        variables.iter().filter_map(|variable| variable["query"]["query"].as_str()).collect();
+    let [query] = asked[..] else { panic!("{asked:?}") };
+    let inside = query.strip_prefix("label_values(").and_then(|query| query.strip_suffix(')')).unwrap();
+    let (metric, label) = inside.split_once(", ").unwrap();
+    (metric.to_owned(), label.to_owned())
+}
+
+/// An answer of `promtool` with at least one number in it. That nothing is known is no number.
+fn has_data(answer: &str) -> bool {
+    let mut values = answer.lines().filter_map(|line| line.rsplit_once(" => ")?.1.split_whitespace().next());
+    values.any(|value| value.parse::<f64>().is_ok_and(|value| !value.is_nan()))
+}
+
+#[test]
+fn what_is_not_known_is_no_data() {
+    assert!(has_data("{kind=\"file\"} => NaN @[1763.2]\n{kind=\"exec\"} => 0.1 @[1763.2]\n"));
+    assert!(!has_data("{} => NaN @[1763.2]\n") && !has_data("\n"));
 }
 
 #[test]
@@ -170,20 +197,32 @@ fn alerts_and_dashboard_ask_for_what_there_is() {
     let _prometheus = Prometheus(child);
     let url = format!("http://{prometheus}");
     let asked = |query: &str| fed("promtool", &["query", "instant", &url, query], "");
-    // Repairs, so that there is something to see in all of it.
+    // Repairs and other graphs, so that there is something to see in all of it.
     let mut broken = 0;
-    eventually("the numbers arrive", || {
+    let program = directory.path().join("main.mcl");
+    let text = std::fs::read_to_string(&program).unwrap();
+    let mut stir = || {
         broken += 1;
         std::fs::write(directory.path().join("file"), format!("wrong {broken}")).unwrap();
+        std::fs::write(&program, format!("{text}noop \"{broken}\" {{}}\n")).unwrap();
+    };
+    eventually("the numbers arrive", || {
+        stir();
         asked("rate(mgmt_repair_seconds_count{kind=\"file\"}[5s]) > 0").1.contains("file")
     });
+    let (metric, label) = label_query();
+    let request = format!("GET /api/v1/label/{label}/values?match[]={metric} HTTP/1.0\r\nHost: x\r\n\r\n");
+    let answer = self::asked(prometheus, &request);
+    let body: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(body["data"], serde_json::json!([address.to_string()]), "{answer}");
     for query in queries() {
         // What is compared says nothing as long as all is well; what it compares is there.
         let compared = query.rsplit_once(" > ").or_else(|| query.rsplit_once(" == "));
         let query = compared.map_or(query.as_str(), |(bare, _)| bare);
         eventually(query, || {
+            stir();
             let (content, said) = asked(query);
-            content && !said.trim().is_empty()
+            content && has_data(&said)
         });
     }
     run.signal(Signal::INT);

@@ -6,6 +6,7 @@ use mgmt_graph::{Dag, DotEdge, DotStyle, NodeId, diff};
 use mgmt_resource::{Edge, GraphView, Id, Resource, Spec};
 
 use super::node::{Node, specs};
+use super::witness::Health;
 use super::{Driver, SwapReport};
 use crate::core::{Delta, Link, Poll, Pool, Rules, Semaphore, Vertex};
 use crate::prepare::Prepared;
@@ -160,7 +161,12 @@ impl Driver {
 
     pub(super) fn reincarnate(&mut self, vertex: Vertex) {
         self.forget_reversal(vertex);
-        self.last_error.remove(&vertex);
+        if self.last_error.remove(&vertex).is_some()
+            && let Some(id) = self.id(vertex).cloned()
+        {
+            // What was wrong with the declaration before is not wrong with this one, as far as anybody knows.
+            self.witnessed(|witness| witness.health(&id, Health::Well));
+        }
         let Some(node) = self.node(vertex) else { return };
         if let Some(next) = node.next.take() {
             let was = std::mem::replace(&mut node.spec, next);

@@ -66,6 +66,31 @@ fn noop_changes_nothing_and_says_what_it_would() {
 }
 
 #[test]
+fn noop_goes_on_to_tell_what_differs() {
+    let scene = Scene::new();
+    let file = scene.at("file");
+    std::fs::write(&file, "right").unwrap();
+    let graph = scene.write("graph.yaml", &one_file(&file, "right"));
+    let mut run = Running::start(&["run", "--tmp-prefix", "--noop", "--converger-timeout=0", "yaml", &graph]);
+    run.wait_for("converged for 0 s");
+    for wrong in ["once", "twice", "three times"] {
+        std::fs::write(&file, wrong).unwrap();
+        let told = run.wait_for("would change in");
+        assert!(told.contains(&format!("file[{}]", file.display())), "{told}");
+        let told = run.wait_for("would change ");
+        assert!(told.contains(" content"), "{told}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), wrong, "it only looks");
+    }
+    std::fs::remove_file(&file).unwrap();
+    run.wait_for("would create");
+    assert!(!file.exists());
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    assert!(lines.contains("0 changed") || lines.contains("would be changed"), "{lines}");
+}
+
+#[test]
 fn exit_codes_follow_what_happened() {
     let scene = Scene::new();
     let good = one_file(&scene.at("file"), "x");

@@ -133,9 +133,8 @@ fn a_value_of_the_wrong_type_is_refused_and_changes_nothing() {
 /// A value of this type that would be noticed wherever it comes out.
 fn canary(ty: &Type) -> Value {
     let mut values = vec![Value::Str("canary".into())];
-    if let Type::Map(key, value) = ty {
+    if *ty == BTreeMap::<Str, Str>::ty() {
         let words: BTreeMap<Str, Str> = [("CANARY_NAME".into(), "canary".into())].into();
-        assert_eq!((&**key, &**value), (&Type::Str, &Type::Str));
         values.push(words.to_value());
     }
     values.into_iter().find(|value| value.ty() == *ty).unwrap_or_else(|| panic!("no canary of type {ty}"))

@@ -44,6 +44,11 @@ const NEEDS: &[Need] = &[
         package: "puppet-agent",
         why: "manifests, and a second opinion on what they mean",
     },
+    Need {
+        program: "puppetserver",
+        package: "puppetserver",
+        why: "a server that compiles manifests for others",
+    },
     Need { program: "prometheus", package: "prometheus", why: "somebody who asks for metrics" },
     Need { program: "ps", package: "procps", why: "what is left running on a host" },
     Need { program: "rsync", package: "rsync", why: "something to compare deploys with" },

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mgmt_puppet::{Decision, Level, Looked, TranslateOptions, Translated, translate};
-use mgmt_puppet_process::{Compiled, Hello, Input, Puppet, PuppetError, Settings};
+use mgmt_puppet_process::{Compiled, Hello, Input, Puppet, PuppetError, Seen, Settings};
 use mgmt_resource::ResourceGraph;
 use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
 
@@ -142,9 +142,18 @@ pub(crate) struct Sources {
     pub(crate) facts: Vec<PathBuf>,
     /// What its translation has looked at on this host.
     pub(crate) looked: Vec<Looked>,
+    /// How the files were when they were read, if that is known.
+    pub(crate) seen: Option<Seen>,
 }
 
 impl Sources {
+    /// Whether something may be other than it was when it was read.
+    pub(crate) fn are_outdated(&self) -> bool {
+        let files = self.files.iter().map(PathBuf::as_path);
+        let directories = self.directories.iter().map(PathBuf::as_path);
+        self.seen.as_ref().is_none_or(|seen| seen.is_outdated(files, directories))
+    }
+
     /// All paths, each with whether everything below it counts.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, bool)> {
         let files = self.files.iter().map(|path| (path.as_path(), false));
@@ -221,6 +230,16 @@ impl Manifest {
         Ok(package)
     }
 
+    /// Where its own files are, each with whether everything below it counts. It may have none.
+    pub(crate) fn places(&self) -> Vec<(PathBuf, bool)> {
+        let own = match &self.input {
+            Input::Manifest(path) | Input::Environment(path) => Some((path.clone(), path.is_dir())),
+            Input::Code(_) | Input::Agent => None,
+        };
+        let conf = self.puppet.settings().configuration.clone().map(|conf| (conf, false));
+        own.into_iter().chain(conf).collect()
+    }
+
     /// Compiles and translates it, and shows what there is to tell.
     pub(crate) async fn load(&self, terminal: &Terminal) -> Attempt {
         self.finish(self.compile().await, terminal).await
@@ -244,7 +263,8 @@ impl Manifest {
                 let tally = self.show(&found, terminal);
                 let (sources, is_out_of_reach) = match error {
                     PuppetError::Refused(refused) => {
-                        (self.sources(refused.files, refused.absent, refused.directories), false)
+                        let sources = self.sources(refused.files, refused.absent, refused.directories);
+                        (Sources { seen: refused.seen, ..sources }, false)
                     }
                     _ => (self.sources(Vec::new(), Vec::new(), Vec::new()), true),
                 };
@@ -263,9 +283,9 @@ impl Manifest {
         let Translated { graph, name, decisions, diagnostics, looked } =
             translate(&compiled, &mgmt_resources::KINDS, &options);
         let tally = self.show(&diagnostics, terminal);
-        let facts = compiled.fact_directories;
+        let (facts, seen) = (compiled.fact_directories, compiled.seen);
         let sources =
-            Sources { facts, looked, ..self.sources(compiled.files, compiled.absent, compiled.directories) };
+            Sources { facts, seen, looked, ..self.sources(compiled.files, compiled.absent, compiled.directories) };
         Attempt { graph: graph.map(|graph| (graph, name)), decisions, sources, tally, is_out_of_reach: false }
     }
 

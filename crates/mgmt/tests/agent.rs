@@ -6,6 +6,7 @@
 mod common;
 mod puppet_server;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use common::{Running, holds, said};
@@ -169,4 +170,109 @@ fn another_server_is_asked_revoked_ones_are_not_and_the_last_catalogue_is_used_w
     assert_eq!(graph(&other).code, 1);
     configure_more(&conf, "usecacheonfailure = false");
     assert_eq!(graph(&conf).code, 1);
+}
+
+#[test]
+fn a_type_of_the_server_that_is_made_of_others_knows_them_and_the_last_catalogue_is_in_the_same_order() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let certificates = at("certificates");
+    make_certificates(&certificates, NAME);
+    let (whole, canary) = (at("whole"), "canary of a catalogue");
+    let site = format!(
+        "part {{ 'b': text => \"two\n\" }}\npart {{ 'a': text => \"one\n\" }}\nwhole {{ '{}': after => '{}' }}\n\
+         file {{ '{}': content => Sensitive('{canary}'), mode => '0600' }}\n\
+         file {{ '{}': source => 'puppet:///modules/m/greeting' }}\n",
+        whole.display(),
+        at("first").display(),
+        at("first").display(),
+        at("copy").display(),
+    );
+    let special = at("environments/special");
+    write(&special.join("manifests/site.pp"), &site);
+    write(&special.join("modules/m/files/greeting"), "hello\n");
+    let types = special.join("modules/m/lib/puppet/type");
+    write(
+        &types.join("part.rb"),
+        "Puppet::Type.newtype(:part) do\n  newparam(:name, namevar: true)\n  newparam(:text)\nend\n",
+    );
+    write(
+        &types.join("whole.rb"),
+        "Puppet::Type.newtype(:whole) do\n  newparam(:path, namevar: true)\n  newparam(:after)\n  \
+         autorequire(:file) { [self[:after]] }\n  def generate\n    \
+         parts = catalog.resources.select { |it| it.is_a?(Puppet::Type.type(:part)) }.sort_by(&:title)\n    \
+         [Puppet::Type.type(:file).new(path: self[:path], content: parts.map { |it| it[:text] }.join)]\n  end\nend\n",
+    );
+    let server = Server::start(&at("environments"), &certificates);
+    let conf = configure(&at("agent"), &certificates, &certificates, server.port);
+    let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "puppet", "agent"];
+    let run = said(&[&once[..], &["--puppet-conf", &conf]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    holds(&whole, "one\ntwo\n");
+    // What is the same as before is not fetched again.
+    let fetched = server.downloads();
+    assert!(fetched >= 3, "{fetched}");
+    let graph = || said(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
+    let (fresh, _) = (graph(), server.up(false));
+    assert_eq!(server.downloads(), fetched);
+    let last = graph();
+    assert!(last.stderr.contains("the last catalogue"), "{}", last.stderr);
+    assert_eq!(last.stdout, fresh.stdout);
+    let order = format!("file[{}] -> ", at("first").display());
+    assert!(
+        fresh.stdout.lines().any(|line| line.contains(&order) && line.contains("hole")),
+        "{}",
+        fresh.stdout
+    );
+    // It has secrets, and nobody else reads it.
+    let kept = at("agent/var/mgmt/catalogue.json");
+    assert!(std::fs::read_to_string(&kept).unwrap().contains(canary));
+    assert_eq!(kept.metadata().unwrap().mode() & 0o777, 0o600);
+    assert_eq!(kept.parent().unwrap().metadata().unwrap().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_server_that_is_busy_is_asked_later_and_one_that_cannot_is_left_for_another() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let certificates = at("certificates");
+    make_certificates(&certificates, NAME);
+    let site = at("environments/special/manifests/site.pp");
+    write(&site, "notify { 'from the server': }\n");
+    let (broken, server) = (
+        Server::start(&at("environments"), &certificates),
+        Server::start(&at("environments"), &certificates),
+    );
+    let conf = configure(&at("agent"), &certificates, &certificates, server.port);
+    configure_more(&conf, "usecacheonfailure = false");
+    let graph = || said(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
+    server.refuse(&[(503, Some(1)), (429, Some(2))]);
+    let found = graph();
+    assert!(found.code == 0 && found.stdout.contains("from the server"), "{}{}", found.stdout, found.stderr);
+    for expected in ["asking again in 1 s", "asking again in 2 s", "not now"] {
+        assert!(found.stderr.contains(expected), "{expected}: {}", found.stderr);
+    }
+    // It does not say when, or wants more than anybody waits for.
+    for refusal in [(503, None), (503, Some(86_400)), (500, None)] {
+        server.refuse(&[refusal]);
+        let found = graph();
+        assert!(found.code == 1 && found.stderr.contains("not now"), "{refusal:?}: {}", found.stderr);
+    }
+    configure_more(&conf, &format!("server_list = localhost:{},localhost:{}", broken.port, server.port));
+    broken.refuse(&[(500, None)]);
+    let found = graph();
+    assert!(found.code == 0 && found.stdout.contains("from the server"), "{}{}", found.stdout, found.stderr);
+    // What does not compile is told, and the last catalogue used where Puppet says so.
+    write(&site, "fail('not today')\n");
+    let found = graph();
+    assert!(found.code == 1 && found.stderr.contains("not today"), "{}", found.stderr);
+    let text = std::fs::read_to_string(&conf).unwrap();
+    std::fs::write(&conf, text.replace("usecacheonfailure = false", "usecacheonfailure = true")).unwrap();
+    let found = graph();
+    assert!(found.code == 0 && found.stdout.contains("from the server"), "{}{}", found.stdout, found.stderr);
+    assert!(
+        found.stderr.contains("using the last catalogue") && found.stderr.contains("not today"),
+        "{}",
+        found.stderr
+    );
 }

@@ -297,3 +297,45 @@ fn a_graph_names_its_host_and_another_keeps_running_here() {
         assert!(refused.stderr.contains(part), "{arguments:?}: {}", refused.stderr);
     }
 }
+
+#[test]
+fn edits_of_a_manifest_and_of_a_program_beside_it_are_handed_to_the_hosts() {
+    let scene = Scene::new(&["one"]);
+    let at = |name: &str| scene.at(name).display().to_string();
+    let program = |text: &str| {
+        let text = format!(
+            "$name = $hostname\nfile \"{0}-${{name}}\" {{ state => \"exists\", content => \"{text}\", }}\n\
+             noop \"puppet_x\" {{}}\nFile[\"{0}-${{name}}\"] -> Noop[\"puppet_x\"]\n",
+            at("ours")
+        );
+        scene.write("main.mcl", &text)
+    };
+    let manifest = |text: &str| {
+        let text = format!(
+            "class mgmt_x {{}}\ninclude mgmt_x\nfile {{ '{}': content => '{text}', require => Class['mgmt_x'] }}\n",
+            at("theirs")
+        );
+        scene.write("site.pp", &text)
+    };
+    let (lang, puppet) = (program("1"), manifest("1"));
+    let run = scene.start("one", &["langpuppet", "--lang", &lang, "--puppet", &puppet]);
+    let (ours, theirs) = (scene.at("ours-one"), scene.at("theirs"));
+    holds(&ours, "1");
+    holds(&theirs, "1");
+    manifest("2");
+    holds(&theirs, "2");
+    program("3");
+    holds(&ours, "3");
+    manifest("4");
+    holds(&theirs, "4");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    // A manifest alone.
+    let run = scene.start("one", &["puppet", &puppet]);
+    scene.write("site.pp", &format!("file {{ '{}': content => 'alone' }}\n", at("theirs")));
+    holds(&theirs, "alone");
+    run.signal(Signal::INT);
+    assert_eq!(run.end().0, Some(0));
+    scene.no_residue("one");
+}

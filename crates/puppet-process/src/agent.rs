@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::answer::{Compiled, Relation};
+use crate::answer::{Compiled, Relation, TypeFacts};
 use crate::http::{Answer, Client, Identity, Unanswered, encoded, encoded_path};
 use crate::puppet::{Input, Puppet, PuppetError};
 
@@ -27,6 +27,10 @@ const BYTES: &str = "application/octet-stream";
 
 /// The most files that one directory may have.
 const MOST: usize = 100_000;
+
+/// How long servers may ask to be left alone, all in all, and how long they are at least.
+const PATIENCE: Duration = Duration::from_secs(1800);
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// What is not used by a catalogue for so long is removed.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -45,6 +49,13 @@ struct Settings {
     usecacheonfailure: bool,
 }
 
+impl Settings {
+    /// Where types are put that only the server has: a module of its own.
+    fn plugins(&self) -> PathBuf {
+        self.vardir.join("mgmt/modules/plugins")
+    }
+}
+
 /// What this side makes of a catalogue.
 #[derive(Debug, Deserialize)]
 struct Received {
@@ -52,26 +63,28 @@ struct Received {
     catalogue: Option<Value>,
     #[serde(default)]
     relations: Vec<Relation>,
+    #[serde(default)]
+    types: BTreeMap<String, TypeFacts>,
     /// Types that are not known here.
     #[serde(default)]
     unknown: Vec<String>,
 }
 
-/// A catalogue from the server, ready to be translated. If no server can be reached, the last one is used where Puppet's settings say so.
+/// A catalogue from the server, ready to be translated. If there is none, the last one is used where Puppet's settings say so.
 pub(crate) async fn catalogue(puppet: &Puppet) -> Result<Compiled, PuppetError> {
     let settings: Settings = puppet.question(json!({ "method": "agent" })).await?;
     let facts = puppet.known_facts(&Input::Agent).await?;
     let kept = settings.vardir.join("mgmt/catalogue.json");
     let compiled = match fetch(puppet, &settings, &facts).await {
         Ok(compiled) => compiled,
-        Err(Unanswered::OutOfReach(why)) if settings.usecacheonfailure && kept.is_file() => {
+        Err(unanswered) => {
+            let why = unanswered.why();
+            if !settings.usecacheonfailure || !kept.is_file() {
+                return Err(PuppetError::Server(why));
+            }
             tracing::warn!(target: "mgmt::puppet", "using the last catalogue: {why}");
-            let text = std::fs::read(&kept).map_err(|error| PuppetError::Server(error.to_string()))?;
-            let catalogue =
-                serde_json::from_slice(&text).map_err(|error| PuppetError::Confused(error.to_string()))?;
-            return Ok(compiled(catalogue, Vec::new(), &settings));
+            return last(puppet, &settings, &kept).await;
         }
-        Err(Unanswered::OutOfReach(why) | Unanswered::Wrong(why)) => return Err(PuppetError::Server(why)),
     };
     if let Err(error) = write(&kept, compiled.catalogue.to_string().as_bytes()) {
         tracing::warn!(target: "mgmt::puppet", "the catalogue is not kept: {error}");
@@ -79,7 +92,18 @@ pub(crate) async fn catalogue(puppet: &Puppet) -> Result<Compiled, PuppetError> 
     Ok(compiled)
 }
 
-/// Asks one server after the other.
+/// The catalogue that was kept.
+async fn last(puppet: &Puppet, settings: &Settings, kept: &Path) -> Result<Compiled, PuppetError> {
+    let text = std::fs::read(kept).map_err(|error| PuppetError::Server(error.to_string()))?;
+    let catalogue: Value =
+        serde_json::from_slice(&text).map_err(|error| PuppetError::Confused(error.to_string()))?;
+    let environment = catalogue["environment"].as_str().unwrap_or(&settings.environment).to_owned();
+    // Types that are not known can be fetched from nobody, and whoever needs them tells.
+    let received = receive(puppet, settings, &catalogue, &environment).await?;
+    Ok(compiled(catalogue, received, settings))
+}
+
+/// Asks one server after the other, and all of them again if one has said when.
 async fn fetch(puppet: &Puppet, settings: &Settings, facts: &Value) -> Result<Compiled, Unanswered> {
     let identity = Identity {
         certificate: settings.certificate.clone(),
@@ -87,15 +111,50 @@ async fn fetch(puppet: &Puppet, settings: &Settings, facts: &Value) -> Result<Co
         authorities: settings.authorities.clone(),
         revoked: settings.revoked.clone(),
     };
-    let mut last = Unanswered::Wrong("Puppet's settings name no server".to_owned());
-    for (server, port) in &settings.servers {
-        let asking = Asking { client: Client::new(&identity, server, *port)?, settings };
-        match asking.everything(puppet, facts).await {
-            Err(Unanswered::OutOfReach(why)) => last = Unanswered::OutOfReach(why),
-            answered => return answered,
+    let mut left = PATIENCE;
+    loop {
+        let mut last = Unanswered::Wrong("Puppet's settings name no server".to_owned());
+        let mut later: Option<Duration> = None;
+        for (server, port) in &settings.servers {
+            let asking = Asking { client: Client::new(&identity, server, *port)?, settings };
+            let unanswered = match asking.everything(puppet, facts).await {
+                Err(unanswered @ (Unanswered::OutOfReach(_) | Unanswered::Unable(..))) => unanswered,
+                answered => return answered,
+            };
+            if let Unanswered::Unable(_, Some(after)) = unanswered {
+                later = Some(later.map_or(after, |later| later.min(after)));
+            }
+            // What a server has to say is worth more than that another one is not there.
+            if !matches!((&last, &unanswered), (Unanswered::Unable(..), Unanswered::OutOfReach(_))) {
+                last = unanswered;
+            }
         }
+        let Some(later) = later.map(|later| later.max(SHORTEST)).filter(|later| *later <= left) else {
+            return Err(last);
+        };
+        tracing::info!(target: "mgmt::puppet", "asking again in {} s: {}", later.as_secs(), last.why());
+        tokio::time::sleep(later).await;
+        left -= later;
     }
-    Err(last)
+}
+
+/// Lets this side look at a catalogue.
+async fn receive(
+    puppet: &Puppet,
+    settings: &Settings,
+    catalogue: &Value,
+    environment: &str,
+) -> Result<Received, PuppetError> {
+    let plugins = settings.plugins();
+    let modulepath: Vec<String> =
+        plugins.parent().filter(|_| plugins.is_dir()).iter().map(|path| path.display().to_string()).collect();
+    let request = json!({
+        "method": "receive",
+        "catalogue": catalogue,
+        "environment": environment,
+        "modulepath": modulepath,
+    });
+    puppet.question(request).await
 }
 
 /// One server, asked for one host.
@@ -137,7 +196,7 @@ impl Asking<'_> {
     async fn node(&self) -> Result<Option<String>, Unanswered> {
         let Settings { certname, environment, .. } = self.settings;
         let path = format!("/puppet/v3/node/{}?environment={}", encoded(certname), encoded(environment));
-        let Answer { status, body } = self.client.get(&path, PLAIN).await?;
+        let Answer { status, body, .. } = self.client.get(&path, PLAIN).await?;
         if status != 200 {
             tracing::debug!(target: "mgmt::puppet", "the server does not tell about the node ({status})");
             return Ok(None);
@@ -182,31 +241,19 @@ impl Asking<'_> {
         catalogue: Value,
         environment: &str,
     ) -> Result<Compiled, Unanswered> {
-        let plugins = self.settings.vardir.join("mgmt/modules/plugins");
+        let plugins = self.settings.plugins();
         let mut synced = false;
         loop {
-            let modulepath: Vec<String> = plugins
-                .parent()
-                .filter(|_| plugins.is_dir())
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect();
-            let request = json!({
-                "method": "receive",
-                "catalogue": catalogue,
-                "environment": environment,
-                "modulepath": modulepath,
-            });
-            let received: Received =
-                puppet.question(request).await.map_err(|error| Unanswered::Wrong(error.to_string()))?;
+            let received = receive(puppet, self.settings, &catalogue, environment)
+                .await
+                .map_err(|error| Unanswered::Wrong(error.to_string()))?;
             if !received.unknown.is_empty() && !synced {
                 tracing::info!(target: "mgmt::puppet", "fetching types from the server: {}", received.unknown.join(", "));
                 self.tree("plugins", environment, &plugins.join("lib")).await?;
                 synced = true;
                 continue;
             }
-            let catalogue = received.catalogue.unwrap_or(catalogue);
-            return Ok(compiled(catalogue, received.relations, self.settings));
+            return Ok(compiled(catalogue, received, self.settings));
         }
     }
 
@@ -218,7 +265,7 @@ impl Asking<'_> {
             if resource["type"] != "File" {
                 continue;
             }
-            let source = &mut resource["parameters"]["source"];
+            let Some(source) = resource.pointer_mut("/parameters/source") else { continue };
             let candidates: Vec<String> = match &*source {
                 Value::String(one) => vec![one.clone()],
                 Value::Array(list) => {
@@ -278,6 +325,13 @@ impl Asking<'_> {
             self.tree(path, environment, &directory).await?;
             return Ok(Some(directory));
         }
+        // What is here already is not fetched again, as long as nobody has changed it.
+        if let Some(sum) = sum(&metadata) {
+            let file = place.join(sum);
+            if std::fs::read(&file).is_ok_and(|content| digest(&content) == sum) {
+                return Ok(Some(file));
+            }
+        }
         let content = self.content(path, environment).await?;
         let file = place.join(digest(&content));
         write(&file, &content).map_err(|error| local(&file, &error))?;
@@ -326,9 +380,8 @@ impl Asking<'_> {
                 make(&place).map_err(|error| local(&place, &error))?;
             } else {
                 // What is the same already is not fetched again.
-                let sum = entry["checksum"]["value"].as_str().and_then(|sum| sum.strip_prefix("{sha256}"));
                 let present = std::fs::read(&place).ok().map(|content| digest(&content));
-                if sum.is_none() || present.as_deref() != sum {
+                if present.is_none() || present.as_deref() != sum(entry) {
                     let content = self.content(&format!("{path}/{relative}"), environment).await?;
                     write(&place, &content).map_err(|error| local(&place, &error))?;
                 }
@@ -340,20 +393,27 @@ impl Asking<'_> {
     }
 }
 
-fn compiled(catalogue: Value, relations: Vec<Relation>, settings: &Settings) -> Compiled {
-    let plugins = settings.vardir.join("mgmt/modules/plugins");
+fn compiled(catalogue: Value, received: Received, settings: &Settings) -> Compiled {
+    let plugins = settings.plugins();
     let modules = plugins.is_dir().then(|| ("plugins".to_owned(), plugins)).into_iter().collect();
     Compiled {
-        types: Default::default(),
-        catalogue,
-        relations,
+        types: received.types,
+        catalogue: received.catalogue.unwrap_or(catalogue),
+        relations: received.relations,
         modules,
         files: Vec::new(),
         absent: Vec::new(),
         directories: Vec::new(),
         fact_directories: Vec::new(),
+        seen: None,
         messages: Vec::new(),
     }
+}
+
+/// The checksum in what a server tells about a file.
+fn sum(metadata: &Value) -> Option<&str> {
+    let sum = metadata["checksum"]["value"].as_str()?.strip_prefix("{sha256}")?;
+    (sum.len() == 64 && sum.bytes().all(|letter| letter.is_ascii_hexdigit())).then_some(sum)
 }
 
 /// The path of a `puppet:` address on the server.
@@ -364,12 +424,25 @@ fn address(source: &str) -> Option<String> {
 }
 
 /// What a server says when it says no.
-fn refused(what: &str, Answer { status, body }: &Answer) -> Unanswered {
+fn refused(what: &str, answer: &Answer) -> Unanswered {
+    let Answer { status, retry_after, body } = answer;
     let said: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = String::from_utf8_lossy(body);
     let why = said["message"].as_str().unwrap_or_else(|| text.lines().next().unwrap_or_default());
     let why: String = why.chars().take(1000).collect();
-    Unanswered::Wrong(format!("the Puppet server {what} (status {status}): {why}"))
+    let why = format!("the Puppet server {what} (status {status}): {why}");
+    match status {
+        429 | 500..=599 => Unanswered::Unable(why, *retry_after),
+        _ => Unanswered::Wrong(why),
+    }
+}
+
+impl Unanswered {
+    fn why(self) -> String {
+        match self {
+            Unanswered::OutOfReach(why) | Unanswered::Unable(why, _) | Unanswered::Wrong(why) => why,
+        }
+    }
 }
 
 fn local(path: &Path, error: &io::Error) -> Unanswered {

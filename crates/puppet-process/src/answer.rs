@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::seen::Seen;
+
 /// A part of an answer; nothing where there is none, or where the answer is not made of parts.
 pub(crate) fn taken(answer: &mut Value, part: &str) -> Value {
     answer.get_mut(part).map(Value::take).unwrap_or_default()
@@ -63,6 +65,9 @@ pub struct Compiled {
     /// Directories with facts.
     #[serde(default)]
     pub fact_directories: Vec<PathBuf>,
+    /// What was read, as it was, if that is known.
+    #[serde(default)]
+    pub seen: Option<Seen>,
     /// What Puppet said about it.
     #[serde(skip)]
     pub messages: Vec<Message>,
@@ -221,6 +226,8 @@ pub struct Refused {
     pub absent: Vec<PathBuf>,
     /// Directories of which every manifest was read.
     pub directories: Vec<PathBuf>,
+    /// What was read, as it was, if that is known.
+    pub seen: Option<Seen>,
 }
 
 impl fmt::Display for Refused {

@@ -67,23 +67,44 @@ module MgmtPuppet
   FOREIGN = ['/proc/', '/sys/', '/dev/', "#{File.dirname(Puppet.method(:version).source_location.first)}/"].freeze
   SOURCES = %w[.pp .yaml .yml .json .conf .eyaml .hocon .erb .epp].freeze
 
-  # Notes which files a compile looks at.
+  # Notes which files a compile looks at, and what each of them was before it was read.
   module Files
-    @read = Set.new
+    @stamps = {}
     @absent = Set.new
     @directories = Set.new
     class << self
-      attr_reader :read, :absent, :directories
+      attr_reader :absent, :directories
 
       def clear
-        @read = Set.new
+        @began = nanoseconds(Time.now)
+        @stamps = {}
         @absent = Set.new
         @directories = Set.new
       end
 
+      def read
+        @stamps.keys
+      end
+
+      # What it takes to find out whether everything is still the same.
+      def stamps
+        { 'began' => @began || 0, 'stamps' => @stamps }
+      end
+
       def seen(path)
         text = path.to_s
-        @read << text unless text.start_with?(*FOREIGN)
+        @stamps[text] = stamp(text) unless @stamps.key?(text) || text.start_with?(*FOREIGN)
+      end
+
+      def stamp(path)
+        found = File.stat(path)
+        [found.dev, found.ino, found.size, nanoseconds(found.mtime), nanoseconds(found.ctime)]
+      rescue SystemCallError
+        nil
+      end
+
+      def nanoseconds(time)
+        (time.to_i * 1_000_000_000) + time.nsec
       end
 
       # Whatever else Puppet tries and misses does not make a catalogue different when it appears.
@@ -328,11 +349,8 @@ module MgmtPuppet
         'relations' => custom_relations(catalogue),
         'types' => type_facts(catalogue),
         'modules' => environment.modules.to_h { |mod| [mod.name, mod.path] },
-        'files' => Files.read.to_a,
-        'absent' => Files.absent.to_a,
-        'directories' => Files.directories.map(&:to_s),
         'fact_directories' => fact_directories(environment)
-      }
+      }.merge(looked_at)
     end
   end
 
@@ -399,24 +417,6 @@ module MgmtPuppet
     end
   end
 
-  # What there is to know about types.
-  def describe(request)
-    request['types'].to_h do |name|
-      type = Puppet::Type.type(name)
-      next [name, nil] unless type
-
-      properties = type.properties.map { |property| property.name.to_s }
-      generates = generates?(type)
-      [name, {
-        'properties' => properties,
-        'parameters' => type.parameters.map(&:to_s),
-        'refreshable' => type.method_defined?(:refresh),
-        'generates' => generates,
-        'isomorphic' => type.isomorphic?
-      }]
-    end
-  end
-
   def facts(request)
     Puppet::Node::Facts.indirection.kept = nil if request['refresh']
     environment = request['environment_directory'] ? environment_of(request).first : some_environment
@@ -457,7 +457,7 @@ module MgmtPuppet
         Puppet::Pops::Evaluator::DeferredResolver.resolve_and_replace(facts, catalogue, environment, true)
         data = Puppet.override({ rich_data: true }, 'for mgmt') { catalogue.to_data_hash }
       end
-      { 'catalogue' => data, 'relations' => custom_relations(catalogue), 'unknown' => unknown }
+      { 'catalogue' => data, 'relations' => custom_relations(catalogue), 'types' => type_facts(catalogue), 'unknown' => unknown }
     end
   end
 
@@ -467,7 +467,7 @@ module MgmtPuppet
     {}
   end
 
-  SERVED = %w[compile relations describe apply facts use_facts agent receive].freeze
+  SERVED = %w[compile relations apply facts use_facts agent receive].freeze
 
   def serve(request)
     MESSAGES.clear
@@ -477,8 +477,12 @@ module MgmtPuppet
     result = send(method, request)
     { 'id' => request['id'], 'ok' => result, 'messages' => MESSAGES.list.map { |message| message_hash(message) } }
   rescue SystemExit, StandardError, ScriptError, SystemStackError, NoMemoryError => error
-    { 'id' => request['id'], 'error' => error_hash(error), 'messages' => MESSAGES.list.map { |message| message_hash(message) },
-      'files' => Files.read.to_a, 'absent' => Files.absent.to_a, 'directories' => Files.directories.map(&:to_s) }
+    { 'id' => request['id'], 'error' => error_hash(error), 'messages' => MESSAGES.list.map { |message| message_hash(message) } }.merge(looked_at)
+  end
+
+  # What a compile has looked at.
+  def looked_at
+    { 'files' => Files.read, 'absent' => Files.absent.to_a, 'directories' => Files.directories.map(&:to_s), 'seen' => Files.stamps }
   end
 
   def message_hash(message)

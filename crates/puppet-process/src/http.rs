@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, RETRY_AFTER};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -44,6 +44,8 @@ pub(crate) struct Client {
 /// What a server answered.
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    /// It wants to be left alone for so long.
+    pub(crate) retry_after: Option<Duration>,
     pub(crate) body: Bytes,
 }
 
@@ -52,6 +54,8 @@ pub(crate) struct Answer {
 pub(crate) enum Unanswered {
     /// The server is not there. Another one may be.
     OutOfReach(String),
+    /// The server is there and cannot help. Another one may, or the same one later, if it has said when.
+    Unable(String, Option<Duration>),
     /// Something here is not right.
     Wrong(String),
 }
@@ -105,9 +109,11 @@ impl Client {
         let answer = async {
             let response = sender.send_request(request).await.map_err(|error| failed(&error))?;
             let status = response.status().as_u16();
+            let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+            let retry_after = after.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
             let body = Limited::new(response.into_body(), LARGEST).collect().await;
             let body = body.map_err(|error| failed(&error))?.to_bytes();
-            Ok(Answer { status, body })
+            Ok(Answer { status, retry_after, body })
         };
         // The connection is driven for as long as the answer takes, and ends with it.
         let driven = async {

@@ -28,9 +28,11 @@ mod http;
 mod installation;
 mod plain;
 mod puppet;
+mod seen;
 
 pub use answer::{Applied, Change, Compiled, Hello, Message, Refused, Relation, Relations, TypeFacts};
 pub use installation::{Installation, Missing};
 #[doc(hidden)]
 pub use puppet::hear_hostile;
 pub use puppet::{Apply, Input, Puppet, PuppetError, Settings, WeakPuppet};
+pub use seen::Seen;

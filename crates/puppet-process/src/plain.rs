@@ -81,6 +81,7 @@ pub(crate) async fn compile(
             files,
             directories,
             absent: Vec::new(),
+            seen: None,
         })));
     }
     let catalogue = serde_json::from_slice(&finished.stdout.bytes[start..])
@@ -94,6 +95,7 @@ pub(crate) async fn compile(
         absent: Vec::new(),
         directories,
         fact_directories: Vec::new(),
+        seen: None,
         messages,
     })
 }

@@ -421,6 +421,7 @@ impl Answer {
         let mut paths = |name: &str| read::<Vec<PathBuf>>(taken(&mut answer, name)).unwrap_or_default();
         (refused.files, refused.absent, refused.directories) =
             (paths("files"), paths("absent"), paths("directories"));
+        refused.seen = read(answer["seen"].take()).unwrap_or_default();
         Err(PuppetError::Refused(Box::new(refused)))
     }
 }

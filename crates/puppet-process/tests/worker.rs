@@ -171,3 +171,51 @@ async fn an_answer_about_something_else_is_no_answer() {
     let error = puppet.compile_warm(&Input::Code(String::new())).await.unwrap_err();
     assert!(matches!(error, PuppetError::Confused(_)), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_provider_prints_while_it_works_disturbs_no_answer() {
+    let place = tempfile::tempdir().unwrap();
+    let kind = place.path().join("modules/noise/lib/puppet/type/noise.rb");
+    std::fs::create_dir_all(kind.parent().unwrap()).unwrap();
+    let text = "Puppet::Type.newtype(:noise) do\n  newparam(:name, namevar: true)\n  newproperty(:state) do\n    \
+                def retrieve; puts '{\"id\":1,\"ok\":[]}' * 5_000; :absent; end\n    \
+                def set(_); $stdout.puts 'x'; STDOUT.write('{\"id\":2}'); STDERR.puts 'y' * 70_000; system('echo aloud; echo loud >&2'); end\n  \
+                end\nend\n";
+    std::fs::write(kind, text).unwrap();
+    let options = vec![("basemodulepath".to_owned(), place.path().join("modules").display().to_string())];
+    let puppet = Puppet::new(Settings { options, ..Settings::default() });
+    let noise = |number: usize| Apply {
+        kind: "noise".to_owned(),
+        title: format!("n{number}"),
+        parameters: serde_json::json!({ "state": "loud" }),
+        sensitive: Vec::new(),
+        refresh: false,
+        context: Vec::new(),
+    };
+    puppet.hello().await.unwrap();
+    let id = puppet.process_id().await;
+    for round in 0..3 {
+        let some: Vec<Apply> = (0..5).map(|number| noise(round * 5 + number)).collect();
+        for applied in puppet.apply(&some, false, PATIENCE).await.unwrap() {
+            assert!(applied.changed && !applied.failed, "{applied:?}");
+        }
+    }
+    assert_eq!(puppet.process_id().await, id, "it was started again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_process_of_ours_the_command_line_compiles() {
+    let found = Installation::find().unwrap();
+    let installation = Installation { ruby: "/bin/false".into(), ..found };
+    let puppet = Puppet::new(Settings { installation: Some(installation), ..Settings::default() });
+    let code = Input::Code("notify { 'a': } -> notify { 'b': }".to_owned());
+    assert!(matches!(puppet.compile_warm(&code).await, Err(PuppetError::NotStarted { .. })));
+    let compiled = puppet.compile(&code).await.unwrap();
+    let titles: Vec<String> = resources(&compiled.catalogue).into_iter().map(|it| it.title).collect();
+    assert_eq!(titles, ["a", "b"]);
+    // It says no in the same way, and has no idea of what it has read.
+    let refused = puppet.compile(&Input::Code("notify { 'x' }".to_owned())).await.unwrap_err();
+    let PuppetError::Refused(refused) = refused else { panic!("{refused}") };
+    assert_eq!(refused.errors[0].line, Some(1), "{refused:?}");
+    assert!(compiled.seen.is_none());
+}

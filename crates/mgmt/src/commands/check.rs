@@ -87,7 +87,8 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 }
 
 fn check(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let (language, inputs) = match front_end(&arguments.inputs)? {
+    let named = arguments.manifest.puppet.as_ref().map(|input| [input.clone().into_os_string()]);
+    let (language, inputs) = match front_end(arguments)? {
         Some((FrontEnd::Empty, [])) => return Ok(Exit::OK),
         Some((FrontEnd::Empty, _)) => return Err(Failure::usage("the front-end `empty` takes no file")),
         Some((FrontEnd::Both, [])) => {
@@ -102,6 +103,13 @@ fn check(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
             )
             .hint("write `mgmt check langpuppet --lang PROGRAM --puppet MANIFEST`"));
         }
+        Some((FrontEnd::Written(Language::Puppet), rest)) => match (&named, rest) {
+            (Some(_), [_, ..]) => {
+                return Err(Failure::usage("there are two manifests").hint("leave out `--puppet`"));
+            }
+            (Some(named), []) => (Some(Language::Puppet), named.as_slice()),
+            (None, rest) => (Some(Language::Puppet), rest),
+        },
         Some((FrontEnd::Written(language), rest)) => (Some(language), rest),
         None => (None, arguments.inputs.as_slice()),
     };
@@ -136,8 +144,13 @@ enum FrontEnd {
 }
 
 /// The word before the first path, and what is behind it.
-fn front_end(inputs: &[OsString]) -> Result<Option<(FrontEnd, &[OsString])>, Failure> {
-    let Some((word, rest)) = inputs.split_first() else { return Ok(None) };
+fn front_end(arguments: &Arguments) -> Result<Option<(FrontEnd, &[OsString])>, Failure> {
+    let Some((word, rest)) = arguments.inputs.split_first() else {
+        // The flags of a manifest need no word, as for `run`.
+        let both = arguments.manifest.asks_for_both().then_some(FrontEnd::Both);
+        let named = arguments.manifest.puppet.as_ref().map(|_| FrontEnd::Written(Language::Puppet));
+        return Ok(both.or(named).map(|found| (found, &[][..])));
+    };
     let found = match word.to_str() {
         Some("lang") => FrontEnd::Written(Language::Mcl),
         Some("yaml") => FrontEnd::Written(Language::Yaml),
@@ -280,8 +293,10 @@ impl<'a> Checking<'a> {
 
     fn manifest(&mut self, argument: &OsStr) {
         let conf = self.arguments.manifest.puppet_conf.as_deref();
-        let loaded = Manifest::new(argument, conf, self.arguments.strict)
-            .and_then(|manifest| Ok((manifest.name(), manifest::load_alone(&manifest, self.terminal)?)));
+        let loaded = Manifest::new(argument, conf, self.arguments.strict).and_then(|manifest| {
+            let manifest = manifest.with_tags(&self.arguments.manifest);
+            Ok((manifest.name(), manifest::load_alone(&manifest, self.terminal)?))
+        });
         match loaded {
             Ok((name, attempt)) => {
                 self.prepared(&name, attempt.graph.map(|(graph, _)| graph), attempt.tally);

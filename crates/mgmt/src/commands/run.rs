@@ -352,14 +352,8 @@ impl Others {
         let mut handed = None;
         if plan.takes_program() && !matches!(settings.input, Source::Empty) {
             let program = deploys::packed(loaded, &how)?;
-            match loaded {
-                First::Graph(Some(input), _) if input.can_be_read_again() => {
-                    follow(Recipient::All, Text::Graph(input.clone()), &program);
-                }
-                First::Program(loaded) if loaded.is_in_files() => {
-                    follow(Recipient::All, Text::Program(loaded.clone()), &program);
-                }
-                _ => {}
+            if let Some(text) = Text::of(loaded) {
+                follow(Recipient::All, text, &program);
             }
             handed = Some(program);
         }

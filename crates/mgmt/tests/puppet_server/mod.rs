@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -24,6 +24,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto};
 pub(crate) struct Server {
     pub(crate) port: u16,
     is_up: Arc<AtomicBool>,
+    site: Arc<Site>,
     _runtime: Runtime,
 }
 
@@ -31,6 +32,10 @@ struct Site {
     /// Where environments are.
     environments: PathBuf,
     puppet: Puppet,
+    /// What the next questions for a catalogue are answered with: a status, and when to ask again.
+    refusals: Mutex<Vec<(u16, Option<u32>)>>,
+    /// How many files were fetched.
+    downloads: AtomicUsize,
 }
 
 impl Server {
@@ -56,8 +61,13 @@ impl Server {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let site =
-            Arc::new(Site { environments: place.to_owned(), puppet: Puppet::new(Settings::default()) });
+        let site = Arc::new(Site {
+            environments: place.to_owned(),
+            puppet: Puppet::new(Settings::default()),
+            refusals: Mutex::default(),
+            downloads: AtomicUsize::default(),
+        });
+        let served = Arc::clone(&site);
         let is_up = Arc::new(AtomicBool::new(true));
         let up = Arc::clone(&is_up);
         runtime.spawn(async move {
@@ -66,7 +76,7 @@ impl Server {
                 if !up.load(Ordering::SeqCst) {
                     continue;
                 }
-                let (acceptor, site) = (acceptor.clone(), Arc::clone(&site));
+                let (acceptor, site) = (acceptor.clone(), Arc::clone(&served));
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let answer = hyper::service::service_fn(move |request| {
@@ -78,7 +88,17 @@ impl Server {
                 });
             }
         });
-        Server { port, is_up, _runtime: runtime }
+        Server { port, is_up, site, _runtime: runtime }
+    }
+
+    /// Answers the next questions for a catalogue with these statuses.
+    pub(crate) fn refuse(&self, refusals: &[(u16, Option<u32>)]) {
+        *self.site.refusals.lock().unwrap() = refusals.iter().rev().copied().collect();
+    }
+
+    /// How many files were fetched.
+    pub(crate) fn downloads(&self) -> usize {
+        self.site.downloads.load(Ordering::SeqCst)
     }
 
     /// Takes no more questions, or takes them again.
@@ -95,6 +115,13 @@ impl Site {
         else {
             return told(404, &json!({ "message": "no such address" }));
         };
+        let refused = (kind == "catalog").then(|| self.refusals.lock().unwrap().pop()).flatten();
+        if let Some((status, later)) = refused {
+            let body = Full::new(Bytes::from(r#"{"message": "not now"}"#));
+            let answer = Response::builder().status(status);
+            let answer = later.iter().fold(answer, |answer, later| answer.header("Retry-After", *later));
+            return answer.body(body).unwrap();
+        }
         match kind {
             "catalog" => {
                 let form = request.into_body().collect().await.unwrap().to_bytes();
@@ -108,7 +135,10 @@ impl Site {
             "file_metadata" => self.metadata(rest, &query),
             "file_metadatas" => self.plugins(rest, &query),
             "file_content" => match self.file(rest, &query).and_then(|file| std::fs::read(file).ok()) {
-                Some(content) => Response::new(Full::new(Bytes::from(content))),
+                Some(content) => {
+                    self.downloads.fetch_add(1, Ordering::SeqCst);
+                    Response::new(Full::new(Bytes::from(content)))
+                }
                 None => told(404, &json!({ "message": "no such file" })),
             },
             _ => told(404, &json!({ "message": "not found", "issue_kind": "RESOURCE_NOT_FOUND" })),
@@ -153,7 +183,11 @@ impl Site {
         match self.file(path, query) {
             Some(file) => {
                 let kind = if file.is_dir() { "directory" } else { "file" };
-                told(200, &json!({ "path": file, "type": kind, "relative_path": null, "mode": 0o644 }))
+                let sum = json!({ "type": "sha256", "value": checksum(&file) });
+                told(
+                    200,
+                    &json!({ "path": file, "type": kind, "relative_path": null, "mode": 0o644, "checksum": sum }),
+                )
             }
             None => told(404, &json!({ "message": "Not Found: Could not find file_metadata" })),
         }
@@ -175,7 +209,9 @@ impl Site {
                 for entry in std::fs::read_dir(directory).into_iter().flatten() {
                     let path = entry.unwrap().path();
                     let kind = if path.is_dir() { "directory" } else { "file" };
-                    list.push(json!({ "relative_path": path.strip_prefix(&root).unwrap(), "type": kind }));
+                    let (inside, sum) = (path.strip_prefix(&root).unwrap(), checksum(&path));
+                    let sum = json!({ "type": "sha256", "value": sum });
+                    list.push(json!({ "relative_path": inside, "type": kind, "checksum": sum }));
                     if path.is_dir() {
                         left.push(path);
                     }
@@ -184,6 +220,13 @@ impl Site {
         }
         told(200, &json!(list))
     }
+}
+
+/// What a server tells of the content of a file.
+fn checksum(file: &Path) -> Option<String> {
+    let output = Command::new("sha256sum").arg("--zero").arg(file).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.split_whitespace().next().map(|sum| format!("{{sha256}}{sum}"))
 }
 
 fn told(status: u16, document: &Value) -> Response<Full<Bytes>> {

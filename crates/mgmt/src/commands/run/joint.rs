@@ -82,9 +82,23 @@ impl Joint {
         graph: ResourceGraph,
         means: &Means,
     ) -> Result<SwapReport, Unswapped> {
+        let graph = Named { graph, name: name.to_owned() };
+        let show = |merged: &Merged| {
+            self.manifest.show(&merged.diagnostics, &means.terminal);
+        };
+        self.join(side, graph, show, |graph| means.hand(graph)).await
+    }
+
+    /// Joins the graph of a side with the newest of the other, and hands on the result before anything else is joined.
+    async fn join<H: Future<Output = Result<SwapReport, Unswapped>>>(
+        &self,
+        side: Side,
+        graph: Named,
+        show: impl FnOnce(&Merged),
+        hand: impl FnOnce(ResourceGraph) -> H,
+    ) -> Result<SwapReport, Unswapped> {
         let mut first = self.first.subscribe();
         let mut newest = self.newest.lock().await;
-        let graph = Named { graph, name: name.to_owned() };
         let Some(merged) = newest.give(side, graph, self.allow_unmatched) else {
             drop(newest);
             // The sender is part of what this is a method of.
@@ -93,9 +107,9 @@ impl Joint {
                 _ => Err(Unswapped::Stopped),
             };
         };
-        self.manifest.show(&merged.diagnostics, &means.terminal);
+        show(&merged);
         let outcome = match merged.graph {
-            Some(graph) => means.hand(graph).await,
+            Some(graph) => hand(graph).await,
             None => Err(Unswapped::Refused(Failure::shown(exit_codes::USAGE))),
         };
         self.first
@@ -240,5 +254,69 @@ mod tests {
         }
         let merged = newest.give(Side::Manifest, theirs, false).unwrap().graph.unwrap();
         assert!(names(&merged).contains(&"p2".to_owned()) && names(&merged).contains(&"y".to_owned()));
+    }
+    /// Both sides give what they have whenever they want, at the same time; whoever takes it may be slow.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn two_sides_that_race_lose_no_update_and_none_is_overtaken() {
+        const UPDATES: usize = 1000;
+        let manifest_of = Manifest::new(std::ffi::OsStr::new("notify { 'x': }"), None, false).unwrap();
+        let joint = Arc::new(Joint {
+            newest: Mutex::default(),
+            first: watch::Sender::new(None),
+            manifest: manifest_of,
+            allow_unmatched: false,
+        });
+        // What the engine was given: the version of each side.
+        let handed = Arc::new(std::sync::Mutex::new(Vec::<(usize, usize)>::new()));
+        let mut sides = JoinSet::new();
+        for (side, make) in
+            [(Side::Program, program as fn(usize) -> Named), (Side::Manifest, manifest as fn(usize) -> Named)]
+        {
+            let (joint, handed) = (Arc::clone(&joint), Arc::clone(&handed));
+            sides.spawn(async move {
+                let mut state = side as u64 + 3;
+                let mut random = move || {
+                    state =
+                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    state >> 60
+                };
+                for version in 1..=UPDATES {
+                    for _ in 0..random() {
+                        tokio::task::yield_now().await;
+                    }
+                    let (slow, to) = (random(), Arc::clone(&handed));
+                    let hand = |graph: ResourceGraph| async move {
+                        let found = names(&graph);
+                        let version = |letter: char| -> usize {
+                            let own = found.iter().filter_map(|name| name.strip_prefix(letter)?.parse().ok());
+                            own.max().unwrap()
+                        };
+                        for _ in 0..slow {
+                            tokio::task::yield_now().await;
+                        }
+                        to.lock().unwrap().push((version('p'), version('m')));
+                        Ok(SwapReport::default())
+                    };
+                    joint
+                        .join(side, make(version), |merged| assert!(merged.diagnostics.is_empty()), hand)
+                        .await
+                        .unwrap();
+                    // Whoever has given something is told when it runs, or something newer.
+                    let last = *handed.lock().unwrap().last().unwrap();
+                    assert!(if side == Side::Program { last.0 } else { last.1 } >= version);
+                }
+            });
+        }
+        while let Some(ended) = sides.join_next().await {
+            ended.unwrap();
+        }
+        let handed = handed.lock().unwrap();
+        assert_eq!(handed.last(), Some(&(UPDATES, UPDATES)));
+        assert!(
+            handed.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1),
+            "one went back"
+        );
+        // Each update runs by itself, but for the one that waited for the first of the other side.
+        assert_eq!(handed.len(), 2 * UPDATES - 1);
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Loaded {
     graph: ResourceGraph,
     name: String,
     sources: Sources,
+    /// What tells it from other catalogues.
+    fingerprint: Option<u64>,
     /// Facts were not gathered before this.
     since: SystemTime,
 }
@@ -33,10 +35,12 @@ impl Loaded {
     /// Compiles a manifest, and shows what is wrong with it.
     pub(super) async fn new(manifest: Manifest, terminal: &Terminal) -> Result<Loaded, Failure> {
         let since = SystemTime::now();
-        let attempt = manifest.load(terminal).await;
+        let compiled = manifest.compile().await;
+        let fingerprint = compiled.as_ref().ok().map(fingerprint);
+        let attempt = manifest.finish(compiled, terminal).await;
         let sources = attempt.sources.clone();
         let (graph, name) = attempt.into_graph()?;
-        Ok(Loaded { manifest, graph, name, sources, since })
+        Ok(Loaded { manifest, graph, name, sources, fingerprint, since })
     }
 }
 
@@ -53,7 +57,7 @@ impl Follower {
     /// Runs the first graph, tells how that went, and follows what it was made from until it is aborted.
     pub(super) async fn follow(self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
         let Follower { means, loaded } = self;
-        let Loaded { manifest, graph, name, mut sources, since } = loaded;
+        let Loaded { manifest, graph, name, mut sources, fingerprint: mut last, since } = loaded;
         let changed = Arc::new(Notify::new());
         let outcome = match means.swap(&name, graph).await {
             Ok(report) => {
@@ -75,8 +79,6 @@ impl Follower {
         // It ends with this.
         let mut facts = JoinSet::new();
         facts.spawn(follow_facts(manifest.clone(), Arc::clone(&stale), Arc::clone(&changed)));
-        // Nothing is known of what ran before us, so the first compile of our own counts as another one.
-        let mut last = None;
         let mut known = since;
         loop {
             let facts = sources.facts.iter().map(|path| (path.as_path(), true));
@@ -87,7 +89,8 @@ impl Follower {
                 }
                 known = SystemTime::now();
             }
-            if means.watch && watch(&means, sources.all(), &mut watching, &changed) {
+            if means.watch && watch(&means, sources.all(), &mut watching, &changed) && sources.are_outdated()
+            {
                 // What has changed between the compile and the watch is found by compiling again.
                 changed.notify_one();
             }
@@ -230,6 +233,7 @@ fn listed(compiled: &Compiled, mut sources: Sources) -> Sources {
     sources.files.extend(compiled.files.iter().chain(&compiled.absent).cloned());
     sources.directories.extend(compiled.directories.iter().cloned());
     sources.facts.clone_from(&compiled.fact_directories);
+    sources.seen.clone_from(&compiled.seen);
     for list in [&mut sources.files, &mut sources.directories] {
         list.sort();
         list.dedup();

@@ -11,6 +11,7 @@ use mgmt_watch::WatchPath;
 use mgmt_world::Program;
 use tokio::sync::{Notify, mpsc};
 
+use super::First;
 use super::follow::settle;
 use super::program::Loaded as LoadedProgram;
 use crate::configuration::{self, Input};
@@ -32,6 +33,27 @@ pub(super) enum Recipient {
 pub(super) enum Text {
     Graph(Input),
     Program(LoadedProgram),
+    Manifest(Manifest),
+    Both(super::joint::Loaded),
+}
+
+impl Text {
+    /// Where what a run was given comes from, if it can become something else.
+    pub(super) fn of(first: &First) -> Option<Text> {
+        match first {
+            First::Graph(Some(input), _) if input.can_be_read_again() => Some(Text::Graph(input.clone())),
+            First::Program(loaded) if loaded.is_in_files() => Some(Text::Program(loaded.clone())),
+            First::Manifest(loaded) if !loaded.manifest.places().is_empty() => {
+                Some(Text::Manifest(loaded.manifest.clone()))
+            }
+            First::Both(loaded)
+                if loaded.program.is_in_files() || !loaded.manifest.manifest.places().is_empty() =>
+            {
+                Some(Text::Both(loaded.clone()))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What hosts run, and how.
@@ -119,9 +141,16 @@ impl Repack {
         match &mut self.text {
             Text::Graph(input) => graph(configuration::load(input, &self.terminal)?.content, &self.how),
             Text::Program(loaded) => {
-                let again = LoadedProgram::new(loaded.entry.clone(), loaded.options.clone(), &self.terminal)?;
-                *loaded = again;
+                *loaded = read_again(loaded, &self.terminal)?;
                 program(loaded, &self.how)
+            }
+            // Each host compiles it by itself, and tells what is wrong with it there.
+            Text::Manifest(text) => manifest(text, &self.how),
+            Text::Both(loaded) => {
+                if loaded.program.is_in_files() {
+                    loaded.program = read_again(&loaded.program, &self.terminal)?;
+                }
+                both(loaded, &self.how)
             }
         }
     }
@@ -142,16 +171,28 @@ impl Repack {
     fn places(&self) -> Vec<(PathBuf, bool)> {
         match &self.text {
             Text::Graph(input) => vec![(input.path().to_owned(), false)],
-            Text::Program(loaded) => {
-                let texts = loaded.checked.sources.iter().map(|(_, source)| Path::new(&*source.name));
-                let texts = texts.filter(|name| !is_embedded(name)).map(|name| (name.to_owned(), false));
-                let parts = loaded.checked.deploy.parts().iter().filter_map(|part| match part {
-                    Part::File(place) => Some((place.clone(), false)),
-                    Part::Directory(place) => Some((place.clone(), true)),
-                    Part::Text(..) => None,
-                });
-                texts.chain(parts).collect()
+            Text::Program(loaded) => places(loaded),
+            Text::Manifest(manifest) => manifest.places(),
+            Text::Both(loaded) => {
+                let program = if loaded.program.is_in_files() { places(&loaded.program) } else { Vec::new() };
+                [program, loaded.manifest.manifest.places()].concat()
             }
         }
     }
+}
+
+fn read_again(loaded: &LoadedProgram, terminal: &Terminal) -> Result<LoadedProgram, Failure> {
+    LoadedProgram::new(loaded.entry.clone(), loaded.options.clone(), terminal)
+}
+
+/// Where the files of a program are.
+fn places(loaded: &LoadedProgram) -> Vec<(PathBuf, bool)> {
+    let texts = loaded.checked.sources.iter().map(|(_, source)| Path::new(&*source.name));
+    let texts = texts.filter(|name| !is_embedded(name)).map(|name| (name.to_owned(), false));
+    let parts = loaded.checked.deploy.parts().iter().filter_map(|part| match part {
+        Part::File(place) => Some((place.clone(), false)),
+        Part::Directory(place) => Some((place.clone(), true)),
+        Part::Text(..) => None,
+    });
+    texts.chain(parts).collect()
 }

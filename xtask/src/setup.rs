@@ -22,6 +22,7 @@ const NEEDS: &[Need] = &[
     Need { program: "curl", package: "curl", why: "metrics, as a page asks for them" },
     Need { program: "dbus-daemon", package: "dbus", why: "the bus of hosts that tests boot" },
     Need { program: "dconf", package: "dconf-cli", why: "settings that somebody else changes" },
+    Need { program: "debootstrap", package: "debootstrap", why: "another Debian, with a newer Puppet" },
     Need { program: "dot", package: "graphviz", why: "pictures of graphs" },
     Need { program: "etcd", package: "etcd-server", why: "a store that hosts share" },
     Need { program: "etcdctl", package: "etcd-client", why: "a second opinion on what is in it" },
@@ -87,8 +88,38 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("puppet-module-puppetlabs-stdlib", "what other modules of manifests are made of"),
 ];
 
+/// Another Debian, with a Puppet that is newer than the one here: where it is, and what is in it.
+const NEWER_PUPPET: &str = "/var/cache/mgmt-tests/puppet-8";
+const NEWER_SUITE: &str = "trixie";
+const NEWER_PACKAGES: &str = "puppet-agent,puppet-module-puppetlabs-augeas-core,puppet-module-puppetlabs-concat,\
+puppet-module-puppetlabs-cron-core,puppet-module-puppetlabs-host-core,puppet-module-puppetlabs-mailalias-core,\
+puppet-module-puppetlabs-mount-core,puppet-module-puppetlabs-selinux-core,puppet-module-puppetlabs-sshkeys-core,\
+puppet-module-puppetlabs-stdlib";
+
 /// Installs what is missing. Does nothing, and says so, if nothing is.
 pub(crate) fn run() -> Result<(), Failed> {
+    install()?;
+    newer_puppet()
+}
+
+/// Makes the root with the newer Puppet, whole or not at all.
+fn newer_puppet() -> Result<(), Failed> {
+    if Path::new(NEWER_PUPPET).join("usr/bin/puppet").exists() || !is_there("debootstrap") {
+        return Ok(());
+    }
+    say(&format!("setup: {NEWER_PUPPET} is missing (Puppet 8, to compile the same manifests with)\n"));
+    let new = format!("{NEWER_PUPPET}.new");
+    step(root("rm").args(["-rf", &new, NEWER_PUPPET]))?;
+    step(root("mkdir").args(["-p", "/var/cache/mgmt-tests"]))?;
+    let include = format!("--include={NEWER_PACKAGES}");
+    step(root("debootstrap").args(["--variant=minbase", &include, NEWER_SUITE, &new]))?;
+    // Some providers are only there if what they manage is.
+    step(root("cp").args(["/etc/hosts", &format!("{new}/etc/hosts")]))?;
+    step(root("mv").args([&new, NEWER_PUPPET]))
+}
+
+/// Installs packages that are missing.
+fn install() -> Result<(), Failed> {
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need.program)).collect();
     // Elsewhere than on Debian and its kin, the build tells.
     let libraries = LIBRARIES.iter().filter(|(package, _)| is_there("dpkg-query") && !is_installed(package));

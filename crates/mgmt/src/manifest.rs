@@ -208,6 +208,21 @@ impl Manifest {
         self.input == Input::Agent
     }
 
+    /// Nobody else may bring about on this host what a server has for it.
+    pub(crate) async fn refuse_rival(&self) -> Result<(), Failure> {
+        if !self.is_elsewhere() {
+            return Ok(());
+        }
+        // Whoever cannot be asked tells why when there is something to compile.
+        match self.puppet.rival().await {
+            Ok(Some(process)) => Err(Failure::failed(format!(
+                "Puppet's own agent works on this host (process {process}), and the two would undo each other's changes"
+            ))
+            .hint("stop it, or tell it to do nothing: `puppet agent --disable 'mgmt takes its place'`")),
+            _ => Ok(()),
+        }
+    }
+
     /// Its files, for other hosts. A directory brings along what is in it; what a file needs beside itself has to be there.
     /// Puppet's settings go with them.
     pub(crate) fn package(&self) -> Result<Package, Failure> {

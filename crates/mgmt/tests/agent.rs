@@ -276,3 +276,56 @@ fn a_server_that_is_busy_is_asked_later_and_one_that_cannot_is_left_for_another(
         found.stderr
     );
 }
+
+/// A process that ends with the test.
+struct Ends(std::process::Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn puppets_own_agent_and_ours_do_not_work_on_one_host_at_the_same_time() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    make_certificates(&at("certificates"), NAME);
+    write(&at("environments/special/manifests/site.pp"), "notify { 'from the server': }\n");
+    let server = Server::start(&at("environments"), &at("certificates"));
+    let conf = configure(&at("agent"), &at("certificates"), &at("certificates"), server.port);
+    configure_more(&conf, &format!("rundir = {}", at("run").display()));
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", "exec -a 'puppet agent: applying configuration' sleep 1000"]);
+    let mut rival = Ends(command.spawn().unwrap());
+    let line = format!("/proc/{}/cmdline", rival.0.id());
+    common::eventually("its name", || std::fs::read_to_string(&line).unwrap().starts_with("puppet agent"));
+    let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "puppet", "agent"];
+    let run = || said(&[&once[..], &["--puppet-conf", &conf]].concat());
+    let refused = || {
+        let refused = run();
+        let is_named = refused.stderr.contains(&format!("process {}", rival.0.id()));
+        assert!(refused.code == 1 && is_named, "{}", refused.stderr);
+        assert!(refused.stderr.contains("puppet agent --disable"), "{}", refused.stderr);
+    };
+    let state = at("agent/var/state");
+    let (daemon, at_work, disabled) =
+        (at("run/agent.pid"), state.join("agent_catalog_run.lock"), state.join("agent_disabled.lock"));
+    write(&daemon, &format!("{}\n", rival.0.id()));
+    refused();
+    // One that was told to do nothing may finish what it is at.
+    write(&disabled, "{}");
+    write(&at_work, &rival.0.id().to_string());
+    refused();
+    std::fs::remove_file(&at_work).unwrap();
+    let done = run();
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    // So may one that is gone, whatever it has left behind.
+    std::fs::remove_file(&disabled).unwrap();
+    rival.0.kill().unwrap();
+    rival.0.wait().unwrap();
+    let done = run();
+    assert_eq!(done.code, 0, "{}", done.stderr);
+}

@@ -47,6 +47,26 @@ struct Settings {
     revoked: Option<PathBuf>,
     vardir: PathBuf,
     usecacheonfailure: bool,
+    /// Where Puppet's own agent says that it is there, that it is at work, and that it is not to be.
+    pidfile: PathBuf,
+    run_lock: PathBuf,
+    disabled_lock: PathBuf,
+}
+
+/// Puppet's own agent on this host, if it would work against whoever does its work: the number of its process.
+pub(crate) async fn rival(puppet: &Puppet) -> Result<Option<u32>, PuppetError> {
+    let settings: Settings = puppet.question(json!({ "method": "agent" })).await?;
+    // Whoever was told to do nothing is no rival, as soon as it is done with what it is at.
+    let is_enabled = !settings.disabled_lock.exists();
+    let files = [Some(&settings.run_lock), is_enabled.then_some(&settings.pidfile)];
+    Ok(files.into_iter().flatten().find_map(|file| puppet_in(file)))
+}
+
+/// The process of Puppet that a file names, if it is still there.
+fn puppet_in(file: &Path) -> Option<u32> {
+    let id: u32 = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
+    let line = std::fs::read(format!("/proc/{id}/cmdline")).ok()?;
+    line.windows(6).any(|part| part == b"puppet").then_some(id)
 }
 
 impl Settings {

@@ -440,7 +440,10 @@ module MgmtPuppet
       'authorities' => get.call(:localcacert),
       'revoked' => Puppet[:certificate_revocation] ? get.call(:hostcrl) : nil,
       'vardir' => get.call(:vardir),
-      'usecacheonfailure' => get.call(:usecacheonfailure) ? true : false
+      'usecacheonfailure' => get.call(:usecacheonfailure) ? true : false,
+      'pidfile' => File.join(get.call(:rundir), 'agent.pid'),
+      'run_lock' => get.call(:agent_catalog_run_lockfile),
+      'disabled_lock' => get.call(:agent_disabled_lockfile)
     }
   end
 

@@ -218,6 +218,11 @@ impl Puppet {
         }
     }
 
+    /// The process of Puppet's own agent on this host, if it is enabled or at work: two who do the same work would fight.
+    pub async fn rival(&self) -> Result<Option<u32>, PuppetError> {
+        agent::rival(self).await
+    }
+
     /// Compiles with our own process, or not at all.
     pub async fn compile_warm(&self, input: &Input) -> Result<Compiled, PuppetError> {
         let Answer { ok, messages } = self.ask(&request("compile", input), COMPILE).await?;

@@ -34,6 +34,7 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Compiles a manifest, and shows what is wrong with it.
     pub(super) async fn new(manifest: Manifest, terminal: &Terminal) -> Result<Loaded, Failure> {
+        manifest.refuse_rival().await?;
         let since = SystemTime::now();
         let compiled = manifest.compile().await;
         let fingerprint = compiled.as_ref().ok().map(fingerprint);

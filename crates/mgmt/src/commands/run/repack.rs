@@ -34,7 +34,7 @@ pub(super) enum Text {
     Graph(Input),
     Program(LoadedProgram),
     Manifest(Manifest),
-    Both(super::joint::Loaded),
+    Both(Box<super::joint::Loaded>),
 }
 
 impl Text {
@@ -49,7 +49,7 @@ impl Text {
             First::Both(loaded)
                 if loaded.program.is_in_files() || !loaded.manifest.manifest.places().is_empty() =>
             {
-                Some(Text::Both(loaded.clone()))
+                Some(Text::Both(Box::new(loaded.clone())))
             }
             _ => None,
         }

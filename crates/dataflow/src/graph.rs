@@ -183,6 +183,14 @@ impl<V: Clone + PartialEq, E: Clone + PartialEq> Graph<V, E> {
         }
     }
 
+    /// Makes room for so many more nodes at once: a graph that grows by and by is copied again and again.
+    pub fn reserve(&mut self, nodes: usize) {
+        self.slots.reserve(nodes);
+        if let Some(root) = self.scopes.first_mut() {
+            root.nodes.reserve(nodes);
+        }
+    }
+
     /// How many nodes there are.
     pub fn node_count(&self) -> usize {
         self.alive

@@ -164,6 +164,9 @@ impl Running {
             woken: FxHashMap::default(),
             reasons: because::Reasons::default(),
         };
+        // Most expressions of a program become a node. Room that stays unused costs nothing.
+        let hir = &running.program.checked.hir;
+        running.graph.reserve(hir.exprs.len() + hir.stmts.len());
         running.deep(|running| {
             let frame = Frame::new(Place::Module(ModuleId(0)), None, Flow::ROOT, None);
             let mut builder = Builder { program: running.program.clone(), graph: &mut running.graph };

@@ -299,8 +299,12 @@ impl Manifest {
             translate(&compiled, &mgmt_resources::KINDS, &options);
         let tally = self.show(&diagnostics, terminal);
         let (facts, seen) = (compiled.fact_directories, compiled.seen);
-        let sources =
-            Sources { facts, seen, looked, ..self.sources(compiled.files, compiled.absent, compiled.directories) };
+        let sources = Sources {
+            facts,
+            seen,
+            looked,
+            ..self.sources(compiled.files, compiled.absent, compiled.directories)
+        };
         Attempt { graph: graph.map(|graph| (graph, name)), decisions, sources, tally, is_out_of_reach: false }
     }
 

@@ -2,7 +2,6 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
-#[allow(dead_code, reason = "only the certificates are used")]
 mod puppet_server;
 
 use std::io::Read as _;

@@ -277,6 +277,11 @@ const MANIFESTS: &[(&str, &str)] = &[
     ("", "host { 'planned.test': ip => '192.0.2.9' }"),
     ("", "exec { '/usr/bin/touch /t/made': creates => '/t/made' }"),
     ("", "file { '/t/l': ensure => link, target => '/etc/passwd' }"),
+    (
+        "",
+        "class one { file { '/t/a': content => 'x' } }\nclass two { exec { '/usr/bin/touch /t/b': refreshonly => true } }\n\
+         include one, two\nClass['one'] ~> Class['two']",
+    ),
 ];
 
 /// What needs a service manager and its bus.
@@ -386,7 +391,7 @@ fn what_is_exact_is_done_whatever_comes_first() {
             let held = exact_holds(PROGRAM, "lang", case.program, &format!("/mgmt-test-prefix-{number}"));
             match held {
                 Ok(exact) => {
-                    assert!(exact > 0 || number >= UNORDERED.len(), "{}: nothing is exact", case.name)
+                    assert!(exact > 0 || number >= UNORDERED.len(), "{}: nothing is exact", case.name);
                 }
                 Err(why) => panic!("{}: {why}", case.name),
             }
@@ -451,7 +456,7 @@ fn what_could_go_in_another_order_is_not_called_exact() {
     let file =
         format!("file \"{old}\" {{ state => \"exists\", content => \"x\", Meta:autoedge => false, }}\n");
     let tidy = |more: &str| format!("tidy \"{d}\" {{ recurse => true,{more} Meta:autoedge => false, }}\n");
-    let steps = certainties(&[file.clone(), tidy("")].concat());
+    let steps = certainties(&[file, tidy("")].concat());
     is_called(&steps, &format!("file[{old}]"), "predicted");
     is_called(&steps, &format!("tidy[{d}]"), "predicted");
 

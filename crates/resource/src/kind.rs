@@ -102,13 +102,19 @@ pub enum Checked {
     Right,
     /// The state was wrong, and has been made right — or would have been, when only looking.
     Changed,
+    /// The state was right, and what it was notified of is told on, as if it had changed.
+    Forwarded,
 }
 
 impl Checked {
-    /// `Changed` if either is.
+    /// Of both: `Changed` if either is, and `Forwarded` rather than `Right`.
     #[must_use]
     pub fn and(self, other: Checked) -> Checked {
-        if self == Checked::Right { other } else { self }
+        match (self, other) {
+            (Checked::Right, other) => other,
+            (Checked::Forwarded, Checked::Changed) => other,
+            _ => self,
+        }
     }
 }
 

@@ -26,8 +26,9 @@ impl Kind for Noop {
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
         if cx.refresh && self.forward {
-            // To have changed is what is told on. Nothing is, while only looking.
-            return Ok(if cx.apply { Checked::Changed } else { Checked::Right });
+            // Nothing is told on while only looking: nothing has changed. A plan is about what will have.
+            let is_told = cx.apply || cx.foreseen.is_some();
+            return Ok(if is_told { Checked::Forwarded } else { Checked::Right });
         }
         if cx.refresh {
             cx.info("notified");

@@ -105,6 +105,12 @@ impl Wipe for Str {
     }
 }
 
+impl Wipe for i32 {
+    fn wipe(&mut self) {
+        *std::hint::black_box(self) = 0;
+    }
+}
+
 impl<K: Ord, T: Wipe> Wipe for BTreeMap<K, T> {
     fn wipe(&mut self) {
         self.values_mut().for_each(Wipe::wipe);
@@ -146,6 +152,9 @@ mod tests {
         let mut map = BTreeMap::from([(1, Str::from("canary"))]);
         map.wipe();
         assert_eq!(map[&1].as_bytes(), [0; 6]);
+        let mut number = 13;
+        number.wipe();
+        assert_eq!(number, 0);
         let mut empty = Str::EMPTY;
         empty.wipe();
         assert_eq!(empty, Str::EMPTY);

@@ -46,7 +46,7 @@ impl Driver {
         let news = node.echo.end(made);
         let stirred = node.stirred.take();
         let reasons = node.running_for.take();
-        let wanting = !matches!(result, Ok(Checked::Right) | Err(Error::Cancelled));
+        let wanting = !matches!(result, Ok(Checked::Right | Checked::Forwarded) | Err(Error::Cancelled));
         let causes = match (wanting && witnessed, &reasons) {
             (false, _) => Vec::new(),
             (true, Some(reasons)) => reasons.causes(node, node.settled),
@@ -96,8 +96,8 @@ impl Driver {
                 if self.last_error.remove(&end.vertex).is_some() {
                     self.witnessed(|witness| witness.health(id, Health::Well));
                 }
-                let outcome = self.report_success(&end, checked);
-                (if outcome == Outcome::Right { Ended::Right } else { Ended::Changed }, None, outcome)
+                let ended = if checked == Checked::Changed { Ended::Changed } else { Ended::Right };
+                (ended, None, self.report_success(&end, checked))
             }
             Err(Error::Cancelled) => return Outcome::Cancelled,
             Err(error) => {
@@ -146,8 +146,11 @@ impl Driver {
     }
 
     fn report_success(&mut self, end: &End<'_>, checked: Checked) -> Outcome {
-        if checked == Checked::Right {
-            return Outcome::Right;
+        match checked {
+            Checked::Right => return Outcome::Right,
+            // For those that come after it, and for nobody else.
+            Checked::Forwarded => return Outcome::Changed,
+            Checked::Changed => {}
         }
         let (id, noop, took) = (&end.spec.id, end.spec.meta.noop, end.took);
         let what = if noop { "would change" } else { "changed" };

@@ -204,7 +204,7 @@ impl Planner {
         reach.writes(&effects);
         self.reach.push((node, reach));
         let error = done.result.as_ref().err().map(Error::to_string);
-        let changes = !effects.is_empty();
+        let changes = !effects.is_empty() || matches!(done.result, Ok(Checked::Forwarded));
         self.touched.insert(node, Touch { changes, stirs: changes || stirred || error.is_some() });
         Step { id: spec.id.clone(), origin: spec.origin.clone(), rests_on, effects, error }
     }

@@ -169,7 +169,7 @@ impl Order {
         told.rearm |= cx.rearm;
         told.sent.push(cx.sent);
         // What was described and came to nothing is no change. What was done before it failed may be one.
-        if !matches!(result, Ok(Checked::Right)) {
+        if !matches!(result, Ok(Checked::Right | Checked::Forwarded)) {
             let mut effects = cx.effects.take();
             if effects.is_empty() && result.is_ok() {
                 effects.push(Effect::change(&spec.id));

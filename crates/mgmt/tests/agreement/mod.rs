@@ -89,9 +89,7 @@ fn planned(plan: &Json) -> Vec<(String, Json)> {
 /// What was done.
 fn done(history: &Json) -> Vec<Json> {
     let mut lines = Vec::new();
-    // Some tell notifications on, which a run counts as a change. There is nothing that they could change.
-    let is_point = |change: &&Json| change["resource"].as_str().is_some_and(|id| id.starts_with("noop["));
-    for change in history["changes"].as_array().unwrap().iter().filter(|change| !is_point(change)) {
+    for change in history["changes"].as_array().unwrap() {
         assert_eq!(change["outcome"], "changed", "{change}");
         for effect in change["effects"].as_array().into_iter().flatten() {
             lines.push(words(effect.get("resource").unwrap_or(&change["resource"]), effect));

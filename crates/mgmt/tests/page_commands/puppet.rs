@@ -12,8 +12,12 @@ fn manifests_are_counted_and_joined() {
     let [stats, _first_run, joint, ..] = &scene.shell.clone()[..] else { panic!("{:?}", scene.shell) };
     // What the page counts.
     let mut site = String::new();
-    for number in 0..41 {
+    for number in 0..40 {
         site.push_str(&format!("notify {{ 'n{number}': }}\n"));
+    }
+    site.push_str("exec { '/bin/true': logoutput => true }\n");
+    for number in 0..6 {
+        site.push_str(&format!("schedule {{ 's{number}': period => daily }}\n"));
     }
     for name in ["a", "b"] {
         site.push_str(&format!("package {{ '{name}': ensure => present, install_options => ['--x'] }}\n"));

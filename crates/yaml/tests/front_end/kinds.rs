@@ -6,7 +6,7 @@ use mgmt_resource::{
     Checked, Context, Fields, Invalid, Kind, Nothing, Registry, Resource, Result, Schema, StructValue,
     schema_of,
 };
-use mgmt_value::{Str, Value};
+use mgmt_value::{Secret, Str, Value};
 
 pub(crate) const KINDS: Registry = Registry::new(ALL);
 
@@ -167,10 +167,10 @@ inert!(Every, Nothing, |_, _| Ok(()));
 pub(crate) struct Lock {
     /// The number that opens it.
     #[field(secret)]
-    pub(crate) code: i32,
+    pub(crate) code: Secret<i32>,
 }
 
-inert!(Lock, Nothing, |lock, _| match lock.code {
+inert!(Lock, Nothing, |lock, _| match lock.code.reveal() {
     13 => Err(Invalid::field("code", "an unlucky number")),
     _ => Ok(()),
 });

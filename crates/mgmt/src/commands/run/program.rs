@@ -57,6 +57,40 @@ fn check(entry: &Entry, options: &program::Options, terminal: &Terminal) -> Resu
     }
 }
 
+/// A program that runs, and is let go of on a thread of its own: nobody has to wait until all its memory is given back,
+/// least of all at the end.
+struct Large(Option<Box<Running>>);
+
+impl Large {
+    fn new(running: Running) -> Large {
+        Large(Some(Box::new(running)))
+    }
+}
+
+impl std::ops::Deref for Large {
+    type Target = Running;
+
+    #[allow(clippy::expect_used, reason = "it is there until it is dropped")]
+    fn deref(&self) -> &Running {
+        self.0.as_deref().expect("it is dropped once")
+    }
+}
+
+impl std::ops::DerefMut for Large {
+    #[allow(clippy::expect_used, reason = "it is there until it is dropped")]
+    fn deref_mut(&mut self) -> &mut Running {
+        self.0.as_deref_mut().expect("it is dropped once")
+    }
+}
+
+impl Drop for Large {
+    fn drop(&mut self) {
+        let running = self.0.take();
+        // Without a thread, it goes here and now.
+        let _ = std::thread::Builder::new().name("mgmt-let-go".into()).spawn(move || drop(running));
+    }
+}
+
 /// The files that are watched.
 type Watching = HashMap<PathBuf, PathWatch>;
 
@@ -80,8 +114,9 @@ impl Follower {
             let mut sources = Sources::new(Some(Arc::clone(&self.means.engine)), Arc::clone(&surroundings));
             let deploy = Arc::clone(&surroundings);
             self.means.host.program_files.send_replace(Some(Arc::new(Deployed(checked.deploy.clone()))));
-            let mut running =
-                tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, surroundings));
+            let mut running = Large::new(tokio::task::block_in_place(|| {
+                Running::new(checked, mgmt_resources::KINDS, surroundings)
+            }));
             let happenings = Arc::clone(&sources.happenings);
             let next = 'values: loop {
                 deploy.look_at_the_clock();

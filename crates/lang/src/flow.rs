@@ -164,9 +164,8 @@ impl Running {
             woken: FxHashMap::default(),
             reasons: because::Reasons::default(),
         };
-        // Most expressions of a program become a node. Room that stays unused costs nothing.
-        let hir = &running.program.checked.hir;
-        running.graph.reserve(hir.exprs.len() + hir.stmts.len());
+        // Room that stays unused costs nothing.
+        running.graph.reserve(running.program.checked.hir.stmts.len());
         running.deep(|running| {
             let frame = Frame::new(Place::Module(ModuleId(0)), None, Flow::ROOT, None);
             let mut builder = Builder { program: running.program.clone(), graph: &mut running.graph };

@@ -154,6 +154,8 @@ pub(crate) fn assemble(
     kinds: &Registry,
 ) -> Result<Assembled, Vec<Diagnostic>> {
     let mut assembly = Assembly::default();
+    assembly.kept.reserve(declarations.len());
+    assembly.visible.reserve(declarations.len());
     for declaration in declarations {
         assembly.add(declaration);
     }
@@ -295,7 +297,7 @@ impl Assembly {
     }
 
     fn graph(self, edges: &[DeclaredEdge]) -> Result<ResourceGraph, Vec<Diagnostic>> {
-        let mut graph = ResourceGraph::new();
+        let mut graph = ResourceGraph::with_capacity(self.kept.len(), self.edges.len());
         let nodes: Vec<_> =
             self.kept.into_iter().map(|declaration| graph.add_node(declaration.spec)).collect();
         for (from, to, notify) in self.edges {

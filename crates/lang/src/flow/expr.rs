@@ -80,15 +80,21 @@ impl Builder<'_> {
         }
     }
 
+    /// The value of an expression that is always the same and stands here alone: a variable is one node for all that read
+    /// it, constant or not.
+    pub(super) fn literal(&self, expr: ExprId) -> Option<Value> {
+        match self.program.checked.hir[expr].kind {
+            ExprKind::Variable(_) => None,
+            _ => self.program.constant(expr),
+        }
+    }
+
     /// The node of an expression. New nodes live in `scope`; names mean what they mean in the frame.
     pub(super) fn expr(&mut self, frame: &Arc<Frame>, scope: ScopeId, expr: ExprId) -> NodeId {
         let checked = self.checked();
         let hir = &checked.hir;
         let span = hir[expr].span;
-        // A variable is one node for all that read it, constant or not.
-        if !matches!(hir[expr].kind, ExprKind::Variable(_))
-            && let Some(value) = self.program.constant(expr)
-        {
+        if let Some(value) = self.literal(expr) {
             return self.value(scope, value);
         }
         match &hir[expr].kind {

@@ -211,30 +211,38 @@ impl Builder<'_> {
             self.output(home, &[], move |_| Err(lost(span)));
             return;
         };
-        let names_or_found = match (self.expr(frame, home, resource.name), resource.collect) {
-            (names, false) => names,
-            (names, true) => self.exported(home, schema.kind, names, span),
-        };
-        let mut inputs = vec![names_or_found];
-        let mut plan: Vec<Setting> = Vec::new();
+        let settings = resource.fields.len() + resource.meta.len() + resource.edges.len();
+        let mut inputs = Inputs { given: Vec::with_capacity(1 + settings), nodes: Vec::new() };
+        match resource.collect {
+            false => inputs.push(self.input(frame, None, resource.name)),
+            true => {
+                let names = self.expr(frame, home, resource.name);
+                inputs.push(Input::Node(self.exported(home, schema.kind, names, span)));
+            }
+        }
+        let mut plan: Vec<Setting> = Vec::with_capacity(settings);
         for field in &resource.fields {
-            inputs.push(self.conditional(frame, field.condition, field.value));
+            inputs.push(self.input(frame, field.condition, field.value));
             plan.push(Setting::Field(hir.names.shared(field.name), field.name_span));
         }
         for meta in &resource.meta {
-            inputs.push(self.conditional(frame, meta.condition, meta.value));
+            inputs.push(self.input(frame, meta.condition, meta.value));
             plan.push(match meta.param {
                 Some((name, at)) => Setting::Meta(hir.names.shared(name), at),
                 None => Setting::AllMeta(meta.span),
             });
         }
         for edge in &resource.edges {
-            inputs.push(self.conditional(frame, edge.condition, edge.half.name));
+            inputs.push(self.input(frame, edge.condition, edge.half.name));
             plan.push(Setting::Edge(edge.word, end(hir, &edge.half), edge.half.span));
         }
         let (program, collect, kind) =
             (self.program.clone(), resource.collect, hir.names.shared(resource.kind));
-        self.output(home, &inputs, move |values| {
+        let Inputs { given, nodes } = inputs;
+        let declare_all = move |values: &[Value]| {
+            let mut values = values.iter().cloned();
+            let values: Vec<Value> =
+                given.iter().filter_map(|given| given.clone().or_else(|| values.next())).collect();
             let Some((name, settings)) = values.split_first() else { return Err(lost(span)) };
             let drafts = match collect {
                 true => crate::output::collect(name, schema, &program.kinds, span)
@@ -246,7 +254,49 @@ impl Builder<'_> {
                 declare(&mut found, draft, &plan, settings, &kind, &program.checked.sources)?;
             }
             Ok(found)
-        });
+        };
+        // Most resources of most programs never change.
+        match nodes.is_empty().then(|| declare_all(&[])) {
+            Some(Ok(found)) => {
+                let node = self.graph.constant(home, Datum::Declared(Arc::new(found)));
+                self.graph.mark_output(node);
+            }
+            Some(Err(fault)) => self.output(home, &[], move |_| Err(fault.clone())),
+            None => self.output(home, &nodes, declare_all),
+        }
+    }
+
+    /// What a resource is given, as a value if it is always the same.
+    fn input(&mut self, frame: &Arc<Frame>, condition: Option<ExprId>, value: ExprId) -> Input {
+        match self.literal(value).filter(|_| condition.is_none()) {
+            Some(value) => Input::Value(value),
+            None => Input::Node(self.conditional(frame, condition, value)),
+        }
+    }
+}
+
+/// One thing that a resource is made of.
+enum Input {
+    Value(Value),
+    Node(NodeId),
+}
+
+/// All that a resource is made of.
+struct Inputs {
+    /// In order; nothing for those that come from nodes.
+    given: Vec<Option<Value>>,
+    nodes: Vec<NodeId>,
+}
+
+impl Inputs {
+    fn push(&mut self, input: Input) {
+        match input {
+            Input::Value(value) => self.given.push(Some(value)),
+            Input::Node(node) => {
+                self.given.push(None);
+                self.nodes.push(node);
+            }
+        }
     }
 }
 

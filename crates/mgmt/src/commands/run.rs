@@ -33,6 +33,7 @@ use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
 use mgmt_world::store::Store;
 use mgmt_world::{Local, World};
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
@@ -106,7 +107,15 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
         }
         Source::Empty => First::empty(),
     };
-    runtime.block_on(live(settings, loaded, streams, terminal))
+    end_with(runtime, |runtime| runtime.block_on(live(settings, loaded, streams, terminal)))
+}
+
+/// Whoever was started has been waited for by whoever started it. What is left are threads without anything to do, and the
+/// end of the program does not wait for them.
+fn end_with<T>(runtime: Runtime, work: impl FnOnce(&Runtime) -> T) -> T {
+    let result = work(&runtime);
+    runtime.shutdown_background();
+    result
 }
 
 /// No core dump, and no look by others of the same account: a run knows the secrets of its graph. What it starts is not
@@ -170,7 +179,7 @@ pub(crate) fn apply(given: Applied, terminal: &Terminal) -> Result<Exit, Failure
     let settings = Settings::new(arguments, terminal)?;
     let runtime = crate::runtime::start(None)?;
     let loaded = Loaded { graph: given.graph, name: given.name, content: Vec::new(), remote: None };
-    runtime.block_on(live(settings, First::Graph(None, loaded), None, terminal))
+    end_with(runtime, |runtime| runtime.block_on(live(settings, First::Graph(None, loaded), None, terminal)))
 }
 
 async fn live(

@@ -637,8 +637,10 @@ fn a_plan_is_in_order_with_differences_and_totals_and_an_error_makes_it_fail() {
     });
     assert_eq!(told["totals"], totals);
     // What cannot be looked at is told, and the rest is planned all the same.
+    let c = at("c");
+    std::fs::write(&c, "").unwrap();
     let program = format!(
-        "file \"{b}/below\" {{ state => \"exists\", }}\nfile \"{a}x\" {{ state => \"exists\", }}\n\
+        "file \"{c}/below\" {{ state => \"exists\", }}\nfile \"{a}x\" {{ state => \"exists\", }}\n\
          file \"{b}\" {{ mode => \"0600\", }}\n"
     );
     for flags in [&["plan"][..], &["plan", "--detailed-exitcode"]] {

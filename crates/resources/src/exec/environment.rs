@@ -38,16 +38,26 @@ impl Environment {
         pieces.retain(|piece| piece.len() >= SHORTEST);
         // Of two of which one is a part of the other, the longer one first, or its rest would be left.
         pieces.sort_by_key(|piece| std::cmp::Reverse(piece.len()));
-        let mut line = Cow::Borrowed(line);
-        for piece in pieces {
-            while let Some(at) = line.windows(piece.len()).position(|window| window == piece) {
-                line.to_mut().splice(at..at + piece.len(), *b"(secret)");
-                if b"(secret)".windows(piece.len()).any(|window| window == piece) {
-                    break;
+        let starts = |at: usize| pieces.iter().find(|piece| line[at..].starts_with(piece));
+        let Some(first) = (0..line.len()).find(|at| starts(*at).is_some()) else {
+            return Cow::Borrowed(line);
+        };
+        let mut shown = line[..first].to_vec();
+        let mut at = first;
+        // What has been written is not looked at again, whatever the values are.
+        while let Some(byte) = line.get(at) {
+            match starts(at) {
+                Some(piece) => {
+                    shown.extend_from_slice(b"(secret)");
+                    at += piece.len();
+                }
+                None => {
+                    shown.push(*byte);
+                    at += 1;
                 }
             }
         }
-        line
+        Cow::Owned(shown)
     }
 }
 
@@ -100,7 +110,7 @@ mod tests {
             ("hunter2hunter3", "(secret)"),
             ("abcdef", "(secret)"),
             ("abc /usr/bin C.UTF-8", "abc /usr/bin C.UTF-8"),
-            ("the secret", "the (secret)"),
+            ("the secret, a secret", "the (secret), a (secret)"),
             ("", ""),
         ] {
             assert_eq!(String::from_utf8_lossy(&environment.hidden(line.as_bytes())), expected, "{line}");

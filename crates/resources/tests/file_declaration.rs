@@ -258,6 +258,7 @@ fn the_schema_has_all_parameters_in_their_order() {
             "spread",
             "keepdirectories",
             "instead",
+            "anytype",
             "showdiff",
             "bucket"
         ]

@@ -47,7 +47,7 @@ async fn a_noop_that_forwards_tells_a_notification_on_and_is_never_grouped() {
     let forwards = Noop { forward: true, ..Noop::default() };
     let mut vertex = bench.vertex("a", forwards.clone());
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
-    assert_eq!(vertex.run(Run::REFRESH).await.checked(), Checked::Changed);
+    assert_eq!(vertex.run(Run::REFRESH).await.checked(), Checked::Forwarded);
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
     let look = Run { apply: false, ..Run::REFRESH };
     assert_eq!(vertex.run(look).await.checked(), Checked::Right);

@@ -60,7 +60,7 @@ pub mod derive_support {
     /// use mgmt_value::{Secret, Str};
     ///
     /// /// Something with a secret.
-    /// #[derive(Fields)]
+    /// #[derive(Clone, Default, Fields)]
     /// struct Account {
     ///     /// A password.
     ///     #[field(secret)]
@@ -73,7 +73,7 @@ pub mod derive_support {
     /// # use mgmt_resource::Fields;
     /// # use mgmt_value::{Secret, Str};
     /// /// Something with a secret.
-    /// #[derive(Fields)]
+    /// #[derive(Clone, Default, Fields)]
     /// struct Account {
     ///     /// A password.
     ///     #[field(secret)]
@@ -86,7 +86,7 @@ pub mod derive_support {
     /// # use mgmt_resource::Fields;
     /// # use mgmt_value::{Secret, Str};
     /// /// Something with a secret.
-    /// #[derive(Fields)]
+    /// #[derive(Clone, Default, Fields)]
     /// struct Account {
     ///     /// A password.
     ///     password: Secret<Str>,

@@ -29,8 +29,9 @@ const PROTOCOL: u32 = 1;
 /// How long Ruby may take to load Puppet. A busy host takes many seconds.
 const START: Duration = Duration::from_secs(120);
 
-/// How long it may take to end by itself.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long it may take to end by itself. Whoever cancels is served within a second, and the process is killed if it has not ended by then.
+const GRACE: Duration = Duration::from_millis(500);
+const _: () = assert!(GRACE.as_millis() < 1000, "whoever cancels waits for at most a second");
 
 /// The longest answer. A catalogue of ten thousand resources is a few megabytes long.
 const LONGEST: usize = 512 << 20;

@@ -285,6 +285,44 @@ fn a_process_that_does_not_answer_is_killed_with_what_it_started() {
     run(puppet.compile_warm(&Input::Code("notify { 'x': }".into()))).unwrap();
 }
 
+/// Whether a process is still there, and more than a number that nobody has asked for yet.
+fn is_there(id: &str) -> bool {
+    Path::new("/proc").join(id.trim()).join("exe").read_link().is_ok()
+}
+
+#[test]
+fn a_compile_that_is_cancelled_leaves_no_process() {
+    let puppet = Puppet::new(Settings::default());
+    let place = tempfile::tempdir().unwrap();
+    let mark = place.path().join("pid");
+    let code = format!(
+        "$x = generate('/bin/sh', '-c', 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600')",
+        mark.display()
+    );
+    let code = Input::Code(code);
+    let started = async {
+        while !mark.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let (ruby, sleeper) = run(async {
+        puppet.hello().await.unwrap();
+        let ruby = puppet.process_id().await.unwrap().to_string();
+        tokio::select! {
+            compiled = puppet.compile_warm(&code) => panic!("{compiled:?}"),
+            () = started => {}
+        }
+        (ruby, std::fs::read_to_string(&mark).unwrap())
+    });
+    assert!(is_there(&ruby) && is_there(&sleeper));
+    drop(puppet);
+    run(async {
+        while is_there(&ruby) || is_there(&sleeper) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+}
+
 #[test]
 fn a_ruby_without_puppet_is_told() {
     let place = tempfile::tempdir().unwrap();

@@ -219,3 +219,31 @@ async fn without_a_process_of_ours_the_command_line_compiles() {
     assert_eq!(refused.errors[0].line, Some(1), "{refused:?}");
     assert!(compiled.seen.is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_does_not_end_by_itself_is_killed() {
+    let place = tempfile::tempdir().unwrap();
+    // It takes no notice of the end of its input, nor of anybody who asks it to end, and starts others that do not either.
+    let stubborn =
+        "trap '' TERM INT HUP; sleep 600 & echo $! > pid.new; mv pid.new pid; while :; do sleep 600; done";
+    let puppet =
+        Puppet::new(instead_of_ruby(place.path(), &format!("cd {}; {stubborn}", place.path().display())));
+    puppet.hello().await.unwrap();
+    let id = puppet.process_id().await.unwrap();
+    let (mark, code) = (place.path().join("pid"), Input::Code(String::new()));
+    tokio::select! {
+        compiled = puppet.compile_warm(&code) => panic!("{compiled:?}"),
+        () = async {
+            while !mark.exists() {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        } => {}
+    }
+    let child = std::fs::read_to_string(&mark).unwrap();
+    let is_there = |id: &str| Path::new("/proc").join(id.trim()).join("exe").read_link().is_ok();
+    assert!(is_there(&id.to_string()) && is_there(&child));
+    drop(puppet);
+    while is_there(&id.to_string()) || is_there(&child) {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}

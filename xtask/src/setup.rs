@@ -22,7 +22,11 @@ const NEEDS: &[Need] = &[
     Need { program: "curl", package: "curl", why: "metrics, as a page asks for them" },
     Need { program: "dbus-daemon", package: "dbus", why: "the bus of hosts that tests boot" },
     Need { program: "dconf", package: "dconf-cli", why: "settings that somebody else changes" },
-    Need { program: "debootstrap", package: "debootstrap", why: "another Debian, with a newer Puppet" },
+    Need {
+        program: "debootstrap",
+        package: "debootstrap",
+        why: "another Debian, clean or with a newer Puppet",
+    },
     Need { program: "dot", package: "graphviz", why: "pictures of graphs" },
     Need { program: "etcd", package: "etcd-server", why: "a store that hosts share" },
     Need { program: "etcdctl", package: "etcd-client", why: "a second opinion on what is in it" },
@@ -98,11 +102,16 @@ puppet-module-puppetlabs-stdlib";
 
 /// The package with `crontab`, unpacked and not installed: only hosts that tests boot have it.
 const CRON: &str = "/var/cache/mgmt-tests/cron";
+/// A Debian with nothing on it, and with a systemd that is newer than the one here.
+const CLEAN: &str = "/var/cache/mgmt-tests/debian-13";
 
 /// Installs what is missing. Does nothing, and says so, if nothing is.
 pub(crate) fn run() -> Result<(), Failed> {
     install()?;
-    newer_puppet()?;
+    let puppet = "Puppet 8, to compile the same manifests with";
+    debian(NEWER_PUPPET, "usr/bin/puppet", NEWER_PACKAGES, puppet)?;
+    let clean = "a clean host, to follow the tutorial on and to be reloaded by its systemd";
+    debian(CLEAN, "usr/lib/systemd/systemd", "dbus,systemd-sysv", clean)?;
     cron()
 }
 
@@ -121,20 +130,20 @@ fn cron() -> Result<(), Failed> {
     step(root("mv").args([&new, CRON]))
 }
 
-/// Makes the root with the newer Puppet, whole or not at all.
-fn newer_puppet() -> Result<(), Failed> {
-    if Path::new(NEWER_PUPPET).join("usr/bin/puppet").exists() || !is_there("debootstrap") {
+/// Makes a root with another Debian and some packages, whole or not at all, unless a file is there already.
+fn debian(place: &str, has: &str, packages: &str, why: &str) -> Result<(), Failed> {
+    if Path::new(place).join(has).exists() || !is_there("debootstrap") {
         return Ok(());
     }
-    say(&format!("setup: {NEWER_PUPPET} is missing (Puppet 8, to compile the same manifests with)\n"));
-    let new = format!("{NEWER_PUPPET}.new");
-    step(root("rm").args(["-rf", &new, NEWER_PUPPET]))?;
+    say(&format!("setup: {place} is missing ({why})\n"));
+    let new = format!("{place}.new");
+    step(root("rm").args(["-rf", &new, place]))?;
     step(root("mkdir").args(["-p", "/var/cache/mgmt-tests"]))?;
-    let include = format!("--include={NEWER_PACKAGES}");
+    let include = format!("--include={packages}");
     step(root("debootstrap").args(["--variant=minbase", &include, NEWER_SUITE, &new]))?;
     // Some providers are only there if what they manage is.
     step(root("cp").args(["/etc/hosts", &format!("{new}/etc/hosts")]))?;
-    step(root("mv").args([&new, NEWER_PUPPET]))
+    step(root("mv").args([&new, place]))
 }
 
 /// Installs packages that are missing.

@@ -7,6 +7,7 @@
 //!
 //! Invariants
 //! - Every word to the terminal goes through [`terminal::Terminal`]: data to standard output, the rest to standard error.
+//! - Of a panic, which is a mistake of ours, no value is told ([`panics`]).
 //! - Every way to end is an [`Exit`] or a [`Failure`]; `commands/exit_codes.rs` is the one table of codes.
 //! - Every environment variable is declared in `environment.rs`.
 //! - Old spellings are accepted in `commands/run/historic.rs` and nowhere else.
@@ -21,6 +22,7 @@ mod failure;
 mod hostile;
 mod manifest;
 mod metrics;
+mod panics;
 mod place;
 mod private;
 mod program;
@@ -34,6 +36,8 @@ mod version;
 use std::process::ExitCode;
 
 use failure::{Exit, Failure};
+use mgmt_telemetry::{ColorChoice, Format};
+use terminal::Terminal;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -43,9 +47,11 @@ fn main() -> ExitCode {
     mgmt_sys::process::exec_as_entry();
     mgmt_remote::ask_entry();
     mgmt_remote::await_entry();
+    panics::tell(&Terminal::new(Format::Human, ColorChoice::Auto));
     let arguments: Vec<_> = std::env::args_os().collect();
     let (terminal, result) = match cli::parse(arguments) {
         Ok(cli::Parsed { terminal, command }) => {
+            panics::tell(&terminal);
             let result = commands::dispatch(command, &terminal);
             (terminal, result)
         }

@@ -56,6 +56,79 @@ fn the_service_is_set_up_installed_upgraded_and_removed_without_a_trace() {
     );
 }
 
+/// A systemd from 253 on has a way of its own to have a service read everything again: it sends a signal, and waits until the service
+/// has said that it reads, and then that it is ready. A service that does not say so has failed to reload.
+#[test]
+fn a_newer_systemd_reloads_it_in_its_own_way() {
+    if svc_common::is_booted() {
+        return reloads();
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (binary, release) = (stripped(place.path()), Release::new("1.0.0", EPOCH));
+    let needs = elf::needs(&std::fs::read(&binary).unwrap()).unwrap();
+    let package = place.path().join("package");
+    let content = deb::write(&tree(&binary, &release), &release, &needs, Compression::fast()).unwrap();
+    std::fs::write(&package, content).unwrap();
+    svc_common::on_clean_host_with(
+        "a_newer_systemd_reloads_it_in_its_own_way",
+        &[("mgmt", &binary), ("first.deb", &package)],
+    );
+}
+
+fn reloads() {
+    let version = shell("systemctl --version | sed -n 's/^systemd \\([0-9]*\\).*/\\1/p'");
+    assert!(version.parse::<u32>().unwrap() >= 253, "{version}");
+    // The unit of the package, which older ones understand, too; and the one that is written for this one.
+    run("dpkg", &["--install", &format!("{GIVEN}/first.deb")]);
+    assert!(property("ExecReload").contains("kill -HUP"), "{}", property("ExecReload"));
+    is_reloaded("/usr/bin/mgmt");
+    run("dpkg", &["--purge", "mgmt"]);
+    shell("cp /mgmt-test-result/mgmt /usr/local/bin/mgmt-test");
+    run("/usr/local/bin/mgmt-test", &["setup", "svc", "--install", "--start"]);
+    assert_eq!(property("ExecReload"), "");
+    is_reloaded("/usr/local/bin/mgmt-test");
+}
+
+/// The service runs a program that it reads again when it is told to, and at no other time.
+fn is_reloaded(program: &str) {
+    assert_eq!(property("Type"), "notify-reload");
+    shell("mkdir -p /etc/mgmt /etc/systemd/system/mgmt.service.d");
+    let own = format!("[Service]\nExecStart=\nExecStart={program} run --no-watch lang /etc/mgmt/main.mcl\n");
+    std::fs::write("/etc/systemd/system/mgmt.service.d/own.conf", own).unwrap();
+    let write = |content: &str| {
+        let text =
+            format!("file \"/tmp/kept\" {{\n\tstate => \"exists\",\n\tcontent => \"{content}\",\n}}\n");
+        std::fs::write("/etc/mgmt/main.mcl", text).unwrap();
+    };
+    write("one");
+    shell("systemctl daemon-reload; systemctl restart mgmt.service");
+    comes("/tmp/kept", "one");
+    let process = property("MainPID");
+    let read_again = || {
+        shell("journalctl --sync; journalctl --unit=mgmt.service --output=cat").matches(READ_AGAIN).count()
+    };
+    for (count, content) in ["two", "three"].into_iter().enumerate() {
+        write(content);
+        let before = read_again();
+        // It comes back once the service is ready, and fails if it does not say so.
+        shell(
+            "systemctl reload mgmt.service || { journalctl --unit=mgmt.service --no-pager --lines=30; exit 1; }",
+        );
+        assert_eq!((property("ReloadResult"), property("ActiveState")), ("success".into(), "active".into()));
+        comes("/tmp/kept", content);
+        assert_eq!(
+            read_again(),
+            before + 1,
+            "reload {count} has read everything more than once, or not at all"
+        );
+    }
+    assert_eq!(property("MainPID"), process, "it was restarted");
+    shell("rm -r /etc/systemd/system/mgmt.service.d /tmp/kept");
+}
+
+/// What the service says when it was told to read everything again.
+const READ_AGAIN: &str = "reading the program again";
+
 /// Every command has a page, every shell its completions, and so on.
 fn holds_everything(tree: &Tree) {
     for path in [

@@ -2,117 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
+mod screen;
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use common::{eventually, mgmt, said};
-use rustix::pty::OpenptFlags;
-use rustix::termios::{Winsize, tcsetwinsize};
-
-/// A terminal: what a program writes to it, and what is to be seen of that.
-struct Screen {
-    child: Child,
-    controller: File,
-    written: Arc<Mutex<Vec<u8>>>,
-    reader: JoinHandle<()>,
-}
-
-impl Screen {
-    fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Screen {
-        let controller = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        rustix::pty::grantpt(&controller).unwrap();
-        rustix::pty::unlockpt(&controller).unwrap();
-        let name = rustix::pty::ptsname(&controller, Vec::new()).unwrap();
-        let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-        let controller = File::from(controller);
-        let command = &mut mgmt(arguments);
-        command.env("TERM", "xterm").env("TZ", "UTC").envs(environment.iter().copied());
-        let child = command.stdout(Stdio::from(terminal.try_clone().unwrap())).stderr(Stdio::from(terminal));
-        tcsetwinsize(&controller, size(80)).unwrap();
-        let child = child.spawn().unwrap();
-        // The command keeps the terminal open for as long as it is there.
-        *command = mgmt(&[]);
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let (mut input, output) = (controller.try_clone().unwrap(), Arc::clone(&written));
-        let reader = std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            // A terminal without anybody behind it is an error.
-            while let Ok(length @ 1..) = input.read(&mut buffer) {
-                output.lock().unwrap().extend_from_slice(&buffer[..length]);
-            }
-        });
-        Screen { child, controller, written, reader }
-    }
-
-    fn written(&self) -> String {
-        String::from_utf8_lossy(&self.written.lock().unwrap()).into_owned()
-    }
-
-    /// The lines that are there now, those that have scrolled away included.
-    fn lines(&self) -> Vec<String> {
-        shown(&self.written())
-    }
-
-    fn end(mut self) -> (Option<i32>, String) {
-        let code = self.child.wait().unwrap().code();
-        self.reader.join().unwrap();
-        let written = String::from_utf8_lossy(&self.written.lock().unwrap()).into_owned();
-        (code, written)
-    }
-}
-
-fn size(columns: u16) -> Winsize {
-    Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
-}
-
-/// What a terminal shows of a text: it knows the end of a line, the way back, up, and how to erase the rest; and colours.
-fn shown(text: &str) -> Vec<String> {
-    let (mut lines, mut row, mut column) = (vec![Vec::new()], 0_usize, 0_usize);
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\n' => {
-                row += 1;
-                lines.resize(lines.len().max(row + 1), Vec::new());
-            }
-            '\r' => column = 0,
-            '\x1b' => {
-                assert_eq!(characters.next(), Some('['), "{text:?}");
-                let mut number = String::new();
-                let end = loop {
-                    match characters.next() {
-                        Some(part @ ('0'..='9' | ';')) => number.push(part),
-                        // The rest of it has not come yet.
-                        None => return lines.into_iter().map(String::from_iter).collect(),
-                        Some(end) => break end,
-                    }
-                };
-                match end {
-                    'A' => row = row.checked_sub(number.parse().unwrap()).unwrap(),
-                    'J' => {
-                        lines.truncate(row + 1);
-                        lines[row].truncate(column);
-                    }
-                    'm' => {}
-                    other => panic!("{other:?} in {text:?}"),
-                }
-            }
-            other => {
-                let line = &mut lines[row];
-                line.resize(line.len().max(column + 1), ' ');
-                line[column] = other;
-                column += 1;
-            }
-        }
-    }
-    lines.into_iter().map(String::from_iter).collect()
-}
+use screen::{Screen, shown};
 
 fn program(directory: &Path, command: &str) -> String {
     let at = directory.display();
@@ -122,6 +18,12 @@ fn program(directory: &Path, command: &str) -> String {
          exec \"bad\" {{ cmd => \"/bin/false\", }}\n\
          print \"after\" {{ msg => \"all done\", Depend => Exec[\"slow\"], }}\n"
     )
+}
+
+fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Screen {
+    let mut command = mgmt(arguments);
+    command.env("TERM", "xterm").env("TZ", "UTC").envs(environment.iter().copied());
+    Screen::start(command)
 }
 
 const RUN: [&str; 4] = ["run", "--tmp-prefix", "--converger-timeout=1", "--converged-exit"];
@@ -139,7 +41,7 @@ fn a_terminal_shows_how_far_it_is_below_whole_lines_and_nothing_of_it_stays() {
     let (kept, go) = (directory.path().join("kept"), directory.path().join("go"));
     let program = program(directory.path(), &format!("until test -e {}; do sleep 0.05; done", go.display()));
     let began = Instant::now();
-    let mut screen = Screen::start(&[&RUN[..], &["lang", &program]].concat(), &[]);
+    let mut screen = start(&[&RUN[..], &["lang", &program]].concat(), &[]);
     let is_whole = |seen: &[String]| {
         seen.len() == 2
             && seen[0] == "1 of 4 done, 1 running, 1 failed, 1 waiting"
@@ -161,7 +63,7 @@ fn a_terminal_shows_how_far_it_is_below_whole_lines_and_nothing_of_it_stays() {
     }
     eventually("the view below them", || is_whole(&view(&screen.lines())));
 
-    tcsetwinsize(&screen.controller, size(30)).unwrap();
+    screen.becomes(30);
     eventually("a view that fits", || {
         let lines = view(&screen.lines());
         lines.len() == 2 && lines.iter().all(|line| line.len() < 30) && lines[0].ends_with("..")
@@ -203,7 +105,7 @@ fn without_a_terminal_or_if_nobody_wants_it_nothing_of_it_is_written() {
     std::thread::scope(|scope| {
         for (what, arguments, variable) in plain {
             scope.spawn(move || {
-                let (_, written) = Screen::start(arguments, &[variable]).end();
+                let (_, written) = start(arguments, &[variable]).end();
                 assert!(written.contains("all done") && !written.contains('\x1b'), "{what}: {written:?}");
                 assert!(!written.contains(" done, "), "{what}: {written:?}");
             });
@@ -215,11 +117,11 @@ fn without_a_terminal_or_if_nobody_wants_it_nothing_of_it_is_written() {
         });
         scope.spawn(|| {
             let json = [&["--message-format=json"], &arguments[..]].concat();
-            let (_, written) = Screen::start(&json, &[]).end();
+            let (_, written) = start(&json, &[]).end();
             assert!(written.lines().all(|line| line.starts_with('{')), "{written:?}");
         });
         scope.spawn(|| {
-            let (_, written) = Screen::start(&arguments, &[("NO_COLOR", "1")]).end();
+            let (_, written) = start(&arguments, &[("NO_COLOR", "1")]).end();
             assert!(written.contains(" done, ") && written.contains("\x1b[J"), "{written:?}");
             assert!(!written.contains("\x1b[1;31m") && !written.contains("\x1b[0m"), "{written:?}");
         });

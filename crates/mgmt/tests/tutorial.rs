@@ -1,4 +1,5 @@
-//! The tutorial from a fresh machine, start to finish, on a host that was booted for it.
+//! The tutorial from a fresh machine, start to finish, on hosts that were booted for it: one like this machine, and one with nothing
+//! on it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -9,8 +10,9 @@ mod svc_common;
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
-use common::eventually;
+use common::PATIENCE;
 use flate2::Compression;
 use mgmt_release::{Release, deb, elf};
 use packaging::{EPOCH, stripped, tree};
@@ -24,6 +26,26 @@ fn a_service_repairs_itself_as_the_page_says() {
     if svc_common::is_booted() {
         return on_a_booted_host();
     }
+    given(|files| {
+        svc_common::on_booted_host_with("a_service_repairs_itself_as_the_page_says", files);
+    });
+}
+
+/// What this machine has installed is no help there.
+#[test]
+fn a_debian_with_nothing_on_it_is_enough() {
+    if svc_common::is_booted() {
+        let tools = ["cargo", "curl", "etcd", "git", "ip", "python3", "ruby", "ssh"];
+        let found: Vec<&str> =
+            tools.into_iter().filter(|tool| sh(&format!("command -v {tool}")).status.success()).collect();
+        assert!(found.is_empty(), "{found:?}");
+        return on_a_booted_host();
+    }
+    given(|files| svc_common::on_clean_host_with("a_debian_with_nothing_on_it_is_enough", files));
+}
+
+/// The package and the page.
+fn given(boots: impl FnOnce(&[(&str, &Path)])) {
     let place = tempfile::tempdir().unwrap();
     let (binary, release) = (stripped(place.path()), Release::new(env!("CARGO_PKG_VERSION"), EPOCH));
     let needs = elf::needs(&std::fs::read(&binary).unwrap()).unwrap();
@@ -32,10 +54,7 @@ fn a_service_repairs_itself_as_the_page_says() {
     let content = deb::write(&tree(&binary, &release), &release, &needs, Compression::fast()).unwrap();
     std::fs::write(&package, content).unwrap();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial/self-repairing-service.md");
-    svc_common::on_booted_host_with(
-        "a_service_repairs_itself_as_the_page_says",
-        &[(PACKAGE, &package), ("page.md", &page)],
-    );
+    boots(&[(PACKAGE, &package), ("page.md", &page)]);
 }
 
 fn sh(commands: &str) -> Output {
@@ -71,14 +90,22 @@ fn on_a_booted_host() {
                 assert!(tries, "{commands}: {last:?}");
             }
             Step::Shows(text, commands) => {
-                let mut last = None;
-                eventually(&format!("`{commands}` shows `{text}`"), || {
+                let until = Instant::now() + PATIENCE;
+                loop {
                     let output = sh(&commands);
-                    let is_shown =
-                        output.status.success() && String::from_utf8_lossy(&output.stdout).contains(&text);
-                    last = Some(output);
-                    is_shown
-                });
+                    if output.status.success() && String::from_utf8_lossy(&output.stdout).contains(&text) {
+                        break;
+                    }
+                    let journal = || {
+                        String::from_utf8_lossy(&sh("journalctl --no-pager --lines=80").stdout).into_owned()
+                    };
+                    assert!(
+                        Instant::now() < until,
+                        "`{commands}` does not show `{text}`: {output:?}\n{}",
+                        journal()
+                    );
+                    std::thread::sleep(Duration::from_millis(20));
+                }
             }
         }
     }

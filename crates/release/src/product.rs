@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use flate2::Compression;
 
@@ -56,7 +57,10 @@ pub fn tree(binary: &Path, inventory: &Inventory, release: &Release) -> Result<T
 
 /// The manual pages, as the program writes them.
 fn pages(tree: &mut Tree, binary: &Path) -> Result<()> {
-    let place = std::env::temp_dir().join(format!("mgmt-release-pages-{}", std::process::id()));
+    // One process may put together several at once.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let place = std::env::temp_dir().join(format!("mgmt-release-pages-{}-{number}", std::process::id()));
     let result = (|| {
         std::fs::create_dir(&place).map_err(ReleaseError::new)?;
         let directory = place.to_str().ok_or_else(|| ReleaseError::new("TMPDIR is not valid UTF-8"))?;

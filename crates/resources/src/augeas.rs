@@ -34,6 +34,18 @@ use crate::derived_file::output_path;
 ///
 /// A file that is not there is made, if the edits make something of an empty one. The file is replaced in one step and keeps its owner,
 /// mode and attributes. A symbolic link is not followed.
+///
+/// ```mcl
+/// augeas "/etc/ssh/sshd_config" {
+///     lens => "Sshd.lns",
+///     sets => [
+///         struct{
+///             path => "PermitRootLogin",
+///             value => "no",
+///         },
+///     ],
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "augeas", edges, receive)]
 pub struct Augeas {

@@ -36,6 +36,16 @@ const USUAL_MARK: &str = "mgmt";
 /// The table is replaced in one step, which cron notices within a minute. Whenever it changes, it is looked at again.
 ///
 /// Only this implementation has this kind.
+///
+/// ```mcl
+/// crontab "nightly report" {
+///     state => "exists",
+///     user => "www-data",
+///     command => "/usr/local/bin/report --mail",
+///     minute => "30",
+///     hour => "4",
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "crontab", edges, receive, blocking)]
 pub struct Crontab {

@@ -33,6 +33,10 @@ use crate::tar::{Archive, Content, Format, Member};
 ///
 /// The archive is replaced in one step and keeps its owner and mode. A new one can be read by nobody but its owner; declare a
 /// `file` of the same path without a content for something else. A graph that comes from YAML is no program, and has no files.
+///
+/// ```mcl
+/// deploy:tar "/var/backups/program.tar" {}
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "deploy:tar", edges, receive)]
 pub struct DeployTar {

@@ -10,6 +10,16 @@ const MAX: u8 = 125;
 ///
 /// When its turn comes, after everything that it depends on, mgmt is asked to stop in good order and to exit with
 /// the given status. If several ask, the first one decides.
+///
+/// ```mcl
+/// file "/etc/motd" {
+///     state => "exists",
+///     content => "this host is ready\n",
+/// }
+/// exit "that is all" {
+///     Depend => File["/etc/motd"],
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "exit")]
 pub struct Exit {

@@ -41,6 +41,14 @@ const DIRECTORY: &str = "/etc/firewalld/";
 ///
 /// With `meta: {reverse: true}` what was not let in before is kept out again when the resource is no longer declared, and what
 /// was let in before is let in again.
+///
+/// ```mcl
+/// firewalld "the web server" {
+///     zone => "public",
+///     services => ["http", "https"],
+///     ports => ["8080/tcp"],
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "firewalld", edges, receive, reverse)]
 pub struct Firewalld {

@@ -31,6 +31,13 @@ use crate::{account, follow};
 /// stored for the next session. When the user, or somebody else, changes it, it is set again at once.
 ///
 /// The resource comes after the `user` and the `group` that it names, and after the `pkg` or the `file` that brings the schema.
+///
+/// ```mcl
+/// gsettings "org.gnome.desktop.interface clock-show-date" {
+///     value => true,
+///     user => "ada",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "gsettings", edges, receive)]
 pub struct Gsettings {

@@ -25,6 +25,13 @@ use crate::derived_file::{self, Ingredients, Trouble, Verified, file_path, outpu
 ///
 /// The copy is replaced in one step and keeps its owner and mode. A new one can be read by nobody but its owner; declare a
 /// `file` of the same path without a content for something else.
+///
+/// ```mcl
+/// gzip "/srv/www/catalogue.json.gz" {
+///     input => "/srv/www/catalogue.json",
+///     level => 9,
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "gzip", edges, receive)]
 pub struct Gzip {

@@ -33,6 +33,14 @@ const MODE: u32 = 0o644;
 ///
 /// The file is replaced in one step and keeps its owner and mode; where it cannot be replaced, as in a container that it is
 /// mounted into, it is written to. Whenever it changes, it is looked at again.
+///
+/// ```mcl
+/// host "db1.example.com" {
+///     state => "exists",
+///     ip => "192.0.2.7",
+///     aliases => ["db1"],
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "host", edges, receive, reverse, blocking)]
 pub struct Host {

@@ -32,6 +32,12 @@ const LONGEST: usize = 64;
 ///
 /// They are set by the service `systemd-hostnamed` on hosts that have it, so that all programs hear of it, and directly
 /// elsewhere. Whoever changes one of them, in whichever way, it is set again at once.
+///
+/// ```mcl
+/// hostname "web1.example.com" {
+///     pretty_hostname => "the web server in the cellar",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "hostname", edges, receive)]
 pub struct Hostname {

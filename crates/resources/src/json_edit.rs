@@ -40,6 +40,16 @@ use crate::text_file::TextFile;
 /// Edits are made one after the other, and only if all of them can be. The document keeps the order of its keys, its white space
 /// and the spelling of its numbers. A file is replaced in one step and keeps its owner and mode; it must be there, and must be
 /// no symbolic link. Whenever somebody changes the document, it is looked at again.
+///
+/// ```mcl
+/// json:edit "/etc/shop/settings.json" {
+///     edits => [
+///         ".log.level = \"info\"",
+///         ".servers[\"www.example.com\"].port = 8080",
+///         "del(.beta)",
+///     ],
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "json:edit", edges, receive)]
 pub struct JsonEdit {

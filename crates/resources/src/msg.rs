@@ -20,6 +20,15 @@ use mgmt_value::Str;
 /// The message is always written to the log of mgmt, and also to the journal and to syslog where that is asked for. Each
 /// place gets it once when the resource starts, once more when it has changed, and once more when another resource
 /// notifies this one. Writing it counts as a change.
+///
+/// ```mcl
+/// msg "ready" {
+///     body => "this host is ready",
+///     priority => "Notice",
+///     journal => true,
+///     fields => {"ROLE" => "web"},
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "msg", refresh)]
 pub struct Msg {

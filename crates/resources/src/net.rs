@@ -49,6 +49,14 @@ const UNTOLD: &str = "cannot hear of changes of network interfaces";
 ///
 /// With `meta: {reverse: true}` the interface becomes what it was when the resource is no longer declared: up or down, with the
 /// addresses and the default route that it had. The file goes if the interface was down.
+///
+/// ```mcl
+/// net "eth1" {
+///     state => "up",
+///     addrs => ["192.0.2.10/24", "2001:db8::10/64"],
+///     gateway => "192.0.2.1",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "net", edges, receive, reverse)]
 pub struct Net {

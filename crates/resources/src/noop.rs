@@ -7,6 +7,21 @@ use mgmt_value::Str;
 ///
 /// Useful as a point that edges can lead to and from, and to try out a graph. It can be notified, and says so in
 /// the log.
+///
+/// ```mcl
+/// noop "the settings are there" {}
+/// file ["/etc/shop.conf", "/etc/shop.rules"] {
+///     state => "exists",
+///
+///     Before => Noop["the settings are there"],
+/// }
+/// exec "start the shop" {
+///     cmd => "/usr/bin/touch /run/shop-has-started",
+///     creates => "/run/shop-has-started",
+///
+///     Depend => Noop["the settings are there"],
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "noop", group, refresh)]
 pub struct Noop {

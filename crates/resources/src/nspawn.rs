@@ -37,6 +37,12 @@ const IMAGES: &str = "/var/lib/machines/";
 ///
 /// The machine comes after the `file` resources for its settings, for its image and for everything below, after drop-ins of its service,
 /// and after the `pkg` that brings `systemd-nspawn`.
+///
+/// ```mcl
+/// nspawn "build" {
+///     state => "running",
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "nspawn", edges, refresh, receive)]
 pub struct Nspawn {

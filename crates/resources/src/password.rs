@@ -37,6 +37,19 @@ const SALT: usize = 12;
 /// When another resource notifies this one, or when somebody removes the file that it keeps, another password is made.
 ///
 /// What is kept is in the state directory of this program, readable by nobody but the user that runs it.
+///
+/// ```mcl
+/// password "database" {
+///     length => 32,
+///     saved => true,
+/// }
+/// file "/etc/shop-database-password" {
+///     state => "exists",
+///     mode => "u=rw,go=",
+/// }
+///
+/// Password["database"].password -> File["/etc/shop-database-password"].content
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "password", refresh, send, blocking)]
 pub struct Password {

@@ -20,6 +20,14 @@ use serde_json::Value;
 /// `poll`: Puppet has no events.
 ///
 /// A resource that is notified is applied and then refreshed, if its type can be.
+///
+/// ```mcl
+/// pippet "rake" {
+///     type => "package",
+///     title => "rake",
+///     params => "{\"ensure\": \"installed\", \"provider\": \"gem\"}",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "pippet", refresh)]
 pub struct Pippet {

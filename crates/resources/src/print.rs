@@ -11,6 +11,12 @@ use mgmt_value::Str;
 /// is received from another resource. Writing it counts as a change, so that resources behind a notifying edge hear
 /// of it. Several of them that stand in no order to each other are served together: when one message has changed, all
 /// are written.
+///
+/// ```mcl
+/// print "greeting" {
+///     msg => "this is ${hostname}",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "print", group, batch, refresh, receive)]
 pub struct Print {

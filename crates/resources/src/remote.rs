@@ -35,6 +35,14 @@ use crate::home;
 ///
 /// The key of the host has to be known to ssh, or be given. Nobody is asked whether to trust one.
 ///
+/// ```mcl
+/// remote "web1.example.com" {
+///     converger_timeout => 5,
+/// }
+/// ```
+///
+/// In a graph of YAML:
+///
 /// ```yaml
 /// resources:
 ///   remote:

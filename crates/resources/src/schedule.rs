@@ -19,6 +19,20 @@ use mgmt_world::{Changes, Offer, Strategy};
 ///
 /// A host that cannot reach the store cannot know whether it is still chosen. Once others may have been chosen in its
 /// place, `world.schedule` leaves it out.
+///
+/// ```mcl
+/// import "world"
+///
+/// schedule "database" {
+///     max => 1,
+/// }
+///
+/// if $hostname in world.schedule("database") {
+///     svc "postgresql" {
+///         state => "running",
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "schedule")]
 pub struct Schedule {

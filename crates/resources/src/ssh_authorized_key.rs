@@ -39,6 +39,17 @@ const ATTEMPTS: usize = 5;
 /// followed. Whenever the file changes, or the account of the user comes or moves, the key is looked at again.
 ///
 /// A key comes after its `user`.
+///
+/// ```mcl
+/// ssh:authorized_key "ada at work" {
+///     state => "exists",
+///     user => "ada",
+///     type => "ssh-ed25519",
+///     key => "AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f",
+///     comment => "ada@work.example.com",
+///     options => ["no-agent-forwarding"],
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "ssh:authorized_key", edges, receive, blocking)]
 pub struct SshAuthorizedKey {

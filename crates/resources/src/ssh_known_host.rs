@@ -22,6 +22,15 @@ const MODE: u32 = 0o644;
 /// The file is replaced in one step. Whenever it changes, it is looked at again.
 ///
 /// Only this implementation has this kind.
+///
+/// ```mcl
+/// ssh:known_host "git.example.com" {
+///     state => "exists",
+///     type => "ssh-ed25519",
+///     key => "AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f",
+///     aliases => ["git", "192.0.2.9"],
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "ssh:known_host", edges, receive, blocking)]
 pub struct SshKnownHost {

@@ -27,6 +27,12 @@ const MODE: u32 = 0o644;
 ///
 /// Values with several parts may be separated by any white space. When somebody writes to the parameter, or changes the
 /// file, it is put right at once. What the kernel changes by itself is not told.
+///
+/// ```mcl
+/// sysctl "net.ipv4.ip_forward" {
+///     value => "1",
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "sysctl", edges, receive, blocking)]
 pub struct Sysctl {

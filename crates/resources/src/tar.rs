@@ -30,6 +30,12 @@ use crate::derived_file::{self, Verified, output_path};
 ///
 /// The archive is replaced in one step and keeps its owner and mode. A new one can be read by nobody but its owner; declare a
 /// `file` of the same path without a content for something else.
+///
+/// ```mcl
+/// tar "/var/backups/shop.tar" {
+///     inputs => ["/etc/shop", "/srv/shop/"],
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "tar", edges, receive)]
 pub struct Tar {

@@ -12,6 +12,14 @@ use mgmt_value::{Complex, Function, Mismatch, Native, Str, Type, Value};
 /// Changes nothing on the host. It has a parameter of every type, for tests of the language and of the engine.
 ///
 /// Each run writes the parameters to the log and sends `hello` and `answer`. Some parameters make it fail on purpose.
+///
+/// ```mcl
+/// test "shown" {
+///     int64 => 42,
+///     anotherstr => "forty-two",
+///     onlyshow => ["int64", "anotherstr"],
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "test", group, refresh, send, receive, background)]
 pub struct Test {

@@ -26,6 +26,16 @@ use mgmt_value::Str;
 /// Nothing tells when a file grows old: set the metaparameter `poll` to look again every so many seconds.
 ///
 /// Only this implementation has this kind.
+///
+/// ```mcl
+/// tidy "/var/tmp" {
+///     age => 604800,
+///     matches => ["*.log"],
+///     recurse => true,
+///
+///     Meta:poll => 3600,
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "tidy", blocking)]
 pub struct Tidy {

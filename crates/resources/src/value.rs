@@ -10,6 +10,20 @@ use crate::follow;
 /// The value is stored on this host and survives a restart, so that a function that reads it by name sees it at
 /// once. It can be received from another resource and sent to a third one. Whenever something else, like an
 /// `http:server:ui:input`, stores another value under this name, this one is set again.
+///
+/// ```mcl
+/// import "value"
+///
+/// value "colour" {
+///     any => "green",
+/// }
+///
+/// $colour = value.get_str("colour")
+///
+/// print "colour" {
+///     msg => if $colour->ready { $colour->value } else { "not known yet" },
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "value", send, receive, blocking)]
 pub struct Value {

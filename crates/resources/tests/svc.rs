@@ -166,6 +166,44 @@ fn a_refresh_restarts_what_could_be_reloaded_if_that_is_wanted() {
     assert_eq!(process(), last, "nobody has notified it");
 }
 
+/// Waits on a thread of its own.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: it does not come to that");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Somebody stops a service in the moment in which it is restarted, which cancels that. It was declared to run, so it runs.
+#[test]
+fn who_stops_a_service_while_it_is_restarted_does_not_win() {
+    if !on_booted_host("who_stops_a_service_while_it_is_restarted_does_not_win") {
+        return;
+    }
+    // Its end takes as long as it takes us to be there.
+    let stop =
+        "ExecStop=/bin/sh -c 'touch /run/demo-stops; until test -e /run/demo-go; do sleep 0.02; done'\n";
+    fs::write(UNIT, DEMO.replace("ExecReload=/bin/touch /run/demo-reloaded\n", stop)).unwrap();
+    let bench = Bench::new();
+    let wanted = Svc { restart: true, ..svc("running", "") };
+    assert_eq!(outcome(&bench, "demo", &wanted, Run::APPLY).unwrap(), Checked::Changed);
+    let process = || run("systemctl", &["show", "demo", "--property=MainPID", "--value"]);
+    let first = process();
+    let somebody = std::thread::spawn(|| {
+        until("it stops", || fs::exists("/run/demo-stops").unwrap());
+        run("systemctl", &["stop", "--no-block", "demo"]);
+        let job = || run("systemctl", &["list-jobs", "--no-legend", "demo.service"]);
+        until("the job is a stop", || job().contains(" stop "));
+        fs::write("/run/demo-go", "").unwrap();
+    });
+    assert_eq!(outcome(&bench, "demo", &wanted, Run::REFRESH).unwrap(), Checked::Changed);
+    somebody.join().unwrap();
+    assert_eq!(told("is-active", "demo"), "active");
+    assert_ne!(process(), first);
+    assert_eq!(outcome(&bench, "demo", &wanted, Run::APPLY).unwrap(), Checked::Right);
+}
+
 #[test]
 fn whatever_others_do_to_a_service_is_an_event_and_repaired() {
     if !on_booted_host("whatever_others_do_to_a_service_is_an_event_and_repaired") {

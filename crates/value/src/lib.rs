@@ -7,7 +7,8 @@
 //! Invariants
 //! - A [`Str`] is bytes. Most are UTF-8, none has to be; text for people is made by [`Str::display`].
 //! - A value carries enough to know its own type, also when it is an empty list or map.
-//! - A [`Secret`] is never shown, in whatever way it is printed.
+//! - A [`Secret`] is never shown, in whatever way it is printed; nor is any value that is in the message of a panic
+//!   ([`panic_words`]).
 //! - Map entries are sorted and their keys are unique, so hash and comparison need no second pass.
 //! - Integer conversion never wraps: a number that does not fit is an error that names the number and the width.
 //!
@@ -15,6 +16,7 @@
 
 mod json;
 mod native;
+mod panics;
 mod parse;
 mod secret;
 mod str;
@@ -24,6 +26,7 @@ mod value;
 
 pub use json::{JsonError, from_json, to_json, to_json_as};
 pub use native::{Complex, Mismatch, Native, value_of};
+pub use panics::{UNSHOWN, panic_words};
 pub use secret::{Secret, Wipe};
 pub use str::Str;
 pub use ty::{FuncType, Type};

@@ -191,12 +191,9 @@ impl<F: Future<Output = Result<Checked>> + Unpin> Future for CatchUnwind<F> {
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Result<Checked>> {
         let inner = &mut self.0;
         std::panic::catch_unwind(AssertUnwindSafe(|| std::pin::Pin::new(inner).poll(cx))).unwrap_or_else(
-            |panic| Poll::Ready(Err(Error::new(format_args!("panicked: {}", panic_text(&*panic))))),
+            |panic| {
+                Poll::Ready(Err(Error::new(format_args!("panicked: {}", mgmt_value::panic_words(&*panic)))))
+            },
         )
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&'static str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::common::{plain, said};
+use crate::common::plain;
 use crate::pages::{blocks, fences, root, written};
 use crate::scene::Scene;
 
@@ -66,23 +66,21 @@ const BLOCKS: &[(&str, &str, &[How])] = &[
         "text",
         &[
             Test("page_commands/alone.rs", "the_language_is_explored"),
-            Because("only a terminal watches; `repl.rs` has one"),
+            Test("page_commands/alone.rs", "the_language_is_explored"),
             Test("page_commands/alone.rs", "the_language_is_explored"),
         ],
     ),
     (
         "docs/how-to/plan-before-you-run.md",
         "text",
-        &[Because(
-            "it needs a unit and other resources that are right; `plan.rs` compares plans line by line",
-        )],
+        &[Test("page_commands/booted.rs", "the_service_is_installed_made_and_read")],
     ),
     (
         "docs/how-to/read-the-log.md",
         "text",
         &[
             Test("page_commands/alone.rs", "the_log_is_turned_up_and_down"),
-            Because("only a terminal has it; `progress.rs` has one"),
+            Test("page_commands/alone.rs", "how_far_it_is_is_seen"),
         ],
     ),
     ("docs/how-to/reverse.md", "yaml", &[Test("page_commands/blocks.rs", "graphs_of_the_pages_are_right")]),
@@ -252,57 +250,4 @@ fn graphs_of_the_pages_are_right() {
     scene.waits_for_text("motd", "maintenance tonight");
     scene.types_well(&format!("{run} after.yaml"));
     assert!(!scene.path("motd").exists());
-}
-
-/// Examples of kinds are in the comments of their types; the reference is made of them.
-#[test]
-fn examples_of_kinds_are_right() {
-    let place = tempfile::tempdir().unwrap();
-    let mut with_example = Vec::new();
-    for entry in std::fs::read_dir(root().join("docs/reference/kinds")).unwrap() {
-        let path = entry.unwrap().path();
-        let page = std::fs::read_to_string(&path).unwrap();
-        for (language, before) in [("mcl", ""), ("yaml", "graph: x\n")] {
-            for example in blocks(&page, language) {
-                let file = place.path().join(format!("example.{language}"));
-                // Comments of Rust have no tabs.
-                let example = if language == "mcl" { example.replace("    ", "\t") } else { example };
-                std::fs::write(&file, format!("{before}{example}")).unwrap();
-                let file = file.to_str().unwrap();
-                let front_end = if language == "mcl" { "lang" } else { "yaml" };
-                // Right by itself, and for the kinds that are in it.
-                for words in [&["check", "--deny-warnings", front_end, file][..], &["graph", front_end, file]]
-                {
-                    let said = said(words);
-                    assert_eq!(said.code, 0, "{}: {}", path.display(), said.stderr);
-                }
-                if language == "mcl" {
-                    assert_eq!(
-                        said(&["fmt", "--check", file]).code,
-                        0,
-                        "{} is not formatted",
-                        path.display()
-                    );
-                }
-                with_example.push(path.file_stem().unwrap().to_str().unwrap().to_owned());
-            }
-        }
-    }
-    for kind in [
-        "cron",
-        "exec",
-        "file",
-        "group",
-        "http-server",
-        "kv",
-        "line",
-        "mount",
-        "pkg",
-        "remote",
-        "svc",
-        "timer",
-        "user",
-    ] {
-        assert!(with_example.iter().any(|known| known == kind), "{kind} has no example");
-    }
 }

@@ -87,7 +87,12 @@ fn the_service_is_installed_made_and_read() {
     if svc_common::is_booted() {
         return installed_made_and_read();
     }
-    let pages = ["how-to/run-as-a-service.md", "how-to/read-the-log.md", "explanation/service.md"];
+    let pages = [
+        "how-to/run-as-a-service.md",
+        "how-to/read-the-log.md",
+        "how-to/plan-before-you-run.md",
+        "explanation/service.md",
+    ];
     boots("the_service_is_installed_made_and_read", &pages);
 }
 
@@ -101,6 +106,7 @@ fn installed_made_and_read() {
     types(&deploy);
     types_until("cat /tmp/hello", "hello\n");
     reads_the_log();
+    plans();
     // The program alone makes a service, too.
     types("dpkg --purge mgmt; cp /mgmt-test-result/mgmt /usr/local/bin/mgmt");
     types(&make);
@@ -162,6 +168,17 @@ fn reads_the_log() {
             if line.contains("MGMT_KIND=svc") { "none-of-this-name" } else { "file[/etc/motd]" },
         );
     }
+}
+
+/// Plans the program of the page, on a host where its service runs.
+fn plans() {
+    let text = page("plan-before-you-run.md");
+    let unit = "[Service]\nExecStart=/bin/sleep infinity\nExecReload=/bin/true\n";
+    std::fs::write("/etc/systemd/system/app.service", unit).unwrap();
+    types("systemctl daemon-reload; systemctl start app");
+    std::fs::write("/root/main.mcl", &blocks(&text, "mcl")[0]).unwrap();
+    assert_eq!(types("mgmt plan lang main.mcl"), blocks(&text, "text")[0]);
+    types("systemctl stop app; rm main.mcl /etc/systemd/system/app.service; systemctl daemon-reload");
 }
 
 #[test]

@@ -23,6 +23,8 @@ mod puppet;
 #[path = "../puppet_server/mod.rs"]
 mod puppet_server;
 mod scene;
+#[path = "../screen/mod.rs"]
+mod screen;
 #[path = "../../../remote/tests/sshd/mod.rs"]
 mod sshd;
 #[path = "../../../resources/tests/svc_common/mod.rs"]
@@ -137,4 +139,31 @@ fn blocks_in_lists_are_blocks() {
     let page = "1. do\n\n   ```sh\n   one\n     two\n\n   three\n   ```\n\n```text\nx\n```\n";
     assert_eq!(blocks(page, "sh"), ["one\n  two\n\nthree\n"]);
     assert_eq!(blocks(page, "text"), ["x\n"]);
+}
+
+#[test]
+fn only_what_differs_each_time_may_differ() {
+    for (page, said) in [
+        ("14:03:07 info  file[/a]: changed in 312.4µs", "09:59:00 info  file[/a]: changed in 1.2ms"),
+        ("2026-11-16 08:02:11.482  x in 1s", "2031-01-02 18:02:11.999  x in 0.5 s"),
+        ("1 min 12 s  exec[make]", "       8 s  exec[make]"),
+        ("a  serves, etcd 3.4.23, 20 KiB", "a  serves, etcd 3.5.1, 4 MiB"),
+        ("two\nfour", "one\ntwo\nthree\nfour\nfive"),
+    ] {
+        pages::assert_shown(page, said);
+    }
+    pages::assert_shown_but(&[pages::Mask::Times], "put right 12 times", "put right 7 times");
+    for (page, said) in [
+        ("12 of 40 done", "13 of 40 done"),
+        ("main.mcl:3:10", "main.mcl:3:9"),
+        ("http://10.0.0.1:2379", "http://10.0.0.2:2379"),
+        ("put right 12 times", "put right 7 times"),
+        ("web1", "web2"),
+        ("3 bytes -> 4 bytes", "3 bytes -> 3 bytes"),
+        ("took 3 seconds", "took 4 seconds"),
+        ("four\ntwo", "two\nfour"),
+    ] {
+        let compared = std::panic::catch_unwind(|| pages::assert_shown(page, said));
+        assert!(compared.is_err(), "`{page}` is not `{said}`");
+    }
 }

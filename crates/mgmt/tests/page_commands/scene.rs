@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crate::common::{PATIENCE, Said};
 use crate::pages::{blocks, root};
+use crate::screen::Screen;
 
 /// A page, and a directory in which it is followed.
 pub(crate) struct Scene {
@@ -158,6 +159,13 @@ impl Scene {
         let log = std::fs::File::create(self.log(host)).unwrap();
         let child = self.command(host, &text).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         self.running.push(child);
+    }
+
+    /// Types something at a terminal.
+    pub(crate) fn at_a_terminal(&self, text: &str) -> Screen {
+        let mut command = self.command("here", &format!("exec {}", text.trim()));
+        command.env("TERM", "xterm").env("NO_COLOR", "1");
+        Screen::with_keyboard(command)
     }
 
     fn log(&self, host: &str) -> PathBuf {

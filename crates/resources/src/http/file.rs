@@ -26,6 +26,17 @@ use super::{before_server, check_public, lock, or_name};
 /// is 503 with `Retry-After`. Every change has a later time in `Last-Modified`, even if there are several in a second.
 ///
 /// It comes after the `file` resource for its path, or, with a directory, after all `file` resources in there.
+///
+/// ```mcl
+/// http:server ":8080" {}
+/// http:server:file "/motd" {
+///     path => "/etc/motd",
+///     longpoll => true,
+/// }
+/// http:server:file "/releases/" {
+///     path => "/srv/releases/",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "http:server:file", edges, group, receive)]
 pub struct HttpServerFile {

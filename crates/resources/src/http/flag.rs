@@ -15,6 +15,18 @@ use super::{before_server, check_public, lock, or_name};
 ///
 /// A value is kept until the next is posted, or until the flag has left the graph. Only the last is known: what
 /// is posted twice in a moment is seen once.
+///
+/// ```mcl
+/// http:server "127.0.0.1:8080" {}
+/// http:server:flag "/release" {
+///     key => "version",
+/// }
+/// file "/srv/version" {
+///     state => "exists",
+/// }
+///
+/// Http:Server:Flag["/release"].value -> File["/srv/version"].content
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "http:server:flag", edges, group, send)]
 pub struct HttpServerFlag {

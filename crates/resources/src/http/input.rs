@@ -29,6 +29,15 @@ const LONGEST: usize = 64 * 1024;
 /// after a restart.
 ///
 /// Without an `http:server:ui` it is on no page, and sends the value that it has.
+///
+/// ```mcl
+/// http:server "127.0.0.1:8080" {}
+/// http:server:ui "/settings/" {}
+/// http:server:ui:input "volume" {
+///     type => "range://?min=0&max=10&step=1",
+///     store => "local://?key=volume",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "http:server:ui:input", group, send)]
 pub struct HttpServerUiInput {

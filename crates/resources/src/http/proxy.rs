@@ -39,6 +39,15 @@ const PIECES: usize = 8;
 ///
 /// What the other server does not have, it does not have here: any answer but 200 is 404. Redirections are not followed.
 /// Only servers without encryption can be asked, and none whose address is good on one link alone.
+///
+/// ```mcl
+/// http:server ":8080" {}
+/// http:server:proxy "/debian/" {
+///     sub => "/debian/",
+///     head => "http://deb.debian.org/debian/",
+///     cache => "/var/cache/mirror/",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "http:server:proxy", edges, group)]
 pub struct HttpServerProxy {

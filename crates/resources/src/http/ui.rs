@@ -20,6 +20,19 @@ use super::{before_server, check_public, or_name};
 /// - `GET watch/ID` does so as soon as it has changed.
 /// - `POST save/` with the fields `id` and `value` of a form changes one.
 /// - `GET ping` tells that somebody is there.
+///
+/// ```mcl
+/// http:server "127.0.0.1:8080" {}
+/// http:server:ui "/settings/" {
+///     data => struct{
+///         title => "Settings of the shop",
+///         head => "",
+///     },
+/// }
+/// http:server:ui:input "greeting" {
+///     value => "hello",
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "http:server:ui", edges, group)]
 pub struct HttpServerUi {

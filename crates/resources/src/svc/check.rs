@@ -3,7 +3,7 @@
 use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Result};
 
 use super::decide::{Facts, Impossible, Job, Plan, Startup, State, plan};
-use super::manager::Manager;
+use super::manager::{Ended, Manager};
 use super::{Svc, unit_name};
 
 /// How many jobs of others to wait for before giving up.
@@ -156,8 +156,23 @@ async fn carry_out(
         }
         cx.info(word);
     }
-    let Some(job) = plan.job else { return Ok(()) };
-    manager.run(unit, job, cx).await?;
+    for _ in 0..PATIENCE {
+        let Some(job) = plan.job else { return Ok(()) };
+        match manager.try_to(unit, job, cx).await? {
+            Ended::Done => return has_ended(manager, unit, job, cx).await,
+            // Somebody stopped it while we restarted it, for example. Who comes last decides what it is for a moment, and then
+            // it is made as declared: a service that is to run is not given up because somebody was faster.
+            Ended::Overtaken => {
+                cx.info(format_args!("somebody else has started or stopped {unit} at the same time"));
+                (_, plan) = look(manager, wanted, cx).await?;
+            }
+        }
+    }
+    Err(Error::new(format_args!("others keep starting and stopping {unit}")))
+}
+
+/// After a job: whether the unit is what it was to be made.
+async fn has_ended(manager: &Manager, unit: &str, job: Job, cx: &Context<'_>) -> Result<()> {
     match job {
         Job::Start => {
             let after = manager.look(unit).await?.facts;

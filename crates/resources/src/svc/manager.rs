@@ -33,6 +33,14 @@ pub(crate) struct Seen {
     pub(crate) job: Option<BusPath>,
 }
 
+/// What came of a job that has not failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Done,
+    /// Somebody else has had another one done for the same unit, which has taken its place.
+    Overtaken,
+}
+
 impl Manager {
     /// The system's, or that of our own session. It may not be connected yet. To be called in a runtime.
     pub(crate) fn of(session: bool) -> Result<Manager> {
@@ -132,25 +140,37 @@ impl Manager {
         self.reload().await
     }
 
-    /// Has a job done, and waits for its end.
+    /// Has a job done, and waits for its end. That somebody else had another one done instead is an error.
     pub(crate) async fn run(&self, unit: &str, job: Job, cx: &Context<'_>) -> Result<()> {
-        let (method, verb) = match job {
-            Job::Start => ("StartUnit", "start"),
-            Job::Stop => ("StopUnit", "stop"),
-            Job::Refresh => ("ReloadOrTryRestartUnit", "reload or restart"),
-            // What has stopped since it was looked at stays so.
-            Job::Restart => ("TryRestartUnit", "restart"),
-        };
+        match self.try_to(unit, job, cx).await? {
+            Ended::Done => Ok(()),
+            Ended::Overtaken => {
+                let verb = method(job).1;
+                Err(Error::new(format_args!(
+                    "cannot {verb} {unit}: the job was cancelled, by somebody or by another job"
+                ))
+                .with_hint(more_about(unit)))
+            }
+        }
+    }
+
+    /// Has a job done, unless somebody else has another one done instead, and waits for its end.
+    pub(crate) async fn try_to(&self, unit: &str, job: Job, cx: &Context<'_>) -> Result<Ended> {
+        let (method, verb) = method(job);
         // Before the call, as the job may end before we know its path.
         let mut signals = self.0.signals();
-        let path = self.call::<_, BusPath>(method, &(unit, "fail")).await;
-        let path = path.map_err(|error| failure(verb, unit, error))?;
+        let path = match self.call::<_, BusPath>(method, &(unit, "fail")).await {
+            Ok(path) => path,
+            // A job that came after we looked, and that ours would take the place of.
+            Err(BusError::Refused { name, .. }) if name.ends_with(".TransactionIsDestructive") => {
+                return Ok(Ended::Overtaken);
+            }
+            Err(error) => return Err(failure(verb, unit, error)),
+        };
         let result = removed(&mut signals, &path, cx).await?;
-        if result == "done" {
-            return Ok(());
-        }
         let why = match result.as_str() {
-            "canceled" => "the job was cancelled, by somebody or by another job",
+            "done" => return Ok(Ended::Done),
+            "canceled" => return Ok(Ended::Overtaken),
             "timeout" => "it has not finished in time",
             "failed" => "it has failed",
             "dependency" => "a unit that it needs has failed",
@@ -158,8 +178,7 @@ impl Manager {
             "assert" => "a condition that its unit file asserts does not hold",
             other => other,
         };
-        Err(Error::new(format_args!("cannot {verb} {unit}: {why}"))
-            .with_hint(format_args!("systemctl status {unit} and journalctl --unit {unit} tell more")))
+        Err(Error::new(format_args!("cannot {verb} {unit}: {why}")).with_hint(more_about(unit)))
     }
 
     /// Waits for the end of a job of somebody else, whatever comes of it.
@@ -181,6 +200,21 @@ impl Manager {
     {
         self.0.call(PATH, MANAGER, method, arguments).await
     }
+}
+
+/// What a job is called by the manager, and by people.
+fn method(job: Job) -> (&'static str, &'static str) {
+    match job {
+        Job::Start => ("StartUnit", "start"),
+        Job::Stop => ("StopUnit", "stop"),
+        Job::Refresh => ("ReloadOrTryRestartUnit", "reload or restart"),
+        // What has stopped since it was looked at stays so.
+        Job::Restart => ("TryRestartUnit", "restart"),
+    }
+}
+
+fn more_about(unit: &str) -> String {
+    format!("systemctl status {unit} and journalctl --unit {unit} tell more")
 }
 
 /// Waits until a job is gone, and says what came of it.

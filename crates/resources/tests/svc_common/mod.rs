@@ -1,4 +1,4 @@
-//! A host with systemd: a view of this machine on which every change is thrown away, booted with the machine's own
+//! A host with systemd: a view of this machine, or of a clean Debian, on which every change is thrown away, booted with its own
 //! systemd and message bus, in which one test runs as a service.
 #![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
@@ -20,14 +20,17 @@ sh -c 'echo $$ >"$0/cgroup.procs"; exec unshare --mount --propagation private --
     --cgroup --net -- sh -c "$@"' "$group" "$@" || true
 "#;
 
-/// Mounts an empty file system of memory, this machine's files below it, and boots it.
+/// A Debian with systemd and a message bus and nothing else, newer than the machine's own, which `cargo xtask setup` makes.
+pub(crate) const CLEAN: &str = "/var/cache/mgmt-tests/debian-13";
+
+/// Mounts an empty file system of memory, the files of this machine or of another root below it, and boots it.
 const BOOT: &str = r#"
 set -e
-place=$1 program=$2 name=$3
+place=$1 program=$2 name=$3 base=$4
 host=$place/host
 mount -t tmpfs tmpfs "$host"
 mkdir "$host/upper" "$host/work" "$host/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$host/upper,workdir=$host/work" "$host/root"
+mount -t overlay overlay -o "lowerdir=$base,upperdir=$host/upper,workdir=$host/work" "$host/root"
 cd "$host/root"
 mount -t proc proc proc
 mount -t sysfs sysfs sys
@@ -90,18 +93,25 @@ pub(crate) fn on_booted_host_with(name: &str, files: &[(&str, &Path)]) -> bool {
     if is_booted() {
         return true;
     }
-    boot(name, files, None);
+    boot(name, "/", files, None);
     false
+}
+
+/// Boots a clean Debian with some files, which are in `/mgmt-test-result` there, and runs the test `name` again there.
+#[track_caller]
+pub(crate) fn on_clean_host_with(name: &str, files: &[(&str, &Path)]) {
+    assert!(Path::new(CLEAN).is_dir(), "{CLEAN} is missing: run `cargo xtask setup`");
+    boot(name, CLEAN, files, None);
 }
 
 /// Boots a host with some files for the test `name`, which leaves a text in a file of `/mgmt-test-result`, and gives that.
 #[track_caller]
 pub(crate) fn on_booted_host_that_tells(name: &str, files: &[(&str, &Path)], told: &str) -> String {
-    boot(name, files, Some(told))
+    boot(name, "/", files, Some(told))
 }
 
 #[track_caller]
-fn boot(name: &str, files: &[(&str, &Path)], wanted: Option<&str>) -> String {
+fn boot(name: &str, base: &str, files: &[(&str, &Path)], wanted: Option<&str>) -> String {
     // One at a time: they gain nothing from each other.
     static ONE: Mutex<()> = Mutex::new(());
     let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +126,7 @@ fn boot(name: &str, files: &[(&str, &Path)], wanted: Option<&str>) -> String {
         .args(["-c", GROUP, "group", BOOT, "boot"])
         .arg(place.path())
         .arg(std::env::current_exe().unwrap())
-        .arg(name)
+        .args([name, base])
         .current_dir("/")
         .output()
         .unwrap();

@@ -85,7 +85,7 @@ mod tests {
     fn a_unit_fits_the_systemd_that_reads_it() {
         let old = render(SERVICE, "/x run empty $OPTS", Some(252));
         assert_eq!(lines(&old, "Type="), ["Type=notify"]);
-        assert_eq!(lines(&old, "ExecReload="), ["ExecReload=/bin/kill -HUP $MAINPID"]);
+        assert_eq!(lines(&old, "ExecReload="), ["ExecReload=/bin/sh -c 'kill -HUP $$MAINPID'"]);
         let new = render(SERVICE, "/x run empty $OPTS", Some(257));
         assert_eq!(lines(&new, "Type="), ["Type=notify-reload"]);
         assert!(lines(&new, "ExecReload=").is_empty());

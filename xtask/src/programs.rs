@@ -65,11 +65,11 @@ const LULL: Duration = Duration::from_secs(2);
 
 /// A program with tests, as cargo has built it.
 #[derive(Debug, PartialEq)]
-struct Program {
-    name: String,
-    executable: PathBuf,
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) executable: PathBuf,
     /// The directory of the package, where its tests expect to be run.
-    package: PathBuf,
+    pub(crate) package: PathBuf,
 }
 
 struct Ended {
@@ -184,7 +184,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn build(selection: &[&str]) -> Result<Vec<Program>, Failed> {
+/// Builds the test programs that arguments of `cargo test` name.
+pub(crate) fn build(selection: &[&str]) -> Result<Vec<Program>, Failed> {
     let mut command = Command::new(cargo());
     command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(selection);
     command.current_dir(workspace()).stdout(Stdio::piped());
@@ -235,7 +236,8 @@ fn run_one(program: Program, arguments: &[&str]) -> Ended {
 }
 
 impl Program {
-    fn full_name(&self) -> String {
+    /// The folder of its package, and its name.
+    pub(crate) fn full_name(&self) -> String {
         format!("{}/{}", self.package.file_name().unwrap_or_default().to_string_lossy(), self.name)
     }
 }

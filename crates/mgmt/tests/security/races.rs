@@ -111,7 +111,7 @@ impl Place {
             let laps = defence.join().unwrap();
             let changes = self.changes();
             eprintln!(
-                "{told}: {hit} of {struck} strikes have hit, in {:.1} s; seen right {turns} times, at least {changes} changes in {laps} runs",
+                "{told}: {hit} hits with {struck} strikes, in {:.1} s; seen right {turns} times, at least {changes} changes in {laps} runs",
                 took.as_secs_f32()
             );
             assert!(turns >= 20, "seen at work {turns} times in {struck} strikes: there was no race");

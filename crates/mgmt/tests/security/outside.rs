@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -338,7 +337,7 @@ fn threat_28_clock_jumps() {
     let at = |name: &str| home.path().join(name);
     let (file, graph, flag, tries) = (at("file"), at("graph.yaml"), at("flag"), at("tries"));
     // One that is tried again and again, one that is looked at every second, and a run that ends when there is nothing to do.
-    let polled = Path::new("/dev/shm").join(format!("mgmt-clock-{}", std::process::id()));
+    let polled = at("polled");
     let text = one_file(&file, "right")
         + &format!(
             "  - name: {}\n    content: polled\n    state: exists\n    meta:\n      poll: 1\n",
@@ -367,7 +366,6 @@ fn threat_28_clock_jumps() {
     }
     std::fs::write(&flag, "").unwrap();
     finish(run);
-    std::fs::remove_file(&polled).unwrap();
     // It has converged when nothing was to be done for so long, whatever the clock says.
     std::fs::write(&graph, one_file(&file, "right")).unwrap();
     let mut command = mgmt(&[

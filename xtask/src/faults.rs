@@ -40,6 +40,8 @@ pub(crate) fn races(arguments: &[&str]) -> Result<(), Failed> {
         [text, ..] => text.parse().map_err(|_| Failed::new(format!("`{text}`: expected a number")))?,
     };
     let mut command = Command::new(cargo());
+    // One attacker at a time: with others beside it, it would wait for a processor more than it strikes.
     command.args(["test", "--package", "mgmt", "--test", "security", "--", "--nocapture", "races::"]);
+    command.arg("--test-threads=1");
     step(command.env("MGMT_RACE_FLIPS", u64::to_string(&flips)))
 }

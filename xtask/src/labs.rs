@@ -1,57 +1,66 @@
 //! `cargo xtask labs`: all labs, twice in a row, without a second chance for any of them.
 //!
-//! What is run, on which commit and with which seed is said at the beginning and at the end, so that a result can be had again.
+//! What is run, on which commit and with which seed is said at the beginning and at the end, so that a result can be had again; and
+//! how long each has taken, so that one knows what to wait for. Everything is built before the first one, and none may take
+//! for ever.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::step::{Failed, cargo, say, step, workspace};
+use crate::programs::{self, Program};
+use crate::step::{Failed, cargo, say, step_in, workspace};
 
 /// How often all of them have to pass.
 const ROUNDS: usize = 2;
 
-/// A lab: what it is called, the arguments of `cargo test`, and what it is told.
+/// Longer than any of them takes, on a machine that is busy with other things. What takes longer hangs, and is ended with all that
+/// it has started.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// A lab: what it is called, the test program that it is, and what that is told.
 struct Lab {
     name: &'static str,
-    arguments: &'static [&'static str],
+    /// The package, and the program in it; that of the package's own name has the tests beside the code.
+    program: (&'static str, &'static str),
+    /// Which of its tests, by a part of their names; all if it is empty.
+    tests: &'static str,
     variables: &'static [(&'static str, &'static str)],
     /// It does something random of which the seed can be chosen. A simulator plays thousands of seeds by itself, and only one
     /// if one is given.
     has_seed: bool,
 }
 
-const fn lab(name: &'static str, arguments: &'static [&'static str], has_seed: bool) -> Lab {
-    Lab { name, arguments, variables: &[], has_seed }
+const fn lab(name: &'static str, program: (&'static str, &'static str), has_seed: bool) -> Lab {
+    Lab { name, program, tests: "", variables: &[], has_seed }
 }
 
-const LABS: [Lab; 13] = [
-    lab("fault lab", &["--package", "mgmt", "--test", "fault_lab"], true),
-    lab("kills", &["--package", "mgmt", "--test", "kill"], true),
+const LABS: [Lab; 14] = [
+    lab("fault lab", ("mgmt", "fault_lab"), true),
+    lab("kills", ("mgmt", "kill"), true),
     Lab {
-        name: "race lab",
-        arguments: &["--package", "mgmt", "--test", "security", "races::"],
+        tests: "races::",
         variables: &[("MGMT_RACE_FLIPS", "100000")],
-        has_seed: true,
+        ..lab("race lab", ("mgmt", "security"), true)
     },
-    lab("threats", &["--package", "mgmt", "--test", "security"], true),
+    lab("threats", ("mgmt", "security"), true),
+    Lab { variables: &[("FUZZ_SECONDS", "5")], ..lab("fuzzer", ("fuzz", "fuzz"), true) },
     Lab {
-        name: "fuzzer",
-        arguments: &["--package", "mgmt-fuzz", "--test", "fuzz"],
+        tests: "hostile::",
         variables: &[("FUZZ_SECONDS", "5")],
-        has_seed: true,
+        ..lab("fuzzer of the program", ("mgmt", "mgmt"), true)
     },
+    lab("soak", ("mgmt", "soak"), true),
     Lab {
-        name: "fuzzer of the program",
-        arguments: &["--package", "mgmt", "--bin", "mgmt", "hostile::"],
-        variables: &[("FUZZ_SECONDS", "5")],
-        has_seed: true,
+        tests: "driver::model::",
+        variables: &[("MGMT_MODEL_RUNS", "10000")],
+        ..lab("threads of the engine", ("engine", "mgmt_engine"), true)
     },
-    lab("soak", &["--package", "mgmt", "--test", "soak"], true),
-    lab("simulator of the scheduler", &["--package", "mgmt-engine", "--test", "sim_core"], false),
-    lab("simulator of the cluster", &["--package", "mgmt-world", "--test", "cluster_sim"], false),
-    lab("simulator of hosts and servers", &["--package", "mgmt-world", "--test", "faults"], false),
-    lab("bus", &["--package", "mgmt-watch", "--test", "bus"], false),
-    lab("bus of a booted host", &["--package", "mgmt", "--test", "bus_restart"], false),
-    lab("instructions", &["--package", "mgmt-bench", "--test", "instructions"], false),
+    lab("simulator of the scheduler", ("engine", "sim_core"), false),
+    lab("simulator of the cluster", ("world", "cluster_sim"), false),
+    lab("simulator of hosts and servers", ("world", "faults"), false),
+    lab("bus", ("watch", "bus"), false),
+    lab("bus of a booted host", ("mgmt", "bus_restart"), false),
+    lab("instructions", ("bench", "instructions"), false),
 ];
 
 /// Takes a seed, which may be left out.
@@ -62,21 +71,53 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     };
     let what = format!("commit {}, seed {seed}", commit()?);
     say(&format!("{what}\n"));
+    let began = Instant::now();
+    // All at once: what is built for one package alone is built anew for the next.
+    let programs = programs::build(&["--workspace"])?;
+    let of = |lab: &Lab| {
+        let is_it =
+            |program: &&Program| program.full_name() == format!("{}/{}", lab.program.0, lab.program.1);
+        programs
+            .iter()
+            .find(is_it)
+            .ok_or_else(|| Failed::new(format!("{}: there is no such program", lab.name)))
+    };
+    let programs = LABS.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+    let built = began.elapsed();
+    let mut took = LABS.map(|_| Vec::new());
     for round in 1..=ROUNDS {
-        for lab in &LABS {
+        for ((lab, program), took) in LABS.iter().zip(&programs).zip(&mut took) {
             say(&format!("\nround {round} of {ROUNDS}: {}\n", lab.name));
             let failed = |Failed(why)| Failed::new(format!("{}, round {round}, {what}: {why}", lab.name));
-            step(&mut lab.command(seed)).map_err(failed)?;
+            let began = Instant::now();
+            step_in(&program.package, &mut lab.command(program, seed)).map_err(failed)?;
+            took.push(began.elapsed());
+            say(&format!("{}: {}\n", lab.name, minutes(began.elapsed())));
         }
     }
-    say(&format!("\n{} labs passed {ROUNDS} times in a row: {what}\n", LABS.len()));
+    say(&format!("\nbuilding: {}\n", minutes(built)));
+    for (lab, took) in LABS.iter().zip(&took) {
+        let each: Vec<String> = took.iter().map(|took| minutes(*took)).collect();
+        say(&format!("{}: {}\n", lab.name, each.join(", ")));
+    }
+    let all = minutes(began.elapsed());
+    say(&format!("{} labs passed {ROUNDS} times in a row, in {all}: {what}\n", LABS.len()));
     Ok(())
 }
 
+/// Time as one waits for it.
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{}:{:02} min", seconds / 60, seconds % 60)
+}
+
 impl Lab {
-    fn command(&self, seed: u64) -> Command {
-        let mut command = Command::new(cargo());
-        command.arg("test").args(self.arguments).env_remove("MGMT_SEED");
+    fn command(&self, program: &Program, seed: u64) -> Command {
+        // With a group of its own, all of which is ended when the time is over, or when we are gone.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM", "timeout", "--kill-after=30"]).arg(LIMIT.as_secs().to_string());
+        command.arg(&program.executable).args(Some(self.tests).filter(|tests| !tests.is_empty()));
+        command.env("CARGO", cargo()).env("CARGO_MANIFEST_DIR", &program.package).env_remove("MGMT_SEED");
         command.envs(self.variables.iter().copied());
         if self.has_seed {
             command.env("MGMT_SEED", seed.to_string());
@@ -101,22 +142,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn time_is_told_in_minutes() {
+        assert_eq!(minutes(Duration::from_secs(59)), "0:59 min");
+        assert_eq!(minutes(Duration::from_secs(3601)), "60:01 min");
+    }
+
+    #[test]
     fn every_lab_is_there_and_only_those_with_a_seed_are_given_one() {
         for lab in &LABS {
-            let word = |flag: &str| lab.arguments.iter().skip_while(|word| **word != flag).nth(1);
-            let package = word("--package").copied().unwrap_or_default();
-            let folder = workspace().join("crates").join(package.strip_prefix("mgmt-").unwrap_or(package));
-            let test = word("--test").map(|name| folder.join("tests").join(name));
-            let is_there =
-                test.is_none_or(|test| test.with_extension("rs").is_file() || test.join("main.rs").is_file());
-            assert!(folder.is_dir() && is_there, "{}", lab.name);
-            let mut given = lab
-                .command(7)
-                .get_envs()
-                .map(|(name, value)| (name.to_owned(), value.is_some()))
-                .collect::<Vec<_>>();
-            given.retain(|(name, has_value)| name == "MGMT_SEED" && *has_value);
-            assert_eq!(given.len(), usize::from(lab.has_seed), "{}", lab.name);
+            let (package, name) = lab.program;
+            let folder = workspace().join("crates").join(package);
+            let test = folder.join("tests").join(name);
+            // Those beside the code have the name of the package.
+            let is_of_package = name == package || name == format!("mgmt_{package}");
+            let is_there = test.with_extension("rs").is_file() || test.join("main.rs").is_file();
+            assert!(folder.is_dir() && (is_of_package || is_there), "{}", lab.name);
+            let program = Program { name: name.to_owned(), executable: "/program".into(), package: folder };
+            let command = lab.command(&program, 7);
+            let seeds = command.get_envs().filter(|(name, value)| *name == "MGMT_SEED" && value.is_some());
+            assert_eq!(seeds.count(), usize::from(lab.has_seed), "{}", lab.name);
         }
     }
 }

@@ -32,7 +32,7 @@ Chores of the project
   cargo xtask races [FLIPS]   exchange what lies at managed paths while they are kept right, a million times for each attacker
   cargo xtask soak [--minutes N]  one run with 2000 resources, another graph each second and random breakage; an hour by default
   cargo xtask fuzz [--minutes N] [TARGET]  hostile input for everything that reads, a minute for each target by default
-  cargo xtask labs [SEED]     all labs twice in a row, no second chance: faults, races, threats, fuzzer, soak, simulators, instructions
+  cargo xtask labs [SEED]     all labs twice in a row, no second chance: faults, races, threats, fuzzer, soak, threads, simulators, instructions
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
                               shared, deploys, history, puppet, files; all if none is named
   cargo xtask bench compare [--upstream PROGRAM] [--output FILE] [--idle SECONDS] [--largest FILES] [--limit SECONDS] [--without TOOLS] [--quick]

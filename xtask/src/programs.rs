@@ -1,7 +1,8 @@
-//! Test programs side by side: what `cargo test` runs one after the other, as many at once as there are processors.
+//! Test programs side by side: what `cargo test` runs one after the other, as many at once as there are processors, and one more
+//! for each processor as long as the machine is idle all the same.
 //!
 //! Most of our tests wait for something (a host that boots, a daemon, an event), so that one program alone leaves the
-//! machine idle. What a program writes is shown in one piece when it ends.
+//! machine idle. What a program writes is shown in one piece when it ends; how idle the machine was, at the end.
 //!
 //! A program that failed is run once more, alone, after all others: what fails then is broken. What passes then was disturbed
 //! by its neighbours; it is named at the end, with what it said, and is a fault of the test to be mended.
@@ -15,31 +16,32 @@ use std::time::{Duration, Instant};
 
 use crate::step::{Failed, cargo, say, show, workspace};
 
-/// Programs that take long go first, or the others would have to wait for them at the end. All others are short, and any
-/// order will do.
-const LONG: [&str; 38] = [
+/// Programs that take long go first, the longest one first, or the others would have to wait for them at the end. All others
+/// are short, and any order will do.
+const LONG: [&str; 39] = [
+    "puppet",
     "pkg_packagekit",
+    "agent",
+    "security",
+    "fault_lab",
+    "agent_real",
+    "clustering",
+    "plan",
     "puppet_twins",
+    "swaps",
     "package",
     "tutorial",
-    "clustering",
     "firewalld",
-    "swaps",
     "svc",
     "remote",
     "remote_kind",
-    "puppet",
     "langpuppet",
-    "agent",
     "how_to",
-    "security",
-    "fault_lab",
     "soak",
     "cron",
     "hostname",
     "gsettings",
     "host_examples",
-    "plan",
     "secrets",
     "nspawn",
     "faults",
@@ -58,13 +60,16 @@ const LONG: [&str; 38] = [
     "cluster",
 ];
 
+/// One more program is begun when more than half a processor had nothing to do for so long.
+const LULL: Duration = Duration::from_secs(2);
+
 /// A program with tests, as cargo has built it.
 #[derive(Debug, PartialEq)]
-struct Program {
-    name: String,
-    executable: PathBuf,
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) executable: PathBuf,
     /// The directory of the package, where its tests expect to be run.
-    package: PathBuf,
+    pub(crate) package: PathBuf,
 }
 
 struct Ended {
@@ -85,25 +90,42 @@ pub(crate) fn run(selections: &[&[&str]], arguments: &[&str]) -> Result<(), Fail
     let waiting = Mutex::new(VecDeque::from(waiting));
     let disturbed = Mutex::new(Vec::new());
     let next = || lock(&waiting).pop_front();
-    let lanes = std::thread::available_parallelism().map_or(2, usize::from);
+    let work = |program: Program| {
+        let ended = run_one(program, arguments);
+        // Held while it is shown, so that two programs do not write at once.
+        let mut disturbed = lock(&disturbed);
+        if ended.has_passed() {
+            tell(&ended, "");
+        } else {
+            // Marked, as these are not the last words about it.
+            tell(&ended, "| ");
+            disturbed.push(ended.program);
+        }
+    };
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let (began, before) = (Instant::now(), Spent::now());
+    let looking = Mutex::new(());
     std::thread::scope(|scope| {
-        for _ in 0..lanes {
-            scope.spawn(|| {
-                while let Some(program) = next() {
-                    let ended = run_one(program, arguments);
-                    // Held while it is shown, so that two programs do not write at once.
-                    let mut disturbed = lock(&disturbed);
-                    if ended.has_passed() {
-                        tell(&ended, "");
-                    } else {
-                        // Marked, as these are not the last words about it.
-                        tell(&ended, "| ");
-                        disturbed.push(ended.program);
+        for lane in 0..processors * 2 {
+            let (next, work, waiting, looking) = (&next, &work, &waiting, &looking);
+            scope.spawn(move || {
+                while !lock(waiting).is_empty() {
+                    if lane >= processors && !is_idle(looking) {
+                        continue;
+                    }
+                    if let Some(program) = next() {
+                        work(program);
                     }
                 }
             });
         }
     });
+    let idle = before.zip(Spent::now()).map_or(0.0, |(before, now)| now.idle_since(before));
+    say(&format!(
+        "\n{count} programs in {:.0} s, in which {:.0} % of {processors} processors were idle\n",
+        began.elapsed().as_secs_f32(),
+        idle * 100.0
+    ));
     let mut failed = Vec::new();
     let mut passed_alone = Vec::new();
     for program in disturbed.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -122,11 +144,48 @@ pub(crate) fn run(selections: &[&[&str]], arguments: &[&str]) -> Result<(), Fail
     Err(Failed::new(format!("{} of {count} test programs failed: {}", failed.len(), failed.join(", "))))
 }
 
+/// How the processors have spent their time, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spent {
+    idle: u64,
+    all: u64,
+}
+
+impl Spent {
+    fn now() -> Option<Spent> {
+        Spent::read(&std::fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    fn read(stat: &str) -> Option<Spent> {
+        let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+        let ticks: Vec<u64> = ticks.map(str::parse).collect::<Result<_, _>>().ok()?;
+        // Idle, and waiting for a disk. What guests had is part of what is counted before.
+        Some(Spent { idle: ticks.get(3)? + ticks.get(4)?, all: ticks.iter().take(8).sum() })
+    }
+
+    /// The share of the time since then that was idle.
+    fn idle_since(self, before: Spent) -> f64 {
+        let (idle, all) = (self.idle.saturating_sub(before.idle), self.all.saturating_sub(before.all));
+        idle as f64 / (all as f64).max(1.0)
+    }
+}
+
+/// Waits for a while, and says whether more than half a processor had nothing to do meanwhile. Whoever looks does so alone, so
+/// that one lull brings one program.
+fn is_idle(looking: &Mutex<()>) -> bool {
+    let _alone = lock(looking);
+    let before = Spent::now();
+    std::thread::sleep(LULL);
+    let processors = std::thread::available_parallelism().map_or(2.0, |count| count.get() as f64);
+    before.zip(Spent::now()).is_some_and(|(before, now)| now.idle_since(before) * processors > 0.5)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn build(selection: &[&str]) -> Result<Vec<Program>, Failed> {
+/// Builds the test programs that arguments of `cargo test` name.
+pub(crate) fn build(selection: &[&str]) -> Result<Vec<Program>, Failed> {
     let mut command = Command::new(cargo());
     command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(selection);
     command.current_dir(workspace()).stdout(Stdio::piped());
@@ -177,7 +236,8 @@ fn run_one(program: Program, arguments: &[&str]) -> Ended {
 }
 
 impl Program {
-    fn full_name(&self) -> String {
+    /// The folder of its package, and its name.
+    pub(crate) fn full_name(&self) -> String {
         format!("{}/{}", self.package.file_name().unwrap_or_default().to_string_lossy(), self.name)
     }
 }
@@ -208,6 +268,33 @@ fn marked(text: &str, mark: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_idle_the_machine_was_is_told_from_its_ticks() {
+        let read = |line: &str| Spent::read(&format!("{line}\ncpu0 1 2 3 4 5 6 7 8 9 10\n")).unwrap();
+        let before = read("cpu  100 0 100 300 100 0 0 0 50 0");
+        assert_eq!(before, Spent { idle: 400, all: 600 });
+        let now = read("cpu  200 0 200 400 200 0 0 0 90 0");
+        assert_eq!(now.idle_since(before), 0.5);
+        assert_eq!(now.idle_since(now), 0.0);
+        assert_eq!(Spent::read("something else"), None);
+        assert!(Spent::now().is_some_and(|spent| spent.all > 0));
+    }
+
+    #[test]
+    fn every_long_program_is_one_that_there_is_and_is_named_once() {
+        let mut names = LONG.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), LONG.len());
+        for name in LONG {
+            let is_there = std::fs::read_dir(workspace().join("crates")).unwrap().any(|entry| {
+                let tests = entry.unwrap().path().join("tests");
+                tests.join(name).with_extension("rs").exists() || tests.join(name).join("main.rs").exists()
+            });
+            assert!(is_there, "{name}");
+        }
+    }
 
     #[test]
     fn test_programs_are_found_in_what_cargo_says() {

@@ -33,7 +33,12 @@ pub(crate) fn workspace() -> PathBuf {
 
 /// Shows a command, runs it in the workspace, and fails if it fails.
 pub(crate) fn step(command: &mut Command) -> Result<(), Failed> {
-    command.current_dir(workspace());
+    step_in(&workspace(), command)
+}
+
+/// The same in another directory.
+pub(crate) fn step_in(directory: &Path, command: &mut Command) -> Result<(), Failed> {
+    command.current_dir(directory);
     let line = show(command);
     match command.status() {
         Ok(status) if status.success() => Ok(()),

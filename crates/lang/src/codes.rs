@@ -447,7 +447,9 @@ Right:
          of them are relative to the directory of the metadata. An empty file means the usual places."
     UnreadableFile "M0408" Scope "a file cannot be read"
         "The file is there and cannot be read: it is not a regular file, is larger than any program, belongs to \
-         somebody else, or is a link that leads out of its module. The message says which."
+         somebody else, or is a link that leads out of its module. The message says which. Root does not read a \
+         downloaded module either that somebody else owns than root and the owner of the program, or that anyone on \
+         the host can write to, because whoever decides what is in it decides what root does."
     LockMismatch "M0409" Scope "a downloaded module is not the one that was locked"
         "The lock file `mgmt.lock` records the commit and the content of each downloaded module, so that every \
          machine runs the same. This module has other content. If its files were changed by hand, remove its \

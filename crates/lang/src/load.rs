@@ -301,7 +301,9 @@ impl Loader<'_> {
             ResolveError::NotDownloaded { .. } => {
                 Diagnostic::new(Code::ModuleNotDownloaded, span, error.to_string())
             }
-            ResolveError::Unreadable { .. } | ResolveError::LeadsOut { .. } => {
+            ResolveError::Unreadable { .. }
+            | ResolveError::LeadsOut { .. }
+            | ResolveError::Mistrusted { .. } => {
                 Diagnostic::new(Code::UnreadableFile, span, error.to_string())
             }
             ResolveError::LockMismatch { .. } | ResolveError::BadLock { .. } => {

@@ -33,7 +33,7 @@ pub use download::{
 pub use embedded::{EMBEDDED, Embedded, WithEmbedded, is_embedded};
 pub use entry::Entry;
 pub use error::ResolveError;
-pub use files::{Disk, FileEntry, FileKind, Files, MAX_SOURCE, Memory};
+pub use files::{Disk, FileEntry, FileKind, Files, MAX_SOURCE, Memory, Mistrusted};
 pub use import_name::{BadImport, ImportClass, ImportName};
 pub use lock::{BadLock, LOCK_FILE, Lock, LockedModule};
 pub use metadata::{Metadata, MetadataNote};

@@ -20,7 +20,7 @@ use mgmt_value::Value;
 
 use crate::diagnostic::{Diagnostic, Level};
 use crate::hir::{Alias, ExprId, Hir, ModuleId, StmtKind};
-use crate::module::{Entry, FileEntry, Files, ImportName, ResolveError, Resolver};
+use crate::module::{Entry, FileEntry, Files, ImportName, Mistrusted, ResolveError, Resolver};
 use crate::scope::{Imported, Target, UNUSED};
 use crate::source::{FileId, Sources, Span};
 use crate::{Checked, Environment, check};
@@ -349,6 +349,10 @@ impl Files for Overlay<'_> {
 
     fn standard_input(&self) -> io::Result<Vec<u8>> {
         self.files.standard_input()
+    }
+
+    fn mistrusted(&self, file: &Path, program: &Path) -> Option<Mistrusted> {
+        if file == self.file { None } else { self.files.mistrusted(file, program) }
     }
 }
 

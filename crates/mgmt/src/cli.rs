@@ -8,8 +8,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
 use crate::commands::{
-    apply, check, completions, deploy, diff, docs, etcd, explain, firstboot, fmt, functions, get, graph,
-    help, history, kinds, log, man, members, plan, puppet, repl, run, setup, status, why, world,
+    admit, apply, check, completions, deploy, diff, docs, etcd, explain, firstboot, fmt, functions, get,
+    graph, help, history, kinds, log, man, members, plan, puppet, repl, run, setup, status, why, world,
 };
 use crate::environment;
 use crate::failure::Failure;
@@ -101,6 +101,7 @@ pub(crate) enum Command {
     History(history::Arguments),
     Why(why::Arguments),
     Members(members::Arguments),
+    Admit(admit::Arguments),
     Etcd(etcd::Arguments),
     World(world::Arguments),
     Setup(setup::Arguments),

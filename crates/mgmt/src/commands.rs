@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+pub(crate) mod admit;
 pub(crate) mod apply;
 pub(crate) mod check;
 pub(crate) mod completions;
@@ -53,6 +54,7 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::History(arguments) => history::run(&arguments, terminal),
         Command::Why(arguments) => why::run(&arguments, terminal),
         Command::Members(arguments) => members::run(&arguments, terminal),
+        Command::Admit(arguments) => admit::run(&arguments, terminal),
         Command::Etcd(arguments) => etcd::run(&arguments),
         Command::World(arguments) => world::run(&arguments, terminal),
         Command::Setup(arguments) => setup::run(&arguments, terminal),

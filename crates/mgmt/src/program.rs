@@ -98,6 +98,7 @@ pub(crate) fn is_wrong(error: &ResolveError) -> bool {
         | ResolveError::NotDownloaded { .. }
         | ResolveError::Unreadable { .. }
         | ResolveError::LeadsOut { .. }
+        | ResolveError::Mistrusted { .. }
         | ResolveError::System { .. } => false,
     }
 }

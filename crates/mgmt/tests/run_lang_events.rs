@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_core::Stream as _;
 
+use common::bus::Bus;
 use common::{Running, eventually, holds, mgmt};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -181,39 +182,6 @@ fn a_host_that_volunteers_alone_is_chosen() {
     finish(run);
 }
 
-/// A message bus for a test.
-struct Bus(std::process::Child);
-
-impl Bus {
-    fn address(scene: &Scene) -> String {
-        format!("unix:path={}", scene.at("bus").display())
-    }
-
-    fn start(scene: &Scene) -> Bus {
-        let address = Bus::address(scene);
-        let configuration = format!(
-            "<busconfig><listen>{address}</listen><auth>EXTERNAL</auth><policy context=\"default\">\
-             <allow own=\"*\"/><allow send_destination=\"*\"/><allow receive_sender=\"*\"/></policy></busconfig>"
-        );
-        let configuration = scene.write("bus.conf", &configuration);
-        let daemon = Command::new("dbus-daemon")
-            .arg("--nofork")
-            .arg(format!("--config-file={}", configuration.display()))
-            .spawn()
-            .unwrap_or_else(|error| panic!("this test needs dbus-daemon: {error}"));
-        let socket = scene.at("bus");
-        eventually("the bus is there", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
-        Bus(daemon)
-    }
-}
-
-impl Drop for Bus {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 const FWUPD: &str = "org.freedesktop.fwupd";
 
 /// A daemon for firmware with a device whose update is in the state that is told. It is there as long as this is.
@@ -263,12 +231,12 @@ async fn the_daemon_for_firmware_is_followed() {
     let out = scene.at("out");
     let content = "if fwupd.reboot_needed() { \"restart\" } else { \"fine\" }";
     let mut run = scene.runs(&format!("import \"sys/fwupd\"\n{}", file(&out, content)));
-    let address = Bus::address(&scene);
+    let address = Bus::address(scene.0.path());
     run.env("DBUS_SYSTEM_BUS_ADDRESS", &address);
     let run = Running::start_command(run);
     // Neither a bus nor a daemon.
     holds(&out, "fine");
-    let bus = Bus::start(&scene);
+    let bus = Bus::start(scene.0.path());
     let daemon = Firmware::start(&address, NEEDS_RESTART).await;
     holds(&out, "restart");
     daemon.becomes(DONE).await;
@@ -282,8 +250,7 @@ async fn the_daemon_for_firmware_is_followed() {
     // A bus that is replaced is found again.
     daemon.end().await;
     drop(bus);
-    let _ = std::fs::remove_file(scene.at("bus"));
-    let _bus = Bus::start(&scene);
+    let _bus = Bus::start(scene.0.path());
     let daemon = Firmware::start(&address, NEEDS_RESTART).await;
     holds(&out, "restart");
     daemon.end().await;

@@ -24,6 +24,7 @@
 //! Deliberately absent: locks (a lease and a condition on the revision in which a key came to be are what holds), reads
 //! that may be stale, and a task or stream per watch.
 
+mod access;
 mod board;
 pub mod cluster;
 mod commit;

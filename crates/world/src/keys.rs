@@ -38,6 +38,11 @@ pub(crate) fn host_string(host: &Str, name: &Str) -> String {
     format!("{HOSTS}{}/string/{}", part(host), part(name))
 }
 
+/// What all keys of a host begin with.
+pub(crate) fn host(host: &Str) -> String {
+    format!("{HOSTS}{}/", part(host))
+}
+
 pub(crate) fn exports(host: &Str) -> String {
     format!("{HOSTS}{}/export/", part(host))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use mgmt_resource::{Background, Cancel, Spec, Stage};
 
 use super::node::specs;
+use super::run::CatchUnwind;
 use super::{Driver, Message};
 
 /// How long a new graph waits for a worker to be ready.
@@ -35,7 +36,8 @@ impl Driver {
             let work = spec.resource.background(work);
             let inbox = Arc::clone(&self.inbox);
             self.runtime.spawn(async move {
-                if let Err(error) = work.await
+                // One that panics has failed, and whoever it serves waits for it in vain.
+                if let Err(error) = CatchUnwind(work).await
                     && !error.is_cancelled()
                 {
                     inbox.send(Message::WorkerFailed(kind, error));

@@ -6,13 +6,13 @@
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::Duration;
 
 use super::Driver;
 use super::inbox::{Holds, Inbox, Share};
 use super::run::Job;
+use super::sync::{AtomicBool, Instant, Mutex, MutexGuard, Ordering, spin_loop};
 
 pub(super) struct Helm {
     /// Gone once the engine has ended. Held while decisions are made, never while something runs.
@@ -55,7 +55,7 @@ impl Helm {
         loop {
             match self.driver.try_lock() {
                 Ok(place) => return Some(place),
-                Err(TryLockError::WouldBlock) if began.elapsed() < patience => std::hint::spin_loop(),
+                Err(TryLockError::WouldBlock) if began.elapsed() < patience => spin_loop(),
                 Err(_) => return None,
             }
         }

@@ -5,13 +5,13 @@
 //!
 //! Whoever puts something in [attends](super::helm::Helm::attend) to it, or calls the engine's thread to do so.
 
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use mgmt_watch::Change;
 
 use super::Message;
+use super::sync::{AtomicUsize, Condvar, Instant, Mutex, MutexGuard};
 use crate::core::Vertex;
 
 /// Where messages wait.

@@ -8,6 +8,8 @@ mod handle;
 mod helm;
 mod inbox;
 mod messages;
+#[cfg(test)]
+mod model;
 mod node;
 mod overlap;
 mod plan;
@@ -16,6 +18,7 @@ mod reasons;
 mod run;
 mod strife;
 mod swap;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod watching;
@@ -28,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use mgmt_graph::Dag;
 use mgmt_resource::{Cancel, Edge, Error, Host, Id, Resource, Spec, Stage};
-use mgmt_watch::{FileHub, Timers};
+use mgmt_watch::{FileHub, Lookout, Timers};
 use rustc_hash::FxHashMap;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};

@@ -5,17 +5,14 @@
 //! kept, and the run waits in the queue like any other.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use mgmt_watch::{FileHub, Lookout};
-use tokio::runtime::Handle;
-
-use super::Message;
 use super::helm::Helm;
 use super::run::{Done, Job};
+use super::sync::thread::{Builder, JoinHandle};
+use super::sync::{Condvar, Mutex, MutexGuard, Ordering};
+use super::{FileHub, Handle, Lookout, Message};
 
 /// The most jobs that a thread takes at once. Enough to make the hand-over cheap, few enough to share out.
 const BATCH: usize = 16;
@@ -78,7 +75,7 @@ impl Pool {
         let mut pool = Pool { crew, hub, threads: Vec::with_capacity(threads + 1) };
         for number in 0..=threads {
             let crew = Arc::clone(&pool.crew);
-            let thread = std::thread::Builder::new().name(format!("mgmt-run-{number}"));
+            let thread = Builder::new().name(format!("mgmt-run-{number}"));
             pool.threads.push(thread.spawn(move || crew.serve())?);
         }
         Ok(pool)

@@ -182,13 +182,13 @@ impl Order {
     }
 }
 
-/// Turns a panic into an error: one broken resource must not end the program.
-struct CatchUnwind<F>(F);
+/// Turns a panic into an error: one broken resource must not end the program, nor go unheard.
+pub(super) struct CatchUnwind<F>(pub(super) F);
 
-impl<F: Future<Output = Result<Checked>> + Unpin> Future for CatchUnwind<F> {
-    type Output = Result<Checked>;
+impl<T, F: Future<Output = Result<T>> + Unpin> Future for CatchUnwind<F> {
+    type Output = Result<T>;
 
-    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Result<Checked>> {
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Result<T>> {
         let inner = &mut self.0;
         std::panic::catch_unwind(AssertUnwindSafe(|| std::pin::Pin::new(inner).poll(cx))).unwrap_or_else(
             |panic| {

@@ -1,11 +1,14 @@
 //! Watches: what a vertex depends on, handed to the hubs.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use mgmt_resource::{Cancel, Error, Watch};
+use mgmt_resource::{Cancel, Error, Host, Watch, WatchStream};
 use mgmt_watch::{Token, WatchPath};
 
+use super::inbox::Inbox;
 use super::node::Watching;
+use super::run::CatchUnwind;
 use super::{Alarm, Driver, Message};
 use crate::core::Vertex;
 
@@ -49,19 +52,8 @@ impl Driver {
                 Watch::Stream { start, .. } => {
                     let (inbox, host) = (Arc::clone(&self.inbox), Arc::clone(&self.host));
                     let task = self.runtime.spawn(async move {
-                        let error = match start(&host) {
-                            Ok(mut stream) => {
-                                inbox.send(Message::StreamStarted(vertex, incarnation));
-                                let cancel = Cancel::default();
-                                loop {
-                                    match stream.next(&cancel).await {
-                                        Ok(()) => inbox.changed(vertex),
-                                        Err(error) => break error,
-                                    }
-                                }
-                            }
-                            Err(error) => error,
-                        };
+                        let follow = Box::pin(follow(&inbox, &host, &*start, vertex, incarnation));
+                        let Err(error) = CatchUnwind(follow).await;
                         inbox.send(Message::StreamFailed(vertex, incarnation, error));
                     });
                     streams.push(task.abort_handle());
@@ -113,5 +105,23 @@ impl Driver {
         for task in watching.streams.into_iter().flatten() {
             task.abort();
         }
+    }
+}
+
+/// Passes on what a source of a vertex's own tells, until it fails. A panic of it is caught by the caller: a vertex that is not
+/// watched any more would be deaf, and nobody would know.
+async fn follow(
+    inbox: &Inbox,
+    host: &Host,
+    start: &(dyn Fn(&Host) -> Result<Box<dyn WatchStream>, Error> + Send + Sync),
+    vertex: Vertex,
+    incarnation: u32,
+) -> Result<Infallible, Error> {
+    let mut stream = start(host)?;
+    inbox.send(Message::StreamStarted(vertex, incarnation));
+    let cancel = Cancel::default();
+    loop {
+        stream.next(&cancel).await?;
+        inbox.changed(vertex);
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use super::files::{FileEntry, Files, Memory};
+use super::files::{FileEntry, Files, Memory, Mistrusted};
 
 /// A module that comes with the program.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +123,10 @@ impl Files for WithEmbedded<'_> {
 
     fn standard_input(&self) -> io::Result<Vec<u8>> {
         self.0.standard_input()
+    }
+
+    fn mistrusted(&self, file: &Path, program: &Path) -> Option<Mistrusted> {
+        self.of(file).mistrusted(file, program)
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::files::Mistrusted;
 use super::metadata::MetadataNote;
 
 /// Why there is no file. Where the import is that wants it, the caller knows.
@@ -78,6 +79,13 @@ pub enum ResolveError {
         /// The module in messages.
         module: String,
     },
+    /// Somebody else may have decided what is in it.
+    Mistrusted {
+        /// The file in messages.
+        display: String,
+        /// Who, and why.
+        why: Mistrusted,
+    },
     /// It comes with the program, and is no file.
     System {
         /// The name.
@@ -114,6 +122,12 @@ impl fmt::Display for ResolveError {
             ResolveError::LeadsOut { display, module } => {
                 write!(f, "`{display}` is not part of the downloaded module `{module}`")
             }
+            ResolveError::Mistrusted { display, why } if why.path.ends_with(display) => {
+                write!(f, "`{display}` is not used: {}", why.reason)
+            }
+            ResolveError::Mistrusted { display, why } => {
+                write!(f, "`{display}` is not used, because of `{}`: {}", why.path.display(), why.reason)
+            }
             ResolveError::System { name } => write!(f, "`{name}` is not a file"),
         }
     }
@@ -141,6 +155,9 @@ impl ResolveError {
             }
             ResolveError::NoMetadata { .. } => {
                 Some("a module from elsewhere needs the file, though it may be empty".into())
+            }
+            ResolveError::Mistrusted { why, .. } => {
+                Some(format!("if what is there can be trusted: `{}`", why.remedy))
             }
             ResolveError::Unreadable { .. } | ResolveError::System { .. } => None,
         }

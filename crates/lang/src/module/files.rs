@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -63,6 +64,24 @@ pub trait Files: Sync {
     ///
     /// It cannot be read, or is larger than [`MAX_SOURCE`].
     fn standard_input(&self) -> io::Result<Vec<u8>>;
+
+    /// Who else may have decided what is in a file that belongs to a program in the directory `program`. Nobody, unless the
+    /// files are those of a machine with other users.
+    fn mistrusted(&self, file: &Path, program: &Path) -> Option<Mistrusted> {
+        let _ = (file, program);
+        None
+    }
+}
+
+/// Why a file is not to be believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistrusted {
+    /// The file, or the directory above it, that is the reason.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+    /// The command that mends it, for who believes what is there.
+    pub remedy: String,
 }
 
 /// Something in a directory.
@@ -171,6 +190,36 @@ impl Files for Disk {
     fn standard_input(&self) -> io::Result<Vec<u8>> {
         bounded(io::stdin().lock())
     }
+
+    /// Only root minds: what it runs is done to the whole machine. Whoever owns the program decides that anyway, and may own
+    /// what belongs to it.
+    fn mistrusted(&self, file: &Path, program: &Path) -> Option<Mistrusted> {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let owner = std::fs::metadata(program).map_or(0, |found| found.uid());
+        // Where links lead is what counts, and so is every directory on the way there.
+        let real = file.canonicalize().ok()?;
+        real.ancestors().find_map(|path| mistrusted(path, &path.metadata().ok()?, owner))
+    }
+}
+
+fn mistrusted(path: &Path, found: &std::fs::Metadata, owner: u32) -> Option<Mistrusted> {
+    let at = path.display();
+    // In a sticky directory nobody can exchange what belongs to others.
+    let is_open = found.mode() & 0o002 != 0 && !(found.is_dir() && found.mode() & 0o1000 != 0);
+    let (reason, remedy) = match () {
+        () if found.uid() != 0 && found.uid() != owner => {
+            let reason = format!("it belongs to user {}, who so decides what is done as root", found.uid());
+            (reason, format!("chown root {at}"))
+        }
+        () if is_open => {
+            let reason = "anyone on this host can write to it, and so decide what is done as root";
+            (reason.to_owned(), format!("chmod o-w {at}"))
+        }
+        () => return None,
+    };
+    Some(Mistrusted { path: path.to_owned(), reason, remedy })
 }
 
 /// Files in memory, all below `/`.

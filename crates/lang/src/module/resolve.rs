@@ -73,6 +73,8 @@ pub(super) struct Origin {
 pub(super) struct Program {
     /// How the user would name it.
     pub(super) display: String,
+    /// Its directory.
+    base: PathBuf,
     /// Where modules from elsewhere are if no metadata says otherwise.
     pub(super) modules: PathBuf,
     /// Where the lock file is or would be. A program without a file has none.
@@ -270,7 +272,7 @@ impl<'f> Resolver<'f> {
             Some(file) => self.read_lock(file)?,
             None => None,
         };
-        Ok(Arc::new(Program { display, modules, lock_file, lock }))
+        Ok(Arc::new(Program { display, base: base.to_owned(), modules, lock_file, lock }))
     }
 
     pub(super) fn read_lock(&self, file: &Path) -> Result<Option<Lock>, ResolveError> {
@@ -392,6 +394,7 @@ impl<'f> Resolver<'f> {
     }
 
     fn locate(&self, file: PathBuf, module: Module) -> Result<(Location, Vec<u8>), ResolveError> {
+        self.check_owner(&file, &module)?;
         let content = match self.files.read(&file) {
             Ok(content) => content,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(self.not_found(file)),
@@ -434,6 +437,17 @@ impl<'f> Resolver<'f> {
                 module: self.display_directory(&origin.root),
             }),
             _ => Ok(()),
+        }
+    }
+
+    /// A downloaded module is not what somebody else has put in its place.
+    fn check_owner(&self, file: &Path, module: &Module) -> Result<(), ResolveError> {
+        if module.origin.is_none() {
+            return Ok(());
+        }
+        match self.files.mistrusted(file, &module.program.base) {
+            Some(why) => Err(ResolveError::Mistrusted { display: self.display(file), why }),
+            None => Ok(()),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Runs the real program.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+pub(crate) mod bus;
+pub(crate) mod clock;
 pub(crate) mod numbers;
 
 use std::io::{BufRead, BufReader, Write};

@@ -176,6 +176,19 @@ fn what_cannot_be_read_or_written_is_told_and_made_up_for() {
 }
 
 #[test]
+fn a_directory_of_its_own_that_cannot_be_looked_at_is_told_as_such() {
+    let mut lab = Lab::new();
+    lab.recovers("at first");
+    let own = lab.own_directory().display().to_string();
+    let (output, is_felt) = run(&lab, "statx", "statx:error=EIO", &[own]);
+    assert!(is_felt);
+    let run = lab.has_ended_in_order("statx gives EIO", output, &["Input/output error"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(!run.stderr.contains("File exists"), "it is told that it is there: {}", run.stderr);
+    lab.recovers("statx gives EIO");
+}
+
+#[test]
 fn a_program_that_is_killed_at_a_call_is_made_up_for() {
     let mut numbers = Numbers::new(seed() + 1000);
     let mut lab = Lab::new();

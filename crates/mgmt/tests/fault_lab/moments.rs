@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::common::clock::Clock;
 use crate::common::numbers::{Numbers, seed};
 use crate::common::{Running, eventually, holds, mgmt};
 use crate::{Lab, runs};
@@ -71,27 +72,14 @@ fn a_clock_that_jumps_holds_nothing_up() {
         + &format!("    cmd: echo tick >> {}\n", ticks.display())
         + "edges:\n- name: e\n  from: {kind: timer, name: tick}\n  to: {kind: exec, name: tock}\n  notify: true\n";
     std::fs::write(&graph, text).unwrap();
-    let clock = at("clock");
-    let set = |step: &str| {
-        // In one step, so that it is never read half-written.
-        let next = at("next");
-        std::fs::write(&next, step).unwrap();
-        std::fs::rename(&next, &clock).unwrap();
-    };
-    set("+0");
-    let library = std::fs::read_dir("/usr/lib")
-        .unwrap()
-        .filter_map(|entry| Some(entry.ok()?.path().join("faketime/libfaketimeMT.so.1")))
-        .find(|path| path.exists())
-        .expect("the Debian package `faketime`; `cargo xtask setup` installs it");
+    let clock = Clock::new(home.path());
     let mut command = mgmt(&["run", "--prefix", prefix.to_str().unwrap(), "yaml", graph.to_str().unwrap()]);
-    command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", &clock).env("FAKETIME_NO_CACHE", "1");
-    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+    clock.given_to(&mut command);
     let running = Running::start_command(command);
     holds(&file, "right");
     let count = || std::fs::read_to_string(&ticks).unwrap_or_default().lines().count();
     for step in ["+3600", "-86400", "+0", "+3650d", "-400d", "+1"] {
-        set(step);
+        clock.set(step);
         let before = count();
         std::fs::write(&file, "wrong").unwrap();
         holds(&file, "right");

@@ -52,6 +52,27 @@ impl Network {
         inside(&self.namespace(at), arguments)
     }
 
+    /// Does something to the network of a host, as `ip` does.
+    pub(crate) fn ip(&self, at: usize, arguments: &[&str]) {
+        let host = self.namespace(at);
+        ip(&[&["-n", &host], arguments].concat());
+    }
+
+    /// Moves this thread into the network of a host, for good.
+    pub(crate) fn enter(&self, at: usize) {
+        use std::os::fd::AsFd as _;
+        let space = std::fs::File::open(Path::new("/run/netns").join(self.namespace(at))).unwrap();
+        let kind = rustix::thread::LinkNameSpaceType::Network;
+        rustix::thread::move_into_link_name_space(space.as_fd(), Some(kind)).unwrap();
+    }
+
+    /// Any program in the middle of the network.
+    pub(crate) fn in_the_middle(&self, program: &str) -> Command {
+        let mut command = Command::new("/usr/bin/nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.name)).arg(program);
+        command
+    }
+
     /// Runs the program to its end in the middle of the network.
     pub(crate) fn said(&self, arguments: &[&str]) -> Said {
         let mut command = inside(&self.name, arguments);

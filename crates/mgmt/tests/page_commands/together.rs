@@ -58,8 +58,8 @@ fn commit(scene: &Scene, content: &str) {
 #[test]
 fn hosts_share() {
     let mut scene = Scene::in_a_network("how-to/share-between-hosts.md");
-    let [run, deploy, deploys, sign, status, to_a_cluster] =
-        <[String; 6]>::try_from(scene.shell.clone()).unwrap();
+    let [run, deploy, deploys, sign, status, admit, to_a_cluster] =
+        <[String; 7]>::try_from(scene.shell.clone()).unwrap();
     scene.calls("/etc/mgmt/", "/tmp/");
     scene.leaves_running_on("etcd", ETCD);
     scene.leaves_running_on("a", &run);
@@ -104,6 +104,17 @@ fn hosts_share() {
         said.code == 0
             && ["a  converged", "b  converged", "c  converged"].iter().all(|part| said.stdout.contains(part))
     });
+    // Each host with a user of its own.
+    let [operator, admit_a, admit_b, run_a, deploy] = <[String; 5]>::try_from(lines(&admit)).unwrap();
+    scene.kills_it();
+    scene.leaves_running_on("etcd", ETCD);
+    scene.wait_for("the store is closed", || scene.types(operator.split('#').next().unwrap()).code == 0);
+    scene.types_well(&admit_a);
+    scene.types_well(&admit_b);
+    scene.leaves_running_on("a", run_a.split('#').next().unwrap());
+    commit(&scene, "admitted");
+    scene.types_well(&deploy);
+    scene.waits_for_text("out-a", "admitted");
     // What a host alone has is given to a cluster that is new.
     scene.kills_it();
     scene.leaves_running_on("etcd", &ETCD.replace("--data-dir etcd", "--data-dir another"));

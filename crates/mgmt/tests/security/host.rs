@@ -28,6 +28,74 @@ fn threat_14_planted_state() {
 }
 
 #[test]
+fn threat_14_planted_module() {
+    let home = tempfile::tempdir().unwrap();
+    let (site, out) = (home.path().join("site"), home.path().join("out"));
+    let modules = site.join("modules");
+    let module = modules.join("example.com/module");
+    std::fs::create_dir_all(&module).unwrap();
+    let program = format!(
+        "import \"git://example.com/module\" as module\nfile \"{}\" {{\n\tstate => \"exists\",\n\tcontent => $module.text,\n}}\n",
+        out.display()
+    );
+    std::fs::write(site.join("main.mcl"), program).unwrap();
+    std::fs::write(module.join("metadata.yaml"), "").unwrap();
+    std::fs::write(module.join("main.mcl"), "$text = \"planted\"\n").unwrap();
+    let run = || {
+        said(&[
+            "run",
+            "--tmp-prefix",
+            "--converged-timeout",
+            "0",
+            "lang",
+            site.join("main.mcl").to_str().unwrap(),
+        ])
+    };
+    let fine = run();
+    assert_eq!((fine.code, out.exists()), (0, true), "{}", fine.stderr);
+    std::fs::remove_file(&out).unwrap();
+    let mode =
+        |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let own = |path: &Path, owner| chown(path, Some(owner), Some(owner)).unwrap();
+    let file = module.join("main.mcl");
+    // Each is somebody else's to write, in one of its ways, and as it was again after that.
+    let planted: [(&str, &Path, u32, u32, &str); 5] = [
+        ("the file", &file, 0, 0o666, "chmod o-w"),
+        ("the directory of the module", &module, 0, 0o777, "chmod o-w"),
+        ("the directory of modules", &modules, 0, 0o777, "chmod o-w"),
+        ("somebody's file", &file, 12345, 0o644, "chown root"),
+        ("somebody's directory", &modules, 12345, 0o755, "chown root"),
+    ];
+    for (told, path, owner, bits, hint) in planted {
+        let before = path.metadata().unwrap().permissions();
+        own(path, owner);
+        mode(path, bits);
+        let refused = run();
+        assert_ne!(refused.code, 0, "{told}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("is not used") && refused.stderr.contains(hint),
+            "{told}: {}",
+            refused.stderr
+        );
+        assert!(!out.exists(), "{told}: it was used");
+        own(path, 0);
+        std::fs::set_permissions(path, before).unwrap();
+    }
+    // A link does not make it better.
+    let elsewhere = home.path().join("elsewhere");
+    std::fs::rename(&module, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &module).unwrap();
+    own(&elsewhere, 12345);
+    assert!(run().code != 0 && !out.exists(), "a link to it was followed");
+    own(&elsewhere, 0);
+    // Whoever owns the program decides what is done in any case.
+    own(&site, 12345);
+    own(&modules, 12345);
+    let fine = run();
+    assert_eq!((fine.code, out.exists()), (0, true), "{}", fine.stderr);
+}
+
+#[test]
 fn threat_20_watch_limits_exhausted() {
     let home = tempfile::tempdir().unwrap();
     let (file, graph) = (home.path().join("file"), home.path().join("graph.yaml"));

@@ -8,9 +8,15 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;
+#[path = "../../../world/tests/etcd_common/mod.rs"]
+mod etcd_common;
 mod host;
 mod hostile;
+#[path = "../network/mod.rs"]
+mod network;
+mod outside;
 mod races;
+mod store;
 mod table;
 
 /// How many bytes of a process are in memory.

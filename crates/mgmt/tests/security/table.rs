@@ -7,6 +7,16 @@ const TABLE: &str = include_str!("README.md");
 /// As many as there are in the list that the table follows.
 const THREATS: usize = 32;
 
+/// The files of this program that have tests.
+const FILES: [(&str, &str); 6] = [
+    ("races.rs", include_str!("races.rs")),
+    ("crash.rs", include_str!("crash.rs")),
+    ("hostile.rs", include_str!("hostile.rs")),
+    ("host.rs", include_str!("host.rs")),
+    ("outside.rs", include_str!("outside.rs")),
+    ("store.rs", include_str!("store.rs")),
+];
+
 /// A line of the table.
 struct Row {
     number: usize,
@@ -63,13 +73,7 @@ fn only_what_is_marked_is_taken_for_a_test() {
 
 /// The tests of this program that answer a threat.
 fn ours() -> BTreeSet<String> {
-    let sources = [
-        include_str!("races.rs"),
-        include_str!("crash.rs"),
-        include_str!("hostile.rs"),
-        include_str!("host.rs"),
-    ];
-    let lines = sources.iter().flat_map(|source| source.lines());
+    let lines = FILES.iter().flat_map(|(_, source)| source.lines());
     let names = lines.filter_map(|line| line.strip_prefix("fn ")?.strip_suffix("() {"));
     names.filter(|name| name.starts_with("threat_")).map(str::to_owned).collect()
 }
@@ -92,8 +96,8 @@ fn every_threat_is_answered_or_said_to_be_open() {
                 None => {
                     assert!(test.starts_with(&format!("threat_{number:02}_")), "threat {number}: {test}");
                     named.insert(test.to_owned());
-                    let files = ["races.rs", "crash.rs", "hostile.rs", "host.rs"].map(|file| here.join(file));
-                    let file = files.into_iter().find(|file| has_test(file, test));
+                    let file =
+                        FILES.iter().map(|(file, _)| here.join(file)).find(|file| has_test(file, test));
                     (file.unwrap_or_else(|| panic!("threat {number}: no test {test}")), test)
                 }
             };

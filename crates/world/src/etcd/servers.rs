@@ -414,6 +414,11 @@ impl Servers {
         }
     }
 
+    /// Nobody has asked us for a proof.
+    pub(super) fn is_unproven(&self) -> bool {
+        self.login.is_none() || matches!(self.proof().state, Proof::NotNeeded)
+    }
+
     /// Throws a proof away that is not accepted any more, unless somebody else has replaced it since.
     fn forget_token(&self, number: u64) {
         let mut token = self.proof();

@@ -396,3 +396,35 @@ impl std::fmt::Debug for Authenticated {
         out.debug_struct("Authenticated").finish_non_exhaustive()
     }
 }
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct RoleName {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct GrantRole {
+    #[prost(string, tag = "1")]
+    pub(super) user: String,
+    #[prost(string, tag = "2")]
+    pub(super) role: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct GrantRange {
+    #[prost(string, tag = "1")]
+    pub(super) role: String,
+    #[prost(message, optional, tag = "2")]
+    pub(super) permission: Option<Permission>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct Permission {
+    #[prost(int32, tag = "1")]
+    pub(super) what: i32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(super) end: Vec<u8>,
+}

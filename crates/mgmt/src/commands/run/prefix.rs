@@ -150,7 +150,31 @@ impl Drop for Prefix {
 }
 
 fn make(path: &Path) -> std::io::Result<()> {
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
+    match DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path) {
+        // Something is there that was not found to be a directory, which is no reason yet.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => in_the_way(path),
+        made => made,
+    }
+}
+
+/// Why a directory is not there though something is in its place.
+fn in_the_way(path: &Path) -> std::io::Result<()> {
+    for above in path.ancestors() {
+        match above.metadata() {
+            Ok(found) if found.is_dir() => return Ok(()),
+            Ok(_) => {
+                let message = format!("{} is no directory", above.display());
+                return Err(std::io::Error::new(ErrorKind::NotADirectory, message));
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Err(_) if above.is_symlink() => {
+                let message = format!("{} is a link that leads nowhere", above.display());
+                return Err(std::io::Error::new(ErrorKind::NotFound, message));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Makes the directory if it is not there, and refuses it if others have a say in it.
@@ -320,6 +344,20 @@ mod tests {
         assert!(below.message.contains("exchange"), "{below:?}");
         let fallback = Prefix::open(&Choice::PathOrTemporary(path), "host").unwrap();
         assert!(fallback.is_temporary());
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::write(at("file"), "").unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("link")).unwrap();
+        let refused = |name: &str| Prefix::open(&Choice::Path(at(name)), "host").unwrap_err().message;
+        assert!(refused("file").contains("file is no directory"), "{}", refused("file"));
+        for name in ["link", "link/below"] {
+            assert!(refused(name).contains("link is a link that leads nowhere"), "{}", refused(name));
+        }
+        assert!(!at("nowhere").exists());
     }
 
     #[test]

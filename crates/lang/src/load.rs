@@ -87,11 +87,10 @@ impl Loader<'_> {
         let base = self.loaded.deploy.add(location.base());
         self.belongings(&location, &content);
         let decoded = mgmt_syntax::decode(&content);
-        let text = match &decoded {
-            Ok(text) => (*text).to_owned(),
-            Err(_) => readable(&content),
+        let file = match &decoded {
+            Ok(text) => self.sources.add(location.display.as_str(), *text),
+            Err(_) => self.sources.add(location.display.as_str(), readable(&content)),
         };
-        let file = self.sources.add(location.display.as_str(), text.as_str());
         self.loaded.bases.insert(file, base);
         let key = (location.identity.clone(), location.search_path());
         self.starts.push(self.loaded.hir.stmts.len());

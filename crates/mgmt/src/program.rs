@@ -61,6 +61,19 @@ pub(crate) fn check(entry: &Entry, options: &Options) -> Result<Checked, Resolve
     )
 }
 
+/// Programs from this many bytes on take more memory than the kernel hands out unnoticed: about twenty times as much.
+const LARGE: u64 = 1 << 20;
+
+/// Says so if much memory is about to be used for a program. To be held until its graph is made.
+pub(crate) fn expect_large(entry: &Entry) -> Option<mgmt_sys::memory::Expecting> {
+    let length = match entry {
+        Entry::File(path) => path.metadata(),
+        Entry::Directory(directory) => directory.join("main.mcl").metadata(),
+        _ => return None,
+    };
+    if length.is_ok_and(|found| found.len() >= LARGE) { mgmt_sys::memory::expect_much() } else { None }
+}
+
 /// Shows what is wrong with a program.
 pub(crate) fn show<'a>(
     found: impl IntoIterator<Item = &'a mgmt_lang::Diagnostic>,

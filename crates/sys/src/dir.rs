@@ -23,7 +23,7 @@ use crate::replace::Expect;
 use crate::stat::{Kind, Stat, Timestamp};
 use crate::temporary;
 use crate::tree::{Limits, list};
-use crate::walk::{Missing, open_directory};
+use crate::walk::{Missing, REGULAR, open_directory};
 
 /// A directory, held open as the parent of the entries that are looked at and changed through it.
 pub struct Parent {
@@ -105,8 +105,7 @@ impl Parent {
     /// Opens a regular file for reading. Anything else is refused with its kind, and nothing there can make this hang.
     pub fn open_regular(&self, name: &[u8]) -> Result<OpenedFile> {
         self.check("open", name)?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        match openat(&self.fd, name, flags, Mode::empty()) {
+        match openat(&self.fd, name, REGULAR, Mode::empty()) {
             Ok(fd) => OpenedFile::new(fd, self.location.entry(name), |stat| self.may_be_planted(stat)),
             // A link gives the first, a socket or a device without driver the others.
             Err(errno @ (Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::OPNOTSUPP)) => {

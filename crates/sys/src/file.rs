@@ -10,7 +10,7 @@ use crate::error::{Cause, Error, Escaped, Result};
 use crate::handle::{Attributes, Node, Via, apply};
 use crate::path::{Location, ManagedPath};
 use crate::stat::{Kind, Stat};
-use crate::walk::open_file;
+use crate::walk::{REGULAR, open_file, open_without_links};
 
 /// The most that is read at once. Large enough that the number of calls does not matter.
 pub(crate) const CHUNK: usize = 128 * 1024;
@@ -36,6 +36,15 @@ impl OpenedFile {
         let fd = open_file(path.without_slash())?;
         // Whatever its links, nothing is ever changed through it.
         Self::new(fd, Location::whole(path), |_| true)
+    }
+
+    /// Opens the file at `path` in one call, if that is beyond doubt: no component is a link, and the file is regular and
+    /// has no other name. Nothing in every other case; who wants to know more
+    /// [opens its parent](crate::dir::Parent::open).
+    pub fn open_if_plain(path: &ManagedPath) -> Option<Self> {
+        let fd = open_without_links(path.without_slash(), REGULAR)?;
+        let file = Self::new(fd, Location::whole(path), |_| false).ok()?;
+        (file.stat.links == 1).then_some(file)
     }
 
     /// Takes over a descriptor, refusing anything but a regular file.

@@ -1,6 +1,6 @@
 //! System calls: safe paths, atomic replacement, child processes.
 //!
-//! This is the floor of the program: the one crate that may hold unsafe code (it holds none so far) and the only way to
+//! This is the floor of the program: the one crate that may hold unsafe code (it holds one call, in [`memory`]) and the only way to
 //! change the file system. Parts that share nothing:
 //!
 //! - **Files.** A path from anywhere becomes a [`ManagedPath`] once; it is resolved once to the
@@ -8,6 +8,7 @@
 //!   handle. [`Replacement`](replace::Replacement) puts new content in place, [`tree`] lists and removes, [`mode`] reads
 //!   permission bits, [`xattr`] labels. All of it blocks; callers put it on a thread where that is fine.
 //! - **Processes.** [`process`] runs and stops children.
+//! - **Memory.** [`memory`] tells the kernel when much of it is about to be used.
 //! - **The kernel's network.** [`netlink`] asks about interfaces, addresses and routes, and changes them.
 //!
 //! ```
@@ -50,6 +51,7 @@ pub mod error;
 pub mod file;
 pub mod handle;
 pub mod made;
+pub mod memory;
 pub mod mode;
 pub mod netlink;
 pub mod path;

@@ -23,6 +23,13 @@ const MAX_LINKS: usize = 40;
 
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
+/// For reading, without waiting for anybody, and not through a link.
+pub(crate) const REGULAR: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
 /// Whether directories that are missing are to be made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
@@ -41,8 +48,7 @@ pub(crate) fn open_directory(path: &[u8], missing: Missing) -> Result<OwnedFd> {
 /// Opens the file `path`, which is absolute and clean, for reading and without blocking. The last component too may be
 /// a link that is trusted.
 pub(crate) fn open_file(path: &[u8]) -> Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    if let Some(fd) = open_without_links(path, flags) {
+    if let Some(fd) = open_without_links(path, REGULAR) {
         return Ok(fd);
     }
     let mut walk = Walk::start(path)?;
@@ -52,7 +58,7 @@ pub(crate) fn open_file(path: &[u8]) -> Result<OwnedFd> {
             walk.take(step, Missing::Report)?;
             continue;
         }
-        match openat(walk.here(), &*step.name, flags, Mode::empty()) {
+        match openat(walk.here(), &*step.name, REGULAR, Mode::empty()) {
             Ok(fd) => return Ok(fd),
             Err(Errno::LOOP) => walk.take_other(step)?,
             Err(errno) => return Err(Error::new("open", path, errno)),
@@ -62,7 +68,7 @@ pub(crate) fn open_file(path: &[u8]) -> Result<OwnedFd> {
 
 /// Opens `path` in one call if there is no link anywhere in it. Nothing if there is, or if anything else stands in the
 /// way: a missing directory, a sandbox that forbids the call, an old kernel. The walk finds out which.
-fn open_without_links(path: &[u8], flags: OFlags) -> Option<OwnedFd> {
+pub(crate) fn open_without_links(path: &[u8], flags: OFlags) -> Option<OwnedFd> {
     // Set once, when the kernel turns out to be older than the call.
     static ABSENT: AtomicBool = AtomicBool::new(false);
     if ABSENT.load(Ordering::Relaxed) {

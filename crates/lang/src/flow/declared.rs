@@ -62,13 +62,31 @@ impl Change {
 #[derive(Default)]
 pub(super) struct Declarations {
     by_node: FxHashMap<NodeId, Arc<Declared>>,
-    /// The graph that was told last. None, if it cannot be brought up to date.
-    told: Option<Told>,
+    listener: Listener,
 }
+
+/// What is known of the graph that the listener has.
+#[derive(Default)]
+enum Listener {
+    /// Nothing, or nothing from which it could be brought up to date.
+    #[default]
+    Unknown,
+    /// It is what all statements declare now. Who declares what of it is asked when one of them changes: most programs never
+    /// do.
+    Everything,
+    /// The graph that was told last.
+    Told(Told),
+}
+
+/// All that is declared, put together, and in which order it was declared.
+type Whole<'a> = (Assembled, Vec<&'a Arc<Declared>>);
 
 impl Declarations {
     /// A statement declares nothing any more.
     pub(super) fn remove(&mut self, node: NodeId, kinds: &Registry) {
+        if self.by_node.contains_key(&node) {
+            self.look_closer(kinds);
+        }
         if let Some(old) = self.by_node.remove(&node) {
             self.count(&old, None, kinds);
         }
@@ -76,13 +94,24 @@ impl Declarations {
 
     /// A statement declares something else than before.
     pub(super) fn set(&mut self, node: NodeId, new: &Arc<Declared>, kinds: &Registry) {
+        self.look_closer(kinds);
         let old = self.by_node.insert(node, Arc::clone(new));
         let nothing = Arc::default();
         self.count(old.as_ref().unwrap_or(&nothing), Some(new), kinds);
     }
 
+    /// Finds out who declares what, before that changes.
+    fn look_closer(&mut self, kinds: &Registry) {
+        if matches!(self.listener, Listener::Everything) {
+            self.listener = match self.put_together(kinds) {
+                Ok((assembled, all)) => Listener::Told(Told::new(assembled, &all, kinds)),
+                Err(_) => Listener::Unknown,
+            };
+        }
+    }
+
     fn count(&mut self, old: &Arc<Declared>, new: Option<&Arc<Declared>>, kinds: &Registry) {
-        let Some(told) = &mut self.told else { return };
+        let Listener::Told(told) = &mut self.listener else { return };
         if new.is_some_and(|new| new.is_nothing_else_than(old)) {
             return;
         }
@@ -91,13 +120,18 @@ impl Declarations {
             None => Some(()),
         });
         if counted.is_none() {
-            self.told = None;
+            self.forget();
         }
     }
 
     /// Tells what has changed since this was last asked for.
     pub(super) fn tell(&mut self, kinds: &Registry) -> Outcome {
-        match self.told.as_mut().and_then(Told::bring_up_to_date) {
+        let change = match &mut self.listener {
+            Listener::Unknown => None,
+            Listener::Everything => return Outcome::Unchanged,
+            Listener::Told(told) => told.bring_up_to_date(),
+        };
+        match change {
             Some(change) if change.is_empty() => Outcome::Unchanged,
             Some(change) => Outcome::Changed(change),
             None => self.assemble(kinds),
@@ -106,13 +140,13 @@ impl Declarations {
 
     /// What was told last is not what the listener has.
     pub(super) fn forget(&mut self) {
-        self.told = None;
+        self.listener = Listener::Unknown;
     }
 
     /// Tells everything.
     pub(super) fn whole(&mut self, kinds: &Registry) -> Outcome {
-        match &self.told {
-            Some(told) if told.touched.is_empty() && told.touched_edges.is_empty() => {
+        match &self.listener {
+            Listener::Told(told) if told.touched.is_empty() && told.touched_edges.is_empty() => {
                 Outcome::Graph(told.graph.clone())
             }
             _ => self.assemble(kinds),
@@ -120,12 +154,24 @@ impl Declarations {
     }
 
     fn assemble(&mut self, kinds: &Registry) -> Outcome {
-        self.told = None;
+        match self.put_together(kinds) {
+            Ok((Assembled { graph, .. }, _)) => {
+                self.listener = Listener::Everything;
+                Outcome::Graph(graph)
+            }
+            Err(wrong) => {
+                self.forget();
+                Outcome::Wrong(wrong)
+            }
+        }
+    }
+
+    fn put_together(&self, kinds: &Registry) -> Result<Whole<'_>, Vec<Diagnostic>> {
         let mut all: Vec<&Arc<Declared>> = self.by_node.values().collect();
         all.sort_by_key(|declared| declared.place());
         let wrong: Vec<Diagnostic> = all.iter().flat_map(|declared| declared.wrong.iter().cloned()).collect();
         if !wrong.is_empty() {
-            return Outcome::Wrong(wrong);
+            return Err(wrong);
         }
         let resources = all
             .iter()
@@ -134,14 +180,7 @@ impl Declarations {
             .collect();
         let edges: Vec<DeclaredEdge> =
             all.iter().flat_map(|declared| declared.edges.iter().cloned()).collect();
-        match output::assemble(resources, &edges, kinds) {
-            Ok(assembled) => {
-                let graph = assembled.graph.clone();
-                self.told = Some(Told::new(assembled, &all, kinds));
-                Outcome::Graph(graph)
-            }
-            Err(wrong) => Outcome::Wrong(wrong),
-        }
+        Ok((output::assemble(resources, &edges, kinds)?, all))
     }
 }
 

@@ -134,7 +134,9 @@ impl Disk {
 
 impl Files for Disk {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        bounded(Disk::open(path)?)
+        let file = Disk::open(path)?;
+        let length = file.metadata()?.len().min(MAX_SOURCE);
+        bounded(file, length as usize)
     }
 
     fn for_each_piece(&self, path: &Path, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
@@ -188,7 +190,7 @@ impl Files for Disk {
     }
 
     fn standard_input(&self) -> io::Result<Vec<u8>> {
-        bounded(io::stdin().lock())
+        bounded(io::stdin().lock(), 0)
     }
 
     /// Only root minds: what it runs is done to the whole machine. Whoever owns the program decides that anyway, and may own
@@ -314,8 +316,9 @@ fn below_root(path: &Path) -> PathBuf {
     super::normal(&Path::new("/").join(path))
 }
 
-fn bounded(reader: impl Read) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
+fn bounded(reader: impl Read, likely_length: usize) -> io::Result<Vec<u8>> {
+    // One more, to see the end without asking for more memory.
+    let mut content = Vec::with_capacity(likely_length + 1);
     reader.take(MAX_SOURCE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_SOURCE { Err(too_large()) } else { Ok(content) }
 }

@@ -26,6 +26,8 @@ pub(super) struct Loaded {
     pub(super) entry: Entry,
     pub(super) options: program::Options,
     pub(super) checked: Arc<Checked>,
+    /// Held until its first graph is made.
+    pub(super) expecting: Option<Arc<mgmt_sys::memory::Expecting>>,
 }
 
 impl Loaded {
@@ -35,8 +37,9 @@ impl Loaded {
         options: program::Options,
         terminal: &Terminal,
     ) -> Result<Loaded, Failure> {
+        let expecting = program::expect_large(&entry).map(Arc::new);
         let checked = check(&entry, &options, terminal)?;
-        Ok(Loaded { entry, options, checked: Arc::new(checked) })
+        Ok(Loaded { entry, options, checked: Arc::new(checked), expecting })
     }
 
     /// Its text can be read again.
@@ -121,6 +124,7 @@ impl Follower {
             let next = 'values: loop {
                 deploy.look_at_the_clock();
                 self.bring(&mut running, &mut started, &mut fresh).await;
+                self.loaded.expecting = None;
                 sources.apply(running.watch_changes());
                 self.watch_deploy(&deploy, &mut watching, &changed);
                 loop {

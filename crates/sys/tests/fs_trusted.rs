@@ -44,6 +44,25 @@ fn a_file_is_read_through_links_that_can_be_trusted_and_no_others() {
 }
 
 #[test]
+fn one_look_is_enough_for_a_plain_file_and_for_nothing_else() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.at("d")).unwrap();
+    std::fs::write(scratch.at("d/f"), "text").unwrap();
+    symlink("f", scratch.at("d/link")).unwrap();
+    symlink("d", scratch.at("way")).unwrap();
+    run("mkfifo", &[scratch.at("fifo").as_os_str()]);
+    let open = |name: &str| OpenedFile::open_if_plain(&managed(&scratch.at(name)));
+    assert!(open("d/f").unwrap().equals(b"text").unwrap());
+    for name in ["d/link", "way/f", "d", "fifo", "missing", "d/missing", "d/f/below"] {
+        assert!(open(name).is_none(), "{name}");
+    }
+    std::fs::hard_link(scratch.at("d/f"), scratch.at("other")).unwrap();
+    assert!(open("d/f").is_none(), "it has another name");
+    std::fs::remove_file(scratch.at("other")).unwrap();
+    assert!(open("d/f").is_some());
+}
+
+#[test]
 fn nothing_at_the_end_of_a_link_makes_reading_hang() {
     let scratch = Scratch::new();
     run("mkfifo", &[scratch.at("fifo").as_os_str()]);

@@ -75,7 +75,7 @@ enum Listener {
     /// do.
     Everything,
     /// The graph that was told last.
-    Told(Told),
+    Told(Box<Told>),
 }
 
 /// All that is declared, put together, and in which order it was declared.
@@ -104,7 +104,7 @@ impl Declarations {
     fn look_closer(&mut self, kinds: &Registry) {
         if matches!(self.listener, Listener::Everything) {
             self.listener = match self.put_together(kinds) {
-                Ok((assembled, all)) => Listener::Told(Told::new(assembled, &all, kinds)),
+                Ok((assembled, all)) => Listener::Told(Box::new(Told::new(assembled, &all, kinds))),
                 Err(_) => Listener::Unknown,
             };
         }

@@ -40,6 +40,12 @@ pub trait Kind: Declared + Clone + PartialEq + fmt::Debug + Send + Sync + 'stati
         cx: &mut Context<'_>,
     ) -> impl Future<Output = Result<Checked>> + Send;
 
+    /// Trait `blocking`: whether this one only makes system calls. One that may wait for somebody else, such as a server, says no,
+    /// so that no thread waits with it.
+    fn blocks(&self) -> bool {
+        true
+    }
+
     /// Trait `edges`: what it is, for others to find.
     fn provides(&self, name: &Str) -> Vec<Identity> {
         let _ = name;
@@ -262,6 +268,8 @@ pub trait Resource: fmt::Debug + Send + Sync + 'static {
         state: &'a mut (dyn Any + Send),
         cx: &'a mut Context<'_>,
     ) -> Pin<Box<dyn Future<Output = Result<Checked>> + Send + 'a>>;
+    /// See [`Kind::blocks`].
+    fn blocks(&self) -> bool;
     /// See [`Kind::provides`].
     fn provides(&self, name: &Str) -> Vec<Identity>;
     /// See [`Kind::wants`].
@@ -327,6 +335,10 @@ impl<K: Kind> Resource for K {
             Some(state) => Box::pin(Kind::check_apply(self, state, cx)),
             None => Box::pin(std::future::ready(Err(Error::new("the state belongs to another kind")))),
         }
+    }
+
+    fn blocks(&self) -> bool {
+        Kind::blocks(self)
     }
 
     fn provides(&self, name: &Str) -> Vec<Identity> {

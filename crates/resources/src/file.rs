@@ -4,7 +4,7 @@
 //! which is kept between runs; `check` looks at the host and brings it there. The rest serves those two: `content`
 //! compares and writes a regular file, `tree` copies and purges directories, `link` makes symbolic links, `attributes`
 //! sets owner, group, mode and label, `accounts` knows the numbers of users and groups, `memory` remembers what was
-//! verified, `reversal` undoes, `validation` asks a command about new content, `edges` says what is watched and what comes first, `trouble` explains what went wrong.
+//! verified, `download` fetches what is at an address, `reversal` undoes, `validation` asks a command about new content, `edges` says what is watched and what comes first, `trouble` explains what went wrong.
 //!
 //! Invariants:
 //!
@@ -21,6 +21,7 @@ mod bucket;
 mod check;
 mod content;
 mod declaration;
+mod download;
 mod edges;
 mod effects;
 mod link;
@@ -67,11 +68,15 @@ pub struct File {
     pub state: Str,
     /// The exact content. Unset leaves the content alone; the empty text makes an empty file.
     pub content: Option<Str>,
-    /// The file or directory to copy from. With `symlink`, the text of the link.
+    /// The file or directory to copy from, or the address of a file: `https://HOST/PATH`. With `symlink`, the text of the link.
     ///
     /// A new copy of a file gets the permission bits of its source unless `mode` says otherwise. A directory is copied
     /// with all below it and needs `recurse`; links in it are copied as links. What the source does not have stays,
     /// unless `purge` is set. What other `file` resources manage below the path is left to them.
+    ///
+    /// What is at an address is fetched once and kept; the server is asked again every `refetch` seconds, and what has not changed
+    /// there is not sent again. While the server cannot be reached, what was fetched before stays in force. A new file has the
+    /// permissions of any new file. Addresses are only for this implementation.
     pub source: Str,
     /// Files to join, in this order. A directory stands for the files directly in it, sorted by name.
     pub fragments: Vec<Str>,
@@ -129,6 +134,16 @@ pub struct File {
     /// Keep the content of a file that is replaced or removed in this directory, in the form of Puppet's `filebucket`, by which
     /// `puppet filebucket --local` finds and restores it. Only this implementation has it.
     pub bucket: Str,
+    /// The sum that the content at an address must have, in hexadecimal: SHA-256, or SHA-512, SHA-384, SHA-224, SHA-1 or MD5, told
+    /// by its length. What has another one is not taken, and what is here already is not fetched. Only this implementation has it.
+    pub checksum: Str,
+    /// Other addresses, to be asked in this order when the server before has nothing of that name. Only this implementation has it.
+    pub mirrors: Vec<Str>,
+    /// Files with certificates (PEM) of authorities that are trusted for `https`, besides those that the host trusts. Only this
+    /// implementation has it.
+    pub authorities: Vec<Str>,
+    /// After how many seconds a server is asked again. Only this implementation has it.
+    pub refetch: u32,
 }
 
 impl Default for File {
@@ -161,6 +176,10 @@ impl Default for File {
             anytype: false,
             showdiff: true,
             bucket: Str::EMPTY,
+            checksum: Str::EMPTY,
+            mirrors: Vec::new(),
+            authorities: Vec::new(),
+            refetch: download::REFETCH,
         }
     }
 }
@@ -197,6 +216,10 @@ impl fmt::Debug for File {
             .field("anytype", &self.anytype)
             .field("showdiff", &self.showdiff)
             .field("bucket", &self.bucket)
+            .field("checksum", &self.checksum)
+            .field("mirrors", &self.mirrors)
+            .field("authorities", &self.authorities)
+            .field("refetch", &self.refetch)
             .finish()
     }
 }
@@ -214,7 +237,15 @@ impl Kind for File {
     }
 
     async fn check_apply(&self, memory: &mut Memory, cx: &mut Context<'_>) -> Result<Checked> {
-        check::check(self, memory, cx)
+        if !self.is_remote() {
+            return check::check(self, None, memory, cx);
+        }
+        let fetched = download::bring(self, memory, cx).await?;
+        aside(|| check::check(self, Some(&fetched), memory, cx))
+    }
+
+    fn blocks(&self) -> bool {
+        !self.is_remote()
     }
 
     fn provides(&self, name: &Str) -> Vec<Identity> {
@@ -240,5 +271,13 @@ impl Kind for File {
         };
         self == other
             || (self.effective_path(name) == other.effective_path(name) && plain(self) == plain(other))
+    }
+}
+
+/// Does what may take a while. If others are served by this thread, another one serves them meanwhile.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }

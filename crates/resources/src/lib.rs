@@ -11,6 +11,7 @@ pub mod deploy_tar;
 mod derived_file;
 pub mod exec;
 pub mod exit;
+mod fetch;
 pub mod file;
 pub mod firewalld;
 mod follow;

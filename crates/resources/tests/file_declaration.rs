@@ -260,7 +260,11 @@ fn the_schema_has_all_parameters_in_their_order() {
             "instead",
             "anytype",
             "showdiff",
-            "bucket"
+            "bucket",
+            "checksum",
+            "mirrors",
+            "authorities",
+            "refetch"
         ]
     );
     assert!(schema.field("content").unwrap().optional && schema.field("selinux").unwrap().optional);

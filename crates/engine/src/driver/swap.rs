@@ -263,7 +263,11 @@ pub(super) fn rules(spec: &Spec) -> Rules {
         hidden: meta.hidden,
         export: specs(spec).any(|spec| !spec.meta.export.is_empty()),
         refreshable: specs(spec).any(|spec| spec.resource.schema().traits.refresh),
-        pool: if traits.blocking { Pool::Blocking } else { Pool::Waiting },
+        pool: if traits.blocking && specs(spec).all(|spec| spec.resource.blocks()) {
+            Pool::Blocking
+        } else {
+            Pool::Waiting
+        },
     }
 }
 

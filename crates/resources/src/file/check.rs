@@ -13,6 +13,7 @@ use mgmt_sys::tree::{Limits, list, remove_tree};
 use super::attributes::{Wanted, kept, settle};
 use super::content::{self, Content, Place};
 use super::declaration::{Declaration, Input, State, Target};
+use super::download::Fetched;
 use super::effects;
 use super::memory::{Memory, Verified};
 use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
@@ -27,10 +28,17 @@ const COMES_BACK: Duration = Duration::from_secs(5);
 pub(super) struct Run<'a, 'c> {
     pub(super) wish: &'a Declaration<'a>,
     pub(super) cx: &'a Context<'c>,
+    /// What was found for a source that is at an address.
+    pub(super) fetched: Option<&'a Fetched>,
 }
 
 /// Looks whether the host is as declared and, if allowed, makes it so.
-pub(super) fn check(file: &File, memory: &mut Memory, cx: &Context<'_>) -> mgmt_resource::Result<Checked> {
+pub(super) fn check(
+    file: &File,
+    fetched: Option<&Fetched>,
+    memory: &mut Memory,
+    cx: &Context<'_>,
+) -> mgmt_resource::Result<Checked> {
     memory.be_about(file, &cx.id.name);
     let wish = Declaration::read(file, &cx.id.name).map_err(|invalid| {
         let error = Error::new(&invalid);
@@ -40,7 +48,7 @@ pub(super) fn check(file: &File, memory: &mut Memory, cx: &Context<'_>) -> mgmt_
         }
     })?;
     let verified = &mut memory.verified;
-    let run = Run { wish: &wish, cx };
+    let run = Run { wish: &wish, cx, fetched };
     for _ in 1..ATTEMPTS {
         match run.once(verified) {
             Err(trouble) if trouble.is_of_a_moment(cx.apply) => {
@@ -127,6 +135,12 @@ impl<'a> Run<'a, '_> {
         Place { parent, name: self.leaf(), path: self.wish.path.as_bytes(), durability }
     }
 
+    /// Whether what was seen at the path is still there, as it was.
+    pub(super) fn is_still(&self, seen: &Stat) -> Result<bool> {
+        let found = Parent::open(&self.wish.path)?.lstat_entry(self.leaf())?;
+        Ok(found.is_some_and(|stat| stat.same_version(seen)))
+    }
+
     /// The last component of the path. The root is dealt with before anyone asks.
     pub(super) fn leaf(&self) -> &'a [u8] {
         self.wish.path.file_name().unwrap_or_default()
@@ -202,7 +216,11 @@ impl<'a> Run<'a, '_> {
         let content = match Content::open(self, input)? {
             Some(content) => content,
             None => {
-                self.cx.describe(Effect::change(effects::path(self.wish.path.as_bytes())).aspect("content"));
+                let what = effects::path(self.wish.path.as_bytes());
+                self.cx.describe(match parent.lstat_entry(place.name)? {
+                    Some(stat) if stat.kind == Kind::File => Effect::change(what).aspect("content"),
+                    _ => Effect::create(what).aspect("file"),
+                });
                 return Ok(Checked::Changed);
             }
         };

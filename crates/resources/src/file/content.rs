@@ -18,6 +18,7 @@ use super::attributes::{Wanted, kept, settle};
 use super::bucket;
 use super::check::Run;
 use super::declaration::{Input, State};
+use super::download::Fetched;
 use super::effects;
 use super::memory::{Moment, Verified};
 use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
@@ -73,6 +74,13 @@ impl<'a> Content<'a> {
             Input::Untouched => Ok(Content::Untouched),
             Input::Content(content) => Ok(Content::Bytes(content)),
             Input::Source(source) => open_source(source).map(Content::of_file),
+            Input::Remote => match run.fetched {
+                Some(Fetched::Copy(copy)) => open_source(copy).map(Content::of_file),
+                Some(Fetched::Right(seen)) if run.is_still(seen)? => Ok(Content::Untouched),
+                Some(Fetched::Other) => return Ok(None),
+                // What is there now is not what was looked at.
+                _ => Err(Trouble::Raced),
+            },
             Input::Fragments(fragments) => open_parts(run, fragments),
         };
         match opened {
@@ -136,7 +144,10 @@ impl<'a> Content<'a> {
     /// The permission bits that come along with the content.
     fn mode(&self, run: &Run<'_, '_>) -> Option<u32> {
         match self {
-            Content::Source(file, _) if run.wish.file.sourcemode => Some(file.stat().mode & COPIED_BITS),
+            // What is kept of an address has permissions of our own.
+            Content::Source(file, _) if run.wish.file.sourcemode && run.fetched.is_none() => {
+                Some(file.stat().mode & COPIED_BITS)
+            }
             _ => None,
         }
     }

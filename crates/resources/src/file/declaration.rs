@@ -6,7 +6,7 @@ use mgmt_sys::mode::{Mode, is_dangerous};
 use mgmt_sys::path::{PATH_MAX, base_part, directory_part};
 use mgmt_value::Str;
 
-use super::File;
+use super::{File, download};
 
 /// The parameters of a `file` resource in the form that the rest of this folder works with.
 pub(super) struct Declaration<'a> {
@@ -42,6 +42,8 @@ pub(super) enum Input {
     Untouched,
     Content(Str),
     Source(ManagedPath),
+    /// It is at an address, and somebody has fetched it.
+    Remote,
     Fragments(Vec<ManagedPath>),
 }
 
@@ -92,6 +94,7 @@ impl<'a> Declaration<'a> {
             Invalid::field("state", message)
         })?;
         check_combination(file, &path, state)?;
+        download::validate(file, &path)?;
         check_removal(file, &path, state)?;
         let target = read_target(file, &path)?;
         let mode = read_mode(file, &path)?;
@@ -142,7 +145,7 @@ fn check_combination(file: &File, path: &ManagedPath, state: State) -> Result<()
         return Err(Invalid::field("selinux", "what is `absent` has no context"));
     }
     let source_directory = file.source.ends_with(b"/");
-    if has_source && !file.symlink && source_directory != path.is_directory() {
+    if has_source && !file.symlink && !file.is_remote() && source_directory != path.is_directory() {
         let message =
             "either both the path and the source end in a slash, to copy a directory, or neither does";
         return Err(Invalid::field("source", message));
@@ -219,6 +222,9 @@ fn read_target(file: &File, path: &ManagedPath) -> Result<Target, Invalid> {
             return Err(Invalid::field("source", message));
         }
         return Ok(Target::Link(file.source.clone()));
+    }
+    if file.is_remote() {
+        return Ok(Target::File(Input::Remote));
     }
     let source = match file.source.is_empty() {
         true => None,

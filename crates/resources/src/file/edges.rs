@@ -4,8 +4,8 @@ use mgmt_resource::{Identity, Order, Want, Watch};
 use mgmt_sys::ManagedPath;
 use mgmt_value::Str;
 
-use super::File;
 use super::declaration::State;
+use super::{File, download};
 use crate::account;
 
 /// The path itself, and everything that its content comes from.
@@ -15,6 +15,7 @@ pub(super) fn watches(file: &File, name: &Str) -> Vec<Watch> {
     let mut watches = vec![watch(&path, file.recurse)];
     watches.extend(source(file).map(|source| watch(&source, source.is_directory())));
     watches.extend(fragments(file).map(|fragment| watch(&fragment, false)));
+    watches.extend(download::interval(file).map(Watch::Interval));
     watches
 }
 

@@ -18,6 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest as _, Sha256};
 
 use super::File;
+use super::download::Asked;
 
 /// How long the last change must be past. The coarsest time that file systems store is two seconds.
 const SETTLED: i64 = 3;
@@ -29,6 +30,8 @@ pub struct Memory {
     parameters: u64,
     content: Option<Str>,
     pub(super) verified: Verified,
+    /// Of a source that is at an address.
+    pub(super) asked: Option<Box<Asked>>,
 }
 
 impl Memory {
@@ -36,7 +39,7 @@ impl Memory {
     pub(super) fn be_about(&mut self, file: &File, name: &Str) {
         let parameters = fingerprint(file, name);
         if self.parameters != parameters || self.content != file.content {
-            *self = Memory { parameters, content: file.content.clone(), verified: Verified::default() };
+            *self = Memory { parameters, content: file.content.clone(), ..Memory::default() };
         }
     }
 }
@@ -73,13 +76,17 @@ fn fingerprint(file: &File, name: &Str) -> u64 {
         // What is told makes no difference to what is there.
         showdiff: _,
         bucket,
+        checksum,
+        mirrors,
+        authorities,
+        refetch,
     } = file;
     let mut hasher = DefaultHasher::new();
     (name, path, dirname, basename, state, source, fragments).hash(&mut hasher);
     (owner, group, mode, recurse, force, purge, symlink, selinux, atomic).hash(&mut hasher);
     (modechange, createonly, validatecmd, backup, sourcemode, spread, keepdirectories, instead, bucket)
         .hash(&mut hasher);
-    anytype.hash(&mut hasher);
+    (anytype, checksum, mirrors, authorities, refetch).hash(&mut hasher);
     hasher.finish()
 }
 

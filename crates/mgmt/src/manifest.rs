@@ -292,8 +292,12 @@ impl Manifest {
             inline,
             ..TranslateOptions::default()
         };
-        if let Ok(Hello { runinterval, bucket, noop, tags, skip_tags, .. }) = self.puppet.hello().await {
-            options = TranslateOptions { interval: runinterval, bucket, noop, tags, skip_tags, ..options };
+        if let Ok(Hello { runinterval, bucket, noop, tags, skip_tags, authorities, proxied, .. }) =
+            self.puppet.hello().await
+        {
+            let interval = runinterval;
+            options =
+                TranslateOptions { interval, bucket, noop, tags, skip_tags, authorities, proxied, ..options };
         }
         let Translated { graph, name, decisions, diagnostics, looked } =
             translate(&compiled, &mgmt_resources::KINDS, &options);

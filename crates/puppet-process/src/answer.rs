@@ -37,6 +37,12 @@ pub struct Hello {
     pub tags: Vec<String>,
     /// Resources with one of these tags do not count.
     pub skip_tags: Vec<String>,
+    /// Files with authorities that Puppet trusts for HTTPS, besides those of the host. They need not be there.
+    #[serde(default)]
+    pub authorities: Vec<PathBuf>,
+    /// What Puppet fetches over HTTP comes through a proxy.
+    #[serde(default)]
+    pub proxied: bool,
 }
 
 /// A compiled catalogue, and what it was made from.

@@ -258,8 +258,24 @@ module MgmtPuppet
       'bucket' => agent.interpolate(:clientbucketdir),
       'noop' => agent.interpolate(:noop) ? true : false,
       'tags' => words(agent.interpolate(:tags)),
-      'skip_tags' => words(agent.interpolate(:skip_tags))
+      'skip_tags' => words(agent.interpolate(:skip_tags)),
+      'authorities' => authorities(agent),
+      'proxied' => proxied?
     }
+  end
+
+  # Files with authorities that are trusted when something is fetched over HTTPS, besides those that the host trusts.
+  def authorities(values)
+    names = [:localcacert, :ssl_trust_store].select { |name| Puppet.settings.valid?(name) }
+    names.map { |name| values.interpolate(name) }.compact.map(&:to_s).reject(&:empty?)
+  end
+
+  # Whether files are fetched through somebody else.
+  def proxied?
+    !Puppet::HTTP::Proxy.http_proxy_host.nil?
+  rescue NameError
+    # Before Puppet 7 it has another name.
+    !Puppet::Util::HttpProxy.http_proxy_host.nil?
   end
 
   # What is separated by commas.

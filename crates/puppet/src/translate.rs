@@ -96,6 +96,10 @@ pub struct TranslateOptions {
     pub tags: Vec<String>,
     /// Resources with one of these tags are not.
     pub skip_tags: Vec<String>,
+    /// Files with authorities that are trusted for HTTPS, besides those of the host. They need not be there.
+    pub authorities: Vec<PathBuf>,
+    /// Puppet fetches what is at an address through a proxy.
+    pub proxied: bool,
 }
 
 impl Default for TranslateOptions {
@@ -109,6 +113,8 @@ impl Default for TranslateOptions {
             noop: false,
             tags: Vec::new(),
             skip_tags: Vec::new(),
+            authorities: Vec::new(),
+            proxied: false,
         }
     }
 }
@@ -178,6 +184,8 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         interval: i32::try_from(options.interval).unwrap_or(i32::MAX),
         bucket: &options.bucket,
         noop: options.noop,
+        authorities: &options.authorities,
+        proxied: options.proxied,
         looked: RefCell::default(),
     };
     let mut translating = Translating {

@@ -45,6 +45,20 @@ fn files() {
             "file[/tmp/a] path=/tmp/a state=exists source=/nowhere/b sourcemode=false instead=true",
         ),
         (
+            "file { '/tmp/a': source => ['/nowhere/b', 'https://example.com/b', 'http://localhost/c/'] }",
+            "file[/tmp/a] path=/tmp/a state=exists source=https://example.com/b instead=true mirrors=[\"http://localhost/c\"]",
+        ),
+        (
+            "file { '/tmp/a': source => 'http://localhost/b', checksum => md5, \
+             checksum_value => 'D41D8CD98F00B204E9800998ECF8427E' }",
+            "file[/tmp/a] path=/tmp/a state=exists source=http://localhost/b instead=true \
+             checksum=d41d8cd98f00b204e9800998ecf8427e",
+        ),
+        (
+            "file { '/tmp/a': source => ['/etc/passwd', 'http://localhost/c'] }",
+            "file[/tmp/a] path=/tmp/a state=exists source=/etc/passwd sourcemode=false instead=true",
+        ),
+        (
             "file { '/tmp/a/b': ensure => directory, recurse => true, purge => true, force => true }",
             "file[/tmp/a/b] path=/tmp/a/b/ state=exists recurse=true force=true purge=true instead=true",
         ),
@@ -93,7 +107,26 @@ fn files() {
         ("file { '/tmp/a': content => 'x', mode => 'u+X' }", "`file` refuses it"),
         ("file { '/tmp/a': ensure => directory, recurse => true, ignore => '*.x' }", "`ignore`"),
         ("file { '/tmp/a': ensure => directory, recurse => true, mode => 'u+x' }", "`mode`"),
-        ("file { '/tmp/a': source => 'https://example.com/a' }", "`source` is not on this host"),
+        (
+            "file { '/tmp/a': source => ['https://example.com/a', '/tmp/b'] }",
+            "`source` is at an address, and may also be elsewhere",
+        ),
+        (
+            "file { '/tmp/a': source => ['puppet://server/modules/m/a', 'https://example.com/a'] }",
+            "`source` is not on this host",
+        ),
+        (
+            "file { '/tmp/a': source => 'https://example.com/a', checksum => md5, checksum_value => 'abc' }",
+            "`checksum_value` is not as long as a sum of its kind",
+        ),
+        (
+            "file { '/tmp/a': source => 'https://example.com/a', checksum => mtime }",
+            "`checksum` is not of the content",
+        ),
+        (
+            "file { '/tmp/a': source => 'https://me:secret@example.com/a' }",
+            "`file` refuses it: `source`: an address with a name and a password in it would be told with the resource",
+        ),
         (
             "file { '/tmp/a': ensure => directory, recurse => remote, source => '/usr/share/doc', mode => '0600' }",
             "`mode` is for what is copied",
@@ -133,6 +166,35 @@ fn defect_3_the_source_of_a_file_is_not_dropped() {
     assert!(copy.ends_with("modules/m/files/program sourcemode=false instead=true"), "{copy}");
     let copy = shown(spec(&translated, "file[/tmp/c]"));
     assert!(copy.ends_with("modules/m/files/program mode=0700 sourcemode=false instead=true"), "{copy}");
+}
+
+#[test]
+fn what_is_at_an_address_is_fetched_as_puppet_would() {
+    let place = tempfile::tempdir().unwrap();
+    let (authority, none) = (place.path().join("ca.pem"), place.path().join("none.pem"));
+    std::fs::write(&authority, "").unwrap();
+    let input = Input::Code("file { '/tmp/a': source => 'https://example.com/a' }".to_owned());
+    let options = TranslateOptions {
+        authorities: vec![authority.clone(), none],
+        interval: 60,
+        ..TranslateOptions::default()
+    };
+    let found = translated_with(&input, &options);
+    let file = spec(&found, "file[/tmp/a]");
+    assert_eq!(
+        shown(file),
+        format!(
+            "file[/tmp/a] path=/tmp/a state=exists source=https://example.com/a instead=true authorities=[\"{}\"] refetch=60",
+            authority.display()
+        )
+    );
+    assert_eq!((file.meta.retry, file.meta.delay), (3, 10_000));
+    // An authority that comes later counts from then on.
+    assert!(found.looked.iter().any(|looked| looked.path().ends_with("none.pem")));
+    // We ask servers ourselves, and only Puppet knows its proxy.
+    let found = translated_with(&input, &TranslateOptions { proxied: true, ..options });
+    let Outcome::Puppet(reasons) = &found.decisions[0].outcome else { panic!("{:?}", found.decisions) };
+    assert_eq!(reasons[0].to_string(), "`source` is fetched through a proxy");
 }
 
 #[test]

@@ -33,6 +33,52 @@ pub(super) fn file(rule: &mut Rule<'_>) -> &'static str {
     "file"
 }
 
+/// A source that is at an address.
+fn is_address(source: &str) -> bool {
+    source.starts_with("http://") || source.starts_with("https://")
+}
+
+/// The first of several sources is at an address, once those before it are known not to be there. Whether a server has it shows when it is
+/// asked, so only other addresses can follow.
+fn fetched(rule: &mut Rule<'_>, addresses: &[String]) {
+    if rule.around.proxied {
+        return rule.cannot("source", "is fetched through a proxy");
+    }
+    if !addresses.iter().all(|source| is_address(source)) {
+        return rule.cannot("source", "is at an address, and may also be elsewhere");
+    }
+    let mut addresses = addresses.iter().map(|address| Str::from(address.trim_end_matches('/')));
+    rule.set("source", addresses.next().unwrap_or_default());
+    rule.set("mirrors", addresses.collect::<Vec<_>>());
+    let authorities = rule.around.authorities.iter().filter(|file| {
+        rule.looks_for(file);
+        file.is_file()
+    });
+    let authorities: Vec<Str> = authorities.map(|file| Str::from(file.display().to_string())).collect();
+    rule.set("authorities", authorities);
+    let interval = u32::try_from(rule.around.interval).unwrap_or(u32::MAX).max(1);
+    rule.set("refetch", interval);
+    // A server may be away for a moment, and nobody comes by in half an hour to try again.
+    rule.meta.retry = 3;
+    rule.meta.delay = 10_000;
+    let kind = rule.text("checksum");
+    let Some(sum) = rule.text("checksum_value") else { return };
+    // What is not said is SHA-256, unless a setting says otherwise.
+    let length = match kind.as_deref() {
+        Some("md5") => 32,
+        Some("sha1") => 40,
+        Some("sha224") => 56,
+        None | Some("sha256") => 64,
+        Some("sha384") => 96,
+        Some("sha512") => 128,
+        Some(_) => return rule.cannot("checksum_value", "is not of all of the content"),
+    };
+    match sum.len() == length {
+        true => rule.set("checksum", Str::from(sum.to_ascii_lowercase())),
+        false => rule.cannot("checksum_value", "is not as long as a sum of its kind"),
+    }
+}
+
 /// By which sum contents are compared makes no difference, as long as all of them is in it. Ours are compared themselves.
 fn checksum(rule: &mut Rule<'_>) {
     match rule.text("checksum").as_deref() {
@@ -291,6 +337,18 @@ fn content(rule: &mut Rule<'_>) {
         return;
     }
     let Some(sources) = rule.texts("source") else { return };
+    // Only what would be on this host can be known not to be there.
+    let is_absent = |source: &String| {
+        rule.local_source(source).is_some_and(|path| {
+            rule.looks_for(&path);
+            !path.exists()
+        })
+    };
+    if let Some(at) = sources.iter().position(|source| is_address(source))
+        && sources[..at].iter().all(is_absent)
+    {
+        return fetched(rule, &sources[at..]);
+    }
     let Some(path) = first_source(rule, &sources) else { return };
     if path.is_dir() {
         return rule.cannot("source", "is a directory");

@@ -45,6 +45,10 @@ pub(super) struct Around<'a> {
     pub(super) bucket: &'a Path,
     /// Nothing is changed, unless a resource says otherwise.
     pub(super) noop: bool,
+    /// Files with authorities that are trusted for HTTPS, besides those of the host. They need not be there.
+    pub(super) authorities: &'a [PathBuf],
+    /// Puppet fetches what is at an address through a proxy.
+    pub(super) proxied: bool,
     /// What rules have looked at on this host.
     pub(super) looked: RefCell<Vec<Looked>>,
 }

@@ -59,12 +59,8 @@ pub(crate) fn relations(
                 path.iter().for_each(|path| finding.after("File", path));
             }
         }
-        "Cron" => {
-            // Whoever runs Puppet, if nobody else is named.
-            let user = declared.get("user").and_then(Data::text);
-            finding.after("User", user.as_deref().unwrap_or("root"));
-        }
-        "Ssh_authorized_key" => {
+        // Who runs Puppet has the table if nobody is named, but is no reason to wait where there is a `crontab`.
+        "Cron" | "Ssh_authorized_key" => {
             let user = declared.get("user").and_then(Data::text);
             user.iter().for_each(|user| finding.after("User", user));
         }

@@ -96,10 +96,29 @@ puppet-module-puppetlabs-cron-core,puppet-module-puppetlabs-host-core,puppet-mod
 puppet-module-puppetlabs-mount-core,puppet-module-puppetlabs-selinux-core,puppet-module-puppetlabs-sshkeys-core,\
 puppet-module-puppetlabs-stdlib";
 
+/// The package with `crontab`, unpacked and not installed: only hosts that tests boot have it.
+const CRON: &str = "/var/cache/mgmt-tests/cron";
+
 /// Installs what is missing. Does nothing, and says so, if nothing is.
 pub(crate) fn run() -> Result<(), Failed> {
     install()?;
-    newer_puppet()
+    newer_puppet()?;
+    cron()
+}
+
+/// Unpacks the package with `crontab`, whole or not at all.
+fn cron() -> Result<(), Failed> {
+    if Path::new(CRON).exists() || !is_there("apt-get") {
+        return Ok(());
+    }
+    say(&format!("setup: {CRON} is missing (the type cron, as Puppet brings it about itself)\n"));
+    let new = format!("{CRON}.new");
+    step(root("rm").args(["-rf", &new]))?;
+    step(root("mkdir").args(["-p", &new]))?;
+    let unpack =
+        "cd \"$0\" && apt-get download --quiet cron && dpkg-deb --extract cron_*.deb . && rm cron_*.deb";
+    step(root("sh").args(["-ec", unpack, &new]))?;
+    step(root("mv").args([&new, CRON]))
 }
 
 /// Makes the root with the newer Puppet, whole or not at all.

@@ -1,5 +1,8 @@
 //! One site, two hosts that were booted for it: one is brought about by Puppet, the other by the real program. They end up
 //! the same, byte for byte, and a second run finds nothing to do on either.
+//!
+//! There are two sites: one of which nearly all is native, and one of which all is left to Puppet, with something of every type that
+//! comes with it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "../../resources/tests/pkg_common/mod.rs"]
@@ -16,13 +19,12 @@ use std::process::{Command, Output};
 
 use pkg_common::{Package, Source};
 
-const NAME: &str = "a_site_ends_up_the_same_with_puppet_and_without";
 /// Where a booted host finds what it is given, and leaves what it has to tell.
 const PLACE: &str = "/mgmt-test-result";
 const SITE: &str = "/mgmt-test-site";
 
 /// What resources of the site are about.
-const MANAGED: [&str; 4] = ["/etc", "/home", "/srv", "/var/lib"];
+const MANAGED: [&str; 5] = ["/etc", "/home", "/srv", "/var/lib", "/var/spool/cron"];
 /// What changes there for other reasons: caches, backups of the tools for accounts, and what belongs to the tools themselves.
 const OTHERS: [&str; 22] = [
     "/etc/.pwd.lock",
@@ -49,7 +51,7 @@ const OTHERS: [&str; 22] = [
     "/var/lib/NetworkManager",
 ];
 /// Lists of entries, in which the order is that of their making, and above which Puppet says when it has written them.
-const LISTS: [&str; 8] = [
+const LISTS: [&str; 13] = [
     "/etc/passwd",
     "/etc/shadow",
     "/etc/group",
@@ -57,25 +59,48 @@ const LISTS: [&str; 8] = [
     "/etc/subuid",
     "/etc/subgid",
     "/etc/hosts",
+    "/etc/fstab",
+    "/etc/ssh/ssh_known_hosts",
     "/home/deploy/.ssh/authorized_keys",
+    "/home/ada/.ssh/authorized_keys",
+    "/var/spool/cron/crontabs/ada",
+    "/var/spool/cron/crontabs/root",
 ];
 
 #[test]
 fn a_site_ends_up_the_same_with_puppet_and_without() {
+    end_up_the_same(
+        "a_site_ends_up_the_same_with_puppet_and_without",
+        "puppet_site",
+        || {},
+        enough_is_native,
+    );
+}
+
+#[test]
+fn what_is_left_to_puppet_ends_up_as_with_puppet_alone() {
+    let name = "what_is_left_to_puppet_ends_up_as_with_puppet_alone";
+    end_up_the_same(name, "puppet_left", prepare_what_is_left, all_is_left);
+}
+
+/// Boots two hosts for a test and a directory with a site, for which more may have to be there before. What the program makes of the
+/// site is looked at besides.
+#[track_caller]
+fn end_up_the_same(name: &str, directory: &str, prepare_more: fn(), looks_right: fn(&str)) {
     if svc_common::is_booted() {
-        return on_a_twin();
+        return on_a_twin(prepare_more, looks_right);
     }
     let place = tempfile::tempdir().unwrap();
     let site = place.path().join("site.tar");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/puppet_site");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(directory);
     said(Command::new("tar").arg("-C").arg(&source).arg("-cf").arg(&site).arg("."));
     let mut twins = Vec::new();
     for who in ["puppet", "mgmt"] {
-        let name = place.path().join("who");
-        fs::write(&name, who).unwrap();
+        let file = place.path().join("who");
+        fs::write(&file, who).unwrap();
         let program = Path::new(env!("CARGO_BIN_EXE_mgmt"));
-        let files = [("mgmt", program), ("site.tar", &site), ("who", &name)];
-        let told = svc_common::on_booted_host_that_tells(NAME, &files, "told");
+        let files = [("mgmt", program), ("site.tar", &site), ("who", &file)];
+        let told = svc_common::on_booted_host_that_tells(name, &files, "told");
         twins.push(told);
     }
     let [theirs, ours] = twins.try_into().unwrap();
@@ -95,18 +120,20 @@ fn differences(theirs: &str, ours: &str) -> String {
     text
 }
 
-fn on_a_twin() {
+fn on_a_twin(prepare_more: fn(), looks_right: fn(&str)) {
     let who = fs::read_to_string(format!("{PLACE}/who")).unwrap();
     fs::create_dir(SITE).unwrap();
     said(Command::new("tar").args(["-C", SITE, "-xf", &format!("{PLACE}/site.tar")]));
     prepare();
+    prepare_more();
     for turn in ["first", "second"] {
         let output = if who == "puppet" { puppet() } else { mgmt() };
         let expected = if turn == "first" { 2 } else { 0 };
         assert_eq!(output.status.code(), Some(expected), "the {turn} time with {who}: {}", shown(&output));
     }
     if who == "mgmt" {
-        enough_is_native();
+        let output = Command::new(format!("{PLACE}/mgmt")).args(["puppet", "stats", SITE]).output().unwrap();
+        looks_right(&String::from_utf8_lossy(&output.stdout));
     }
     fs::write(format!("{PLACE}/told"), told()).unwrap();
 }
@@ -162,6 +189,31 @@ fn prepare() {
     said(Command::new("chmod").args(["-R", "u=rwX,go=", "/srv/www"]));
 }
 
+/// Besides, for the site of which all is left to Puppet: accounts, mounts and tables that are to change.
+fn prepare_what_is_left() {
+    // The machine has no `crontab`.
+    let crontab = Path::new("/var/cache/mgmt-tests/cron/usr/bin/crontab");
+    assert!(crontab.exists(), "`cargo xtask setup` brings {}", crontab.display());
+    fs::copy(crontab, "/usr/bin/crontab").unwrap();
+    for command in [
+        "mkdir -p -m 1730 /var/spool/cron/crontabs",
+        "groupadd --gid 4701 gone",
+        "groupadd --gid 4702 crew",
+        "useradd --uid 4701 --gid gone --create-home gone",
+        "useradd --uid 4703 --groups audio,video --shell /bin/false busy",
+        "mkdir -p /srv/mounted /srv/away /srv/table /srv/gone /srv/tidy",
+        "mount -t tmpfs -o size=1m away /srv/away",
+        "mount -t tmpfs -o size=1m gone /srv/gone",
+        "printf 'away /srv/away tmpfs size=1m 0 0\\ngone /srv/gone tmpfs size=1m 0 0\\n' >>/etc/fstab",
+        "printf '# Puppet Name: gone\\n1 2 3 4 5 /bin/gone\\n6 * * * * /bin/stranger\\n' | crontab -u root -",
+        "printf '192.0.2.7 gone.example.com\\n' >>/etc/hosts",
+        "touch -d '3 weeks ago' /srv/tidy/old.tmp /srv/tidy/old.txt; touch /srv/tidy/new.tmp",
+        "systemctl mask example-fallback.service",
+    ] {
+        pkg_common::run("sh", &["-ec", command]);
+    }
+}
+
 fn puppet() -> Output {
     let mut command = Command::new("puppet");
     command.args(["apply", "--color=false", "--detailed-exitcodes", "--modulepath"]);
@@ -177,14 +229,21 @@ fn mgmt() -> Output {
 }
 
 /// At least nine of ten.
-fn enough_is_native() {
-    let output = Command::new(format!("{PLACE}/mgmt")).args(["puppet", "stats", SITE]).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut counts = text.lines().map(|line| line.split_whitespace().next().unwrap().parse::<u32>());
-    // What does nothing by itself comes last, and counts for neither.
-    let [native, lossy, left, refused] = [(); 4].map(|()| counts.next().unwrap().unwrap());
+fn enough_is_native(stats: &str) {
+    let [native, lossy, left, refused] = counts(stats);
     let native = native + lossy;
-    assert!(refused == 0 && native >= 9 * left && native >= 50, "{text}");
+    assert!(refused == 0 && native >= 9 * left && native >= 50, "{stats}");
+}
+
+fn all_is_left(stats: &str) {
+    let [native, lossy, left, refused] = counts(stats);
+    assert!(native + lossy + refused == 0 && left >= 40, "{stats}");
+}
+
+/// What does nothing by itself comes last, and counts for neither.
+fn counts(stats: &str) -> [u32; 4] {
+    let mut counts = stats.lines().map(|line| line.split_whitespace().next().unwrap().parse::<u32>());
+    [(); 4].map(|()| counts.next().unwrap().unwrap())
 }
 
 /// Everything there is to tell about the host, a line for each thing.
@@ -192,6 +251,11 @@ fn told() -> String {
     let mut text = String::new();
     for (path, what) in MANAGED.iter().flat_map(|root| tree(Path::new(root))) {
         writeln!(text, "{} {what}", path.display()).unwrap();
+    }
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    for mount in mounts.lines().filter(|line| line.split(' ').nth(1).is_some_and(|at| at.starts_with("/srv")))
+    {
+        writeln!(text, "mounted: {mount}").unwrap();
     }
     for package in ["example-time", "example-web", "example-oldtime"] {
         writeln!(text, "{package} is {}", pkg_common::told(package)).unwrap();
@@ -231,7 +295,8 @@ fn content(path: &Path) -> String {
     if !LISTS.iter().any(|list| path == Path::new(list)) {
         return text;
     }
-    let lines = text.lines().filter(|line| !line.starts_with("# HEADER"));
+    // The tools of tables say when they have written one.
+    let lines = text.lines().filter(|line| !["# HEADER", "# ("].iter().any(|word| line.starts_with(word)));
     let mut lines: Vec<String> =
         lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     lines.sort();

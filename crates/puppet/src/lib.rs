@@ -3,7 +3,8 @@
 //! Puppet compiles (the crate `puppet-process` asks it to); everything after that is done here. A [`Catalogue`] is what was
 //! compiled. [`relate`] finds the order of its resources. [`translate`] makes a resource graph of both: each type has one small
 //! rule in `translate/`, which reads compiled parameters and sets fields of a kind of ours. What a rule does not understand
-//! is left to Puppet itself, as a `pippet` resource, and told. [`merge`] joins such a graph with that of a program.
+//! is left to Puppet itself, as a `pippet` resource, and told. [`merge`] joins such a graph with that of a program, and
+//! [`program`] writes it as one.
 //!
 //! Invariants
 //! - The order is Puppet's own: every edge of it, and no other; tests compare the two.
@@ -22,6 +23,7 @@ mod codes;
 mod data;
 mod diagnostic;
 mod merge;
+mod program;
 mod relations;
 mod secrets;
 mod translate;
@@ -31,6 +33,7 @@ pub use codes::CODES;
 pub use data::Data;
 pub use diagnostic::{Diagnostic, Level};
 pub use merge::{Half, Merged, merge};
+pub use program::{ProgramOptions, program};
 pub use relations::{Broken, Related, Relations, Vertex, relate};
 pub use secrets::secrets;
 pub use translate::{Decision, Looked, Outcome, Reason, TranslateOptions, Translated, translate};

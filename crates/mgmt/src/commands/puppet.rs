@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use mgmt_puppet::{Decision, Outcome};
+use mgmt_puppet::{Decision, Outcome, ProgramOptions};
 use mgmt_resource::{FieldSpec, Spec};
 use mgmt_telemetry::Format;
+use mgmt_value::Value;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
@@ -35,6 +36,11 @@ enum Command {
     },
     /// Count what is native and what is left to Puppet, with the reasons
     Stats(Subject),
+    /// Print a program in mcl that does the same, as far as that is native
+    ///
+    /// Resources are in the order of the manifest, each with its place. What is left to Puppet is a comment that says why. Secrets are left out, and a comment is in
+    /// their place. `mgmt diff puppet:site.pp program.mcl` tells whether both are the same.
+    Translate(Subject),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -57,10 +63,14 @@ struct Subject {
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let (Command::Print { subject, .. } | Command::Stats(subject)) = &arguments.command;
+    let (Command::Print { subject, .. } | Command::Stats(subject) | Command::Translate(subject)) =
+        &arguments.command;
     let manifest = Manifest::new(subject.input.as_os_str(), subject.puppet_conf.as_deref(), false)?;
     if let Command::Print { format: PrintFormat::Yaml, .. } = &arguments.command {
         return print_graph(&manifest, terminal);
+    }
+    if let Command::Translate(_) = &arguments.command {
+        return print_program(&manifest, terminal);
     }
     let attempt = load_alone(&manifest, terminal)?;
     if attempt.graph.is_none() && attempt.decisions.is_empty() {
@@ -69,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     }
     terminal.data(&match (&arguments.command, terminal.format()) {
         (Command::Print { .. }, Format::Human) => print(&attempt.decisions),
-        (Command::Stats(_), Format::Human) => stats(&attempt.decisions),
+        (_, Format::Human) => stats(&attempt.decisions),
         (_, Format::Json) => document(&attempt),
     });
     Ok(if attempt.graph.is_some() { Exit::OK } else { Exit(super::exit_codes::FAILED) })
@@ -79,12 +89,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 fn print_graph(manifest: &Manifest, terminal: &Terminal) -> Result<Exit, Failure> {
     let (attempt, secrets) = load_with_secrets(manifest, terminal)?;
     let (graph, name) = attempt.into_graph()?;
-    let is_secret = |spec: &Spec, field: &FieldSpec, value: &mgmt_value::Value| {
-        let text = value.to_string();
-        // The environment of a command is a secret only if there is one in it; all commands have one.
-        let is_environment = spec.id.kind == "exec" && field.name == "env";
-        (field.secret && !is_environment) || secrets.iter().any(|secret| text.contains(secret))
-    };
+    let is_secret = secret_among(&secrets);
     let comment = format!("generated from puppet catalog for {name}");
     let options = mgmt_yaml::WriteOptions { name: &name, comment: &comment, is_secret: &is_secret };
     let text = mgmt_yaml::write(&graph, &options).map_err(|wrong| {
@@ -93,6 +98,32 @@ fn print_graph(manifest: &Manifest, terminal: &Terminal) -> Result<Exit, Failure
     })?;
     terminal.data(&text);
     Ok(Exit::OK)
+}
+
+/// The graph as a program.
+fn print_program(manifest: &Manifest, terminal: &Terminal) -> Result<Exit, Failure> {
+    let (mut attempt, secrets) = load_with_secrets(manifest, terminal)?;
+    let decisions = std::mem::take(&mut attempt.decisions);
+    let (graph, _) = attempt.into_graph()?;
+    let is_secret = secret_among(&secrets);
+    let program = mgmt_puppet::program(&graph, &decisions, &ProgramOptions { is_secret: &is_secret });
+    let program = mgmt_syntax::format(&program).map_err(|errors| {
+        let first = errors.first().map(|error| error.message.clone()).unwrap_or_default();
+        Failure::failed(format!("what was translated is no program: {first}"))
+            .hint("this is a mistake of `mgmt puppet translate`; please report it")
+    })?;
+    terminal.data(&program);
+    Ok(Exit::OK)
+}
+
+/// Tells whether a value is nobody's business, or has something in it that is.
+fn secret_among(secrets: &[String]) -> impl Fn(&Spec, &FieldSpec, &Value) -> bool {
+    move |spec, field, value| {
+        let text = value.to_string();
+        // The environment of a command is a secret only if there is one in it; all commands have one.
+        let is_environment = spec.id.kind == "exec" && field.name == "env";
+        (field.secret && !is_environment) || secrets.iter().any(|secret| text.contains(secret))
+    }
 }
 
 fn place(decision: &Decision) -> String {

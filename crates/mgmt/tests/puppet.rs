@@ -416,6 +416,27 @@ fn a_run_that_ends_while_puppet_compiles_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_run_that_is_ended_during_its_first_compile_leaves_nothing_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let (site, pid) = (place.path().join("site.pp"), place.path().join("pid"));
+    let slow = format!(
+        "generate('/bin/sh', '-c', 'echo $$ $PPID > {0}.new; mv {0}.new {0}; exec sleep 1000')\n",
+        pid.display()
+    );
+    write(&site, &slow);
+    let run = Running::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
+    common::eventually("a compile that hangs", || pid.exists());
+    // The command, and Puppet itself.
+    let numbers = std::fs::read_to_string(&pid).unwrap();
+    let processes: Vec<PathBuf> = numbers.split_whitespace().map(|id| Path::new("/proc").join(id)).collect();
+    assert!(processes.len() == 2 && processes.iter().all(|process| process.exists()), "{numbers}");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_ne!(code, Some(0), "{lines}");
+    common::eventually("their end", || processes.iter().all(|process| !process.exists()));
+}
+
+#[test]
 fn what_is_printed_as_yaml_is_read_as_the_same_graph() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("root");

@@ -55,6 +55,17 @@ pub use memory::Memory;
 ///     mode => "u=rw,go=r",
 /// }
 /// ```
+///
+/// What comes from elsewhere has a checksum, so that it is what you have looked at:
+///
+/// ```mcl
+/// file "/usr/local/bin/tool" {
+///     state => "exists",
+///     source => "https://example.com/tool-1.2",
+///     checksum => "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+///     mode => "0755",
+/// }
+/// ```
 #[derive(Clone, PartialEq, Derived)]
 #[resource(kind = "file", edges, receive, reverse, query, blocking)]
 pub struct File {

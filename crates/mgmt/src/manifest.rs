@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use mgmt_puppet::{Decision, Level, Looked, Ordering, TranslateOptions, Translated, translate};
+use mgmt_puppet::{Decision, Level, Looked, TranslateOptions, Translated, translate};
 use mgmt_puppet_process::{Compiled, Hello, Input, Puppet, PuppetError, Seen, Settings};
 use mgmt_resource::ResourceGraph;
 use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
@@ -118,7 +118,7 @@ pub(crate) struct Manifest {
     input: Input,
     puppet: Puppet,
     strict: bool,
-    ordering: Ordering,
+    way: options::Way,
     /// Where Puppet's file of settings is, once it has told.
     settings_file: Arc<OnceLock<PathBuf>>,
     /// What was told, in all the times that it was compiled. It is not told again.
@@ -195,7 +195,7 @@ impl Manifest {
             input: input(argument)?,
             puppet,
             strict,
-            ordering: arguments.puppet_ordering.into(),
+            way: arguments.way(),
             settings_file,
             told: Arc::default(),
         })
@@ -207,9 +207,9 @@ impl Manifest {
         let manifest = Manifest::new(argument, &PuppetArguments::of_file(conf.as_deref()), false)?;
         match std::fs::read(directory.join(package::OPTIONS)) {
             Ok(content) => {
-                let (options, ordering) = options::unpacked(&content)?;
+                let (options, way) = options::unpacked(&content)?;
                 let puppet = Puppet::new(Settings { options, ..manifest.puppet.settings().clone() });
-                Ok(Manifest { puppet, ordering, ..manifest })
+                Ok(Manifest { puppet, way, ..manifest })
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(manifest),
             Err(error) => Err(Failure::failed(format!("cannot read Puppet's settings: {error}"))),
@@ -276,7 +276,7 @@ impl Manifest {
             let file = mgmt_world::File { executable: false, content: read(conf)? };
             package.files.insert(package::CONF, file).map_err(Failure::usage)?;
         }
-        if let Some(content) = options::packed(self.puppet.settings(), self.ordering) {
+        if let Some(content) = options::packed(self.puppet.settings(), self.way) {
             let file = mgmt_world::File { executable: false, content };
             package.files.insert(package::OPTIONS, file).map_err(Failure::usage)?;
         }
@@ -329,7 +329,8 @@ impl Manifest {
             strict: self.strict,
             configuration: self.puppet.settings().configuration.clone(),
             settings: options::for_applying(self.puppet.settings()),
-            ordering: self.ordering,
+            ordering: self.way.ordering,
+            puppet_only: self.way.puppet_only,
             inline,
             ..TranslateOptions::default()
         };

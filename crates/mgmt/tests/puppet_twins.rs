@@ -72,23 +72,32 @@ fn a_site_ends_up_the_same_with_puppet_and_without() {
     end_up_the_same(
         "a_site_ends_up_the_same_with_puppet_and_without",
         "puppet_site",
-        || {},
-        enough_is_native,
+        &Way { flags: &[], prepare: || {}, looks_right: enough_is_native },
     );
 }
 
 #[test]
 fn what_is_left_to_puppet_ends_up_as_with_puppet_alone() {
     let name = "what_is_left_to_puppet_ends_up_as_with_puppet_alone";
-    end_up_the_same(name, "puppet_left", prepare_what_is_left, all_is_left);
+    let way = Way { flags: &["--puppet-only"], prepare: prepare_what_is_left, looks_right: all_is_left };
+    end_up_the_same(name, "puppet_left", &way);
 }
 
-/// Boots two hosts for a test and a directory with a site, for which more may have to be there before. What the program makes of the
-/// site is looked at besides.
+/// What is peculiar to a site.
+struct Way {
+    /// For the program, whenever it is about the site.
+    flags: &'static [&'static str],
+    /// What has to be there before, besides what all sites have.
+    prepare: fn(),
+    /// What the program makes of the site, by its statistics.
+    looks_right: fn(&str),
+}
+
+/// Boots two hosts for a test and a directory with a site.
 #[track_caller]
-fn end_up_the_same(name: &str, directory: &str, prepare_more: fn(), looks_right: fn(&str)) {
+fn end_up_the_same(name: &str, directory: &str, way: &Way) {
     if svc_common::is_booted() {
-        return on_a_twin(prepare_more, looks_right);
+        return on_a_twin(way);
     }
     let place = tempfile::tempdir().unwrap();
     let site = place.path().join("site.tar");
@@ -120,20 +129,21 @@ fn differences(theirs: &str, ours: &str) -> String {
     text
 }
 
-fn on_a_twin(prepare_more: fn(), looks_right: fn(&str)) {
+fn on_a_twin(way: &Way) {
     let who = fs::read_to_string(format!("{PLACE}/who")).unwrap();
     fs::create_dir(SITE).unwrap();
     said(Command::new("tar").args(["-C", SITE, "-xf", &format!("{PLACE}/site.tar")]));
     prepare();
-    prepare_more();
+    (way.prepare)();
     for turn in ["first", "second"] {
-        let output = if who == "puppet" { puppet() } else { mgmt() };
+        let output = if who == "puppet" { puppet() } else { mgmt(way.flags) };
         let expected = if turn == "first" { 2 } else { 0 };
         assert_eq!(output.status.code(), Some(expected), "the {turn} time with {who}: {}", shown(&output));
     }
     if who == "mgmt" {
-        let output = Command::new(format!("{PLACE}/mgmt")).args(["puppet", "stats", SITE]).output().unwrap();
-        looks_right(&String::from_utf8_lossy(&output.stdout));
+        let mut command = Command::new(format!("{PLACE}/mgmt"));
+        let output = command.args(["puppet", "stats", SITE]).args(way.flags).output().unwrap();
+        (way.looks_right)(&String::from_utf8_lossy(&output.stdout));
     }
     fs::write(format!("{PLACE}/told"), told()).unwrap();
 }
@@ -222,10 +232,10 @@ fn puppet() -> Output {
     command.output().unwrap()
 }
 
-fn mgmt() -> Output {
+fn mgmt(flags: &[&str]) -> Output {
     let mut command = Command::new(format!("{PLACE}/mgmt"));
     command.args(["run", "--prefix", "/mgmt-test-prefix", "--converger-timeout=3", "--converged-exit"]);
-    command.args(["--max-runtime=240", "--detailed-exitcode", "puppet", SITE]).output().unwrap()
+    command.args(["--max-runtime=240", "--detailed-exitcode", "puppet", SITE]).args(flags).output().unwrap()
 }
 
 /// At least nine of ten.

@@ -107,6 +107,8 @@ pub struct TranslateOptions {
     pub proxied: bool,
     /// Resources with a schedule are brought about when it allows that, and not always.
     pub schedules: bool,
+    /// Everything is left to Puppet.
+    pub puppet_only: bool,
 }
 
 /// In which order resources come that have none of their own.
@@ -135,6 +137,7 @@ impl Default for TranslateOptions {
             authorities: Vec::new(),
             proxied: false,
             schedules: true,
+            puppet_only: false,
         }
     }
 }
@@ -207,6 +210,7 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         authorities: &options.authorities,
         proxied: options.proxied,
         schedules: options.schedules,
+        puppet_only: options.puppet_only,
         looked: RefCell::default(),
     };
     let mut translating = Translating {

@@ -45,6 +45,19 @@ pub(crate) struct PuppetArguments {
     /// that relies on it; it is slower, and what fails stops all that comes after it
     #[arg(long, value_name = "ORDER", default_value = "related")]
     pub(crate) puppet_ordering: OrderingArgument,
+
+    /// Leave every resource to Puppet itself, to find out whether a difference is ours
+    #[arg(long)]
+    pub(crate) puppet_only: bool,
+}
+
+/// What is ours to decide, and not Puppet's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Way {
+    /// In which order resources come that have none of their own.
+    pub(super) ordering: Ordering,
+    /// Everything is left to Puppet.
+    pub(super) puppet_only: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -65,8 +78,9 @@ impl From<OrderingArgument> for Ordering {
     }
 }
 
-/// What stands for the order among the settings that go to other hosts. It is none of Puppet's.
+/// What stands for our own flags among the settings that go to other hosts. They are none of Puppet's.
 const ORDERING: (&str, &str) = ("ordering", "manifest");
+const PUPPET_ONLY: (&str, &str) = ("puppet_only", "true");
 
 /// Settings that are for us: Puppet's processes that apply a resource do not need them.
 const OURS: [&str; 3] = ["tags", "skip_tags", "runinterval"];
@@ -75,6 +89,11 @@ impl PuppetArguments {
     /// With nothing but a file.
     pub(crate) fn of_file(conf: Option<&Path>) -> PuppetArguments {
         PuppetArguments { puppet_conf: conf.map(Path::to_owned), ..PuppetArguments::default() }
+    }
+
+    /// What we decide.
+    pub(super) fn way(&self) -> Way {
+        Way { ordering: self.puppet_ordering.into(), puppet_only: self.puppet_only }
     }
 
     /// What a process of Puppet is started with.
@@ -118,18 +137,18 @@ pub(super) fn for_applying(settings: &Settings) -> Vec<(String, String)> {
     settings.options.iter().filter(|(name, _)| !OURS.contains(&name.as_str())).cloned().collect()
 }
 
-/// Settings and the order as a file of a package; nothing, if there is nothing to say.
-pub(super) fn packed(settings: &Settings, ordering: Ordering) -> Option<Vec<u8>> {
+/// Settings and our own flags as a file of a package; nothing, if there is nothing to say.
+pub(super) fn packed(settings: &Settings, way: Way) -> Option<Vec<u8>> {
     let mut options = settings.options.clone();
-    if ordering == Ordering::Manifest {
-        options.push((ORDERING.0.to_owned(), ORDERING.1.to_owned()));
-    }
+    let flags = [(way.ordering == Ordering::Manifest, ORDERING), (way.puppet_only, PUPPET_ONLY)];
+    let given = flags.into_iter().filter(|(given, _)| *given);
+    options.extend(given.map(|(_, (name, value))| (name.to_owned(), value.to_owned())));
     let is_some = !options.is_empty();
     is_some.then(|| mgmt_telemetry::json_line(&serde_json::json!(options)).into_bytes())
 }
 
 /// What such a file says. It comes from whoever may deploy; names are words, so that none of them is taken for something else.
-pub(super) fn unpacked(content: &[u8]) -> Result<(Vec<(String, String)>, Ordering), Failure> {
+pub(super) fn unpacked(content: &[u8]) -> Result<(Vec<(String, String)>, Way), Failure> {
     let wrong = || Failure::failed("Puppet's settings of the deploy cannot be read");
     let mut options: Vec<(String, String)> = serde_json::from_slice(content).map_err(|_| wrong())?;
     let is_word =
@@ -137,10 +156,14 @@ pub(super) fn unpacked(content: &[u8]) -> Result<(Vec<(String, String)>, Orderin
     if !options.iter().all(|(name, value)| is_word(name) && !value.starts_with('-')) {
         return Err(wrong());
     }
-    let before = options.len();
-    options.retain(|(name, value)| (name.as_str(), value.as_str()) != ORDERING);
-    let ordering = if options.len() < before { Ordering::Manifest } else { Ordering::Related };
-    Ok((options, ordering))
+    let mut take = |(name, value): (&str, &str)| {
+        let before = options.len();
+        options.retain(|option| (option.0.as_str(), option.1.as_str()) != (name, value));
+        options.len() < before
+    };
+    let ordering = if take(ORDERING) { Ordering::Manifest } else { Ordering::Related };
+    let way = Way { ordering, puppet_only: take(PUPPET_ONLY) };
+    Ok((options, way))
 }
 
 #[cfg(test)]
@@ -164,11 +187,16 @@ mod tests {
         ];
         assert_eq!(settings.options, expected.map(|(name, value)| (name.to_owned(), value)));
         assert_eq!(for_applying(&settings).len(), 2);
-        for ordering in [Ordering::Manifest, Ordering::Related] {
-            let (options, found) = unpacked(&packed(&settings, ordering).unwrap()).unwrap();
-            assert_eq!((options, found), (settings.options.clone(), ordering));
+        for way in [
+            Way { ordering: Ordering::Manifest, puppet_only: false },
+            Way { ordering: Ordering::Related, puppet_only: true },
+            Way { ordering: Ordering::Manifest, puppet_only: true },
+            Way::default(),
+        ] {
+            let (options, found) = unpacked(&packed(&settings, way).unwrap()).unwrap();
+            assert_eq!((options, found), (settings.options.clone(), way));
         }
-        assert_eq!(packed(&Settings::default(), Ordering::Related), None);
+        assert_eq!(packed(&Settings::default(), Way::default()), None);
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub(super) struct Around<'a> {
     pub(super) proxied: bool,
     /// Schedules count.
     pub(super) schedules: bool,
+    /// Everything is left to Puppet.
+    pub(super) puppet_only: bool,
     /// What rules have looked at on this host.
     pub(super) looked: RefCell<Vec<Looked>>,
 }
@@ -244,6 +246,9 @@ impl<'a> Rule<'a> {
     pub(super) fn finish(mut self, kind: &'static str) -> Result<(Spec, Vec<Reason>), Unfit> {
         if let Some(why) = self.wrong {
             return Err(Unfit::Wrong(why));
+        }
+        if self.around.puppet_only {
+            self.reasons.push(Reason { parameter: None, why: "everything is to be".to_owned() });
         }
         for (parameter, value) in &self.declared.parameters {
             let understood = self.taken.contains(parameter.as_str()) || FOR_ALL.contains(&parameter.as_str());

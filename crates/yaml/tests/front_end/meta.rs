@@ -3,7 +3,7 @@ use mgmt_resource::{Fields, Meta};
 
 #[test]
 fn all_metaparameters_can_be_set() {
-    let meta = "noop: yes, retry: -1, retryreset: true, delay: 5000, timeout: 300, poll: -5, limit: 0.2, burst: 5, reset: on, sema: ['a:1', b], rewatch: true, realize: true, dollar: true, hidden: true, export: ['*'], reverse: true, autoedge: false, autogroup: no";
+    let meta = "noop: yes, retry: -1, retryreset: true, delay: 5000, timeout: 300, poll: -5, limit: 0.2, burst: 5, reset: on, sema: ['a:1', b], rewatch: true, realize: true, dollar: true, hidden: true, export: ['*'], reverse: true, autoedge: false, autogroup: no, window: [sat]";
     let graph = graph(&format!("graph: x\nresources:\n  noop:\n  - {{name: one, meta: {{{meta}}}}}\n"));
     let (_, spec) = graph.graph.nodes().next().unwrap();
     let expected = Meta {
@@ -25,6 +25,7 @@ fn all_metaparameters_can_be_set() {
         reverse: true,
         autoedge: false,
         autogroup: false,
+        window: vec!["sat".into()],
     };
     assert_eq!(*spec.meta, expected);
     assert_eq!(meta.split(": ").count() - 1, Meta::FIELDS.len());

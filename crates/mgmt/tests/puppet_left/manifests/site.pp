@@ -1,19 +1,6 @@
-# Something of every type that comes with Puppet. Each resource has a schedule, which no kind of ours knows: so all of it is left to Puppet.
-schedule { 'any': period => hourly, repeat => 10000 }
+# Something of every type that comes with Puppet. All of it is left to Puppet, by `--puppet-only`.
 
-Augeas             { schedule => 'any' }
-Cron               { schedule => 'any' }
-Exec               { schedule => 'any', path => '/usr/sbin:/usr/bin:/sbin:/bin' }
-File               { schedule => 'any' }
-Group              { schedule => 'any' }
-Host               { schedule => 'any' }
-Mount              { schedule => 'any' }
-Package            { schedule => 'any' }
-Service            { schedule => 'any' }
-Ssh_authorized_key { schedule => 'any' }
-Sshkey             { schedule => 'any' }
-Tidy               { schedule => 'any' }
-User               { schedule => 'any' }
+Exec { path => '/usr/sbin:/usr/bin:/sbin:/bin' }
 
 # Accounts.
 group { 'crew': ensure => present, gid => 4711 }

@@ -55,34 +55,80 @@ pub(crate) fn history(report: &mut Report) {
     recorded(report, "in memory", None, || scratch(Path::new("/dev/shm")));
 }
 
+/// How many processes take turns with themselves, how often each, and with how many files each time. Turns are short, so that whatever
+/// slows the machine down for a while slows both sides down, and there are many, so that what hits one side alone does not
+/// count.
+const PROCESSES: usize = 4;
+const TURNS: usize = 15;
+const FILES: usize = 5_000;
+
 fn recorded(
     report: &mut Report,
     place: &str,
     target: Option<f64>,
     directory: impl Fn() -> tempfile::TempDir,
 ) {
-    const COUNT: usize = 10_000;
-    const TURNS: usize = 31;
     let (mut times, mut work) = (Vec::new(), Vec::new());
+    // Nothing is removed before all is measured, as below.
     let mut kept = Vec::new();
-    for turn in 0..TURNS {
-        let measure = |what: &str| {
-            let directory = directory();
-            rustix::fs::sync();
-            let arguments = [what, &*COUNT.to_string(), "none"].map(str::to_owned);
-            let (time, rest) = in_child(&arguments, directory.path());
-            (time, Duration::from_nanos(rest[0]), directory)
-        };
-        // Whoever comes first has it easier or harder, so they take turns.
-        let order = if turn % 2 == 0 { ["recorded", "cold"] } else { ["cold", "recorded"] };
-        let [first, second] = order.map(measure);
-        let (with, without) = if turn % 2 == 0 { (&first, &second) } else { (&second, &first) };
-        times.push((with.0, without.0));
-        work.push((with.1, without.1));
-        kept.push((first.2, second.2));
+    for _ in 0..PROCESSES {
+        let directory = directory();
+        let arguments = ["turns", &*FILES.to_string(), &*TURNS.to_string()].map(str::to_owned);
+        let numbers = numbers(&mut child_command(&arguments, directory.path()));
+        for turn in numbers.chunks_exact(4) {
+            let [time, worked, bare_time, bare_worked] =
+                [0, 1, 2, 3].map(|at| Duration::from_nanos(turn[at]));
+            times.push((time, bare_time));
+            work.push((worked, bare_worked));
+        }
+        kept.push(directory);
     }
-    report.ratio_spread(&format!("cold create, {COUNT} files, recorded, {place}"), COUNT, &times, target);
-    report.ratio_spread("  processor time of all threads", COUNT, &work, None);
+    report.paired(&format!("cold create, {FILES} files, recorded, {place}"), FILES, &times, target);
+    report.paired("  processor time of all threads, all of it written", FILES, &work, None);
+}
+
+/// The part in a process of its own that takes turns: prints the nanoseconds and those of processor time with a history, and the
+/// same without one, for each turn.
+fn turns(count: usize, turns: usize, directory: &Path) {
+    // The first engine of a process finds nothing ready, whichever it is.
+    one_turn(&directory.join("first"), count.min(500), true);
+    for turn in 0..turns {
+        let measure = |is_recorded: bool| {
+            one_turn(&directory.join(format!("{turn}-{is_recorded}")), count, is_recorded)
+        };
+        // Whoever comes first has it easier or harder.
+        let is_first = turn % 2 == 0;
+        let (first, second) = (measure(is_first), measure(!is_first));
+        let (with, without) = if is_first { (first, second) } else { (second, first) };
+        println!(
+            "{} {} {} {}",
+            with.0.as_nanos(),
+            with.1.as_nanos(),
+            without.0.as_nanos(),
+            without.1.as_nanos()
+        );
+    }
+}
+
+/// The time until everything is there, and the processor time until everything is also written about it.
+fn one_turn(directory: &Path, count: usize, is_recorded: bool) -> (Duration, Duration) {
+    let graph = graph(&paths(&directory.join("ours"), count), &[b'x'; 200]);
+    let prefix = directory.join("prefix");
+    std::fs::create_dir(&prefix).unwrap();
+    rustix::fs::sync();
+    let witness = is_recorded.then(|| recorder(&prefix));
+    let before = processor_time();
+    let mut world = World::start_with(&prefix, Durability::None, witness.clone());
+    let time = world.converge(graph);
+    // What is still to be read of the events that we caused belongs to the work.
+    std::thread::sleep(Duration::from_millis(50));
+    drop((world, witness));
+    (time, processor_time() - before)
+}
+
+fn recorder(prefix: &Path) -> Arc<dyn Witness> {
+    let journal = Journal::open(prefix.join("history"), Limits::default()).unwrap();
+    Arc::new(Recorder::start(journal).unwrap())
 }
 
 /// Returns the time of a warm check of all files.
@@ -164,12 +210,22 @@ fn policy_word(durability: Durability) -> &'static str {
 /// Runs a part in a process of its own, so that neither memory nor threads of another part are measured with it.
 /// Returns the time that the engine took, and what else the part printed.
 fn in_child(arguments: &[String], directory: &Path) -> (Duration, Vec<u64>) {
-    let program = std::env::current_exe().unwrap();
-    let output = Command::new(program).arg("--child").args(arguments).arg(directory).output().unwrap();
+    let mut numbers = numbers(&mut child_command(arguments, directory));
+    (Duration::from_nanos(numbers.remove(0)), numbers)
+}
+
+fn child_command(arguments: &[String], directory: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("--child").args(arguments).arg(directory);
+    command
+}
+
+/// The numbers that a command prints.
+fn numbers(command: &mut Command) -> Vec<u64> {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    let mut numbers = text.split_whitespace().map(|number| number.parse::<u64>().unwrap());
-    (Duration::from_nanos(numbers.next().unwrap()), numbers.collect())
+    text.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
 /// The part that runs in a process of its own: lets the engine manage the files, and prints nanoseconds, nanoseconds of
@@ -177,6 +233,9 @@ fn in_child(arguments: &[String], directory: &Path) -> (Duration, Vec<u64>) {
 pub(crate) fn child(arguments: &[String]) {
     let [what, count, durability, directory] = arguments else { panic!("wrong arguments: {arguments:?}") };
     let directory = Path::new(directory);
+    if what == "turns" {
+        return turns(count.parse().unwrap(), durability.parse().unwrap(), directory);
+    }
     let durability = match durability.as_str() {
         "full" => Durability::Full,
         "data" => Durability::Data,
@@ -187,10 +246,7 @@ pub(crate) fn child(arguments: &[String]) {
     std::fs::create_dir(&prefix).unwrap();
     let graph = graph(&paths, &[b'x'; 200]);
     drop(paths);
-    let witness: Option<Arc<dyn Witness>> = (what == "recorded").then(|| {
-        let journal = Journal::open(prefix.join("history"), Limits::default()).unwrap();
-        Arc::new(Recorder::start(journal).unwrap()) as Arc<dyn Witness>
-    });
+    let witness = (what == "recorded").then(|| recorder(&prefix));
     let mut world = World::start_with(&prefix, durability, witness);
     let before = processor_time();
     let time = world.converge(graph);

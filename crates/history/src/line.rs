@@ -35,10 +35,10 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Appends it to a text, as a line with its end.
-    pub(crate) fn write(&self, text: &mut Vec<u8>) {
+    pub(crate) fn write(&self, clock: &mut Clock, text: &mut Vec<u8>) {
         let whole = text.len();
         // Our own types always have a form in JSON.
-        match serde_json::to_writer(&mut *text, &Line::of(self)) {
+        match serde_json::to_writer(&mut *text, &Line::of(self, clock.shown(self.time))) {
             Ok(()) => text.push(b'\n'),
             Err(_) => text.truncate(whole),
         }
@@ -57,7 +57,7 @@ impl Entry {
 #[derive(Serialize)]
 struct Line<'a> {
     v: u32,
-    time: Shown<Moment>,
+    time: &'a str,
     resource: Shown<&'a Id>,
     outcome: Outcome,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,11 +76,11 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn of(entry: &'a Entry) -> Line<'a> {
+    fn of(entry: &'a Entry, time: &'a str) -> Line<'a> {
         let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Line {
             v: VERSION,
-            time: Shown(Moment(entry.time)),
+            time,
             resource: Shown(&entry.id),
             outcome: entry.outcome,
             message: entry.message.as_deref(),
@@ -103,13 +103,33 @@ impl<T: fmt::Display> Serialize for Shown<T> {
     }
 }
 
-struct Moment(SystemTime);
+/// Moments as text, to the microsecond, in UTC. Of many records in a second, the date is worked out for the first alone.
+#[derive(Default)]
+pub(crate) struct Clock {
+    /// Which second the text begins with.
+    second: Option<u64>,
+    text: String,
+}
 
-impl fmt::Display for Moment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.6}", jiff::Timestamp::try_from(self.0).unwrap_or_default())
+impl Clock {
+    fn shown(&mut self, time: SystemTime) -> &str {
+        use std::fmt::Write as _;
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        if self.second != Some(since.as_secs()) {
+            let second = SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs());
+            self.text.clear();
+            // Writing to a string cannot fail, here and below.
+            let _ = write!(self.text, "{:.0}", jiff::Timestamp::try_from(second).unwrap_or_default());
+            self.second = Some(since.as_secs());
+        }
+        self.text.truncate(SECOND);
+        let _ = write!(self.text, ".{:06}Z", since.subsec_micros());
+        &self.text
     }
 }
+
+/// How long a moment is without what is less than a second.
+const SECOND: usize = "2023-11-14T22:13:20".len();
 
 struct Causes<'a> {
     causes: &'a [Cause],
@@ -231,7 +251,7 @@ mod tests {
     #[track_caller]
     fn is_what_a_record_writes(entry: &Entry) -> Record {
         let mut line = Vec::new();
-        entry.write(&mut line);
+        entry.write(&mut Clock::default(), &mut line);
         let record: Record = serde_json::from_slice(&line).unwrap();
         let again = format!("{}\n", serde_json::to_string(&record).unwrap());
         assert_eq!(String::from_utf8(line).unwrap(), again);
@@ -251,6 +271,31 @@ mod tests {
         assert_eq!(third.resource.as_deref(), Some(&*Id::new("file", "/b\u{1}").to_string()));
         assert!(third.effect.opaque);
         assert_eq!(record.causes.len(), 2);
+    }
+
+    #[test]
+    fn a_clock_shows_what_the_library_shows() {
+        let mut clock = Clock::default();
+        for nanoseconds in [
+            0,
+            999,
+            1_000,
+            999_999_999,
+            1_000_000_000,
+            1_700_000_000_123_456_789,
+            1_700_000_000_999_999_999,
+            1_700_000_001_000_000_001,
+            1_700_000_000_000_000_000,
+        ] {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds);
+            let expected = format!("{:.6}", jiff::Timestamp::try_from(time).unwrap());
+            assert_eq!(clock.shown(time), expected);
+        }
+        // A clock that is far off stops nothing.
+        assert_eq!(
+            clock.shown(SystemTime::UNIX_EPOCH - Duration::from_secs(1)),
+            "1970-01-01T00:00:00.000000Z"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use mgmt_engine::{Cause, Ended, Health, Ran, Undone, Witness};
 use mgmt_resource::{Id, Spec};
 
-use crate::line::Entry;
+use crate::line::{Clock, Entry};
 use crate::{Journal, Outcome};
 
 /// More than this many records do not wait: then the disk cannot follow at all.
@@ -175,12 +175,12 @@ struct Writer {
 
 impl Writer {
     fn run(mut self) {
-        let (mut entries, mut text) = (Vec::new(), Vec::new());
+        let (mut entries, mut text, mut clock) = (Vec::new(), Vec::new(), Clock::default());
         let (mut unsynced, mut wrote) = (false, false);
         loop {
             let ended = self.wait(&mut entries, unsynced, wrote);
             wrote = !entries.is_empty();
-            entries.drain(..).for_each(|entry: Entry| entry.write(&mut text));
+            entries.drain(..).for_each(|entry: Entry| entry.write(&mut clock, &mut text));
             if !text.is_empty() {
                 let written = self.journal.append(&text);
                 unsynced |= written.is_ok();

@@ -64,7 +64,7 @@ mod tests {
         let ways: [Box<dyn FnOnce() + Send>; 8] = [
             Box::new(|| panic!("words of the source")),
             Box::new(move || drop(text()[1..].to_owned())),
-            Box::new(move || Err::<(), String>(text()).unwrap()),
+            Box::new(move || std::hint::black_box(Err::<(), String>(text())).unwrap()),
             Box::new(move || assert_eq!(text(), "")),
             Box::new(move || panic!("{}", text())),
             Box::new(move || panic!("{:?} {:?}", text(), Secret::<Str>::from(CANARY))),

@@ -88,7 +88,10 @@ mod tests {
     #[test]
     fn words_of_the_source_are_shown() {
         assert_eq!(words(|| panic!("told so")), "told so");
-        assert_eq!(words(|| None.unwrap()), "called `Option::unwrap()` on a `None` value");
+        assert_eq!(
+            words(|| std::hint::black_box(None).unwrap()),
+            "called `Option::unwrap()` on a `None` value"
+        );
         assert_eq!(words(|| std::panic::panic_any(7)), "no message");
     }
 
@@ -96,7 +99,10 @@ mod tests {
     fn numbers_that_the_language_puts_there_are_shown() {
         let (list, at) = (vec![1, 2], std::hint::black_box(7));
         let range = list.clone();
-        assert_eq!(words(move || drop(list[at])), "index out of bounds: the len is 2 but the index is 7");
+        assert_eq!(
+            words(move || _ = std::hint::black_box(list[at])),
+            "index out of bounds: the len is 2 but the index is 7"
+        );
         assert_eq!(
             words(move || drop(range[..at].to_vec())),
             "range end index 7 out of range for slice of length 2"
@@ -117,7 +123,6 @@ mod tests {
             words(move || panic!("{}", text())),
             words(move || panic!("{:?}", text())),
             words(move || unreachable!("{}", text())),
-            words(move || todo!("{}", text())),
             words(move || panic!("{:?} {}", secret(), text())),
             words(move || panic!("index out of bounds: the len is 1 but the index is {}", text())),
         ];
@@ -127,6 +132,6 @@ mod tests {
         assert!(told[0].contains("byte index 1 is not a char boundary"), "{told:?}");
         assert_eq!(told[2], "called `Result::unwrap()` on an `Err` value");
         assert_eq!(told[3], UNSHOWN);
-        assert_eq!(told[10], UNSHOWN);
+        assert_eq!(told[9], UNSHOWN);
     }
 }

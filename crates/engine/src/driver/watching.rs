@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use mgmt_resource::{Cancel, Error, Host, Watch, WatchStream};
+use mgmt_resource::{Cancel, Error, Host, StartStream, Watch};
 use mgmt_watch::{Token, WatchPath};
 
 use super::inbox::Inbox;
@@ -52,7 +52,7 @@ impl Driver {
                 Watch::Stream { start, .. } => {
                     let (inbox, host) = (Arc::clone(&self.inbox), Arc::clone(&self.host));
                     let task = self.runtime.spawn(async move {
-                        let follow = Box::pin(follow(&inbox, &host, &*start, vertex, incarnation));
+                        let follow = Box::pin(follow(&inbox, &host, &start, vertex, incarnation));
                         let Err(error) = CatchUnwind(follow).await;
                         inbox.send(Message::StreamFailed(vertex, incarnation, error));
                     });
@@ -113,7 +113,7 @@ impl Driver {
 async fn follow(
     inbox: &Inbox,
     host: &Host,
-    start: &(dyn Fn(&Host) -> Result<Box<dyn WatchStream>, Error> + Send + Sync),
+    start: &StartStream,
     vertex: Vertex,
     incarnation: u32,
 ) -> Result<Infallible, Error> {

@@ -18,6 +18,7 @@ mod connection;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -116,6 +117,20 @@ pub enum BusError {
     },
 }
 
+impl BusError {
+    /// The bus or the service was away, which passes when it restarts.
+    pub fn is_away(&self) -> bool {
+        const AWAY: [&str; 4] = ["ServiceUnknown", "NameHasNoOwner", "NoReply", "Disconnected"];
+        match self {
+            BusError::Gone(_) | BusError::Unreachable { .. } => true,
+            BusError::Refused { name, .. } => {
+                name.strip_prefix("org.freedesktop.DBus.Error.").is_some_and(|name| AWAY.contains(&name))
+            }
+            BusError::Late { .. } | BusError::Unexpected { .. } => false,
+        }
+    }
+}
+
 impl std::fmt::Display for Bus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -153,6 +168,7 @@ impl BusService {
             bus,
             service,
             status: watch::Sender::new(Status::Connecting),
+            was_ready: AtomicBool::new(false),
             audience: Mutex::default(),
         });
         let task = runtime.spawn(serve(Arc::clone(&shared))).abort_handle();
@@ -171,6 +187,16 @@ impl BusService {
         let mut status = self.shared.status.subscribe();
         // The sender is ours, so this does not end before.
         let _ = status.wait_for(|status| matches!(status, Status::Ready(_))).await;
+    }
+
+    /// Waits for the connection, or for the reason why there is none, as [`ready`](BusService::ready) does. One that was there and
+    /// has gone away comes back, mostly: it is waited for so long.
+    pub async fn back_within(&self, limit: Duration) -> Result<(), BusError> {
+        if self.shared.was_ready.load(Ordering::Relaxed) {
+            // What is wrong if it does not come back is told below.
+            let _ = tokio::time::timeout(limit, self.connected()).await;
+        }
+        self.ready().await
     }
 
     /// Whether the service runs. To ask does not start it.
@@ -309,6 +335,8 @@ struct Shared {
     bus: Bus,
     service: Service,
     status: watch::Sender<Status>,
+    /// It has been ready before.
+    was_ready: AtomicBool,
     audience: Mutex<Audience>,
 }
 
@@ -353,6 +381,7 @@ async fn serve(shared: Arc<Shared>) {
     loop {
         match Session::open(&shared).await {
             Ok(mut session) => {
+                shared.was_ready.store(true, Ordering::Relaxed);
                 shared.status.send_replace(Status::Ready(Arc::clone(&session.connection)));
                 lock(&shared.audience).tell_all();
                 session.deliver(&shared).await;

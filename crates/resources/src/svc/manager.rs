@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgmt_resource::{Context, Error, Result};
 use mgmt_watch::{Bus, BusError, BusPath, BusService, BusSignals, BusValue, Service, Signal, Topic};
@@ -20,6 +20,9 @@ const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 const BOOTED: &str = "/run/systemd/system";
 /// Reading all unit files again takes long on a busy host with many of them.
 const RELOAD_LIMIT: Duration = Duration::from_secs(120);
+/// How long a bus that was there is waited for when it is away.
+const AWAY_LIMIT: Duration = Duration::from_secs(60);
+const BREATH: Duration = Duration::from_millis(50);
 /// How often to say that a job is still under way.
 const REMINDER: Duration = Duration::from_secs(10);
 
@@ -54,30 +57,46 @@ impl Manager {
     }
 
     pub(crate) async fn ready(&self) -> Result<()> {
-        self.0.ready().await.map_err(unreachable)
+        self.0.back_within(AWAY_LIMIT).await.map_err(unreachable)
+    }
+
+    /// Looks at a unit. A bus that goes away meanwhile is waited for: looking twice does no harm, and a service is not to be left
+    /// alone because the bus was restarted.
+    pub(crate) async fn look(&self, unit: &str) -> Result<Seen> {
+        let began = Instant::now();
+        loop {
+            match self.look_now(unit).await {
+                Err(error) if error.is_away() && began.elapsed() < AWAY_LIMIT => {
+                    // That it is away may be news to the connection, too.
+                    tokio::time::sleep(BREATH).await;
+                    self.ready().await?;
+                }
+                seen => return seen.map_err(|error| failure("look at", unit, error)),
+            }
+        }
     }
 
     /// Looks at a unit without making the manager load it: that would be an event, and a check.
-    pub(crate) async fn look(&self, unit: &str) -> Result<Seen> {
-        let failed = |error| failure("look at", unit, error);
+    async fn look_now(&self, unit: &str) -> Result<Seen, BusError> {
         let file = match self.call::<_, String>("GetUnitFileState", &unit).await {
             Ok(state) => Some(state),
-            Err(BusError::Refused { .. }) => None,
-            Err(error) => return Err(failed(error)),
+            Err(error @ BusError::Refused { .. }) if !error.is_away() => None,
+            Err(error) => return Err(error),
         };
         let path = match self.call::<_, BusPath>("GetUnit", &unit).await {
             Ok(path) => path,
             Err(BusError::Refused { name, .. }) if name.ends_with(".NoSuchUnit") => {
                 return Ok(Seen { facts: unloaded(file), job: None });
             }
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(error),
         };
         let call = self.0.call::<_, HashMap<String, BusValue>>(path.as_str(), PROPERTIES, "GetAll", &UNIT);
-        let properties = call.await.map_err(failed)?;
+        let properties = call.await?;
         let text = |name: &str| {
             let value = properties.get(name).and_then(|value| <&str>::try_from(value).ok());
-            value.map(str::to_owned).ok_or_else(|| {
-                Error::new(format_args!("cannot look at {unit}: systemd does not tell its {name}"))
+            value.map(str::to_owned).ok_or_else(|| BusError::Unexpected {
+                call: format!("{PROPERTIES}.GetAll"),
+                why: format!("it does not tell the {name}"),
             })
         };
         let facts = Facts {

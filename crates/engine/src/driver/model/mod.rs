@@ -10,10 +10,13 @@
 #![allow(dead_code, reason = "the engine uses more of its files than a story does")]
 
 #[path = "../helm.rs"]
+#[allow(clippy::duplicate_mod, reason = "the same code with other locks is what this is for")]
 mod helm;
 #[path = "../inbox.rs"]
+#[allow(clippy::duplicate_mod, reason = "the same code with other locks is what this is for")]
 mod inbox;
 #[path = "../pool.rs"]
+#[allow(clippy::duplicate_mod, reason = "the same code with other locks is what this is for")]
 mod pool;
 mod stories;
 mod sync;

@@ -273,10 +273,19 @@ mod tests {
             (&["never"], None, "2026-11-17T13:00", "never"),
             // A last time that is still to come was a mistake of the clock.
             (&["daily"], Some("2027-11-17T12:00"), "2026-11-17T13:00", "Wed 18 13:00:00"),
-            (&["daily"], Some("-009999-01-02T00:00"), "2026-11-17T13:00", "now"),
         ];
         for (words, last, now, expected) in cases {
             assert_eq!(opens(words, *last, now), *expected, "{words:?} after {last:?} at {now}");
+        }
+    }
+
+    #[test]
+    fn a_last_time_that_cannot_be_keeps_nobody_waiting_for_ever() {
+        let now = at("2026-11-17T13:00");
+        for words in [&["daily"][..], &["monthly", "calendar"], &["hourly/3600"]] {
+            assert!(window(words).is_open(Some(i64::MIN), &now), "{words:?}");
+            let opens = window(words).opens(Some(i64::MAX), &now).unwrap();
+            assert!(opens.as_second() - now.timestamp().as_second() <= 31 * 86_400, "{words:?}");
         }
     }
 

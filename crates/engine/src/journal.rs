@@ -1,11 +1,12 @@
-//! Notifications that are not lost by a restart.
+//! What is not lost by a restart: notifications, and when resources that may run at some times only ran last.
 //!
 //! A line is appended when a notification becomes pending, when it has been acknowledged, and around each run that
 //! could cause one. A program that is killed in between finds at its next start what was pending, and which runs it
 //! does not know the end of: those are taken to have changed something. Lines reach the page cache, which outlives the
 //! program; they are not forced to the disk.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -19,7 +20,41 @@ const SLACK: usize = 4096;
 /// A file larger than this is not ours.
 const LIMIT: u64 = 64 << 20;
 
+/// How long it is known when a resource ran last, in seconds: longer than any window keeps one waiting.
+const MEMORY: i64 = 62 * 86_400;
+/// Of how many resources it is known.
+const MOST: usize = 100_000;
+
 type Name = (String, Vec<u8>);
+
+/// When resources ran last that may run at some times only, in seconds.
+#[derive(Clone, Debug, Default)]
+pub struct LastRuns(BTreeMap<Name, i64>);
+
+impl LastRuns {
+    /// What a journal says, be it that of a program that runs. Nothing, if there is none that can be read.
+    pub fn read(journal: &Path) -> LastRuns {
+        let readable = std::fs::metadata(journal).is_ok_and(|found| found.len() <= LIMIT);
+        let text = readable.then(|| std::fs::read(journal).ok()).flatten().unwrap_or_default();
+        Journal::replayed(PathBuf::new(), &String::from_utf8_lossy(&text)).last
+    }
+
+    /// When one did.
+    pub fn of(&self, id: &Id) -> Option<i64> {
+        self.0.get(&name(id)).copied()
+    }
+
+    /// Forgets what makes no difference any more, so that there is an end to it.
+    fn forget_old(&mut self) {
+        let Some(newest) = self.0.values().max().copied() else { return };
+        self.0.retain(|_, last| newest.saturating_sub(*last) <= MEMORY);
+        if self.0.len() > MOST {
+            let mut times: Vec<i64> = self.0.values().copied().collect();
+            times.sort_unstable_by_key(|last| Reverse(*last));
+            self.0.retain(|_, last| *last > times[MOST]);
+        }
+    }
+}
 
 /// The file of pending notifications.
 #[derive(Debug)]
@@ -30,6 +65,7 @@ pub(crate) struct Journal {
     running: BTreeSet<Name>,
     /// Of the last life: runs whose end is not known.
     unfinished: BTreeSet<Name>,
+    last: LastRuns,
     lines: usize,
 }
 
@@ -57,6 +93,7 @@ impl Journal {
             pending: BTreeSet::new(),
             running: BTreeSet::new(),
             unfinished: BTreeSet::new(),
+            last: LastRuns::default(),
             lines: 0,
         };
         text.lines()
@@ -68,6 +105,14 @@ impl Journal {
 
     fn replay(&mut self, line: &Json) {
         let Some((word, names)) = line.as_array().and_then(|parts| parts.split_first()) else { return };
+        if word == "last" {
+            if let [id, time] = names
+                && let (Some(id), Some(time)) = (name_from_json(id), time.as_i64())
+            {
+                self.last.0.insert(id, time);
+            }
+            return;
+        }
         let names: Option<Vec<Name>> = names.iter().map(name_from_json).collect();
         match (word.as_str(), names.as_deref()) {
             (Some("pending"), Some([from, to])) => {
@@ -90,6 +135,20 @@ impl Journal {
     pub(crate) fn was_pending(&self, from: &Id, to: &Id) -> bool {
         let (from, to) = (name(from), name(to));
         self.unfinished.contains(&from) || self.pending.contains(&(from, to))
+    }
+
+    /// When a resource ran last, if that was noted.
+    pub(crate) fn last_run(&self, id: &Id) -> Option<i64> {
+        self.last.of(id)
+    }
+
+    /// A resource that may run at some times only has run.
+    pub(crate) fn ran_at(&mut self, id: &Id, time: i64) {
+        let name = name(id);
+        let line = json!(["last", to_json(&name), time]);
+        if self.last.0.insert(name, time) != Some(time) {
+            self.append(&line);
+        }
     }
 
     /// A notification is pending, or no longer.
@@ -122,13 +181,13 @@ impl Journal {
 
     fn append(&mut self, line: &Json) {
         self.lines += 1;
-        let useful = self.pending.len() + self.running.len() + self.unfinished.len();
+        let useful = self.pending.len() + self.running.len() + self.unfinished.len() + self.last.0.len();
         let result = match self.lines > useful * 2 + SLACK {
             true => self.rewrite(),
             false => self.write(line),
         };
         if let Err(error) = result {
-            // The run itself goes on: what is at stake is a notification, and only if we are killed now.
+            // The run itself goes on: what is at stake is a notification or a time, and only if we are killed now.
             tracing::warn!("cannot write {}: {error}", self.path.display());
         }
     }
@@ -149,6 +208,10 @@ impl Journal {
         }
         for id in self.running.iter().chain(&self.unfinished) {
             text += &format!("{}\n", json!(["run", to_json(id)]));
+        }
+        self.last.forget_old();
+        for (id, time) in &self.last.0 {
+            text += &format!("{}\n", json!(["last", to_json(id), time]));
         }
         self.lines = text.lines().count();
         file.write_all(text.as_bytes())?;
@@ -186,7 +249,7 @@ fn name_from_json(json: &Json) -> Option<Name> {
 #[doc(hidden)]
 pub fn read_hostile_journal(bytes: &[u8]) -> usize {
     let journal = Journal::replayed(PathBuf::new(), &String::from_utf8_lossy(bytes));
-    journal.pending.len() + journal.unfinished.len()
+    journal.pending.len() + journal.unfinished.len() + journal.last.0.len()
 }
 
 #[cfg(test)]
@@ -249,5 +312,36 @@ mod tests {
             journal.end(&a);
         }
         assert!(std::fs::metadata(directory.path().join("notifications")).unwrap().len() < 400_000);
+    }
+
+    #[test]
+    fn when_something_ran_last_is_known_to_the_next_life_and_forgotten_in_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let (a, b) = (Id::new("exec", "a"), Id::new("file", b"/\xff\n".as_slice()));
+        let mut journal = open(&directory);
+        journal.ran_at(&a, 1000);
+        journal.ran_at(&a, 2000);
+        journal.ran_at(&b, 3000);
+        drop(journal);
+        let path = directory.path().join("notifications");
+        assert_eq!((LastRuns::read(&path).of(&a), LastRuns::read(&path).of(&b)), (Some(2000), Some(3000)));
+        let mut journal = open(&directory);
+        assert_eq!((journal.last_run(&a), journal.last_run(&b)), (Some(2000), Some(3000)));
+        journal.ran_at(&b, 2001 + MEMORY);
+        drop(journal);
+        let journal = open(&directory);
+        assert_eq!((journal.last_run(&a), journal.last_run(&b)), (None, Some(2001 + MEMORY)));
+        assert_eq!(LastRuns::read(&directory.path().join("none")).of(&a), None);
+    }
+
+    #[test]
+    fn of_too_many_the_latest_are_known() {
+        let mut last = LastRuns::default();
+        for number in 0..=MOST {
+            last.0
+                .insert(("exec".to_owned(), number.to_string().into_bytes()), i64::try_from(number).unwrap());
+        }
+        last.forget_old();
+        assert_eq!((last.0.len(), last.of(&Id::new("exec", "0"))), (MOST, None));
     }
 }

@@ -36,6 +36,7 @@ pub use driver::{
     Health, MemberEffects, PathWatch, Plan, Ran, Step, Summary, SwapReport, Undone, Witness, plan,
     prepare_for,
 };
+pub use journal::LastRuns;
 #[doc(hidden)]
 pub use journal::read_hostile_journal;
 pub use prepare::{Preparation, Prepared, SwapError, check_spec, prepare};

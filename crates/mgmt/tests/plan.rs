@@ -633,7 +633,7 @@ fn a_plan_is_in_order_with_differences_and_totals_and_an_error_makes_it_fail() {
     let told = said(&["--json", "plan", "--prefix", &prefix, "lang", &program]).stdout;
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     let totals = serde_json::json!({
-        "create": 2, "change": 1, "remove": 0, "run": 1, "right": 1, "errors": 0, "open": 0,
+        "create": 2, "change": 1, "remove": 0, "run": 1, "right": 1, "errors": 0, "open": 0, "held": 0,
     });
     assert_eq!(told["totals"], totals);
     // What cannot be looked at is told, and the rest is planned all the same.

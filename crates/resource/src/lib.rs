@@ -33,6 +33,7 @@ mod kind;
 mod meta;
 mod schema;
 mod stored;
+mod window;
 
 pub use because::{Because, ChangedValue};
 pub use context::{Cancel, Child, Context, Received, Sent, Stage, state_name};
@@ -46,6 +47,7 @@ pub use meta::{Meta, SharedMeta};
 pub use mgmt_resource_derive::{Fields, Resource, StructValue};
 pub use schema::{Declared, FieldSpec, Fields, Nothing, Registry, Schema, Traits, did_you_mean};
 pub use stored::{StoredError, from_stored, to_stored};
+pub use window::{Window, held};
 
 /// What the derives expand to. Not for people.
 #[doc(hidden)]

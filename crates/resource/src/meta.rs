@@ -8,6 +8,7 @@ use mgmt_resource_derive::Fields;
 use mgmt_value::Str;
 
 use crate::Invalid;
+use crate::Window;
 use crate::schema::Fields as _;
 
 /// What may be said about any resource, whatever its kind.
@@ -50,6 +51,11 @@ pub struct Meta {
     pub autoedge: bool,
     /// Allow to be served together with similar resources.
     pub autogroup: bool,
+    /// When the resource may be looked at and changed. Words that have all to be fulfilled: hours (`22:00-4:30`, of which one is
+    /// enough, and which may go over midnight), days of the week on which they begin (`sat`), and how often: `hourly`, `daily`,
+    /// `weekly`, `monthly` (`hourly/2` is twice an hour, and `calendar` beside it means in another hour, day, week or month
+    /// than the last time) or `never`. At all other times the resource is left alone, and what comes after it does not wait.
+    pub window: Vec<Str>,
 }
 
 /// The metaparameters of one resource. Most resources say nothing special and share one set; whoever changes something
@@ -111,6 +117,7 @@ impl Default for Meta {
             reverse: false,
             autoedge: true,
             autogroup: true,
+            window: Vec::new(),
         }
     }
 }
@@ -147,11 +154,12 @@ impl Meta {
         if self.export.iter().any(|host| host.is_empty()) {
             return Err(Invalid::field("export", "a host name can't be empty; `*` is every host"));
         }
+        Window::parse(&self.window).map_err(|why| Invalid::field("window", why))?;
         Ok(())
     }
 
     /// Whether a running resource may go on unchanged when its declaration now says `other`.
-    /// The order within `sema` and `export` does not matter.
+    /// The order within `sema`, `export` and `window` does not matter.
     pub fn same_as(&self, other: &Meta) -> bool {
         if std::ptr::eq(self, other) {
             return true;
@@ -164,16 +172,21 @@ impl Meta {
         };
         sorted(&self.sema) == sorted(&other.sema)
             && sorted(&self.export) == sorted(&other.export)
+            && sorted(&self.window) == sorted(&other.window)
             && self.treatment() == other.treatment()
     }
 
     /// Whether a resource with these metaparameters and one with `other` can be served as one without either
     /// getting something it did not ask for. Semaphores are the exception: a group holds those of all members.
+    /// When a resource with a `window` last ran is known of each alone.
     pub fn groups_with(&self, other: &Meta) -> bool {
-        self.export == other.export && self.treatment() == other.treatment()
+        self.window.is_empty()
+            && other.window.is_empty()
+            && self.export == other.export
+            && self.treatment() == other.treatment()
     }
 
-    /// Everything but the two lists.
+    /// Everything but the lists.
     fn treatment(&self) -> impl PartialEq + use<> {
         // Taken apart by name, so that a new metaparameter cannot be forgotten here.
         let Meta {
@@ -195,6 +208,7 @@ impl Meta {
             reverse,
             autoedge,
             autogroup,
+            window: _,
         } = *self;
         let numbers = (retry, delay, timeout, poll, limit, burst);
         let switches =
@@ -213,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_eighteen_in_the_documented_order() {
+    fn there_are_nineteen_in_the_documented_order() {
         let names: Vec<_> = Meta::names().collect();
         assert_eq!(
             names,
@@ -235,7 +249,8 @@ mod tests {
                 "export",
                 "reverse",
                 "autoedge",
-                "autogroup"
+                "autogroup",
+                "window"
             ]
         );
     }

@@ -210,7 +210,7 @@ pub const CODES: &[(&str, &str, &str)] = &[
         UNKNOWN_META,
         "an unknown metaparameter",
         "The keys of `meta` are noop, retry, retryreset, delay, timeout, poll, limit, burst, reset, sema, \
-         rewatch, realize, dollar, hidden, export, reverse, autoedge and autogroup.",
+         rewatch, realize, dollar, hidden, export, reverse, autoedge, autogroup and window.",
     ),
     (
         INVALID_META,

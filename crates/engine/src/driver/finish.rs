@@ -67,6 +67,9 @@ impl Driver {
                 node.note().absorb(earlier);
             }
         }
+        if !spec.meta.window.is_empty() && !matches!(result, Err(Error::Cancelled)) {
+            self.has_run(&spec.id, done.took, !spec.meta.noop);
+        }
         let effects = Arc::new(members(&spec, done.effects));
         self.witnessed(|witness| witness.over(&spec, done.waits, result.is_ok()));
         let now = self.now();

@@ -19,6 +19,7 @@ mod swap;
 #[cfg(test)]
 mod tests;
 mod watching;
+mod window;
 mod witness;
 
 use std::collections::VecDeque;
@@ -56,6 +57,8 @@ enum Message {
     StreamStarted(Vertex, u32),
     StreamFailed(Vertex, u32, Error),
     WorkerFailed(&'static str, Error),
+    /// The time has come at which a window opens, or the clock was set.
+    Clock,
     Stop(Level),
 }
 
@@ -100,6 +103,8 @@ struct Driver {
     last_error: FxHashMap<Vertex, String>,
     /// Who was put right again and again lately.
     strife: Strife,
+    /// Who waits for its window.
+    openings: window::Openings,
     origin: Instant,
     want_dot: bool,
     summary: Summary,
@@ -155,6 +160,7 @@ impl Driver {
             events,
             last_error: FxHashMap::default(),
             strife: Strife::new(settings.slow_down),
+            openings: window::Openings::default(),
             origin: Instant::now(),
             want_dot: settings.dot,
             summary: Summary::default(),
@@ -263,6 +269,7 @@ impl Driver {
                 tracing::error!(target: "mgmt::engine", "the worker of kind {kind} has failed: {error}");
                 self.host.request_exit(1);
             }
+            Message::Clock => self.clock_struck(),
             Message::Stop(level) => self.core.stop(level, self.now()),
         }
     }
@@ -389,6 +396,9 @@ impl Driver {
 
     fn start(&mut self, run: Run) {
         let vertex = run.vertex;
+        if self.is_held(vertex) {
+            return self.core.finished(vertex, Outcome::Right, &[], self.now());
+        }
         if let Err(message) = self.receive(vertex) {
             let now = self.now();
             self.report_error(vertex, &message, None, &[]);

@@ -13,9 +13,10 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use jiff::Zoned;
 use mgmt_graph::{Dag, NodeId};
 use mgmt_resource::{
-    Cancel, Checked, Edge, Effect, Error, Foreseen, GraphView, Host, Id, Origin, Sent, Spec,
+    Cancel, Checked, Edge, Effect, Error, Foreseen, GraphView, Host, Id, Origin, Sent, Spec, Window, held,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -25,6 +26,7 @@ use super::run::{Job, Member, Order};
 use super::swap::View;
 use super::witness::MemberEffects;
 use crate::core::{Pool, Run, Vertex};
+use crate::journal::LastRuns;
 use crate::prepare::Prepared;
 
 /// What a graph would change.
@@ -47,6 +49,8 @@ pub struct Step {
     pub effects: Vec<MemberEffects>,
     /// Why that cannot be told.
     pub error: Option<String>,
+    /// Why it is not looked at now: its window is not open.
+    pub held: Option<String>,
 }
 
 /// How certain a line is.
@@ -83,8 +87,9 @@ impl Step {
     }
 }
 
-/// Looks at every resource of a graph, and changes nothing. The host is given over: its view becomes that graph.
-pub async fn plan(prepared: Prepared, host: &Arc<Host>) -> Plan {
+/// Looks at every resource of a graph, and changes nothing. The host is given over: its view becomes that graph. `last` is when
+/// resources ran that may run at some times only.
+pub async fn plan(prepared: Prepared, host: &Arc<Host>, last: &LastRuns) -> Plan {
     let graph: Dag<Arc<Spec>, Edge> = prepared.graph.into_map(|_, spec| Arc::new(spec), |_, _, edge| edge);
     // A graph that was prepared has no cycles.
     let order = graph.topological_order().unwrap_or_default();
@@ -109,11 +114,24 @@ pub async fn plan(prepared: Prepared, host: &Arc<Host>) -> Plan {
             })
         };
         let Some((spec, before)) = found else { continue };
+        if let Some(why) = held_back(&spec, last) {
+            plan.steps.push(planner.pass(node, &spec, &before, why));
+            continue;
+        }
         plan.steps.push(planner.step(node, spec, &before).await);
     }
     let graph = graph.read().unwrap_or_else(PoisonError::into_inner);
     lower(&mut plan.steps, &planner.reach, &graph, &order);
     plan
+}
+
+/// Why a resource is not looked at now, if it is not.
+fn held_back(spec: &Spec, last: &LastRuns) -> Option<String> {
+    let window = Window::parse(&spec.meta.window).ok()??;
+    let now = Zoned::now();
+    let opens = window.opens(last.of(&spec.id), &now);
+    let is_open = opens.is_some_and(|opens| opens <= now.timestamp());
+    (!is_open).then(|| held(&spec.meta.window, opens, &now))
 }
 
 /// What may go differently, because something else may go first, is predicted at best, and so is all that comes after it.
@@ -155,6 +173,15 @@ struct Touch {
 }
 
 impl Planner {
+    /// A resource that is left alone. Those after it wait for those before it nevertheless.
+    fn pass(&mut self, node: NodeId, spec: &Spec, before: &[(NodeId, bool)], why: String) -> Step {
+        let stirs = before.iter().any(|(from, _)| self.touched.get(from).is_some_and(|touch| touch.stirs));
+        self.touched.insert(node, Touch { changes: false, stirs });
+        self.reach.push((node, Reach::default()));
+        let (id, origin, rests_on) = (spec.id.clone(), spec.origin.clone(), Certainty::Exact);
+        Step { id, origin, rests_on, effects: Vec::new(), error: None, held: Some(why) }
+    }
+
     async fn step(&mut self, node: NodeId, spec: Arc<Spec>, before: &[(NodeId, bool)]) -> Step {
         let touch = |from: &NodeId| self.touched.get(from).copied().unwrap_or_default();
         let stirred = before.iter().any(|(from, _)| touch(from).stirs);
@@ -168,7 +195,7 @@ impl Planner {
                 self.reach.push((node, Reach::default()));
                 let (id, origin) = (spec.id.clone(), spec.origin.clone());
                 let rests_on = Certainty::Unknown;
-                return Step { id, origin, rests_on, effects: Vec::new(), error: Some(message) };
+                return Step { id, origin, rests_on, effects: Vec::new(), error: Some(message), held: None };
             }
         };
         rests_on = rests_on.max(received);
@@ -206,7 +233,7 @@ impl Planner {
         let error = done.result.as_ref().err().map(Error::to_string);
         let changes = !effects.is_empty() || matches!(done.result, Ok(Checked::Forwarded));
         self.touched.insert(node, Touch { changes, stirs: changes || stirred || error.is_some() });
-        Step { id: spec.id.clone(), origin: spec.origin.clone(), rests_on, effects, error }
+        Step { id: spec.id.clone(), origin: spec.origin.clone(), rests_on, effects, error, held: None }
     }
 
     /// A resource and its group with what they would receive, and how certain that is.

@@ -17,6 +17,8 @@ pub(super) struct Reasons {
     /// What it was declared as before.
     pub(super) was: Option<Arc<Spec>>,
     pub(super) event: bool,
+    /// Its window has opened.
+    pub(super) opened: bool,
     pub(super) notified: Vec<Id>,
     pub(super) received: Vec<Handed>,
     /// Runs that have failed.
@@ -28,6 +30,7 @@ impl Reasons {
     pub(super) fn absorb(&mut self, earlier: Reasons) {
         self.was = earlier.was.or_else(|| self.was.take());
         self.event |= earlier.event;
+        self.opened |= earlier.opened;
         for id in earlier.notified {
             if !self.notified.contains(&id) {
                 self.notified.push(id);
@@ -44,6 +47,7 @@ impl Reasons {
     /// Nothing but an event.
     pub(super) fn is_event_alone(&self) -> bool {
         self.event
+            && !self.opened
             && self.was.is_none()
             && self.notified.is_empty()
             && self.received.is_empty()
@@ -60,6 +64,9 @@ impl Reasons {
         }
         if self.event {
             causes.push(Cause::Event(node.watches().iter().map(watched).collect()));
+        }
+        if self.opened {
+            causes.push(Cause::Event(vec!["its window opened".to_owned()]));
         }
         if !self.notified.is_empty() {
             causes.push(Cause::Notified(self.notified.clone()));

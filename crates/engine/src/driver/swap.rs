@@ -175,11 +175,13 @@ impl Driver {
         }
         node.applied = false;
         node.reset();
+        self.openings.forget(vertex);
     }
 
     pub(super) fn freed(&mut self, vertex: Vertex) {
         self.last_error.remove(&vertex);
         self.strife.forget(vertex);
+        self.openings.forget(vertex);
         if let Some(node) = self.nodes.get_mut(vertex.index()).and_then(Option::take)
             && self.leaving.get(&node.spec.id) == Some(&vertex)
         {

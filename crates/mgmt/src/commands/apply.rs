@@ -83,7 +83,7 @@ fn moved(planned: &Json, now: &Json) -> Vec<String> {
     for step in &planned {
         match of(&now, &step["resource"]) {
             None => told.push(format!("{} is not looked at any more", name(step))),
-            Some(other) if other["lines"] != step["lines"] || other["error"] != step["error"] => {
+            Some(other) if ["lines", "error", "held"].iter().any(|part| other[*part] != step[*part]) => {
                 told.push(format!("{} would be changed otherwise now", name(step)));
             }
             Some(_) => {}

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mgmt_engine::{Plan, Preparation};
+use mgmt_engine::{LastRuns, Plan, Preparation};
 use mgmt_resource::{ProgramFiles, ResourceGraph};
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
@@ -115,12 +115,13 @@ pub(crate) fn make(wanted: Wanted<'_>, prefix: Option<&Path>, terminal: &Termina
     let Wanted { graph, how, hostname, files } = wanted;
     // A run may be using the working directory, so nothing of it is touched. What resources keep there is read.
     let own = Prefix::open(&Choice::Temporary, hostname)?;
-    let kept = connection::working_directory(prefix).map(|prefix| prefix.join("engine/state"));
+    let engine = connection::working_directory(prefix).map(|prefix| prefix.join("engine"));
     runtime.block_on(async {
         let store = Arc::new(mgmt_world::Embedded::in_memory().map_err(Failure::failed)?);
         let mut host = host(hostname, Durability::None, None, &own, store)?;
         host.world.ready().await;
-        if let (Some(host), Ok(kept)) = (Arc::get_mut(&mut host), kept)
+        let last = engine.as_ref().map(|engine| LastRuns::read(&engine.join("journal"))).unwrap_or_default();
+        if let (Some(host), Ok(kept)) = (Arc::get_mut(&mut host), engine.map(|engine| engine.join("state")))
             && kept.is_dir()
         {
             host.state = kept;
@@ -131,6 +132,6 @@ pub(crate) fn make(wanted: Wanted<'_>, prefix: Option<&Path>, terminal: &Termina
         for warning in &prepared.warnings {
             terminal.warning(warning);
         }
-        Ok(mgmt_engine::plan(prepared, &host).await)
+        Ok(mgmt_engine::plan(prepared, &host, &last).await)
     })
 }

@@ -27,6 +27,8 @@ pub(super) struct Step {
     pub(super) origin: Option<String>,
     pub(super) lines: Vec<Line>,
     pub(super) error: Option<(String, Certainty)>,
+    /// Why it is not looked at now.
+    pub(super) held: Option<String>,
 }
 
 /// One change.
@@ -50,6 +52,8 @@ pub(super) struct Totals {
     pub(super) errors: usize,
     /// Resources that cannot be looked at before something else is done.
     pub(super) open: usize,
+    /// Resources that are left alone until their window opens.
+    pub(super) held: usize,
 }
 
 impl Totals {
@@ -85,11 +89,13 @@ impl Document {
             match &error {
                 Some((_, Certainty::Exact)) => totals.errors += 1,
                 Some(_) => totals.open += 1,
+                None if step.held.is_some() => totals.held += 1,
                 None if lines.is_empty() => totals.right += 1,
                 None => {}
             }
             let origin = step.origin.as_ref().map(ToString::to_string);
-            steps.push(Step { resource: step.id.to_string(), origin, lines, error });
+            let held = step.held.clone();
+            steps.push(Step { resource: step.id.to_string(), origin, lines, error, held });
         }
         Document { name: name.to_owned(), hostname: hostname.to_owned(), steps, totals }
     }
@@ -111,7 +117,7 @@ impl Document {
 
     pub(crate) fn json(&self) -> Json {
         let steps: Vec<Json> = self.steps.iter().map(Step::json).collect();
-        let Totals { create, change, remove, run, right, errors, open } = self.totals;
+        let Totals { create, change, remove, run, right, errors, open, held } = self.totals;
         json!({
             "type": "plan",
             "format_version": FORMAT_VERSION,
@@ -120,7 +126,7 @@ impl Document {
             "steps": steps,
             "totals": {
                 "create": create, "change": change, "remove": remove, "run": run,
-                "right": right, "errors": errors, "open": open,
+                "right": right, "errors": errors, "open": open, "held": held,
             },
         })
     }
@@ -165,6 +171,9 @@ impl Step {
         if let Some((message, certainty)) = &self.error {
             let sure = *certainty == Certainty::Exact;
             step.insert(if sure { "error" } else { "open" }.to_owned(), message.as_str().into());
+        }
+        if let Some(why) = &self.held {
+            step.insert("held".to_owned(), why.as_str().into());
         }
         Json::Object(step)
     }

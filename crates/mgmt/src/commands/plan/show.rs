@@ -2,12 +2,13 @@
 
 use mgmt_telemetry::escape;
 
-use super::document::{Document, Totals};
+use super::document::{Document, Step, Totals};
 
 /// The resources that would change something, and how many would not.
 pub(super) fn text(document: &Document, diffs: bool) -> String {
     let mut text = String::new();
-    for step in document.steps.iter().filter(|step| !step.lines.is_empty() || step.error.is_some()) {
+    let is_shown = |step: &&Step| !step.lines.is_empty() || step.error.is_some() || step.held.is_some();
+    for step in document.steps.iter().filter(is_shown) {
         text += &escape(&step.resource);
         if let Some(origin) = &step.origin {
             text += &format!("  ({})", escape(origin));
@@ -28,17 +29,25 @@ pub(super) fn text(document: &Document, diffs: bool) -> String {
             };
             text += &format!("  {word:<9}  {}\n", escape(message));
         }
+        if let Some(why) = &step.held {
+            text += &format!("  {:<9}  {}\n", "held", escape(why));
+        }
     }
     if !text.is_empty() {
         text.push('\n');
     }
-    let Totals { create, change, remove, run, right, errors, open } = document.totals;
+    let Totals { create, change, remove, run, right, errors, open, held } = document.totals;
+    let left = match held {
+        0 => String::new(),
+        _ => format!("; {} left alone until later", resources(held, "is", "are")),
+    };
     if document.totals.changes() == 0 && errors == 0 && open == 0 {
-        text += &format!("nothing to change: {} as declared\n", resources(right, "is", "are"));
+        text += &format!("nothing to change: {} as declared{left}\n", resources(right, "is", "are"));
         return text;
     }
     text += &format!("{create} to create, {change} to change, {remove} to remove, {run} to run; ");
     text += &format!("{} as declared", resources(right, "is", "are"));
+    text += &left;
     if open > 0 {
         text += &format!("; {} not be looked at before that", resources(open, "can", "can"));
     }

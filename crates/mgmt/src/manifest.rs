@@ -1,14 +1,16 @@
 //! Manifests of Puppet: where they are, what becomes of them, and what is wrong with them.
 
+mod options;
+
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use mgmt_puppet::{Decision, Level, Looked, TranslateOptions, Translated, translate};
+use mgmt_puppet::{Decision, Level, Looked, Ordering, TranslateOptions, Translated, translate};
 use mgmt_puppet_process::{Compiled, Hello, Input, Puppet, PuppetError, Seen, Settings};
 use mgmt_resource::ResourceGraph;
 use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
@@ -18,6 +20,8 @@ use crate::configuration::same_length_text;
 use crate::failure::Failure;
 use crate::program::package::{self, Package};
 use crate::terminal::{Tally, Terminal};
+
+pub(crate) use options::PuppetArguments;
 
 /// What a text that is in no file is called.
 const INLINE: &str = "the code";
@@ -44,9 +48,8 @@ pub(crate) struct ManifestArguments {
     #[arg(long, alias = "code", value_name = "INPUT", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) lang: Option<PathBuf>,
 
-    /// Puppet's file of settings [default: the usual one]
-    #[arg(long, alias = "lp-puppet-conf", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    pub(crate) puppet_conf: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) settings: PuppetArguments,
 
     /// With `langpuppet`: only warn of a `noop "puppet_NAME"` without a class `mgmt_NAME`, and of a class without `noop`
     #[arg(long)]
@@ -115,6 +118,9 @@ pub(crate) struct Manifest {
     input: Input,
     puppet: Puppet,
     strict: bool,
+    ordering: Ordering,
+    /// Where Puppet's file of settings is, once it has told.
+    settings_file: Arc<OnceLock<PathBuf>>,
     /// What was told, in all the times that it was compiled. It is not told again.
     told: Arc<Mutex<HashSet<String>>>,
 }
@@ -127,6 +133,8 @@ pub(crate) struct Attempt {
     /// What it was made from.
     pub(crate) sources: Sources,
     pub(crate) tally: Tally,
+    /// What is wrong with it, and where, in one line.
+    pub(crate) mistake: Option<String>,
     /// Puppet could not be asked.
     pub(crate) is_out_of_reach: bool,
 }
@@ -142,6 +150,8 @@ pub(crate) struct Sources {
     pub(crate) facts: Vec<PathBuf>,
     /// What its translation has looked at on this host.
     pub(crate) looked: Vec<Looked>,
+    /// Puppet's file of settings, which need not be there.
+    pub(crate) settings: Option<PathBuf>,
     /// How the files were when they were read, if that is known.
     pub(crate) seen: Option<Seen>,
 }
@@ -158,7 +168,8 @@ impl Sources {
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, bool)> {
         let files = self.files.iter().map(|path| (path.as_path(), false));
         let looked = self.looked.iter().map(|looked| (looked.path(), false));
-        files.chain(self.directories.iter().map(|path| (path.as_path(), true))).chain(looked)
+        let settings = self.settings.iter().map(|path| (path.as_path(), false));
+        files.chain(self.directories.iter().map(|path| (path.as_path(), true))).chain(looked).chain(settings)
     }
 
     /// Whether the translation would be another one, although what was compiled is the same.
@@ -169,17 +180,40 @@ impl Sources {
 
 impl Manifest {
     /// What an argument means: a file, a directory, `-`, or the code itself.
-    pub(crate) fn new(argument: &OsStr, conf: Option<&Path>, strict: bool) -> Result<Manifest, Failure> {
-        let configuration = match conf {
-            Some(file) => {
-                Some(std::path::absolute(file).ok().filter(|file| file.is_file()).ok_or_else(|| {
-                    Failure::usage(format!("there is no file `{}` for `--puppet-conf`", file.display()))
-                })?)
+    pub(crate) fn new(
+        argument: &OsStr,
+        arguments: &PuppetArguments,
+        strict: bool,
+    ) -> Result<Manifest, Failure> {
+        let puppet = Puppet::new(arguments.settings()?);
+        let settings_file = Arc::new(OnceLock::new());
+        if let Some(file) = &puppet.settings().configuration {
+            // Nobody else has it yet.
+            let _ = settings_file.set(file.clone());
+        }
+        Ok(Manifest {
+            input: input(argument)?,
+            puppet,
+            strict,
+            ordering: arguments.puppet_ordering.into(),
+            settings_file,
+            told: Arc::default(),
+        })
+    }
+
+    /// What was packed into a directory, with the settings that were packed with it.
+    pub(crate) fn unpacked(argument: &OsStr, directory: &Path) -> Result<Manifest, Failure> {
+        let conf = Some(directory.join(package::CONF)).filter(|conf| conf.is_file());
+        let manifest = Manifest::new(argument, &PuppetArguments::of_file(conf.as_deref()), false)?;
+        match std::fs::read(directory.join(package::OPTIONS)) {
+            Ok(content) => {
+                let (options, ordering) = options::unpacked(&content)?;
+                let puppet = Puppet::new(Settings { options, ..manifest.puppet.settings().clone() });
+                Ok(Manifest { puppet, ordering, ..manifest })
             }
-            None => None,
-        };
-        let puppet = Puppet::new(Settings { configuration, ..Settings::default() });
-        Ok(Manifest { input: input(argument)?, puppet, strict, told: Arc::default() })
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(manifest),
+            Err(error) => Err(Failure::failed(format!("cannot read Puppet's settings: {error}"))),
+        }
     }
 
     /// The same, of which only some resources count.
@@ -242,6 +276,10 @@ impl Manifest {
             let file = mgmt_world::File { executable: false, content: read(conf)? };
             package.files.insert(package::CONF, file).map_err(Failure::usage)?;
         }
+        if let Some(content) = options::packed(self.puppet.settings(), self.ordering) {
+            let file = mgmt_world::File { executable: false, content };
+            package.files.insert(package::OPTIONS, file).map_err(Failure::usage)?;
+        }
         Ok(package)
     }
 
@@ -275,7 +313,7 @@ impl Manifest {
             Ok(compiled) => compiled,
             Err(error) => {
                 let found = mgmt_puppet::Diagnostic::of_error(&error, &inline);
-                let tally = self.show(&found, terminal);
+                let (tally, mistake) = (self.show(&found, terminal), mistake(&found));
                 let (sources, is_out_of_reach) = match error {
                     PuppetError::Refused(refused) => {
                         let sources = self.sources(refused.files, refused.absent, refused.directories);
@@ -283,21 +321,29 @@ impl Manifest {
                     }
                     _ => (self.sources(Vec::new(), Vec::new(), Vec::new()), true),
                 };
-                return Attempt { graph: None, decisions: Vec::new(), sources, tally, is_out_of_reach };
+                let decisions = Vec::new();
+                return Attempt { graph: None, decisions, sources, tally, mistake, is_out_of_reach };
             }
         };
         let mut options = TranslateOptions {
             strict: self.strict,
             configuration: self.puppet.settings().configuration.clone(),
+            settings: options::for_applying(self.puppet.settings()),
+            ordering: self.ordering,
             inline,
             ..TranslateOptions::default()
         };
-        if let Ok(Hello { runinterval, bucket, noop, tags, skip_tags, .. }) = self.puppet.hello().await {
-            options = TranslateOptions { interval: runinterval, bucket, noop, tags, skip_tags, ..options };
+        if let Ok(hello) = self.puppet.hello().await {
+            let Hello { runinterval: interval, bucket, noop, tags, skip_tags, ignoreschedules, .. } = hello;
+            let schedules = !ignoreschedules;
+            if let Some(file) = hello.config {
+                self.settings_file.get_or_init(|| file);
+            }
+            options = TranslateOptions { interval, bucket, noop, tags, skip_tags, schedules, ..options };
         }
         let Translated { graph, name, decisions, diagnostics, looked } =
             translate(&compiled, &mgmt_resources::KINDS, &options);
-        let tally = self.show(&diagnostics, terminal);
+        let (tally, mistake) = (self.show(&diagnostics, terminal), mistake(&diagnostics));
         let (facts, seen) = (compiled.fact_directories, compiled.seen);
         let sources = Sources {
             facts,
@@ -305,7 +351,8 @@ impl Manifest {
             looked,
             ..self.sources(compiled.files, compiled.absent, compiled.directories)
         };
-        Attempt { graph: graph.map(|graph| (graph, name)), decisions, sources, tally, is_out_of_reach: false }
+        let graph = graph.map(|graph| (graph, name));
+        Attempt { graph, decisions, sources, tally, mistake, is_out_of_reach: false }
     }
 
     /// The manifest itself counts even if it could not be read.
@@ -334,7 +381,18 @@ impl Manifest {
             list.sort();
             list.dedup();
         }
-        Sources { files, directories, ..Sources::default() }
+        Sources { files, directories, settings: self.settings_file.get().cloned(), ..Sources::default() }
+    }
+
+    /// What Puppet's settings say that makes another graph of the same catalogue.
+    pub(crate) async fn settings_told(&self) -> String {
+        let hello = self.puppet.hello().await;
+        hello.map_or_else(|_| String::new(), |hello| format!("{hello:?}"))
+    }
+
+    /// Whether Puppet's file of settings is other than when it was read.
+    pub(crate) async fn has_other_settings(&self) -> bool {
+        self.puppet.has_other_settings().await
     }
 
     /// What is known of this host now, without what is never the same twice.
@@ -377,6 +435,16 @@ impl Manifest {
         }
         terminal.diagnostics(new.iter().map(|found| shown(found, &texts)))
     }
+}
+
+/// The first thing that is wrong, with its place.
+fn mistake(found: &[mgmt_puppet::Diagnostic]) -> Option<String> {
+    let wrong = found.iter().find(|found| found.level == Level::Error)?;
+    let message = wrong.message.lines().next().unwrap_or_default();
+    Some(match &wrong.origin {
+        Some(origin) => format!("{origin}: {message}"),
+        None => message.to_owned(),
+    })
 }
 
 /// What Puppet knows of a host.

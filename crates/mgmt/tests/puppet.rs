@@ -306,8 +306,6 @@ fn a_plan_tells_what_would_change_also_of_what_is_left_to_puppet_and_changes_not
     // Tags leave out the rest.
     let plan = said(&["plan", "--tags", "nobody", "puppet", file.to_str().unwrap()]);
     assert!(plan.code == 0 && !plan.stdout.contains(&at("there")), "{}{}", plan.stdout, plan.stderr);
-    let deploy = said(&["deploy", "--no-git", "--tags", "nobody", "puppet", file.to_str().unwrap()]);
-    assert!(deploy.code == 2 && deploy.stderr.contains("--puppet-conf"), "{}", deploy.stderr);
 }
 
 #[test]

@@ -339,3 +339,24 @@ fn edits_of_a_manifest_and_of_a_program_beside_it_are_handed_to_the_hosts() {
     assert_eq!(run.end().0, Some(0));
     scene.no_residue("one");
 }
+
+#[test]
+fn tags_and_settings_of_puppet_count_on_the_hosts() {
+    let scene = Scene::new(&["one"]);
+    let at = |name: &str| scene.at(name).display().to_string();
+    let text = format!(
+        "file {{ '{}': content => $trusted['certname'], tag => 'yes' }}\n\
+         file {{ '{}': content => 'x', tag => ['yes', 'no'] }}\nfile {{ '{}': content => 'x' }}\n",
+        at("wanted"),
+        at("skipped"),
+        at("untagged")
+    );
+    let site = scene.write("site.pp", &text);
+    let flags =
+        ["--tags", "yes", "--skip-tags", "no", "--puppet-certname", "web.example.com", "puppet", &site];
+    let run = scene.said("one", &[&CONVERGE[..], &flags].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(std::fs::read_to_string(scene.at("wanted")).unwrap(), "web.example.com");
+    assert!(!scene.at("skipped").exists() && !scene.at("untagged").exists());
+    scene.no_residue("one");
+}

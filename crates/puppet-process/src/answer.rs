@@ -23,6 +23,12 @@ pub struct Hello {
     pub puppet: String,
     /// The version of Ruby.
     pub ruby: String,
+    /// Its file of settings, which need not be there.
+    #[serde(default)]
+    pub config: Option<PathBuf>,
+    /// Why that file cannot be read. Puppet goes on as if there were none.
+    #[serde(default)]
+    pub mistake: Option<Raised>,
     /// What this host is called.
     pub certname: String,
     /// The environment that is used unless something else says otherwise.
@@ -37,6 +43,18 @@ pub struct Hello {
     pub tags: Vec<String>,
     /// Resources with one of these tags do not count.
     pub skip_tags: Vec<String>,
+    /// Schedules do not count.
+    #[serde(default)]
+    pub ignoreschedules: bool,
+}
+
+/// What went wrong in Ruby.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+pub struct Raised {
+    pub(crate) message: String,
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<u32>,
+    pub(crate) column: Option<u32>,
 }
 
 /// A compiled catalogue, and what it was made from.

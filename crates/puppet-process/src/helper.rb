@@ -249,6 +249,8 @@ module MgmtPuppet
     {
       'protocol' => PROTOCOL,
       'puppet' => Puppet.version,
+      'config' => Puppet[:config],
+      'mistake' => settings_mistake,
       'ruby' => RUBY_VERSION,
       'certname' => Puppet[:certname],
       'environment' => environment.name.to_s,
@@ -258,8 +260,23 @@ module MgmtPuppet
       'bucket' => agent.interpolate(:clientbucketdir),
       'noop' => agent.interpolate(:noop) ? true : false,
       'tags' => words(agent.interpolate(:tags)),
-      'skip_tags' => words(agent.interpolate(:skip_tags))
+      'skip_tags' => words(agent.interpolate(:skip_tags)),
+      'ignoreschedules' => agent.interpolate(:ignoreschedules) ? true : false
     }
+  end
+
+  # Puppet goes on without a file of settings that it cannot read, as if there were none.
+  def settings_mistake
+    path = Puppet[:config].to_s
+    return unless File.file?(path)
+
+    Puppet::Settings::ConfigFile.new(->(value) { value }).parse_file(path, File.read(path, encoding: 'UTF-8'), Puppet::Settings::ALLOWED_SECTION_NAMES.dup)
+    nil
+  rescue Puppet::Error => error
+    error_hash(error)
+  rescue StandardError
+    # This Puppet reads them in another way.
+    nil
   end
 
   # What is separated by commas.
@@ -290,12 +307,12 @@ module MgmtPuppet
 
   # An environment that is a directory, whatever the directory is called.
   def directory_environment(directory)
-    name = :production
+    name = Puppet.settings.set_by_cli?(:environment) ? Puppet[:environment].to_sym : :production
     global = Puppet[:basemodulepath].split(File::PATH_SEPARATOR).reject(&:empty?)
     configuration = Puppet::Settings::EnvironmentConf.load_from(directory, global)
     environment = Puppet::Node::Environment.create(
       name, configuration.modulepath.split(File::PATH_SEPARATOR), configuration.manifest, configuration.config_version
-    )
+    ).override_from_commandline(Puppet.settings)
     [environment, Puppet::Environments::StaticDirectory.new(name, directory, environment)]
   end
 

@@ -30,7 +30,9 @@ mod plain;
 mod puppet;
 mod seen;
 
-pub use answer::{Applied, Change, Compiled, Hello, Message, Refused, Relation, Relations, TypeFacts};
+pub use answer::{
+    Applied, Change, Compiled, Hello, Message, Raised, Refused, Relation, Relations, TypeFacts,
+};
 pub use installation::{Installation, Missing};
 #[doc(hidden)]
 pub use puppet::hear_hostile;

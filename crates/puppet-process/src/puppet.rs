@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::agent;
-use crate::answer::{Applied, Compiled, Hello, Message, Refused, Relations, taken};
+use crate::answer::{Applied, Compiled, Hello, Message, Raised, Refused, Relations, taken};
 use crate::batch::Queue;
 use crate::conversation::{Conversation, Ended};
 use crate::installation::{Installation, Missing};
 use crate::plain;
+use crate::seen::{Stamp, stamp};
 
 /// How long a compile may take.
 const COMPILE: Duration = Duration::from_secs(300);
@@ -169,6 +169,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Present {
     conversation: Option<Arc<Conversation>>,
+    /// Puppet's file of settings as it was when the process read it; nothing if that is not certain.
+    settings_file: Option<Stamp>,
+    /// What is wrong with that file now.
+    mistake: Option<Raised>,
     deaths: u32,
     not_before: Option<Instant>,
 }
@@ -198,6 +202,14 @@ impl Puppet {
         Ok(self.conversation().await?.hello.clone())
     }
 
+    /// Whether the file of settings is other than when the process that there is now, if any, read it. The next question is for another
+    /// process then.
+    pub async fn has_other_settings(&self) -> bool {
+        let present = self.0.present.lock().await;
+        let file = |conversation: &Arc<Conversation>| conversation.hello.config.as_deref().and_then(stamp);
+        present.conversation.as_ref().is_some_and(|conversation| file(conversation) != present.settings_file)
+    }
+
     /// The process that there is now, if any.
     pub async fn process_id(&self) -> Option<u32> {
         let present = self.0.present.lock().await;
@@ -206,6 +218,11 @@ impl Puppet {
 
     /// Compiles a catalogue. Where our own process cannot be started, Puppet's command line is used instead.
     pub async fn compile(&self, input: &Input) -> Result<Compiled, PuppetError> {
+        if self.conversation().await.is_ok()
+            && let Some(mistake) = self.0.present.lock().await.mistake.clone()
+        {
+            return Err(PuppetError::Refused(Box::new(Refused::new(mistake, Vec::new()))));
+        }
         if *input == Input::Agent {
             return agent::catalogue(self).await;
         }
@@ -316,20 +333,34 @@ impl Puppet {
     async fn conversation(&self) -> Result<Arc<Conversation>, PuppetError> {
         let mut present = self.0.present.lock().await;
         if let Some(conversation) = present.conversation.as_ref().filter(|present| present.is_alive()) {
-            return Ok(Arc::clone(conversation));
+            let now = conversation.hello.config.as_deref().and_then(stamp);
+            if now == present.settings_file {
+                return Ok(Arc::clone(conversation));
+            }
+            // Puppet reads its settings when it starts.
+            tracing::info!(target: "mgmt::puppet", "Puppet's settings have changed; starting it again");
         }
-        present.conversation = None;
+        let before = present.conversation.take();
         if present.not_before.is_some_and(|time| Instant::now() < time) {
             return Err(PuppetError::TooOften);
         }
         let installation = self.installation()?;
         let arguments = self.0.settings.arguments();
+        let began = nanoseconds();
         let conversation = Arc::new(Conversation::start(&installation.ruby, &arguments).await?);
         let Hello { puppet, ruby, .. } = &conversation.hello;
         tracing::info!(
             target: "mgmt::puppet",
             "Puppet {puppet} on Ruby {ruby} ({}) is ready", installation.ruby.display()
         );
+        let file = conversation.hello.config.as_deref().and_then(stamp);
+        // Whoever was writing it meanwhile has it read once more.
+        let meanwhile = began..=nanoseconds();
+        present.settings_file = file.filter(|file| !meanwhile.contains(&file.4));
+        present.mistake = conversation.hello.mistake.clone();
+        // What is brought about goes on with the settings that there were, while those that there are cannot be read.
+        let before = before.filter(|before| before.is_alive() && present.mistake.is_some());
+        let conversation = before.unwrap_or(conversation);
         present.conversation = Some(Arc::clone(&conversation));
         Ok(conversation)
     }
@@ -396,6 +427,12 @@ impl Puppet {
     }
 }
 
+/// What the clock shows.
+fn nanoseconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
 fn request(method: &str, input: &Input) -> Value {
     let path = |path: &Path| path.display().to_string();
     match input {
@@ -429,15 +466,6 @@ impl Answer {
         refused.seen = read(answer["seen"].take()).unwrap_or_default();
         Err(PuppetError::Refused(Box::new(refused)))
     }
-}
-
-/// What went wrong in Ruby.
-#[derive(Deserialize)]
-pub(crate) struct Raised {
-    message: String,
-    file: Option<String>,
-    line: Option<u32>,
-    column: Option<u32>,
 }
 
 impl Refused {

@@ -17,7 +17,7 @@ pub struct Seen {
 
 /// What tells one version of a file from another: device, number, size, and when its content and its state were changed, in
 /// nanoseconds.
-type Stamp = (u64, u64, u64, i64, i64);
+pub(crate) type Stamp = (u64, u64, u64, i64, i64);
 
 /// Clocks of file systems tick, and what is written twice within a tick looks the same. A file that was changed so shortly before it was read
 /// counts as another one.
@@ -69,7 +69,7 @@ impl Seen {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
     let found = path.metadata().ok()?;
     let written = nanoseconds(found.mtime(), found.mtime_nsec());
     Some((found.dev(), found.ino(), found.size(), written, changed(&found)))

@@ -9,6 +9,7 @@ pub(crate) const THROUGH_PUPPET: &str = "P0201";
 pub(crate) const REFUSED: &str = "P0202";
 pub(crate) const SAME: &str = "P0203";
 pub(crate) const LOSS: &str = "P0204";
+pub(crate) const EXPORTED: &str = "P0205";
 pub(crate) const UNMATCHED: &str = "P0301";
 pub(crate) const NOT_EMPTY: &str = "P0302";
 pub(crate) const NOT_PUPPET: &str = "P0303";
@@ -63,6 +64,14 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "The resource is one of ours and ends up in the same state, but something around it is different: a copy of what is \
          overwritten is not kept in a file bucket, for example. The message tells which parameter asks for it. With `--strict`, this is \
          an error.",
+    ),
+    (
+        EXPORTED,
+        "an exported resource is left out",
+        "Resources that are exported (`@@file { … }`) and collected (`File <<| |>>`) go from host to host through a store that a Puppet \
+         server has. This host compiles alone, so nothing is exported, and nothing is collected. Have the server compile, with `mgmt run \
+         puppet agent`; or put what hosts share into a program, with the metaparameter `export` and `collect`, which `langpuppet` joins \
+         with the manifest. With `--strict`, this is an error.",
     ),
     (
         UNMATCHED,

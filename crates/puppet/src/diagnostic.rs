@@ -57,6 +57,9 @@ impl Diagnostic {
             line,
             column: message.column.unwrap_or(1),
         });
+        if let Some(exported) = without_store(&message.message) {
+            return Some(exported.at(origin));
+        }
         Some(Diagnostic::new(level, code, message.message.clone()).at(origin))
     }
 
@@ -75,4 +78,24 @@ impl Diagnostic {
             None => diagnostic,
         }]
     }
+}
+
+/// What Puppet says where it would need a store that hosts share, in words that say what to do.
+fn without_store(message: &str) -> Option<Diagnostic> {
+    let rest =
+        message.strip_prefix("You cannot collect exported resources without storeconfigs being set; ")?;
+    let what = match rest.starts_with("the export") {
+        true => {
+            "an exported resource goes nowhere: this host compiles alone, without a store that other hosts read"
+        }
+        false => "nothing is collected: this host compiles alone, without a store that other hosts write to",
+    };
+    Some(
+        Diagnostic::new(Level::Warning, codes::EXPORTED, what)
+            .hint("a Puppet server has a store: `mgmt run puppet agent` runs what it compiles for this host")
+            .hint(
+                "or have a program share it, with the metaparameter `export` and `collect`, beside the manifest: `mgmt run \
+                 langpuppet --lang PROGRAM --puppet MANIFEST`",
+            ),
+    )
 }

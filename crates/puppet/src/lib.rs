@@ -33,4 +33,4 @@ pub use diagnostic::{Diagnostic, Level};
 pub use merge::{Half, Merged, merge};
 pub use relations::{Broken, Related, Relations, Vertex, relate};
 pub use secrets::secrets;
-pub use translate::{Decision, Looked, Outcome, Reason, TranslateOptions, Translated, translate};
+pub use translate::{Decision, Looked, Ordering, Outcome, Reason, TranslateOptions, Translated, translate};

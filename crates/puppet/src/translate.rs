@@ -10,12 +10,13 @@ mod file;
 mod looked;
 mod package;
 mod rule;
+mod schedule;
 mod service;
 mod small;
 mod tidy;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -84,6 +85,10 @@ pub struct TranslateOptions {
     pub strict: bool,
     /// Puppet's file of settings, if not the usual one.
     pub configuration: Option<PathBuf>,
+    /// Puppet's settings by name, for what is left to it.
+    pub settings: Vec<(String, String)>,
+    /// In which order resources come that have none of their own.
+    pub ordering: Ordering,
     /// How often to look at what has no events, in seconds.
     pub interval: u64,
     /// What to call a text that is in no file.
@@ -96,6 +101,18 @@ pub struct TranslateOptions {
     pub tags: Vec<String>,
     /// Resources with one of these tags are not.
     pub skip_tags: Vec<String>,
+    /// Resources with a schedule are brought about when it allows that, and not always.
+    pub schedules: bool,
+}
+
+/// In which order resources come that have none of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ordering {
+    /// In any, and at the same time.
+    #[default]
+    Related,
+    /// One after the other, as they are written.
+    Manifest,
 }
 
 impl Default for TranslateOptions {
@@ -103,12 +120,15 @@ impl Default for TranslateOptions {
         TranslateOptions {
             strict: false,
             configuration: None,
+            settings: Vec::new(),
+            ordering: Ordering::default(),
             interval: 1800,
             inline: Arc::from("code"),
             bucket: PathBuf::from("/var/cache/puppet/clientbucket"),
             noop: false,
             tags: Vec::new(),
             skip_tags: Vec::new(),
+            schedules: true,
         }
     }
 }
@@ -178,6 +198,7 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         interval: i32::try_from(options.interval).unwrap_or(i32::MAX),
         bucket: &options.bucket,
         noop: options.noop,
+        schedules: options.schedules,
         looked: RefCell::default(),
     };
     let mut translating = Translating {
@@ -246,6 +267,38 @@ impl Translating<'_> {
             self.diagnostics.push(diagnostic.at(declared.origin.clone()));
         }
         self.refuse_cycles();
+        if self.options.ordering == Ordering::Manifest {
+            self.chain(&nodes);
+        }
+    }
+
+    /// Has resources come one after the other, as they are written, as far as what is said about their order allows.
+    fn chain(&mut self, nodes: &HashMap<Vertex, NodeId>) {
+        let vertex_of: HashMap<NodeId, Vertex> =
+            nodes.iter().map(|(vertex, node)| (*node, *vertex)).collect();
+        let mut waits_for: HashMap<NodeId, usize> =
+            vertex_of.keys().map(|node| (*node, self.graph.predecessors(*node).count())).collect();
+        let free = waits_for.iter().filter(|(_, count)| **count == 0);
+        // What is written first goes first of all that could. The end of a container is there as soon as it can.
+        let mut ready: BTreeSet<(usize, NodeId)> =
+            free.map(|(node, _)| (vertex_of[node].position(), *node)).collect();
+        let mut last: Option<NodeId> = None;
+        while let Some((_, node)) = ready.pop_first() {
+            if matches!(vertex_of[&node], Vertex::Resource(_))
+                && let Some(before) = last.replace(node)
+                && self.graph.edge(before, node).is_none()
+            {
+                self.graph.set_edge(before, node, Edge::ORDER);
+            }
+            let after: Vec<NodeId> = self.graph.successors(node).map(|(to, _)| to).collect();
+            for to in after {
+                let Some(count) = waits_for.get_mut(&to) else { continue };
+                *count -= 1;
+                if *count == 0 {
+                    ready.insert((vertex_of[&to].position(), to));
+                }
+            }
+        }
     }
 
     /// One end of a container. A notification goes through it.
@@ -325,14 +378,18 @@ impl Translating<'_> {
         let schema = self.around.registry.get("pippet")?;
         let mut resource = (schema.make)();
         let mut parameters = declared.raw.as_object().cloned().unwrap_or_default();
-        parameters.retain(|name, _| !RELATIVE.contains(&name.as_str()));
-        let context = context::text(declared, &context, self.around.catalogue, self.types);
+        let window = self.around.window(declared);
+        // What we do not understand of schedules, Puppet does.
+        let ours = |name: &str| RELATIVE.contains(&name) || (name == "schedule" && window.is_ok());
+        parameters.retain(|name, _| !ours(name));
+        let named: &[_] = if window.is_ok() { &context::NAMED[1..] } else { &context::NAMED };
+        let context = context::text(declared, &context, named, self.around.catalogue, self.types);
         let texts =
             |list: &[String]| list.iter().map(|text| Str::from(text.as_str())).collect::<Vec<_>>().to_value();
-        let settings = match self.modulepath.as_str() {
-            "" => Vec::new(),
-            path => vec![format!("modulepath={path}")],
-        };
+        let path = Some(self.modulepath.as_str()).filter(|path| !path.is_empty());
+        let given = self.options.settings.iter().filter(|(name, _)| path.is_none() || name != "modulepath");
+        let given = given.map(|(name, value)| format!("{name}={value}"));
+        let settings: Vec<String> = given.chain(path.map(|path| format!("modulepath={path}"))).collect();
         let configuration = self.options.configuration.as_ref().map(|file| file.display().to_string());
         let fields = [
             ("type", Str::from(declared.type_name()).to_value()),
@@ -361,7 +418,8 @@ impl Translating<'_> {
         self.decide(declared, Outcome::Puppet(reasons));
         let mut spec = Spec::of(name, Arc::from(resource));
         let noop = self.around.is_noop(declared);
-        spec.meta = Meta { noop, poll: self.around.interval, ..Meta::default() }.into();
+        let window = window.unwrap_or_default();
+        spec.meta = Meta { noop, window, poll: self.around.interval, ..Meta::default() }.into();
         spec.origin = declared.origin.clone();
         spec.loudness = loudness(declared);
         Some(spec)

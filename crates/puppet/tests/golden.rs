@@ -100,6 +100,10 @@ fn shown(spec: &Spec) -> String {
             write!(text, " meta:{name}={value}").unwrap();
         }
     }
+    if !meta.window.is_empty() {
+        let words: Vec<String> = meta.window.iter().map(|word| word.display().to_string()).collect();
+        write!(text, " meta:window={}", words.join(" ")).unwrap();
+    }
     text
 }
 

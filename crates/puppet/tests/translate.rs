@@ -540,9 +540,9 @@ fn defect_13_what_looks_at_the_whole_catalogue_is_computed_or_gets_to_see_it() {
             r#"[{"parameters":{"content":"a: 1","order":7,"tag":"_tmp_c","target":"/tmp/c"},"passive":true,"sensitive":[],"title":"z","type":"concat_fragment"}]"#,
         ),
         (
-            "file { '/tmp/a': content => 'x', schedule => 'nightly' } schedule { 'nightly': range => '2-4' }",
+            "file { '/tmp/a': content => 'x', schedule => 'nightly' } schedule { 'nightly': range => '2-x4' }",
             "File[/tmp/a]",
-            r#"[{"parameters":{"range":"2-4"},"passive":true,"sensitive":[],"title":"nightly","type":"schedule"}]"#,
+            r#"[{"parameters":{"range":"2-x4"},"passive":true,"sensitive":[],"title":"nightly","type":"schedule"}]"#,
         ),
     ] {
         let translated = translated::translated(code);

@@ -156,11 +156,12 @@ fn outcome(applied: &Applied, cx: &Context<'_>) -> Result<Checked> {
     for warning in &applied.warnings {
         cx.warn(warning);
     }
-    if !applied.changed && !applied.would_change {
-        return Ok(Checked::Right);
-    }
+    // What is only audited is told although it is nothing that is brought about.
     for message in &applied.messages {
         cx.info(message);
+    }
+    if !applied.changed && !applied.would_change {
+        return Ok(Checked::Right);
     }
     for change in &applied.changes {
         cx.describe(effect(change));

@@ -31,6 +31,9 @@ pub struct Status {
     /// Those that something else undoes again and again, and what that is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub undone: BTreeMap<String, String>,
+    /// Why something older runs than what there is now: the first mistake in that, and its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mistake: Option<String>,
 }
 
 /// How long a host is shown that is gone without a word.

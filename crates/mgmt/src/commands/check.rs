@@ -292,8 +292,8 @@ impl<'a> Checking<'a> {
     }
 
     fn manifest(&mut self, argument: &OsStr) {
-        let conf = self.arguments.manifest.puppet_conf.as_deref();
-        let loaded = Manifest::new(argument, conf, self.arguments.strict).and_then(|manifest| {
+        let settings = &self.arguments.manifest.settings;
+        let loaded = Manifest::new(argument, settings, self.arguments.strict).and_then(|manifest| {
             let manifest = manifest.with_tags(&self.arguments.manifest);
             Ok((manifest.name(), manifest::load_alone(&manifest, self.terminal)?))
         });

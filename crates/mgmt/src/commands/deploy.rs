@@ -137,10 +137,6 @@ impl Action {
                 let loaded = configuration::load(&Input::new(path, false), terminal)?;
                 Action::add(arguments, package::single("start.yaml", loaded.content)?)
             }
-            "puppet" | "langpuppet" if !(arguments.manifest.tags.is_empty() && arguments.manifest.skip_tags.is_empty()) => {
-                Err(Failure::usage("a deploy does not keep `--tags` and `--skip-tags`")
-                    .hint("write `tags = …` in the file of `--puppet-conf`, which goes along"))
-            }
             "puppet" => {
                 let flag = arguments.manifest.puppet.as_deref();
                 let input = match (input, flag) {
@@ -153,15 +149,15 @@ impl Action {
                     }
                     (Some(input), None) | (None, Some(input)) => input,
                 };
-                let conf = arguments.manifest.puppet_conf.as_deref();
-                let manifest = Manifest::new(input.as_os_str(), conf, false)?;
+                let manifest = Manifest::new(input.as_os_str(), &arguments.manifest.settings, false)?
+                    .with_tags(&arguments.manifest);
                 manifest::load_alone(&manifest, terminal)?.into_graph()?;
                 Action::add(arguments, manifest.package()?)
             }
             "langpuppet" => {
                 let (lang, puppet) = arguments.manifest.both()?;
-                let conf = arguments.manifest.puppet_conf.as_deref();
-                let manifest = Manifest::new(puppet.as_os_str(), conf, false)?;
+                let manifest = Manifest::new(puppet.as_os_str(), &arguments.manifest.settings, false)?
+                    .with_tags(&arguments.manifest);
                 let program = program_of(lang, arguments, terminal)?;
                 let computing = Computing {
                     command: "deploy",

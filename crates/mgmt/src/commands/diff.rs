@@ -4,7 +4,7 @@ mod compare;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mgmt_resource::Origin;
 use mgmt_telemetry::{Format, escape, json_line};
@@ -15,7 +15,7 @@ use crate::commands::exit_codes;
 use crate::commands::graph::compute::{Computed, HowArguments};
 use crate::configuration::FrontEnd;
 use crate::failure::{Exit, Failure};
-use crate::manifest::ManifestArguments;
+use crate::manifest::{ManifestArguments, PuppetArguments};
 use crate::terminal::Terminal;
 use compare::{Change, Changed, Difference, FieldChange, Order, compare};
 
@@ -51,9 +51,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "")]
     hostname: String,
 
-    /// Puppet's file of settings [default: the usual one]
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    puppet_conf: Option<PathBuf>,
+    #[command(flatten)]
+    settings: PuppetArguments,
 
     /// With `langpuppet:`: only warn of points that are on one side alone
     #[arg(long)]
@@ -104,7 +103,7 @@ fn computed(
     terminal: &Terminal,
 ) -> Result<(Computed, Vec<String>), Failure> {
     let manifest = ManifestArguments {
-        puppet_conf: arguments.puppet_conf.clone(),
+        settings: arguments.settings.clone(),
         allow_unmatched: arguments.allow_unmatched,
         ..ManifestArguments::default()
     };

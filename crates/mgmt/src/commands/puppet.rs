@@ -10,7 +10,7 @@ use mgmt_telemetry::Format;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
-use crate::manifest::{Attempt, Manifest, load_alone, load_with_secrets};
+use crate::manifest::{Attempt, Manifest, PuppetArguments, load_alone, load_with_secrets};
 use crate::terminal::Terminal;
 
 /// Show what becomes of a manifest of Puppet
@@ -51,14 +51,13 @@ struct Subject {
     #[arg(value_name = "INPUT", value_hint = clap::ValueHint::AnyPath)]
     input: PathBuf,
 
-    /// Puppet's file of settings [default: the usual one]
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    puppet_conf: Option<PathBuf>,
+    #[command(flatten)]
+    settings: PuppetArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let (Command::Print { subject, .. } | Command::Stats(subject)) = &arguments.command;
-    let manifest = Manifest::new(subject.input.as_os_str(), subject.puppet_conf.as_deref(), false)?;
+    let manifest = Manifest::new(subject.input.as_os_str(), &subject.settings, false)?;
     if let Command::Print { format: PrintFormat::Yaml, .. } = &arguments.command {
         return print_graph(&manifest, terminal);
     }

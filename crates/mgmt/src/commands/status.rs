@@ -15,7 +15,7 @@ use crate::terminal::Terminal;
 /// Show what the hosts that share a store are doing
 ///
 /// One line for each host that runs: whether it has converged, how many resources it looks after and how many of them have
-/// failed, and which deploy it runs. Then the servers of the store, if there are any. Exit code 0: all have converged, none has failed. 1: at least one has not.
+/// failed, and which deploy it runs. Then the servers of the store, if there are any. A host that runs an earlier version of a manifest, because there is a mistake in what there is now, says which. Exit code 0: all have converged, none has failed or has a mistake. 1: at least one has not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The working directory of the run on this host, if there are no `--seeds` [env: MGMT_PREFIX]
@@ -62,7 +62,8 @@ async fn show(
 ) -> Result<Exit, Failure> {
     let newest = world.newest_deploy().await.map_err(Failure::failed)?.map(|deploy| deploy.id);
     let (leader, statuses) = (world.leader(), world.statuses());
-    let all_is_well = statuses.values().all(|status| status.converged && status.failed == 0);
+    let all_is_well =
+        statuses.values().all(|status| status.converged && status.failed == 0 && status.mistake.is_none());
     match format {
         Format::Human => {
             if statuses.is_empty() {
@@ -86,6 +87,11 @@ async fn show(
                     status.resources,
                     escape(&status.version)
                 ));
+                if let Some(mistake) = &status.mistake {
+                    let mistake = escape(mistake);
+                    terminal
+                        .data(&format!("  runs an earlier version, since there is a mistake: {mistake}\n"));
+                }
                 for (resource, by) in &status.undone {
                     terminal.data(&format!("  {} is undone by {}\n", escape(resource), escape(by)));
                 }

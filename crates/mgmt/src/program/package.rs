@@ -31,6 +31,9 @@ pub(crate) const PUPPET: &str = "puppet";
 /// Puppet's settings in a package.
 pub(crate) const CONF: &str = ".mgmt-puppet.conf";
 
+/// Settings of Puppet by name in a package.
+pub(crate) const OPTIONS: &str = ".mgmt-puppet-options.json";
+
 /// Whether what has no counterpart is only warned of.
 pub(crate) const ALLOW: &str = ".mgmt-allow-unmatched";
 
@@ -62,7 +65,8 @@ pub(crate) fn both(lang: Package, puppet: Package, allow_unmatched: bool) -> Res
     let mut files = Tree::default();
     for (place, tree) in [(LANG, &lang.files), (PUPPET, &puppet.files)] {
         for (path, file) in tree.iter() {
-            let path = if path == CONF { path.to_owned() } else { format!("{place}/{path}") };
+            let path =
+                if [CONF, OPTIONS].contains(&path) { path.to_owned() } else { format!("{place}/{path}") };
             files.insert(&path, file.clone()).map_err(Failure::usage)?;
         }
     }

@@ -20,6 +20,9 @@ pub(super) const PASSIVE: [&str; 4] = ["Concat_fragment", "Filebucket", "Schedul
 /// Parameters that name a resource or say where it is, for all types that can be purged.
 const NAMING: [&str; 7] = ["name", "path", "command", "user", "target", "type", "provider"];
 
+/// Parameters that name another resource, and its type.
+pub(super) const NAMED: [(&str, &str); 2] = [("schedule", "Schedule"), ("backup", "Filebucket")];
+
 /// What a resource without a rule may look at.
 pub(super) fn of_unknown(
     declared: &Declared,
@@ -46,13 +49,13 @@ fn is_passive(declared: &Declared, types: &BTreeMap<String, TypeFacts>) -> bool 
 pub(super) fn text(
     declared: &Declared,
     context: &[usize],
+    named: &[(&str, &str)],
     catalogue: &Catalogue,
     types: &BTreeMap<String, TypeFacts>,
 ) -> String {
-    let named =
-        [("schedule", "Schedule"), ("backup", "Filebucket")].into_iter().filter_map(|(parameter, kind)| {
-            catalogue.named(kind, &declared.get(parameter).and_then(Data::text)?)
-        });
+    let named = named.iter().filter_map(|(parameter, kind)| {
+        catalogue.named(kind, &declared.get(parameter).and_then(Data::text)?)
+    });
     let mut positions: Vec<usize> = context.iter().copied().chain(named).collect();
     positions.sort_unstable();
     positions.dedup();

@@ -9,6 +9,7 @@ use mgmt_resource::{Loudness, Meta, Registry, Resource, Spec};
 use mgmt_value::{Native, Str, Value};
 
 use super::looked::Looked;
+use super::schedule;
 use crate::catalogue::{Catalogue, Declared};
 use crate::data::Data;
 
@@ -45,6 +46,8 @@ pub(super) struct Around<'a> {
     pub(super) bucket: &'a Path,
     /// Nothing is changed, unless a resource says otherwise.
     pub(super) noop: bool,
+    /// Schedules count.
+    pub(super) schedules: bool,
     /// What rules have looked at on this host.
     pub(super) looked: RefCell<Vec<Looked>>,
 }
@@ -53,6 +56,11 @@ impl Around<'_> {
     /// Whether a resource is only looked at. What it says itself counts more than what is said of all.
     pub(super) fn is_noop(&self, declared: &Declared) -> bool {
         declared.get("noop").and_then(Data::truth).unwrap_or(self.noop)
+    }
+
+    /// When a resource may run. `Err`: why only Puppet knows.
+    pub(super) fn window(&self, declared: &Declared) -> Result<Vec<Str>, String> {
+        if self.schedules { schedule::window(declared, self.catalogue) } else { Ok(Vec::new()) }
     }
 }
 
@@ -66,20 +74,24 @@ pub struct Reason {
 }
 
 /// What holds for resources of every type.
-const FOR_ALL: [&str; 9] =
-    ["require", "before", "notify", "subscribe", "tag", "alias", "loglevel", "noop", "stage"];
+const FOR_ALL: [&str; 10] =
+    ["require", "before", "notify", "subscribe", "tag", "alias", "loglevel", "noop", "stage", "schedule"];
 
 impl<'a> Rule<'a> {
     pub(super) fn new(declared: &'a Declared, around: &'a Around<'a>) -> Rule<'a> {
         let noop = around.is_noop(declared);
+        let (window, unknown) = match around.window(declared) {
+            Ok(window) => (window, None),
+            Err(why) => (Vec::new(), Some(Reason { parameter: Some("schedule".to_owned()), why })),
+        };
         Rule {
             declared,
             around,
             name: declared.title.as_str().into(),
-            meta: Meta { noop, ..Meta::default() },
+            meta: Meta { noop, window, ..Meta::default() },
             taken: HashSet::new(),
             fields: Vec::new(),
-            reasons: Vec::new(),
+            reasons: unknown.into_iter().collect(),
             notes: Vec::new(),
             hidden: HashSet::new(),
             context: Vec::new(),

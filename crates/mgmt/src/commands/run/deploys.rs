@@ -302,10 +302,9 @@ impl Loader {
                 Ok(First::Program(LoadedProgram::new(entry, options, terminal)?))
             }
             "puppet" => {
-                let conf = Some(directory.join(package::CONF)).filter(|conf| conf.is_file());
                 let is_elsewhere = program.entry == AGENT && !entry.exists();
                 let entry = if is_elsewhere { AGENT.into() } else { entry };
-                let manifest = Manifest::new(entry.as_os_str(), conf.as_deref(), false)?;
+                let manifest = Manifest::unpacked(entry.as_os_str(), &directory)?;
                 let loaded =
                     tokio::runtime::Handle::current().block_on(puppet::Loaded::new(manifest, terminal))?;
                 Ok(First::Manifest(loaded))
@@ -318,11 +317,10 @@ impl Loader {
                 let modules = directory.join(package::LANG).join(package::MODULES);
                 let options =
                     program::Options { module_path: modules.is_dir().then_some(modules), lints: false };
-                let conf = Some(directory.join(package::CONF)).filter(|conf| conf.is_file());
                 let manifest = directory.join(package::PUPPET);
                 // Without files of its own, it is what the server has for each host.
                 let manifest = if manifest.is_dir() { manifest } else { AGENT.into() };
-                let manifest = Manifest::new(manifest.as_os_str(), conf.as_deref(), false)?;
+                let manifest = Manifest::unpacked(manifest.as_os_str(), &directory)?;
                 Ok(First::Both(joint::Loaded {
                     program: LoadedProgram::new(lang, options, terminal)?,
                     manifest: tokio::runtime::Handle::current()

@@ -259,7 +259,8 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn two_sides_that_race_lose_no_update_and_none_is_overtaken() {
         const UPDATES: usize = 1000;
-        let manifest_of = Manifest::new(std::ffi::OsStr::new("notify { 'x': }"), None, false).unwrap();
+        let manifest_of =
+            Manifest::new(std::ffi::OsStr::new("notify { 'x': }"), &Default::default(), false).unwrap();
         let joint = Arc::new(Joint {
             newest: Mutex::default(),
             first: watch::Sender::new(None),

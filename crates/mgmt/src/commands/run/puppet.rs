@@ -1,6 +1,7 @@
 //! From a manifest to the engine: another graph whenever something that it was compiled from changes.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,7 +27,7 @@ pub(super) struct Loaded {
     name: String,
     sources: Sources,
     /// What tells it from other catalogues.
-    fingerprint: Option<u64>,
+    fingerprint: Option<Fingerprint>,
     /// Facts were not gathered before this.
     since: SystemTime,
 }
@@ -37,7 +38,7 @@ impl Loaded {
         manifest.refuse_rival().await?;
         let since = SystemTime::now();
         let compiled = manifest.compile().await;
-        let fingerprint = compiled.as_ref().ok().map(fingerprint);
+        let fingerprint = fingerprint(&manifest, &compiled).await;
         let attempt = manifest.finish(compiled, terminal).await;
         let sources = attempt.sources.clone();
         let (graph, name) = attempt.into_graph()?;
@@ -81,6 +82,7 @@ impl Follower {
         let mut facts = JoinSet::new();
         facts.spawn(follow_facts(manifest.clone(), Arc::clone(&stale), Arc::clone(&changed)));
         let mut known = since;
+        let mut settings_told = last.as_ref().map_or(0, |last| last.settings);
         loop {
             let facts = sources.facts.iter().map(|path| (path.as_path(), true));
             if means.watch && watch(&means, facts, &mut watching_facts, &stale) {
@@ -90,7 +92,9 @@ impl Follower {
                 }
                 known = SystemTime::now();
             }
-            if means.watch && watch(&means, sources.all(), &mut watching, &changed) && sources.are_outdated()
+            if means.watch
+                && watch(&means, sources.all(), &mut watching, &changed)
+                && (sources.are_outdated() || manifest.has_other_settings().await)
             {
                 // What has changed between the compile and the watch is found by compiling again.
                 changed.notify_one();
@@ -110,7 +114,13 @@ impl Follower {
                 async move { manifest.compile().await }
             };
             let compiled = newest(&changed, rest, compile).await;
-            let fresh = compiled.as_ref().ok().map(fingerprint);
+            let fresh = fingerprint(&manifest, &compiled).await;
+            // How often facts are looked at may be another matter now.
+            if let Some(settings) = fresh.as_ref().map(|fresh| fresh.settings)
+                && std::mem::replace(&mut settings_told, settings) != settings
+            {
+                stale.notify_one();
+            }
             if let (Ok(compiled), false) = (&compiled, asked)
                 && fresh == last
                 && !sources.has_other_contents()
@@ -194,39 +204,52 @@ async fn bring(
     means: &Means,
     manifest: &Manifest,
     compiled: Result<Compiled, PuppetError>,
-    last: &mut Option<u64>,
-    fresh: Option<u64>,
+    last: &mut Option<Fingerprint>,
+    fresh: Option<Fingerprint>,
 ) -> Sources {
     tracing::info!("compiling {} again", manifest.name());
-    let Attempt { graph, sources, .. } = manifest.finish(compiled, &means.terminal).await;
+    let Attempt { graph, sources, mistake, .. } = manifest.finish(compiled, &means.terminal).await;
     let Some((graph, name)) = graph else {
         tracing::error!("{} is not right; the present graph goes on", manifest.name());
+        means.told.mistake(Some(mistake.unwrap_or_else(|| format!("{} is not right", manifest.name()))));
         *last = None;
         return sources;
     };
     match means.swap(&name, graph).await {
         Ok(report) => {
             swapped(&name, report, &means.drawings, false);
+            means.told.mistake(None);
             *last = fresh;
         }
         Err(Unswapped::Stopped) => {}
         Err(Unswapped::Refused(failure)) => {
             means.terminal.failure(&failure);
             tracing::error!("{} is not right; the present graph goes on", manifest.name());
+            let why = if failure.message.is_empty() { "it does not fit" } else { &failure.message };
+            means.told.mistake(Some(format!("{}: {why}", manifest.name())));
             *last = None;
         }
     }
     sources
 }
 
+/// What tells a graph from others: what was compiled, and Puppet's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fingerprint {
+    catalogue: u64,
+    settings: u64,
+}
+
 /// What was compiled is the same if its resources and their order are.
-fn fingerprint(compiled: &Compiled) -> u64 {
-    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-    let mut hasher = DefaultHasher::new();
-    compiled.catalogue["resources"].to_string().hash(&mut hasher);
-    compiled.catalogue["edges"].to_string().hash(&mut hasher);
-    compiled.relations.iter().for_each(|relation| format!("{relation:?}").hash(&mut hasher));
-    hasher.finish()
+async fn fingerprint(manifest: &Manifest, compiled: &Result<Compiled, PuppetError>) -> Option<Fingerprint> {
+    let compiled = compiled.as_ref().ok()?;
+    let mut catalogue = DefaultHasher::new();
+    compiled.catalogue["resources"].to_string().hash(&mut catalogue);
+    compiled.catalogue["edges"].to_string().hash(&mut catalogue);
+    compiled.relations.iter().for_each(|relation| format!("{relation:?}").hash(&mut catalogue));
+    let mut settings = DefaultHasher::new();
+    manifest.settings_told().await.hash(&mut settings);
+    Some(Fingerprint { catalogue: catalogue.finish(), settings: settings.finish() })
 }
 
 /// What a compile has looked at, besides what is known.

@@ -261,8 +261,8 @@ fn input(arguments: &Arguments) -> Result<Source, Failure> {
                     ));
                 }
             };
-            let conf = arguments.manifest.puppet_conf.as_deref();
-            let manifest = Manifest::new(argument.as_os_str(), conf, arguments.strict)?;
+            let settings = &arguments.manifest.settings;
+            let manifest = Manifest::new(argument.as_os_str(), settings, arguments.strict)?;
             Ok(Source::Puppet(manifest.with_tags(&arguments.manifest)))
         }
         (Some(FrontEnd::LangPuppet), Some(input)) => Err(Failure::usage(format!(
@@ -273,11 +273,11 @@ fn input(arguments: &Arguments) -> Result<Source, Failure> {
         (Some(FrontEnd::LangPuppet), None) => {
             let (lang, puppet) = arguments.manifest.both()?;
             let module_path = program::module_path(arguments.module_path.as_deref());
-            let conf = arguments.manifest.puppet_conf.as_deref();
+            let settings = &arguments.manifest.settings;
             Ok(Source::LangPuppet {
                 entry: program::entry(lang.as_os_str())?,
                 options: program::Options { module_path, lints: false },
-                manifest: Manifest::new(puppet.as_os_str(), conf, arguments.strict)?
+                manifest: Manifest::new(puppet.as_os_str(), settings, arguments.strict)?
                     .with_tags(&arguments.manifest),
                 allow_unmatched: arguments.manifest.allow_unmatched,
             })

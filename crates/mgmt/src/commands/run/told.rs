@@ -32,6 +32,9 @@ struct Ill {
 /// What was undone last so long ago is undone no longer.
 const FORGOTTEN: Duration = Duration::from_secs(300);
 
+/// The longest text of a mistake. All hosts keep it.
+const LONGEST: usize = 1000;
+
 impl Told {
     pub(super) fn new(
         world: Arc<World>,
@@ -75,13 +78,21 @@ impl Told {
         });
     }
 
+    /// What there is to run now is not right, so that something older runs; or it is again.
+    pub(super) fn mistake(&self, mistake: Option<String>) {
+        self.tell(|status, _| status.mistake = mistake.map(|text| text.chars().take(LONGEST).collect()));
+    }
+
     pub(super) fn deploy(&self, number: Option<u64>) {
         self.counted(|metrics| metrics.deploy(number.unwrap_or(0)));
         mgmt_telemetry::set_deploy(number);
         if let Some(recorder) = &self.recorder {
             recorder.deploy(number.unwrap_or(0));
         }
-        self.tell(|status, _| status.deploy = number);
+        self.tell(|status, _| {
+            status.deploy = number;
+            status.mistake = None;
+        });
     }
 
     fn counted(&self, count: impl FnOnce(&Metrics)) {

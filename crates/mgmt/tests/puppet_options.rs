@@ -1,0 +1,332 @@
+//! What Puppet is told by flags and by its file of settings, and what is told of a manifest while it runs, with the real Puppet.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Running, eventually, holds, said};
+use rustix::process::Signal;
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// Another content in one step, so that nobody sees half of it.
+fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    write(&new, text);
+    std::fs::rename(new, path).unwrap();
+}
+
+const ONCE: [&str; 5] = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit"];
+
+/// A type that tells the settings of the process that applies it.
+const TELLER: &str = "
+Puppet::Type.newtype(:teller) do
+  newparam(:path, namevar: true)
+  newproperty(:said) do
+    def wanted
+      \"#{Puppet[:certname]} #{Puppet[:environment]} #{Puppet[:hiera_config]} #{Puppet[:codedir]}\"
+    end
+    def retrieve
+      File.exist?(resource[:path]) ? File.read(resource[:path]) : :absent
+    end
+    def insync?(is)
+      is == wanted
+    end
+    def set(_)
+      File.write(resource[:path], wanted)
+    end
+  end
+end
+";
+
+#[test]
+fn what_flags_say_reaches_every_process_of_puppet() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).display().to_string();
+    write(&place.path().join("more/teller/lib/puppet/type/teller.rb"), TELLER);
+    let class = "class m($who) {\n  file { \"${facts['root']}/compiled\": content => \"${trusted['certname']} ${environment} ${who}\" }\n}\n";
+    let class = class.replace("${facts['root']}", place.path().to_str().unwrap());
+    write(&place.path().join("code/environments/testing/modules/m/manifests/init.pp"), &class);
+    write(
+        &place.path().join("code/environments/testing/environment.conf"),
+        "modulepath = modules:$basemodulepath\n",
+    );
+    write(&place.path().join("hiera/hiera.yaml"), "version: 5\nhierarchy:\n- {name: all, path: all.yaml}\n");
+    write(&place.path().join("hiera/data/all.yaml"), "m::who: somebody\n");
+    let modules = format!("{}:{}", at("code/environments/testing/modules"), at("more"));
+    let code = format!("include m\nteller {{ '{}': said => 'now' }}\n", at("applied"));
+    let (codedir, hiera) = (at("code"), at("hiera/hiera.yaml"));
+    let flags = [
+        "--puppet-environment",
+        "testing",
+        "--puppet-modulepath",
+        &modules,
+        "--puppet-codedir",
+        &codedir,
+        "--puppet-certname",
+        "web.example.com",
+        "--puppet-hiera-config",
+        &hiera,
+        "--puppet-interval",
+        "5m",
+    ];
+    let run = said(&[&ONCE[..], &flags, &["puppet", &code]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let read = |name: &str| std::fs::read_to_string(place.path().join(name)).unwrap();
+    assert_eq!(read("compiled"), "web.example.com testing somebody");
+    assert_eq!(read("applied"), format!("web.example.com testing {hiera} {codedir}"));
+    // Every command that takes a manifest takes them.
+    let program = place.path().join("main.mcl");
+    write(&program, "noop \"x\" {}\n");
+    let program = program.to_str().unwrap();
+    for words in [
+        &["check", "puppet"][..],
+        &["graph", "puppet"],
+        &["plan", "puppet"],
+        &["puppet", "stats"],
+        &["puppet", "print"],
+        &["graph", "langpuppet", "--lang", program, "--puppet"],
+        &["diff", program],
+    ] {
+        let given = match words[0] {
+            "diff" => format!("puppet:{code}"),
+            _ => code.clone(),
+        };
+        let done = said(&[words, &[&given], &flags].concat());
+        assert!(done.code == i32::from(words[0] == "diff"), "{words:?}: {}{}", done.stdout, done.stderr);
+    }
+    let print = said(&[&["puppet", "print", "--format", "yaml", &code], &flags[..]].concat());
+    assert!(print.stdout.contains("poll: 300"), "{}", print.stdout);
+    // What is not so is told by Puppet, and what says nothing by us.
+    let wrong = said(&["check", "--puppet-environment", "nowhere", "puppet", "notify { 'x': }"]);
+    assert!(wrong.code != 0 && wrong.stderr.contains("nowhere"), "{}", wrong.stderr);
+    let wrong = said(&["check", "--puppet-certname", "", "puppet", "notify { 'x': }"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("--puppet-certname"), "{}", wrong.stderr);
+}
+
+#[test]
+fn what_flags_say_goes_along_with_a_deploy() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let code = format!(
+        "file {{ '{}': content => $trusted['certname'], tag => 'yes' }}\nfile {{ '{}': content => 'x' }}\n",
+        at("wanted").display(),
+        at("unwanted").display()
+    );
+    let (prefix, site) = (at("prefix"), at("site.pp"));
+    write(&site, &code);
+    let prefix = prefix.to_str().unwrap();
+    let mut run = Running::start(&["run", "--prefix", prefix, "empty"]);
+    run.wait_for("graph empty");
+    let flags = ["--tags", "yes", "--puppet-certname", "web.example.com"];
+    let deploy = ["deploy", "--prefix", prefix, "--no-git", "puppet", site.to_str().unwrap()];
+    let deployed = said(&[&deploy[..], &flags].concat());
+    assert_eq!(deployed.code, 0, "{}", deployed.stderr);
+    holds(&at("wanted"), "web.example.com");
+    run.wait_for("deploy");
+    run.signal(Signal::INT);
+    assert_eq!(run.end().0, Some(0));
+    assert!(!at("unwanted").exists());
+}
+
+#[test]
+fn puppets_file_of_settings_is_followed() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let conf = at("puppet.conf");
+    let settings = |interval: &str, certname: &str| {
+        replace(&conf, &format!("[main]\ncertname = {certname}\n[agent]\nruninterval = {interval}\n"));
+    };
+    settings("1d", "one.example.com");
+    let code = format!(
+        "exec {{ '/bin/echo ran >> {}': provider => shell }}\nfile {{ '{}': content => $trusted['certname'] }}\n",
+        at("runs").display(),
+        at("name").display()
+    );
+    let mut run =
+        Running::start(&["run", "--tmp-prefix", "--puppet-conf", conf.to_str().unwrap(), "puppet", &code]);
+    holds(&at("runs"), "ran\n");
+    holds(&at("name"), "one.example.com");
+    // What the manifest compiles to is the same; how often the command runs is not.
+    settings("1", "one.example.com");
+    eventually("the command runs every second", || {
+        std::fs::read_to_string(at("runs")).unwrap().lines().count() > 3
+    });
+    settings("1d", "two.example.com");
+    holds(&at("name"), "two.example.com");
+    // Settings that cannot be read keep what runs, and settings that can are used again.
+    replace(&conf, "[main\ncertname");
+    run.wait_for("the present graph goes on");
+    assert_eq!(std::fs::read_to_string(at("name")).unwrap(), "two.example.com");
+    settings("1d", "three.example.com");
+    holds(&at("name"), "three.example.com");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    assert!(lines.contains("puppet.conf:1:1"), "{lines}");
+}
+
+#[test]
+fn the_usual_file_of_settings_is_followed_as_well() {
+    let place = tempfile::tempdir().unwrap();
+    let usual = Command::new("puppet").args(["config", "print", "config"]).output().unwrap();
+    let usual = String::from_utf8(usual.stdout).unwrap();
+    let directory = Path::new(usual.trim()).parent().unwrap();
+    assert!(directory.is_dir(), "{usual}");
+    // For this run alone, another directory is in its place.
+    let (conf, out) = (place.path().join("etc/puppet.conf"), place.path().join("out"));
+    write(&conf, "[main]\ncertname = one.example.com\n");
+    let code = format!("file {{ '{}': content => $trusted['certname'] }}", out.display());
+    let program = common::mgmt(&["run", "--tmp-prefix", "puppet", &code]);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "/bin/sh", "-c", "mount --bind \"$0\" \"$1\" && shift && exec \"$@\""]);
+    command.arg(conf.parent().unwrap()).arg(directory).arg(program.get_program()).args(program.get_args());
+    common::plain(&mut command);
+    let run = Running::start_command(command);
+    holds(&out, "one.example.com");
+    replace(&conf, "[main]\ncertname = two.example.com\n");
+    holds(&out, "two.example.com");
+    run.signal(Signal::INT);
+    assert_eq!(run.end().0, Some(0));
+}
+
+#[test]
+fn a_manifest_that_does_not_compile_is_shown_in_the_status_until_it_does() {
+    let place = tempfile::tempdir().unwrap();
+    let (site, out, prefix) =
+        (place.path().join("site.pp"), place.path().join("out"), place.path().join("prefix"));
+    let good =
+        |text: &str| replace(&site, &format!("\nfile {{ '{}': content => '{text}' }}\n", out.display()));
+    good("1");
+    let prefix = prefix.to_str().unwrap();
+    let run = Running::start(&[
+        "run",
+        "--prefix",
+        prefix,
+        "--converger-timeout",
+        "1",
+        "puppet",
+        site.to_str().unwrap(),
+    ]);
+    holds(&out, "1");
+    let status = |more: &[&str]| said(&[&["status", "--prefix", prefix], more].concat());
+    eventually("all is well", || status(&[]).code == 0);
+    assert!(!status(&[]).stdout.contains("mistake"));
+    replace(&site, "\n\nfile { '/nowhere': content -> 'x' }\n");
+    eventually("the mistake is told", || status(&[]).stdout.contains("mistake"));
+    let told = status(&[]);
+    assert!(told.code == 1 && told.stdout.contains(&format!("{}:3:", site.display())), "{}", told.stdout);
+    let json: serde_json::Value = serde_json::from_str(&status(&["--format", "json"]).stdout).unwrap();
+    let host = json["hosts"].as_object().unwrap().values().next().unwrap();
+    assert!(host["mistake"].as_str().unwrap().contains("site.pp:3:"), "{json}");
+    // What runs goes on.
+    std::fs::write(&out, "broken").unwrap();
+    holds(&out, "1");
+    good("2");
+    holds(&out, "2");
+    eventually("all is well again", || {
+        let status = status(&[]);
+        status.code == 0 && !status.stdout.contains("mistake")
+    });
+    // The same as before is right as well.
+    replace(&site, "notify { 'a' }\n");
+    eventually("the mistake is told again", || status(&[]).stdout.contains("mistake"));
+    good("2");
+    eventually("all is well in the end", || status(&[]).code == 0);
+    run.signal(Signal::INT);
+    assert_eq!(run.end().0, Some(0));
+}
+
+#[test]
+fn what_is_exported_and_collected_without_a_store_is_told_with_its_place() {
+    let place = tempfile::tempdir().unwrap();
+    let (site, out) = (place.path().join("site.pp"), place.path().join("out"));
+    let text = format!(
+        "file {{ '{0}': content => 'x' }}\n@@file {{ '{0}-exported': content => 'x' }}\nFile <<| tag == 'y' |>>\n",
+        out.display()
+    );
+    write(&site, &text);
+    let path = site.to_str().unwrap();
+    let check = said(&["check", path]);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    assert_eq!(check.stderr.matches("warning[P0205]").count(), 2, "{}", check.stderr);
+    for part in
+        ["site.pp:2:1", "site.pp:3:1", "goes nowhere", "nothing is collected", "mgmt run puppet agent"]
+    {
+        assert!(check.stderr.contains(part), "{part}: {}", check.stderr);
+    }
+    let strict = said(&["check", "--strict", path]);
+    assert!(strict.code != 0 && strict.stderr.contains("error[P0205]"), "{}", strict.stderr);
+    // A run tells it once, however often it compiles.
+    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", path]);
+    holds(&out, "x");
+    write(&site, &text.replacen("'x'", "'2'", 1));
+    holds(&out, "2");
+    run.wait_for("again");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0));
+    assert_eq!(lines.matches("[P0205]").count(), 2, "{lines}");
+    assert!(!place.path().join("out-exported").exists());
+}
+
+/// Nothing but where it is written says which comes first.
+const IN_ORDER: &str = "
+define told { exec { \"say ${title}\": command => \"/bin/echo ${title} >> ROOT\", provider => shell } }
+class last { told { 'i': } }
+class first { told { ['a', 'b']: } -> told { 'c': } }
+told { 'x': require => Told['y'] }
+include first
+told { 'd': }
+range(1, 8).each |$n| { told { \"n${n}\": } }
+told { 'y': }
+include last
+";
+
+#[test]
+fn in_the_order_of_the_manifest_resources_come_as_puppet_has_them_come() {
+    let place = tempfile::tempdir().unwrap();
+    let (theirs, ours) = (place.path().join("theirs"), place.path().join("ours"));
+    let code = |root: &Path| IN_ORDER.replace("ROOT", root.to_str().unwrap());
+    let apply =
+        Command::new("puppet").args(["apply", "--color=false", "-e", &code(&theirs)]).output().unwrap();
+    assert!(apply.status.success(), "{}", String::from_utf8_lossy(&apply.stdout));
+    let site = code(&ours);
+    let run = said(&[&ONCE[..], &["--puppet-ordering", "manifest", "puppet", &site]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(std::fs::read_to_string(&ours).unwrap(), std::fs::read_to_string(&theirs).unwrap());
+    // Without it, nobody waits who does not have to.
+    let edges = |more: &[&str]| said(&[&["graph"], more, &["puppet", &site]].concat()).stdout.lines().count();
+    assert!(edges(&[]) < edges(&["--puppet-ordering", "manifest"]));
+}
+
+#[test]
+fn what_is_audited_is_left_to_puppet_and_its_changes_are_told() {
+    let place = tempfile::tempdir().unwrap();
+    let watched = place.path().join("watched");
+    write(&watched, "one\n");
+    let conf = place.path().join("puppet.conf");
+    let settings = format!("[main]\nstatefile = {}\n", place.path().join("state.yaml").display());
+    write(&conf, &settings);
+    let code = format!("file {{ '{}': audit => content }}", watched.display());
+    let stats = said(&["puppet", "stats", &code]);
+    assert!(
+        stats.stdout.contains("1x file: ") && stats.stdout.contains("`audit` has no counterpart"),
+        "{}",
+        stats.stdout
+    );
+    let run = || said(&[&ONCE[..], &["--puppet-conf", conf.to_str().unwrap(), "puppet", &code]].concat());
+    let first = run();
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    assert!(!first.stderr.contains("audit change"), "{}", first.stderr);
+    write(&watched, "two\n");
+    let second = run();
+    assert_eq!(second.code, 0, "{}", second.stderr);
+    assert!(second.stderr.contains("audit change"), "{}", second.stderr);
+    assert_eq!(std::fs::read_to_string(&watched).unwrap(), "two\n");
+}

@@ -181,7 +181,7 @@ fn threat_15_malicious_or_truncated_deploy() {
     let mut other = both.clone();
     *content(&mut other[at]) = content(&mut other[at]).replace("second", "secone");
     refused("another file", &other, "other");
-    let mut short = both.clone();
+    let mut short = both;
     content(&mut short[at]).pop();
     refused("a file that is cut off", &short, "short");
 }

@@ -4,7 +4,7 @@
 //! a test that it names is not there, or one of ours is not in it. What other crates prove already is named there and not
 //! repeated here.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-#![allow(clippy::print_stderr, reason = "a lab tells what it has done")]
+#![allow(clippy::print_stderr, reason = "who races wants to know how often")]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -428,7 +428,8 @@ fn a_run_that_is_ended_during_its_first_compile_leaves_nothing_behind() {
     let numbers = std::fs::read_to_string(&pid).unwrap();
     let processes: Vec<PathBuf> = numbers.split_whitespace().map(|id| Path::new("/proc").join(id)).collect();
     assert!(processes.len() == 2 && processes.iter().all(|process| process.exists()), "{numbers}");
-    run.signal(Signal::INT);
+    // Not INT, which is ignored by whoever was started in the background.
+    run.signal(Signal::TERM);
     let (code, lines) = run.end();
     assert_ne!(code, Some(0), "{lines}");
     common::eventually("their end", || processes.iter().all(|process| !process.exists()));

@@ -47,7 +47,7 @@ fn unknown_metaparameters_are_errors() {
         "graph: x\nresources:\n  noop:\n  - name: one\n    meta: {retrry: 3, delai: 3, colour: red}\n",
         "E Y0301 5:12 there is no metaparameter `retrry` | did you mean `retry`?
          E Y0301 5:23 there is no metaparameter `delai` | did you mean `delay`?
-         E Y0301 5:33 there is no metaparameter `colour` | the metaparameters are noop, retry, retryreset, delay, timeout, poll, limit, burst, reset, sema, rewatch, realize, dollar, hidden, export, reverse, autoedge, autogroup",
+         E Y0301 5:33 there is no metaparameter `colour` | the metaparameters are noop, retry, retryreset, delay, timeout, poll, limit, burst, reset, sema, rewatch, realize, dollar, hidden, export, reverse, autoedge, autogroup, window",
     );
 }
 

@@ -225,7 +225,10 @@ fn text(line: &str, name: &str) -> Option<String> {
 
 fn run_one(program: Program, arguments: &[&str]) -> Ended {
     let begin = Instant::now();
-    let result = Command::new(&program.executable)
+    // Whoever was started in the background ignores these signals, and so does all that it starts.
+    let result = Command::new("env")
+        .arg("--default-signal=INT,QUIT")
+        .arg(&program.executable)
         .args(arguments)
         .current_dir(&program.package)
         .env("CARGO", cargo())

@@ -1,6 +1,7 @@
 //! Names of temporary files, and sweeping up those that a killed process left behind.
 
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
@@ -46,9 +47,7 @@ fn sweep_links(directory: &Parent, names: &[&[u8]], us: u32) -> Result<usize> {
     if names.is_empty() {
         return Ok(0);
     }
-    let Some(_nobody_makes_one) = hold(directory, FlockOperation::NonBlockingLockExclusive) else {
-        return Ok(0);
-    };
+    let Some(_nobody_makes_one) = hold_soon(directory) else { return Ok(0) };
     let mut swept = 0;
     for name in names {
         let stat = statat(directory, *name, AtFlags::SYMLINK_NOFOLLOW).map(Stat::from);
@@ -57,6 +56,18 @@ fn sweep_links(directory: &Parent, names: &[&[u8]], us: u32) -> Result<usize> {
         }
     }
     Ok(swept)
+}
+
+/// Locks a directory against makers of links, which hold it for an instant each. Whoever holds it longer is no maker.
+fn hold_soon(directory: &Parent) -> Option<OwnedFd> {
+    const PATIENCE: u32 = 100;
+    for _ in 1..PATIENCE {
+        if let held @ Some(_) = hold(directory, FlockOperation::NonBlockingLockExclusive) {
+            return held;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    hold(directory, FlockOperation::NonBlockingLockExclusive)
 }
 
 /// Locks a directory for as long as the answer is kept. Nothing, if somebody else has it or it cannot be read: then whoever

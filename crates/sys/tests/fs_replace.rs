@@ -554,6 +554,27 @@ fn sweeping_at_the_same_time_never_harms_a_link() {
 }
 
 #[test]
+fn a_left_over_link_is_swept_while_others_are_made() {
+    let scratch = Scratch::in_memory();
+    let parent = scratch.parent();
+    symlink("motd", scratch.at(".mgmt-0000000000000100.tmp")).unwrap();
+    // As whoever makes a link does, here for longer than the sweep takes to ask.
+    let directory = std::fs::File::open(scratch.path()).unwrap();
+    directory.lock_shared().unwrap();
+    std::thread::scope(|scope| {
+        let swept = scope.spawn(|| sweep_temporaries(&parent).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        directory.unlock().unwrap();
+        assert_eq!(swept.join().unwrap(), 1);
+    });
+    assert_eq!(scratch.names(), [""; 0]);
+    // Whoever never lets go keeps what is left over, and nobody.
+    symlink("motd", scratch.at(".mgmt-0000000000000100.tmp")).unwrap();
+    directory.lock_shared().unwrap();
+    assert_eq!(sweep_temporaries(&parent).unwrap(), 0);
+}
+
+#[test]
 fn a_killed_process_leaves_the_old_file_or_the_new_one() {
     const NAME: &str = "a_killed_process_leaves_the_old_file_or_the_new_one";
     const SIZE: usize = 200_000;

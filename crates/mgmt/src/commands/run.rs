@@ -9,6 +9,7 @@ mod historic;
 mod joint;
 mod ladder;
 mod manager;
+mod own_thread;
 pub(crate) mod prefix;
 mod program;
 mod progress;

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,6 @@ use mgmt_remote::Handed;
 use mgmt_world::store::Watch;
 use mgmt_world::{Commits, Deploy, Program, Refused, Tree, Trust, World};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
 
 use super::follow::Triggers;
 use super::program::Loaded as LoadedProgram;
@@ -164,9 +164,8 @@ impl Deploys {
     /// Runs what there is first, and then every newer deploy, until it is aborted. Where a deploy cannot run, what ran
     /// before it goes on.
     pub(super) async fn follow(mut self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
-        // What runs ends with this.
-        let mut running = JoinSet::new();
-        running.spawn(self.loader.begin(&self.present).follow(triggers.clone(), started));
+        // What runs is continued here and nowhere else, and ends with this.
+        let mut running = Some(Box::pin(self.loader.begin(&self.present).follow(triggers.clone(), started)));
         let mut trial: Option<Trial> = None;
         loop {
             tokio::select! {
@@ -174,10 +173,10 @@ impl Deploys {
                 answer = answer(&mut trial) => {
                     let (Some(Trial { arrival, before, .. }), Some(failure)) = (trial.take(), answer) else { continue };
                     self.loader.refuse(&arrival, &failure);
-                    running.shutdown().await;
+                    drop(running.take());
                     self.present = before;
                     let (nobody, _) = oneshot::channel();
-                    running.spawn(self.loader.begin(&self.present).follow(triggers.clone(), nobody));
+                    running = Some(Box::pin(self.loader.begin(&self.present).follow(triggers.clone(), nobody)));
                 }
                 arrival = self.next(), if self.later != Later::Nothing => {
                     match &arrival {
@@ -192,14 +191,15 @@ impl Deploys {
                         }
                     };
                     self.taken();
-                    running.shutdown().await;
+                    drop(running.take());
                     let replaced = std::mem::replace(&mut self.present, runnable);
                     // One that never got so far is no way back.
                     let before = trial.take().map_or(replaced, |trial| trial.before);
                     let (started, start) = oneshot::channel();
-                    running.spawn(self.loader.begin(&self.present).follow(triggers.clone(), started));
+                    running = Some(Box::pin(self.loader.begin(&self.present).follow(triggers.clone(), started)));
                     trial = Some(Trial { arrival, before, start });
                 }
+                () = going_on(&mut running) => running = None,
             }
         }
     }
@@ -223,6 +223,14 @@ impl Deploys {
             // The store is being closed.
             Err(_) => std::future::pending().await,
         }
+    }
+}
+
+/// Goes on with what runs, until it is over. One that is over, as a graph from a pipe is at once, leaves its graph behind.
+async fn going_on(running: &mut Option<Pin<Box<impl Future<Output = ()>>>>) {
+    match running {
+        Some(running) => running.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -11,7 +11,6 @@ use mgmt_engine::SwapReport;
 use mgmt_puppet::{Half, Merged, merge};
 use mgmt_resource::ResourceGraph;
 use tokio::sync::{Mutex, oneshot, watch};
-use tokio::task::JoinSet;
 
 use super::follow::Triggers;
 use super::{Means, Unswapped, program, puppet};
@@ -136,38 +135,55 @@ impl Follower {
         });
         let half = |side| Means { half: Some((side, Arc::clone(&joint))), ..means.clone() };
         let sides = [Triggers::new(program.is_in_files()), Triggers::new(true)];
-        // They end with this.
-        let mut running = JoinSet::new();
         let (told, program_started) = oneshot::channel();
         let follower = program::Follower { means: half(Side::Program), loaded: program };
-        running.spawn(follower.follow(sides[0].clone(), told));
+        let following_program = follower.follow(sides[0].clone(), told);
         let (told, manifest_started) = oneshot::channel();
         let follower = puppet::Follower { means: half(Side::Manifest), loaded: manifest };
-        running.spawn(follower.follow(sides[1].clone(), told));
-        // What is wrong with one is known before the other is there.
-        let both = async { tokio::try_join!(outcome(program_started), outcome(manifest_started)) };
-        let outcome = match both.await {
-            Ok(_) => Ok(()),
-            Err(Some(failure)) => Err(failure),
-            // The engine has ended.
-            Err(None) => return,
+        let following_manifest = follower.follow(sides[1].clone(), told);
+        // One side may be over, if nothing can change there; both end with this.
+        let both = async {
+            tokio::join!(following_program, following_manifest);
+            std::future::pending::<()>().await;
         };
-        let goes_on = outcome.is_ok();
-        // The session may be gone already.
-        let _ = started.send(outcome);
-        if !goes_on {
-            return;
-        }
-        loop {
-            triggers.asked().await;
-            for side in &sides {
-                side.reload();
-            }
+        tokio::select! {
+            () = lead(sides, [program_started, manifest_started], triggers, started) => {}
+            () = both => {}
         }
     }
 }
 
-async fn outcome(started: oneshot::Receiver<Result<(), Failure>>) -> Result<(), Option<Failure>> {
+type Started = oneshot::Receiver<Result<(), Failure>>;
+
+/// Tells how the first graph of both went, and has both read again whenever that is asked for.
+async fn lead(
+    sides: [Triggers; 2],
+    [program, manifest]: [Started; 2],
+    triggers: Triggers,
+    started: oneshot::Sender<Result<(), Failure>>,
+) {
+    // What is wrong with one is known before the other is there.
+    let outcome = match tokio::try_join!(outcome(program), outcome(manifest)) {
+        Ok(_) => Ok(()),
+        Err(Some(failure)) => Err(failure),
+        // The engine has ended.
+        Err(None) => return,
+    };
+    let goes_on = outcome.is_ok();
+    // The session may be gone already.
+    let _ = started.send(outcome);
+    if !goes_on {
+        return;
+    }
+    loop {
+        triggers.asked().await;
+        for side in &sides {
+            side.reload();
+        }
+    }
+}
+
+async fn outcome(started: Started) -> Result<(), Option<Failure>> {
     match started.await {
         Ok(outcome) => outcome.map_err(Some),
         Err(_) => Err(None),
@@ -177,6 +193,7 @@ async fn outcome(started: oneshot::Receiver<Result<(), Failure>>) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use mgmt_resource::{Edge, Id, Spec};
+    use tokio::task::JoinSet;
 
     use super::*;
 

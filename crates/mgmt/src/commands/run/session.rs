@@ -13,6 +13,7 @@ use super::deploys::Deploys;
 use super::fleet::Fleet;
 use super::ladder::{Ladder, Stop};
 use super::manager::Manager;
+use super::own_thread::OwnThread;
 use super::repack::Recipient;
 use super::settings::Settings;
 use super::status_file::StatusFile;
@@ -103,7 +104,8 @@ impl Session<'_> {
         let over = self.settings.max_runtime.and_then(|time| Instant::now().checked_add(time));
         let (started, mut start) = oneshot::channel();
         let triggers = following.triggers();
-        let following = tokio::spawn(following.follow(triggers.clone(), started));
+        let following = OwnThread::spawn("mgmt-follow", following.follow(triggers.clone(), started))
+            .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
         let mut starting = true;
         let mut refused = None;
         let (questions, mut asked) = mpsc::channel(1);
@@ -180,7 +182,7 @@ impl Session<'_> {
         if starting && matches!(end.cause, Some(Ending::Converged | Ending::Requested(_))) {
             let _ = tokio::time::timeout(LAST_WORDS, start).await;
         }
-        following.abort();
+        following.end(LAST_WORDS).await;
         if let Some(watched) = watched {
             watched.abort();
         }

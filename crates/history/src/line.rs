@@ -1,15 +1,15 @@
 //! An entry as the line that is kept of it: what a [`Record`](crate::Record) reads, written without becoming one.
 //!
 //! Thousands of these are written in the time in which thousands of files are, so nothing is copied that only has to be
-//! shown.
+//! shown, and what most of them have is written without asking what it looks like in JSON. The tests hold both together.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mgmt_engine::{Cause, MemberEffects};
-use mgmt_resource::{Action, Effect, Id, Origin, Texts};
-use serde::{Serialize, Serializer};
+use mgmt_resource::{Effect, Id, Origin, Texts};
+use serde::Serialize;
 
 use crate::record::VERSION;
 use crate::{CauseRecord, Outcome, unified};
@@ -34,14 +34,34 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Appends it to a text, as a line with its end.
+    /// Appends it to a text, as a line with its end: the fields of a `Record`, in its order and by its rules.
     pub(crate) fn write(&self, clock: &mut Clock, text: &mut Vec<u8>) {
-        let whole = text.len();
-        // Our own types always have a form in JSON.
-        match serde_json::to_writer(&mut *text, &Line::of(self, clock.shown(self.time))) {
-            Ok(()) => text.push(b'\n'),
-            Err(_) => text.truncate(whole),
+        let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let mut line = Object::begin(text);
+        line.number("v", VERSION.into());
+        line.text("time", clock.shown(self.time));
+        line.shown("resource", &self.id);
+        line.json("outcome", &self.outcome);
+        line.if_any("message", self.message.as_deref());
+        line.number("took", microseconds(self.took));
+        if let Some(since) = self.since {
+            line.number("since", microseconds(since));
         }
+        if self.deploy > 0 {
+            line.number("deploy", self.deploy);
+        }
+        if let Some(origin) = &self.origin {
+            line.shown("origin", origin);
+        }
+        let private = self.is_private();
+        line.list("causes", self.causes.iter(), |text, cause| write_cause(text, cause, private));
+        let effects = self.effects.iter().flat_map(|member| {
+            let whose = Some(&member.id).filter(|id| **id != self.id);
+            member.effects.iter().map(move |effect| (whose, effect))
+        });
+        line.list("effects", effects, |text, (whose, effect)| write_effect(text, whose, effect));
+        line.end();
+        text.push(b'\n');
     }
 
     /// Whether the values in its causes are for nobody to see.
@@ -53,54 +73,139 @@ impl Entry {
     }
 }
 
-/// The fields of a `Record`, in its order and by its rules.
-#[derive(Serialize)]
-struct Line<'a> {
-    v: u32,
-    time: &'a str,
-    resource: Shown<&'a Id>,
-    outcome: Outcome,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a str>,
-    took: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deploy: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    origin: Option<Shown<&'a Origin>>,
-    #[serde(skip_serializing_if = "Causes::is_empty")]
-    causes: Causes<'a>,
-    #[serde(skip_serializing_if = "Effects::is_empty")]
-    effects: Effects<'a>,
+fn write_cause(text: &mut Vec<u8>, cause: &Cause, private: bool) {
+    match cause {
+        // That of most records.
+        Cause::Declared { because: None } => text.extend_from_slice(br#"{"kind":"declared"}"#),
+        cause => write_json(text, &CauseRecord::new(cause, private)),
+    }
 }
 
-impl<'a> Line<'a> {
-    fn of(entry: &'a Entry, time: &'a str) -> Line<'a> {
-        let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        Line {
-            v: VERSION,
-            time,
-            resource: Shown(&entry.id),
-            outcome: entry.outcome,
-            message: entry.message.as_deref(),
-            took: microseconds(entry.took),
-            since: entry.since.map(microseconds),
-            deploy: Some(entry.deploy).filter(|deploy| *deploy > 0),
-            origin: entry.origin.as_ref().map(Shown),
-            causes: Causes { causes: &entry.causes, private: entry.is_private() },
-            effects: Effects { id: &entry.id, members: &entry.effects },
+/// `whose`: the member of the group, if it is not the resource itself.
+fn write_effect(text: &mut Vec<u8>, whose: Option<&Id>, effect: &Effect) {
+    // Whoever gives an effect another field decides here whether it is kept.
+    let Effect { action, what, aspect, before, after, opaque, private, texts: _ } = effect;
+    let mut line = Object::begin(text);
+    if let Some(whose) = whose {
+        line.shown("resource", whose);
+    }
+    line.text("action", action.word());
+    line.text("what", what);
+    line.if_any("aspect", aspect.as_deref());
+    line.if_any("before", before.as_deref());
+    line.if_any("after", after.as_deref());
+    for (name, is_so) in [("opaque", *opaque), ("private", *private)] {
+        if is_so {
+            line.json(name, &true);
         }
     }
+    let diff = effect.shown_texts().and_then(|texts| difference(what, texts));
+    line.if_any("diff", diff.as_deref());
+    line.end();
 }
 
-/// Something in the words that it is shown with.
-struct Shown<T>(T);
+/// An object that is being written at the end of a text.
+struct Object<'a> {
+    text: &'a mut Vec<u8>,
+    is_empty: bool,
+}
 
-impl<T: fmt::Display> Serialize for Shown<T> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&self.0)
+impl Object<'_> {
+    fn begin(text: &mut Vec<u8>) -> Object<'_> {
+        text.push(b'{');
+        Object { text, is_empty: true }
     }
+
+    /// Names are our own, and need no escapes.
+    fn name(&mut self, name: &str) {
+        if !std::mem::take(&mut self.is_empty) {
+            self.text.push(b',');
+        }
+        self.text.push(b'"');
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b"\":");
+    }
+
+    fn text(&mut self, name: &str, value: &str) {
+        self.name(name);
+        self.text.push(b'"');
+        write_in_quotes(self.text, value);
+        self.text.push(b'"');
+    }
+
+    fn if_any(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.text(name, value);
+        }
+    }
+
+    /// Something in the words that it is shown with.
+    fn shown(&mut self, name: &str, value: impl fmt::Display) {
+        use fmt::Write as _;
+        self.name(name);
+        self.text.push(b'"');
+        // Writing to memory cannot fail.
+        let _ = write!(InQuotes(self.text), "{value}");
+        self.text.push(b'"');
+    }
+
+    fn number(&mut self, name: &str, value: u64) {
+        self.json(name, &value);
+    }
+
+    fn json(&mut self, name: &str, value: &impl Serialize) {
+        self.name(name);
+        write_json(self.text, value);
+    }
+
+    /// Nothing, if there are none.
+    fn list<T>(&mut self, name: &str, items: impl Iterator<Item = T>, write: impl Fn(&mut Vec<u8>, T)) {
+        let mut is_first = true;
+        for item in items {
+            if std::mem::take(&mut is_first) {
+                self.name(name);
+                self.text.push(b'[');
+            } else {
+                self.text.push(b',');
+            }
+            write(self.text, item);
+        }
+        if !is_first {
+            self.text.push(b']');
+        }
+    }
+
+    fn end(self) {
+        self.text.push(b'}');
+    }
+}
+
+fn write_json(text: &mut Vec<u8>, value: &impl Serialize) {
+    // Our own types always have a form in JSON, and memory takes everything.
+    let _ = serde_json::to_writer(text, value);
+}
+
+/// What is written within the quotes of a string.
+struct InQuotes<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for InQuotes<'_> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        write_in_quotes(self.0, part);
+        Ok(())
+    }
+}
+
+fn write_in_quotes(text: &mut Vec<u8>, part: &str) {
+    let is_plain = part.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+    if is_plain {
+        text.extend_from_slice(part.as_bytes());
+        return;
+    }
+    // With its own quotes, of which those at both ends go again.
+    let quote = text.len();
+    write_json(text, &part);
+    text.remove(quote);
+    text.pop();
 }
 
 /// Moments as text, to the microsecond, in UTC. Of many records in a second, the date is worked out for the first alone.
@@ -130,81 +235,6 @@ impl Clock {
 
 /// How long a moment is without what is less than a second.
 const SECOND: usize = "2023-11-14T22:13:20".len();
-
-struct Causes<'a> {
-    causes: &'a [Cause],
-    private: bool,
-}
-
-impl Causes<'_> {
-    fn is_empty(&self) -> bool {
-        self.causes.is_empty()
-    }
-}
-
-impl Serialize for Causes<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(self.causes.iter().map(|cause| CauseRecord::new(cause, self.private)))
-    }
-}
-
-struct Effects<'a> {
-    id: &'a Id,
-    members: &'a [MemberEffects],
-}
-
-impl Effects<'_> {
-    fn is_empty(&self) -> bool {
-        self.members.iter().all(|member| member.effects.is_empty())
-    }
-}
-
-impl Serialize for Effects<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(self.members.iter().flat_map(|member| {
-            let whose = Some(&member.id).filter(|id| *id != self.id).cloned();
-            member.effects.iter().map(move |effect| EffectLine::of(whose.clone(), effect))
-        }))
-    }
-}
-
-#[derive(Serialize)]
-struct EffectLine<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource: Option<Shown<Id>>,
-    action: Action,
-    what: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    aspect: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    before: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    after: Option<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    opaque: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    private: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    diff: Option<Box<str>>,
-}
-
-impl<'a> EffectLine<'a> {
-    fn of(whose: Option<Id>, effect: &'a Effect) -> EffectLine<'a> {
-        // Whoever gives an effect another field decides here whether it is kept.
-        let Effect { action, what, aspect, before, after, opaque, private, texts: _ } = effect;
-        EffectLine {
-            resource: whose.map(Shown),
-            action: *action,
-            what,
-            aspect: aspect.as_deref(),
-            before: before.as_deref(),
-            after: after.as_deref(),
-            opaque: *opaque,
-            private: *private,
-            diff: effect.shown_texts().and_then(|texts| difference(what, texts)),
-        }
-    }
-}
 
 /// How a text changed, if it was one and is not too long. Of what is new, the declaration tells enough.
 fn difference(name: &str, texts: &Texts) -> Option<Box<str>> {
@@ -241,7 +271,11 @@ mod tests {
             since: Some(Duration::from_millis(2)),
             deploy: 7,
             origin: Some(Origin { file: "main.mcl".into(), line: 3, column: 5 }),
-            causes: vec![Cause::Event(vec!["/a".to_owned()]), Cause::Retried { attempts: 2 }],
+            causes: vec![
+                Cause::Declared { because: None },
+                Cause::Event(vec!["/a".to_owned()]),
+                Cause::Retried { attempts: 2 },
+            ],
             effects: Arc::new(members),
             private: false,
         }
@@ -270,7 +304,7 @@ mod tests {
         assert_eq!(second.diff.as_deref(), Some("--- /t\n+++ /t\n@@ -1,1 +1,1 @@\n-one\n+two\n"));
         assert_eq!(third.resource.as_deref(), Some(&*Id::new("file", "/b\u{1}").to_string()));
         assert!(third.effect.opaque);
-        assert_eq!(record.causes.len(), 2);
+        assert_eq!(record.causes.len(), 3);
     }
 
     #[test]

@@ -71,7 +71,11 @@ impl fmt::Display for Escaped<'_> {
 }
 
 fn escape(bytes: &[u8], f: &mut fmt::Formatter<'_>, in_quotes: bool) -> fmt::Result {
-    for chunk in bytes.utf8_chunks() {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !(in_quotes && matches!(byte, b'"' | b'\\'));
+    // Most texts are plain as a whole, or at least at the beginning.
+    let plain = bytes.iter().position(|byte| !is_plain(byte)).unwrap_or(bytes.len());
+    f.write_str(std::str::from_utf8(&bytes[..plain]).unwrap_or_default())?;
+    for chunk in bytes[plain..].utf8_chunks() {
         for character in chunk.valid().chars() {
             match character {
                 '"' | '\\' if in_quotes => write!(f, "\\{character}")?,

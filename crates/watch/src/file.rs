@@ -1,6 +1,7 @@
 //! The hub for files and directories.
 
 mod directories;
+mod farewell;
 mod mounts;
 mod scan;
 mod slab;
@@ -12,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -169,8 +170,7 @@ impl FileHub {
 
     /// A hub without a thread of its own: somebody has to keep the lookout.
     pub fn unattended(sink: Arc<dyn Sink>, options: FileHubOptions) -> io::Result<(FileHub, Lookout)> {
-        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
-        let inotify = Arc::new(inotify::init(flags).map_err(instance_error)?);
+        let inotify = Arc::new(instance().map_err(instance_error)?);
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(Arc::clone(&inotify), options)),
@@ -179,6 +179,7 @@ impl FileHub {
             wake,
             stop: AtomicBool::new(false),
             wakeups: AtomicU64::new(0),
+            farewell: OnceLock::new(),
         });
         let lookout = Lookout {
             shared: Arc::clone(&shared),
@@ -193,6 +194,15 @@ impl FileHub {
     /// Ends the lookout, as the end of the last handle does. Nothing is reported from then on.
     pub fn close(&self) {
         self.owner.shared.close();
+    }
+
+    /// Has the kernel clear up by itself when the process ends, so that its end need not wait for that: for the one hub of
+    /// a program. What is left to the kernel counts against the limit of instances for some milliseconds more.
+    pub fn leave_to_kernel(&self) {
+        // Where it cannot be, the end takes longer and is as good.
+        if let Ok(socket) = farewell::hold(&self.owner.shared.inotify) {
+            let _ = self.owner.shared.farewell.set(socket);
+        }
     }
 
     /// Begins to watch. When it returns, nothing that happens from now on is missed.
@@ -270,6 +280,8 @@ struct Shared {
     wake: OwnedFd,
     stop: AtomicBool,
     wakeups: AtomicU64,
+    /// Closed last, as fields are dropped in their order.
+    farewell: OnceLock<OwnedFd>,
 }
 
 impl Shared {
@@ -393,6 +405,20 @@ impl Lookout {
             self.sink.changes(&changes);
         }
     }
+}
+
+/// An instance of our own. Those that have just ended may be counted for a moment more.
+fn instance() -> rustix::io::Result<OwnedFd> {
+    const TRIES: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(25);
+    let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+    for _ in 1..TRIES {
+        match inotify::init(flags) {
+            Err(Errno::MFILE) => std::thread::sleep(PAUSE),
+            made => return made,
+        }
+    }
+    inotify::init(flags)
 }
 
 fn instance_error(errno: Errno) -> io::Error {

@@ -206,3 +206,34 @@ fn inside_no_instance() {
     let error = FileHub::new(sink).unwrap_err().to_string();
     assert!(error.contains("fs.inotify.max_user_instances"), "{error}");
 }
+
+#[test]
+fn programs_that_leave_their_watches_to_the_kernel_leave_nothing_for_good() {
+    run_limited("max_inotify_instances", 3, "inside_few_instances");
+}
+
+#[test]
+#[ignore = "started by programs_that_leave_their_watches_to_the_kernel_leave_nothing_for_good"]
+fn inside_few_instances() {
+    if !bench::inside() {
+        return;
+    }
+    for _ in 0..30 {
+        bench::run_inside("exec $TEST", "inside_one_that_ends");
+    }
+}
+
+#[test]
+#[ignore = "started by inside_few_instances"]
+fn inside_one_that_ends() {
+    if !bench::inside() {
+        return;
+    }
+    let bench = Bench::in_memory(FileHubOptions::default());
+    bench.hub.leave_to_kernel();
+    fs::create_dir(bench.path("d")).unwrap();
+    bench.watch(1, "d/f");
+    bench.expect(&[1], "watched all the same", |b| b.write("d/f", "x"));
+    // It is open until the process ends, as in a program that does not take itself apart.
+    std::mem::forget(bench.hub.clone());
+}

@@ -263,6 +263,11 @@ impl Engine {
         PathWatch { hub: self.hub.clone(), sink: Arc::clone(&self.sink), token, subscription }
     }
 
+    /// The process ends with this engine, and does not wait for the kernel to be done with its watches.
+    pub fn ends_the_process(&self) {
+        self.hub.leave_to_kernel();
+    }
+
     /// Stops: gracefully, or harder.
     pub fn stop(&self, level: Level) {
         self.inbox.send(Message::Stop(level));

@@ -265,6 +265,7 @@ async fn engage(
     let witnesses =
         Witnesses { metrics: counted, recorder, told: Arc::clone(&told), progress: Arc::clone(&progress) };
     let (engine, events) = engine(settings, prefix, &host, Arc::clone(&exports), witnesses)?;
+    engine.ends_the_process();
     let engine = Arc::new(engine);
     let (drawings, drawer) = match settings.drawing.clone() {
         Some(drawing) => {

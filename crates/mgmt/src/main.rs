@@ -36,11 +36,12 @@ mod version;
 use std::process::ExitCode;
 
 use failure::{Exit, Failure};
+use mgmt_sys::memory::UntilTheEnd;
 use mgmt_telemetry::{ColorChoice, Format};
 use terminal::Terminal;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: UntilTheEnd<mimalloc::MiMalloc> = UntilTheEnd(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     // Before anything else: this program may have been started only to become another one.

@@ -62,7 +62,7 @@ pub(crate) fn check(entry: &Entry, options: &Options) -> Result<Checked, Resolve
 }
 
 /// Programs from this many bytes on take more memory than the kernel hands out unnoticed: about twenty times as much.
-const LARGE: u64 = 1 << 20;
+const LARGE: u64 = 256 << 10;
 
 /// Says so if much memory is about to be used for a program. To be held until its graph is made.
 pub(crate) fn expect_large(entry: &Entry) -> Option<mgmt_sys::memory::Expecting> {

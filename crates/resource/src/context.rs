@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use mgmt_value::Value;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::schema::Fields;
 use crate::{Effect, Effects, Error, Foreseen, Host, Id, Meta, Resource, Result};
@@ -149,28 +150,33 @@ pub enum Stage {
 }
 
 /// Tells a run to stop. Only ever climbs.
-#[derive(Clone, Debug)]
-pub struct Cancel(watch::Sender<Stage>);
+///
+/// Every run of every resource has one, and hardly any is ever raised: it is as small as can be.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<Climb>);
 
-impl Default for Cancel {
-    fn default() -> Cancel {
-        Cancel(watch::Sender::new(Stage::Run))
-    }
+#[derive(Debug, Default)]
+struct Climb {
+    /// A [`Stage`].
+    stage: AtomicU8,
+    climbed: Notify,
 }
 
 impl Cancel {
     /// Climbs to a stage. A lower one than the present is ignored.
     pub fn raise(&self, stage: Stage) {
-        self.0.send_if_modified(|present| {
-            let climbs = stage > *present;
-            *present = stage.max(*present);
-            climbs
-        });
+        if self.0.stage.fetch_max(stage as u8, Ordering::AcqRel) < stage as u8 {
+            self.0.climbed.notify_waiters();
+        }
     }
 
     /// The present stage.
     pub fn stage(&self) -> Stage {
-        *self.0.borrow()
+        match self.0.stage.load(Ordering::Acquire) {
+            0 => Stage::Run,
+            1 => Stage::Cancel,
+            _ => Stage::Interrupt,
+        }
     }
 
     /// Waits until the run is to stop.
@@ -184,7 +190,53 @@ impl Cancel {
     }
 
     async fn reached(&self, stage: Stage) {
-        // Fails only when every sender is gone, and we hold one.
-        let _ = self.0.subscribe().wait_for(|present| *present >= stage).await;
+        loop {
+            // Hears of every climb from now on, so that none is missed between the look and the wait.
+            let climbed = self.0.climbed.notified();
+            if self.stage() >= stage {
+                return;
+            }
+            climbed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn whoever_waits_for_a_stage_hears_of_it_and_of_none_below() {
+        for round in 0..500 {
+            let cancel = Cancel::default();
+            assert_eq!(cancel.stage(), Stage::Run);
+            let waiters: Vec<_> = (0..6)
+                .map(|number| {
+                    let cancel = cancel.clone();
+                    tokio::spawn(async move {
+                        match number % 2 {
+                            0 => cancel.cancelled().await,
+                            _ => cancel.interrupted().await,
+                        }
+                        cancel.stage() >= if number % 2 == 0 { Stage::Cancel } else { Stage::Interrupt }
+                    })
+                })
+                .collect();
+            for _ in 0..round % 7 {
+                tokio::task::yield_now().await;
+            }
+            cancel.raise(Stage::Cancel);
+            cancel.raise(Stage::Run);
+            assert_eq!(cancel.stage(), Stage::Cancel);
+            cancel.raise(Stage::Interrupt);
+            cancel.raise(Stage::Cancel);
+            for waiter in waiters {
+                let heard = tokio::time::timeout(Duration::from_secs(60), waiter).await;
+                assert!(heard.unwrap().unwrap(), "woken too early in round {round}");
+            }
+            assert_eq!(cancel.stage(), Stage::Interrupt);
+        }
     }
 }

@@ -1,11 +1,14 @@
-//! Memory that is about to be used.
+//! Memory that is about to be used, and memory that is not needed any more.
 //!
 //! The kernel hands out memory page by page, when a page is touched for the first time, and that takes longer than most of
-//! what a program does with the page. Who knows that it is about to fill many megabytes can say so.
+//! what a program does with the page. Who knows that it is about to fill many megabytes can say so. At the end it takes all of
+//! it back at once, in a fraction of the time that it takes a program to give it back piece by piece.
 
+use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::Advice;
 
@@ -51,6 +54,45 @@ fn advise(region: &Range<usize>, advice: Advice) -> bool {
     // SAFETY: both pieces of advice only say how large the pages should be. They change no content, no protection and no
     // mapping, wherever they point.
     unsafe { rustix::mm::madvise(start, region.len(), advice) }.is_ok()
+}
+
+/// The process is about to end.
+static LAST_MOMENT: AtomicBool = AtomicBool::new(false);
+
+/// From now on, nothing is given back to the allocator: the process ends in a moment, and gives everything back at once.
+pub fn last_moment() {
+    LAST_MOMENT.store(true, Ordering::Relaxed);
+}
+
+/// An allocator to which nothing is given back once it is the [`last_moment`].
+#[derive(Debug)]
+pub struct UntilTheEnd<A>(pub A);
+
+#[expect(unsafe_code, reason = "so is every allocator")]
+// SAFETY: everything is passed on as it is, or, at the end, not given back, which nobody can tell from memory that is still
+// in use.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for UntilTheEnd<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the same promises to us.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above; every block came from the allocator within.
+        unsafe { self.0.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if !LAST_MOMENT.load(Ordering::Relaxed) {
+            // SAFETY: as above.
+            unsafe { self.0.dealloc(block, layout) }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -127,18 +127,13 @@ impl Follower {
 
     /// Reads the file. Whatever is wrong with it is shown, and the present graph goes on.
     async fn look_again(&self, input: &Input, content: &mut Vec<u8>, asked: bool) {
-        let read = {
-            let input = input.clone();
-            tokio::task::spawn_blocking(move || input.read()).await
-        };
-        let new = match read {
-            Ok(Ok(new)) => new,
-            Ok(Err(failure)) => {
+        // On this thread, like all that comes of it: another one would keep room for a text, too.
+        let new = match input.read() {
+            Ok(new) => new,
+            Err(failure) => {
                 tracing::warn!("{}; the present graph goes on", failure.message);
                 return;
             }
-            // The reading task cannot be cancelled, and does not panic.
-            Err(_) => return,
         };
         if new == *content && !asked {
             return;

@@ -182,6 +182,7 @@ impl Session<'_> {
         if starting && matches!(end.cause, Some(Ending::Converged | Ending::Requested(_))) {
             let _ = tokio::time::timeout(LAST_WORDS, start).await;
         }
+        mgmt_sys::memory::last_moment();
         following.end(LAST_WORDS).await;
         if let Some(watched) = watched {
             watched.abort();

@@ -17,32 +17,87 @@ use crate::{CauseRecord, Outcome, unified};
 /// The longest difference of texts that is kept.
 const LONGEST_DIFF: usize = 4096;
 
-/// A record to be, with as little done to it as possible.
-pub(crate) struct Entry {
+/// A record to be: what is known, where it is.
+pub(crate) struct Entry<'a> {
     pub(crate) time: SystemTime,
-    pub(crate) id: Id,
+    pub(crate) id: &'a Id,
     pub(crate) outcome: Outcome,
-    pub(crate) message: Option<String>,
+    pub(crate) message: Option<&'a str>,
     pub(crate) took: Duration,
     pub(crate) since: Option<Duration>,
     pub(crate) deploy: u64,
-    pub(crate) origin: Option<Origin>,
-    pub(crate) causes: Vec<Cause>,
-    pub(crate) effects: Arc<Vec<MemberEffects>>,
+    pub(crate) origin: Option<&'a Origin>,
+    pub(crate) causes: &'a [Cause],
+    pub(crate) effects: &'a Arc<Vec<MemberEffects>>,
     /// Values behind it may be in a parameter that is a secret.
     pub(crate) private: bool,
 }
 
-impl Entry {
+/// One that is written later, on another thread.
+pub(crate) struct Kept {
+    time: SystemTime,
+    id: Id,
+    outcome: Outcome,
+    message: Option<Box<str>>,
+    took: Duration,
+    since: Option<Duration>,
+    deploy: u64,
+    origin: Option<Origin>,
+    causes: Box<[Cause]>,
+    effects: Arc<Vec<MemberEffects>>,
+    private: bool,
+}
+
+impl Kept {
+    pub(crate) fn entry(&self) -> Entry<'_> {
+        Entry {
+            time: self.time,
+            id: &self.id,
+            outcome: self.outcome,
+            message: self.message.as_deref(),
+            took: self.took,
+            since: self.since,
+            deploy: self.deploy,
+            origin: self.origin.as_ref(),
+            causes: &self.causes,
+            effects: &self.effects,
+            private: self.private,
+        }
+    }
+}
+
+impl Entry<'_> {
+    /// Whether it takes no time worth mentioning to write it: no texts are compared.
+    pub(crate) fn is_short(&self) -> bool {
+        self.effects.iter().flat_map(|member| &member.effects).all(|effect| effect.shown_texts().is_none())
+    }
+
+    /// For later.
+    pub(crate) fn keep(&self) -> Kept {
+        Kept {
+            time: self.time,
+            id: self.id.clone(),
+            outcome: self.outcome,
+            message: self.message.map(Into::into),
+            took: self.took,
+            since: self.since,
+            deploy: self.deploy,
+            origin: self.origin.cloned(),
+            causes: self.causes.into(),
+            effects: Arc::clone(self.effects),
+            private: self.private,
+        }
+    }
+
     /// Appends it to a text, as a line with its end: the fields of a `Record`, in its order and by its rules.
     pub(crate) fn write(&self, clock: &mut Clock, text: &mut Vec<u8>) {
         let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let mut line = Object::begin(text);
         line.number("v", VERSION.into());
         line.text("time", clock.shown(self.time));
-        line.shown("resource", &self.id);
+        line.shown("resource", self.id);
         line.json("outcome", &self.outcome);
-        line.if_any("message", self.message.as_deref());
+        line.if_any("message", self.message);
         line.number("took", microseconds(self.took));
         if let Some(since) = self.since {
             line.number("since", microseconds(since));
@@ -50,13 +105,13 @@ impl Entry {
         if self.deploy > 0 {
             line.number("deploy", self.deploy);
         }
-        if let Some(origin) = &self.origin {
+        if let Some(origin) = self.origin {
             line.shown("origin", origin);
         }
         let private = self.is_private();
         line.list("causes", self.causes.iter(), |text, cause| write_cause(text, cause, private));
         let effects = self.effects.iter().flat_map(|member| {
-            let whose = Some(&member.id).filter(|id| **id != self.id);
+            let whose = Some(&member.id).filter(|id| *id != self.id);
             member.effects.iter().map(move |effect| (whose, effect))
         });
         line.list("effects", effects, |text, (whose, effect)| write_effect(text, whose, effect));
@@ -255,27 +310,28 @@ mod tests {
     use super::*;
     use crate::Record;
 
-    fn entry() -> Entry {
+    fn kept() -> Kept {
         let effect = |what: &str| Effect::change(what).aspect("mode").before("a\"").after("b\n");
         let text = effect("/t").texts(Some(b"one\n"), Some(b"two\n"));
         let members = vec![
             MemberEffects { id: Id::new("file", "/a"), effects: vec![effect("/a"), text] },
             MemberEffects { id: Id::new("file", "/b\u{1}"), effects: vec![Effect::run("/bin/true")] },
         ];
-        Entry {
+        Kept {
             time: SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789),
             id: Id::new("file", "/a"),
             outcome: Outcome::Changed,
-            message: Some("why \"not\"".to_owned()),
+            message: Some("why \"not\"".into()),
             took: Duration::from_micros(1500),
             since: Some(Duration::from_millis(2)),
             deploy: 7,
             origin: Some(Origin { file: "main.mcl".into(), line: 3, column: 5 }),
-            causes: vec![
+            causes: [
                 Cause::Declared { because: None },
                 Cause::Event(vec!["/a".to_owned()]),
                 Cause::Retried { attempts: 2 },
-            ],
+            ]
+            .into(),
             effects: Arc::new(members),
             private: false,
         }
@@ -283,7 +339,7 @@ mod tests {
 
     /// What is written and what is read are two descriptions of one form; this holds them together.
     #[track_caller]
-    fn is_what_a_record_writes(entry: &Entry) -> Record {
+    fn is_what_a_record_writes(entry: &Entry<'_>) -> Record {
         let mut line = Vec::new();
         entry.write(&mut Clock::default(), &mut line);
         let record: Record = serde_json::from_slice(&line).unwrap();
@@ -294,7 +350,10 @@ mod tests {
 
     #[test]
     fn a_line_reads_as_a_record_that_writes_the_same_line() {
-        let record = is_what_a_record_writes(&entry());
+        let kept = kept();
+        let record = is_what_a_record_writes(&kept.entry());
+        assert_eq!(is_what_a_record_writes(&kept.entry().keep().entry()), record);
+        assert!(!kept.entry().is_short());
         assert_eq!(record.time.to_string(), "2023-11-14T22:13:20.123456Z");
         assert_eq!((record.took, record.since, record.deploy), (1500, Some(2000), Some(7)));
         assert_eq!(record.origin.as_deref(), Some("main.mcl:3:5"));
@@ -334,15 +393,17 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_not_in_the_line() {
+        let (kept, nothing) = (kept(), Arc::default());
         let bare = Entry {
             message: None,
             since: None,
             deploy: 0,
             origin: None,
-            causes: Vec::new(),
-            effects: Arc::default(),
-            ..entry()
+            causes: &[],
+            effects: &nothing,
+            ..kept.entry()
         };
+        assert!(bare.is_short());
         let record = is_what_a_record_writes(&bare);
         assert_eq!((record.message, record.since, record.deploy, record.origin), (None, None, None, None));
         assert!(record.causes.is_empty() && record.effects.is_empty());

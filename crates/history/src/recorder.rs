@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use mgmt_engine::{Cause, Ended, Health, Ran, Undone, Witness};
 use mgmt_resource::{Id, Spec};
 
-use crate::line::{Clock, Entry};
+use crate::line::{Clock, Entry, Kept};
 use crate::{Journal, Outcome};
 
 /// More than this many records do not wait: then the disk cannot follow at all.
@@ -32,18 +32,45 @@ pub struct Recorder {
 }
 
 struct Shared {
-    // Held for a push or a swap of two vectors.
+    // Held while a line is written into memory, or two vectors are swapped.
     queue: Mutex<Queue>,
     arrived: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<Entry>,
+    waiting: Vec<Waiting>,
+    /// How many records that is.
+    records: usize,
+    clock: Clock,
     /// How many were not taken.
     lost: u64,
     asleep: bool,
     ended: bool,
+}
+
+/// What is to be written, in its order.
+enum Waiting {
+    /// As it is. Most records are written where they are told: that takes less than to hand them over.
+    Lines(Vec<u8>),
+    /// Texts have to be compared for it, which may take a while.
+    Entry(Kept),
+}
+
+impl Queue {
+    fn put(&mut self, entry: &Entry<'_>) {
+        self.records += 1;
+        if !entry.is_short() {
+            self.waiting.push(Waiting::Entry(entry.keep()));
+            return;
+        }
+        if !matches!(self.waiting.last(), Some(Waiting::Lines(_))) {
+            self.waiting.push(Waiting::Lines(Vec::new()));
+        }
+        if let Some(Waiting::Lines(lines)) = self.waiting.last_mut() {
+            entry.write(&mut self.clock, lines);
+        }
+    }
 }
 
 impl Recorder {
@@ -64,13 +91,13 @@ impl Recorder {
         self.deploy.store(number, Ordering::Relaxed);
     }
 
-    fn push(&self, entry: Entry) {
+    fn push(&self, entry: &Entry<'_>) {
         let mut queue = self.shared.lock();
-        if queue.waiting.len() >= MOST_WAITING {
+        if queue.records >= MOST_WAITING {
             queue.lost += 1;
             return;
         }
-        queue.waiting.push(entry);
+        queue.put(entry);
         let wake = std::mem::take(&mut queue.asleep);
         drop(queue);
         if wake {
@@ -112,17 +139,17 @@ impl Witness for Recorder {
         {
             return;
         }
-        self.push(Entry {
+        self.push(&Entry {
             time: SystemTime::now(),
-            id: run.id.clone(),
+            id: run.id,
             outcome,
-            message: run.error.map(str::to_owned),
+            message: run.error,
             took: run.took,
             since: run.since,
             deploy: self.deploy.load(Ordering::Relaxed),
-            origin: run.spec.origin.clone(),
-            causes: run.causes.to_vec(),
-            effects: Arc::clone(run.effects),
+            origin: run.spec.origin.as_ref(),
+            causes: run.causes,
+            effects: run.effects,
             private: run.causes.iter().any(|cause| reaches_secret(cause, run.spec)),
         });
     }
@@ -136,17 +163,18 @@ impl Witness for Recorder {
     fn undone(&self, undone: &Undone<'_>) {
         let who = undone.by.map_or_else(|| "something outside of mgmt".to_owned(), ToString::to_string);
         let Undone { times, wait, .. } = undone;
-        self.push(Entry {
+        let message = format!("{who} undoes it: put right {times} times lately, waiting {wait:?} now");
+        self.push(&Entry {
             time: SystemTime::now(),
-            id: undone.id.clone(),
+            id: undone.id,
             outcome: Outcome::Undone,
-            message: Some(format!("{who} undoes it: put right {times} times lately, waiting {wait:?} now")),
+            message: Some(&message),
             took: Duration::ZERO,
             since: None,
             deploy: self.deploy.load(Ordering::Relaxed),
             origin: None,
-            causes: Vec::new(),
-            effects: Arc::default(),
+            causes: &[],
+            effects: &Arc::default(),
             private: false,
         });
     }
@@ -175,18 +203,23 @@ struct Writer {
 
 impl Writer {
     fn run(mut self) {
-        let (mut entries, mut text, mut clock) = (Vec::new(), Vec::new(), Clock::default());
+        let (mut waiting, mut clock) = (Vec::new(), Clock::default());
         let (mut unsynced, mut wrote) = (false, false);
         loop {
-            let ended = self.wait(&mut entries, unsynced, wrote);
-            wrote = !entries.is_empty();
-            entries.drain(..).for_each(|entry: Entry| entry.write(&mut clock, &mut text));
+            let ended = self.wait(&mut waiting, unsynced, wrote);
+            wrote = !waiting.is_empty();
+            let mut text = Vec::new();
+            for waiting in waiting.drain(..) {
+                match waiting {
+                    Waiting::Lines(lines) if text.is_empty() => text = lines,
+                    Waiting::Lines(lines) => text.extend_from_slice(&lines),
+                    Waiting::Entry(kept) => kept.entry().write(&mut clock, &mut text),
+                }
+            }
             if !text.is_empty() {
                 let written = self.journal.append(&text);
                 unsynced |= written.is_ok();
                 self.told(written);
-                text.clear();
-                text.shrink_to(1 << 20);
             }
             if unsynced && (ended || self.synced.elapsed() >= SYNC) {
                 let synced = self.journal.sync();
@@ -200,7 +233,7 @@ impl Writer {
     }
 
     /// Waits until there is something to do. True: there will be nothing more.
-    fn wait(&self, entries: &mut Vec<Entry>, unsynced: bool, wrote: bool) -> bool {
+    fn wait(&self, waiting: &mut Vec<Waiting>, unsynced: bool, wrote: bool) -> bool {
         let mut queue = self.shared.lock();
         if wrote {
             let rest = self.shared.arrived.wait_timeout_while(queue, REST, |queue| !queue.ended);
@@ -221,7 +254,8 @@ impl Writer {
             }
         }
         queue.asleep = false;
-        std::mem::swap(&mut queue.waiting, entries);
+        std::mem::swap(&mut queue.waiting, waiting);
+        queue.records = 0;
         let (lost, ended) = (std::mem::take(&mut queue.lost), queue.ended);
         drop(queue);
         if lost > 0 {

@@ -4,7 +4,7 @@ use std::fs::File as StdFile;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,11 +48,58 @@ pub(crate) fn run(report: &mut Report) {
 }
 
 /// What it costs to keep what was changed, and why: the same files, made with a history and without one, in turn.
-pub(crate) fn history(report: &mut Report) {
+pub(crate) fn history(report: &mut Report, program: &Path) {
     report.section("the history of changes");
-    recorded(report, "on disk", Some(1.03), disk);
-    // Without a disk, what is left is the work itself.
-    recorded(report, "in memory", None, || scratch(Path::new("/dev/shm")));
+    whole_runs(report, program);
+    // Without a program to read, what is left is the engine and what it does.
+    recorded(report, "by the engine, on disk", None, disk);
+    recorded(report, "by the engine, in memory", None, || scratch(Path::new("/dev/shm")));
+}
+
+/// How often the whole program runs with a history, and as often without one.
+const RUNS_IN_TURN: usize = 40;
+
+/// The files benchmark as people see it: the whole program, from its start to its end.
+fn whole_runs(report: &mut Report, program: &Path) {
+    let directory = disk();
+    let mut pairs = Vec::new();
+    for turn in 0..RUNS_IN_TURN {
+        let measure = |is_recorded: bool| {
+            let home = directory.path().join(format!("{turn}-{is_recorded}"));
+            let paths = paths(&home.join("files"), FILES);
+            let text = home.join("main.mcl");
+            std::fs::write(&text, declarations(&paths)).unwrap();
+            let mut command = Command::new(program);
+            command.arg("run").arg("--prefix").arg(home.join("prefix"));
+            command.args(["--fsync=none", "--converger-timeout=0", "--converged-exit"]);
+            if !is_recorded {
+                command.arg("--no-history");
+            }
+            command.arg("lang").arg(&text).stdout(Stdio::null()).stderr(Stdio::null());
+            rustix::fs::sync();
+            let mut status = None;
+            let time = timed(|| status = Some(command.status().unwrap()));
+            assert!(status.is_some_and(|status| status.success()), "{command:?}");
+            assert!(paths.iter().all(|path| raw_check(path, &[b'x'; 200])));
+            time
+        };
+        // Whoever comes first has it easier or harder.
+        let is_first = turn % 2 == 0;
+        let (first, second) = (measure(is_first), measure(!is_first));
+        pairs.push(if is_first { (first, second) } else { (second, first) });
+    }
+    report.paired(&format!("cold create, {FILES} files, recorded, whole run"), FILES, &pairs, Some(1.03));
+}
+
+fn declarations(paths: &[PathBuf]) -> String {
+    use std::fmt::Write as _;
+    let content = "x".repeat(200);
+    paths.iter().fold(String::new(), |mut text, path| {
+        let path = path.display();
+        writeln!(text, "file \"{path}\" {{\n\tstate => \"exists\",\n\tcontent => \"{content}\",\n}}")
+            .unwrap();
+        text
+    })
 }
 
 /// How many processes take turns with themselves, how often each, and with how many files each time. Turns are short, so that whatever

@@ -108,7 +108,7 @@ fn main() {
         deploys::run(&mut report, &program);
     }
     if want("history") {
-        files::history(&mut report);
+        files::history(&mut report, &program);
     }
     if want("puppet") {
         puppet::run(&mut report, &program);

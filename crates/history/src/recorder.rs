@@ -1,5 +1,6 @@
 //! From what the engine tells to what is kept.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,16 +33,14 @@ pub struct Recorder {
 }
 
 struct Shared {
-    // Held while a line is written into memory, or two vectors are swapped.
+    // Held while a line is written into memory, or what waits is swapped.
     queue: Mutex<Queue>,
     arrived: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<Waiting>,
-    /// How many records that is.
-    records: usize,
+    waiting: Waiting,
     clock: Clock,
     /// How many were not taken.
     lost: u64,
@@ -49,27 +48,48 @@ struct Queue {
     ended: bool,
 }
 
-/// What is to be written, in its order.
-enum Waiting {
-    /// As it is. Most records are written where they are told: that takes less than to hand them over.
-    Lines(Vec<u8>),
-    /// Texts have to be compared for it, which may take a while.
-    Entry(Kept),
+/// What is to be written. There are two of these, which change places: memory that goes to and fro costs nothing, memory that is
+/// given back by another thread than it was taken by costs more than the whole rest.
+#[derive(Default)]
+struct Waiting {
+    /// Most records are written where they are told, which takes less time than to hand them over.
+    lines: Vec<u8>,
+    /// Those for which texts have to be compared, which may take a while, and before which byte of the lines each belongs.
+    later: Vec<(usize, Kept)>,
+    /// How many records that is.
+    records: usize,
 }
 
-impl Queue {
-    fn put(&mut self, entry: &Entry<'_>) {
+impl Waiting {
+    fn put(&mut self, entry: &Entry<'_>, clock: &mut Clock) {
         self.records += 1;
-        if !entry.is_short() {
-            self.waiting.push(Waiting::Entry(entry.keep()));
-            return;
+        match entry.is_short() {
+            true => entry.write(clock, &mut self.lines),
+            false => self.later.push((self.lines.len(), entry.keep())),
         }
-        if !matches!(self.waiting.last(), Some(Waiting::Lines(_))) {
-            self.waiting.push(Waiting::Lines(Vec::new()));
+    }
+
+    /// All of it in its order.
+    fn text(&mut self, clock: &mut Clock) -> Cow<'_, [u8]> {
+        if self.later.is_empty() {
+            return Cow::Borrowed(&self.lines);
         }
-        if let Some(Waiting::Lines(lines)) = self.waiting.last_mut() {
-            entry.write(&mut self.clock, lines);
+        let (mut text, mut from) = (Vec::new(), 0);
+        for (at, kept) in self.later.drain(..) {
+            text.extend_from_slice(&self.lines[from..at]);
+            kept.entry().write(clock, &mut text);
+            from = at;
         }
+        text.extend_from_slice(&self.lines[from..]);
+        Cow::Owned(text)
+    }
+
+    fn clear(&mut self) {
+        self.lines.clear();
+        self.lines.shrink_to(1 << 20);
+        self.later.clear();
+        self.later.shrink_to(1 << 10);
+        self.records = 0;
     }
 }
 
@@ -93,11 +113,12 @@ impl Recorder {
 
     fn push(&self, entry: &Entry<'_>) {
         let mut queue = self.shared.lock();
-        if queue.records >= MOST_WAITING {
-            queue.lost += 1;
+        let Queue { waiting, clock, lost, .. } = &mut *queue;
+        if waiting.records >= MOST_WAITING {
+            *lost += 1;
             return;
         }
-        queue.put(entry);
+        waiting.put(entry, clock);
         let wake = std::mem::take(&mut queue.asleep);
         drop(queue);
         if wake {
@@ -203,23 +224,16 @@ struct Writer {
 
 impl Writer {
     fn run(mut self) {
-        let (mut waiting, mut clock) = (Vec::new(), Clock::default());
+        let (mut waiting, mut clock) = (Waiting::default(), Clock::default());
         let (mut unsynced, mut wrote) = (false, false);
         loop {
             let ended = self.wait(&mut waiting, unsynced, wrote);
-            wrote = !waiting.is_empty();
-            let mut text = Vec::new();
-            for waiting in waiting.drain(..) {
-                match waiting {
-                    Waiting::Lines(lines) if text.is_empty() => text = lines,
-                    Waiting::Lines(lines) => text.extend_from_slice(&lines),
-                    Waiting::Entry(kept) => kept.entry().write(&mut clock, &mut text),
-                }
-            }
-            if !text.is_empty() {
-                let written = self.journal.append(&text);
+            wrote = waiting.records > 0;
+            if wrote {
+                let written = self.journal.append(&waiting.text(&mut clock));
                 unsynced |= written.is_ok();
                 self.told(written);
+                waiting.clear();
             }
             if unsynced && (ended || self.synced.elapsed() >= SYNC) {
                 let synced = self.journal.sync();
@@ -233,13 +247,13 @@ impl Writer {
     }
 
     /// Waits until there is something to do. True: there will be nothing more.
-    fn wait(&self, waiting: &mut Vec<Waiting>, unsynced: bool, wrote: bool) -> bool {
+    fn wait(&self, waiting: &mut Waiting, unsynced: bool, wrote: bool) -> bool {
         let mut queue = self.shared.lock();
         if wrote {
             let rest = self.shared.arrived.wait_timeout_while(queue, REST, |queue| !queue.ended);
             queue = rest.unwrap_or_else(PoisonError::into_inner).0;
         }
-        while queue.waiting.is_empty() && !queue.ended {
+        while queue.waiting.records == 0 && !queue.ended {
             queue.asleep = true;
             let wait = &self.shared.arrived;
             if unsynced {
@@ -255,7 +269,6 @@ impl Writer {
         }
         queue.asleep = false;
         std::mem::swap(&mut queue.waiting, waiting);
-        queue.records = 0;
         let (lost, ended) = (std::mem::take(&mut queue.lost), queue.ended);
         drop(queue);
         if lost > 0 {
@@ -301,5 +314,56 @@ fn reaches_secret(cause: &Cause, spec: &Spec) -> bool {
             })
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+mod tests {
+    use mgmt_engine::MemberEffects;
+    use mgmt_resource::Effect;
+
+    use super::*;
+    use crate::Record;
+
+    #[test]
+    fn what_is_written_at_once_and_what_is_written_later_are_in_the_order_they_were_told_in() {
+        let effects = |id: &Id, long: bool| {
+            let effect = Effect::change("/f").aspect("content");
+            let effect = if long { effect.texts(Some(b"one\n"), Some(b"two\n")) } else { effect };
+            Arc::new(vec![MemberEffects { id: id.clone(), effects: vec![effect] }])
+        };
+        for pattern in 0..32_u32 {
+            let (mut waiting, mut clock) = (Waiting::default(), Clock::default());
+            // Twice, because what was cleared is used again.
+            for _ in 0..2 {
+                for number in 0..5 {
+                    let id = Id::new("file", format!("/{number}"));
+                    let entry = Entry {
+                        time: SystemTime::UNIX_EPOCH,
+                        id: &id,
+                        outcome: Outcome::Changed,
+                        message: None,
+                        took: Duration::ZERO,
+                        since: None,
+                        deploy: 0,
+                        origin: None,
+                        causes: &[],
+                        effects: &effects(&id, pattern >> number & 1 == 1),
+                        private: false,
+                    };
+                    waiting.put(&entry, &mut clock);
+                }
+                let text = waiting.text(&mut clock).into_owned();
+                let lines = std::str::from_utf8(&text).unwrap().lines();
+                let records: Vec<Record> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+                for (number, record) in records.iter().enumerate() {
+                    assert_eq!(*record.resource, *format!("file[/{number}]"), "{pattern:b}");
+                    assert_eq!(record.effects[0].diff.is_some(), pattern >> number & 1 == 1, "{pattern:b}");
+                }
+                assert_eq!((records.len(), waiting.records), (5, 5));
+                waiting.clear();
+            }
+        }
     }
 }

@@ -248,3 +248,29 @@ fn a_program_outside_that_undoes_a_resource_is_told_of() {
         times >= 12 && undone(&prefix).iter().any(|told| told.contains("something outside of mgmt undoes it"))
     });
 }
+
+#[test]
+fn a_run_that_is_to_keep_no_history_keeps_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (output, program, prefix) = (at("output"), at("main.mcl"), at("prefix"));
+    let run = |content: &str, more: &[&str]| {
+        std::fs::write(
+            &program,
+            format!("file \"{output}\" {{ state => \"exists\", content => \"{content}\" }}"),
+        )
+        .unwrap();
+        let run = ["run", "--prefix", &prefix, "--converger-timeout=0", "--converged-exit"];
+        let said = said(&[&run, more, &["lang", &program]].concat());
+        assert_eq!(said.code, 0, "{said:?}");
+        assert_eq!(std::fs::read_to_string(&output).unwrap(), content);
+    };
+    run("one", &["--no-history"]);
+    assert!(!Path::new(&prefix).join("history").exists());
+    assert_eq!(history(Path::new(&prefix), &[]).len(), 0);
+    run("two", &[]);
+    assert_eq!(history(Path::new(&prefix), &[]).len(), 1);
+    // What was kept before stays.
+    run("three", &["--no-history"]);
+    assert_eq!(history(Path::new(&prefix), &[]).len(), 1);
+}

@@ -65,6 +65,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(super) no_progress: bool,
 
+    /// Keep no record of what is changed and why: `mgmt history` and `mgmt why` will know nothing of this run
+    #[arg(long)]
+    pub(super) no_history: bool,
+
     /// Serve numbers about this run to Prometheus
     #[arg(long)]
     pub(super) prometheus: bool,

@@ -61,6 +61,8 @@ pub(super) struct Settings {
     pub(super) detailed_exitcode: bool,
     /// Show on a terminal how far the work is.
     pub(super) progress: bool,
+    /// Keep a record of what is changed and why.
+    pub(super) history: bool,
     pub(super) prefix: prefix::Choice,
     pub(super) hostname: String,
     pub(super) raise_limits: bool,
@@ -114,6 +116,9 @@ impl Settings {
         }
         if !self.raise_limits {
             add(&["--no-raise-limits"]);
+        }
+        if !self.history {
+            add(&["--no-history"]);
         }
         match self.durability {
             Durability::Full => {}
@@ -200,6 +205,7 @@ impl Settings {
             status_file: arguments.converger_status_file,
             max_runtime: max_runtime(arguments.max_runtime)?,
             detailed_exitcode: arguments.detailed_exitcode,
+            history: !arguments.no_history,
             progress: !arguments.no_progress && environment::NO_PROGRESS.get().is_none(),
             prefix: prefix::Choice::new(
                 arguments.prefix,

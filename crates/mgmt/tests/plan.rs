@@ -90,7 +90,7 @@ const CASES: &[Case] = &[
         "a value in a file that is about to be made",
         "",
         r#"file "/t/d/" { state => "exists", }
-        file "/t/d/sshd" { state => "exists", content => "Port 22\n", }
+        file "/t/d/sshd" { state => "exists", content => "Port 22\n", createonly => true, }
         augeas "/t/d/sshd" { lens => "Sshd.lns", sets => [struct{ path => "Port", value => "23", },], }"#,
     ),
     case("no link", "ln -s /etc/group /t/l", r#"file "/t/l" { state => "absent", symlink => true, }"#),

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::{Bench, Outcome, Run, Vertex, refused};
-use host_common::{Running, edges, shell, snapshot, soon, text};
+use host_common::{Running, edges, on_own_host, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Kind, Spec, Stage};
 use mgmt_resources::augeas::{Augeas, AugeasInsert, AugeasSet};
 use mgmt_resources::file::File;
@@ -545,6 +545,23 @@ async fn a_program_that_breaks_is_an_error_and_the_file_stays() {
         assert!(!root(&told()).exists());
         assert_eq!(fs::read_to_string(&path).unwrap(), SSHD);
     }
+}
+
+#[tokio::test]
+async fn without_the_program_it_is_told_which_package_has_it() {
+    if !on_own_host("without_the_program_it_is_told_which_package_has_it") {
+        return;
+    }
+    let bench = Bench::new();
+    let path = bench.path("sshd_config");
+    fs::write(&path, SSHD).unwrap();
+    shell("rm $(command -v augtool)");
+    for run in [Run::LOOK, Run::APPLY] {
+        let error = bench.vertex(text(&path), sshd(&[("Port", "23")])).run(run).await.result.unwrap_err();
+        assert_eq!(error.to_string(), "the program augtool is not installed");
+        assert!(error.hint().unwrap().contains("augeas-tools"), "{:?}", error.hint());
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), SSHD);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ struct Need {
 }
 
 const NEEDS: &[Need] = &[
+    Need { program: "augtool", package: "augeas-tools", why: "values in files of many formats" },
     Need {
         program: "/usr/libexec/dconf-service",
         package: "dconf-gsettings-backend",
@@ -81,8 +82,6 @@ const NEEDS: &[Need] = &[
 
 /// Packages that bring no program, and what is built or tested with them.
 const LIBRARIES: &[(&str, &str)] = &[
-    ("libaugeas-dev", "the kind augeas, and the formats that it knows"),
-    ("libclang-dev", "the bindings of libaugeas"),
     ("puppet-module-puppetlabs-augeas-core", "the type augeas of manifests"),
     ("puppet-module-puppetlabs-concat", "files that manifests put together"),
     ("puppet-module-puppetlabs-cron-core", "the type cron of manifests"),

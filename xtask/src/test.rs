@@ -13,7 +13,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     if selection.is_empty() {
         step(Command::new(cargo()).args(["test", "--workspace", "--doc", "--quiet"]))?;
     }
-    features(arguments)
+    Ok(())
 }
 
 /// The tests of resources, and the examples that change a host: each on a host of its own, with the real thing.
@@ -22,19 +22,7 @@ pub(crate) fn hosts(arguments: &[&str]) -> Result<(), Failed> {
     let kinds = [&["--package", "mgmt-resources"], selection].concat();
     let examples = ["--package", "mgmt", "--test", "host_examples"];
     let selections = [&kinds[..], &examples];
-    programs::run(if selection.is_empty() { &selections } else { &selections[..1] }, rest)?;
-    features(arguments)
-}
-
-/// What is not in the default build, because it needs a library of the system: only the tests of it. Who names tests gets
-/// those alone.
-fn features(arguments: &[&str]) -> Result<(), Failed> {
-    if !arguments.is_empty() {
-        return Ok(());
-    }
-    let augeas = ["--package", "mgmt-resources", "--features", "augeas", "--test"];
-    step(Command::new(cargo()).arg("test").args(augeas).arg("augeas"))?;
-    step(Command::new(cargo()).arg("test").args(augeas).args(["swaps", "augeas"]))
+    programs::run(if selection.is_empty() { &selections } else { &selections[..1] }, rest)
 }
 
 /// The arguments for cargo itself, and after `--` those for the tests.

@@ -192,6 +192,14 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("vardir.mcl", logs(&["kept from run to run"])),
     ("watch-exec.mcl", files(&[("count", "0\n")])),
     ("weekday.mcl", logs(&["day"])),
+    (
+        "window.mcl",
+        logs(&[
+            "print[once a day]: good morning",
+            "print[put aside]: left alone: its window is never",
+            "print[what comes after it]: does not wait",
+        ]),
+    ),
     ("zip.mcl", logs(&["alice brings cake, bob brings pie, carol brings pudding"])),
 ];
 

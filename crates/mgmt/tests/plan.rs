@@ -81,6 +81,18 @@ const CASES: &[Case] = &[
         "ln -s /etc/group /t/l",
         r#"file "/t/l" { state => "exists", symlink => true, source => "/etc/passwd", }"#,
     ),
+    case(
+        "a value in a file",
+        "printf 'Port 22\\n' >/t/sshd",
+        r#"augeas "/t/sshd" { lens => "Sshd.lns", sets => [struct{ path => "Port", value => "23", },], }"#,
+    ),
+    case(
+        "a value in a file that is about to be made",
+        "",
+        r#"file "/t/d/" { state => "exists", }
+        file "/t/d/sshd" { state => "exists", content => "Port 22\n", createonly => true, }
+        augeas "/t/d/sshd" { lens => "Sshd.lns", sets => [struct{ path => "Port", value => "23", },], }"#,
+    ),
     case("no link", "ln -s /etc/group /t/l", r#"file "/t/l" { state => "absent", symlink => true, }"#),
     case("a copy", "echo x >/t/s", r#"file "/t/a" { state => "exists", source => "/t/s", }"#),
     case(
@@ -323,9 +335,8 @@ const BOOTED: &[Case] = &[
     case("no machine", "", r#"nspawn "planned-1" { state => "stopped", }"#),
 ];
 
-/// What is compared where there are hosts, or libraries, for it.
-const ELSEWHERE: &[(&str, &str)] =
-    &[("augeas", "../resources/tests/augeas.rs"), ("remote", "tests/remote_kind.rs")];
+/// What is compared where there are hosts for it.
+const ELSEWHERE: &[(&str, &str)] = &[("remote", "tests/remote_kind.rs")];
 
 /// Where a test has put what some kinds are about.
 const PREPARED: &str = r#"

@@ -77,6 +77,49 @@ fn alike(manifest: &str, begin: impl Fn(&Path)) -> (BTreeMap<PathBuf, (u32, Stri
 }
 
 #[test]
+fn values_in_files_are_set_as_with_puppet() {
+    let manifest = r#"
+        augeas { 'sshd': incl => 'ROOT/sshd_config', lens => 'Sshd.lns', changes => [
+            'rm AcceptEnv', 'set PermitRootLogin no', 'set Match[Condition/User="joe"]/Settings/PermitTTY yes' ] }
+        augeas { 'hosts': incl => 'ROOT/hosts', lens => 'Hosts.lns', changes => "
+            rm *[canonical='old']
+            set 2/ipaddr 192.0.2.1
+            set 2/canonical first.example.com
+            set 2/alias[1] first" }
+        augeas { 'sudoers': incl => 'ROOT/sudoers', lens => 'Sudoers.lns', changes => [
+            'clear Defaults[2]/requiretty/negate' ] }
+        augeas { 'sysctl': incl => 'ROOT/sysctl.conf', lens => 'Sysctl.lns', context => '/files/ROOT/sysctl.conf',
+            changes => ['set net.ipv4.ip_forward 1', "set kernel.core_pattern '|/bin/x %p \"q\" \\'s\\''"] }
+        augeas { 'grub': incl => 'ROOT/grub', lens => 'Shellvars.lns',
+            changes => 'set GRUB_CMDLINE "\"quiet splash=é\""' }
+        augeas { 'right': incl => 'ROOT/right', lens => 'Hosts.lns', changes => 'set 1/canonical localhost' }
+        augeas { 'without': incl => 'ROOT/without', lens => 'Hosts.lns', changes => 'set 1/alias me' }
+        augeas { 'values': incl => 'ROOT/settings.ini', lens => 'Puppet.lns', changes => [
+            'rm agent', 'set main/server puppet.example.com', 'set "main/note" "a b"' ] }
+    "#
+    .replace("/files/ROOT", "/filesROOT");
+    let (found, told) = alike(&manifest, |root| {
+        let sshd = "# Who may come in\nPort 22\nPermitRootLogin yes\n\nAcceptEnv LANG LC_*\n\
+                    Match User joe\n  PermitTTY no\n";
+        for (name, text) in [
+            ("sshd_config", sshd),
+            ("hosts", "# für alle\n127.0.0.1 localhost\n192.0.2.8\told\n"),
+            ("sudoers", "Defaults env_reset\n"),
+            ("sysctl.conf", "# nothing\nvm.swappiness=10\n"),
+            ("grub", "GRUB_CMDLINE=\"quiet\" # here\nexport A=1\n"),
+            ("right", "127.0.0.1   localhost\n"),
+            ("without", "127.0.0.1   localhost"),
+            ("settings.ini", "[main]\nserver = x\n\n[agent]\nreport = true\n"),
+        ] {
+            write(&root.join(name), text);
+        }
+    });
+    assert_eq!(found[Path::new("right")].1, "127.0.0.1   localhost\n");
+    assert_eq!(found[Path::new("without")].1, "127.0.0.1   localhost me\n");
+    assert!(!told.contains("left to Puppet"), "{told}");
+}
+
+#[test]
 fn whatever_is_there_gives_way_or_stays_as_with_puppet() {
     let manifest = r"
         file { 'ROOT/present-link': ensure => present, content => 'new', mode => '0600' }

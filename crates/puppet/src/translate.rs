@@ -15,7 +15,7 @@ mod service;
 mod small;
 mod tidy;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -109,7 +109,12 @@ pub struct TranslateOptions {
     pub schedules: bool,
     /// Everything is left to Puppet.
     pub puppet_only: bool,
+    /// Where programs of this host are, on which some kinds depend.
+    pub programs: Vec<PathBuf>,
 }
+
+/// Where the kinds look for programs, too.
+const PROGRAMS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// In which order resources come that have none of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,6 +143,7 @@ impl Default for TranslateOptions {
             proxied: false,
             schedules: true,
             puppet_only: false,
+            programs: PROGRAMS.map(PathBuf::from).into(),
         }
     }
 }
@@ -211,6 +217,8 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         proxied: options.proxied,
         schedules: options.schedules,
         puppet_only: options.puppet_only,
+        programs: &options.programs,
+        augtool: OnceCell::new(),
         looked: RefCell::default(),
     };
     let mut translating = Translating {

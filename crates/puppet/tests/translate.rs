@@ -6,7 +6,7 @@ mod translated;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use mgmt_puppet::{Level, Outcome, TranslateOptions};
+use mgmt_puppet::{Level, Outcome, Reason, TranslateOptions};
 use mgmt_puppet_process::Input;
 use mgmt_value::Value;
 use translated::{left, one, plain, shown, spec, translated, translated_with};
@@ -521,6 +521,56 @@ fn small_types() {
             .contains("`changes`")
     );
     assert!(left("file_line { 'l': path => '/etc/x', line => 'a = b', match => '^a' }").contains("`match`"));
+}
+
+#[test]
+fn values_in_files_are_native_where_augtool_is() {
+    let code = "augeas { 'a': incl => '/etc/hosts', lens => 'Hosts.lns',
+        changes => ['rm *[ipaddr = \"192.0.2.7\"]', 'clear 1/alias', 'set /files/etc/hosts/1/canonical \"a b\"'] }";
+    assert_eq!(
+        one(code),
+        "augeas[a] file=/etc/hosts lens=Hosts.lns sets=[struct{path: \"1/canonical\"; value: \"a b\"}] \
+         rm=[\"*[ipaddr = \\\"192.0.2.7\\\"]\"] clear=[\"1/alias\"]"
+    );
+    // As soon as it is there, the answer is another one.
+    let place = tempfile::tempdir().unwrap();
+    let options = TranslateOptions { programs: vec![place.path().to_owned()], ..TranslateOptions::default() };
+    let translated = translated_with(&Input::Code(code.to_owned()), &options);
+    let why = Reason { parameter: None, why: "augtool is not installed".to_owned() };
+    assert_eq!(translated.decisions[0].outcome, Outcome::Puppet(vec![why]));
+    let is_as_before = || translated.looked.iter().all(|looked| looked.is_as_before());
+    assert!(is_as_before());
+    std::fs::write(place.path().join("augtool"), "").unwrap();
+    assert!(!is_as_before());
+    for (other, why) in [
+        (
+            "incl => '/nowhere/hosts', lens => 'Hosts.lns', changes => 'set 1/ipaddr ::1'",
+            "`incl` is not there",
+        ),
+        (
+            "incl => '/etc/host*', lens => 'Hosts.lns', changes => 'set 1/ipaddr ::1'",
+            "`incl` may mean several",
+        ),
+        ("incl => '/etc/mtab', lens => 'Hosts.lns', changes => 'set 1/ipaddr ::1'", "`incl` is a link"),
+        ("incl => '/etc/hosts', lens => 'Hosts.lns', changes => ['set 1/ipaddr ::1', 'rm 2']", "the order"),
+        ("incl => '/etc/hosts', lens => 'Hosts.lns', changes => 'touch 1'", "something else than"),
+        ("incl => '/etc/hosts', lens => 'Hosts.lns', changes => [\"rm 1\\nrm 2\"]", "several lines"),
+        (
+            "incl => '/etc/hosts', lens => 'Hosts.lns', context => '/files/etc', changes => 'rm 1'",
+            "`context`",
+        ),
+    ] {
+        let told = left(&format!("augeas {{ 'a': {other} }}"));
+        assert!(told.contains(why), "{other}: {told}");
+    }
+    let made = "file { '/nowhere/hosts': content => '' } augeas { 'a': incl => '/nowhere/hosts', lens => 'Hosts.lns',
+        changes => \"set 1/ipaddr ::1\\nset 1/canonical a\" }";
+    assert!(
+        translated_with(&Input::Code(made.to_owned()), &TranslateOptions::default())
+            .decisions
+            .iter()
+            .all(|decision| matches!(decision.outcome, Outcome::Native(..)))
+    );
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn control(tree: &Tree, release: &Release, needs: &Needs) -> Result<String> {
          Maintainer: {maintainer}\n\
          Installed-Size: {size}\n\
          {depends}\
-         Suggests: etcd-client, etcd-server, git, graphviz, openssh-client, packagekit, puppet-agent\n\
+         Suggests: augeas-tools, etcd-client, etcd-server, git, graphviz, openssh-client, packagekit, puppet-agent\n\
          Section: admin\n\
          Priority: optional\n\
          Description: keeps a host in a desired state, in real time\n \

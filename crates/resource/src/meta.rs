@@ -154,7 +154,7 @@ impl Meta {
         if self.export.iter().any(|host| host.is_empty()) {
             return Err(Invalid::field("export", "a host name can't be empty; `*` is every host"));
         }
-        Window::parse(&self.window).map_err(|why| Invalid::field("window", why))?;
+        Window::parse(&self.window)?;
         Ok(())
     }
 

@@ -7,6 +7,8 @@ use jiff::civil::{Date, Time, Weekday};
 use jiff::{Timestamp, ToSpan as _, Unit, Zoned};
 use mgmt_value::Str;
 
+use crate::{Invalid, did_you_mean};
+
 /// How many days ahead to look for the next opening. Every day of the week comes twice, should one be without the hour.
 const DAYS_AHEAD: i32 = 14;
 
@@ -53,26 +55,29 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// Why one of them means nothing.
-    pub fn parse(words: &[Str]) -> Result<Option<Window>, String> {
+    /// Why one of them means nothing, and what would.
+    pub fn parse(words: &[Str]) -> Result<Option<Window>, Invalid> {
+        let wrong = |message: String| Invalid::field("window", message);
         let mut window = Window::default();
         let mut by_calendar = false;
         for word in words {
-            let text = word.as_str().ok_or("a word is not UTF-8")?;
+            let text = word.as_str().ok_or_else(|| wrong("a word is not UTF-8".to_owned()))?;
             if text == "calendar" {
                 by_calendar = true;
             } else if let Some(weekday) = weekday(text) {
                 window.weekdays.push(weekday);
             } else if text.contains('-') {
                 window.ranges.push(range(text).ok_or_else(|| {
-                    format!("`{text}` is no range of hours within a day, such as 22:00-4:30")
+                    wrong(format!("`{text}` is no range of hours within a day"))
+                        .with_hint("write it like 22:00-4:30, or 2-4")
                 })?);
             } else {
                 let period = period(text).ok_or_else(|| {
-                    format!("`{text}` is neither hours (22:00-4:30), nor a day (sat), nor how often (hourly, daily, weekly, monthly, never; hourly/2 for twice an hour)")
+                    wrong(format!("`{text}` is neither hours, nor a day, nor how often"))
+                        .with_hint(meant(text))
                 })?;
                 if window.period.replace(period).is_some() {
-                    return Err(format!("`{text}` is a second word for how often"));
+                    return Err(wrong(format!("`{text}` is a second word for how often")));
                 }
             }
         }
@@ -82,10 +87,9 @@ impl Window {
                 Some(Period::Seconds(seconds)) => unit(seconds),
                 _ => None,
             }) else {
-                return Err(
-                    "`calendar` goes with `hourly`, `daily`, `weekly` or `monthly`, without a number"
-                        .to_owned(),
-                );
+                let message =
+                    "`calendar` goes with `hourly`, `daily`, `weekly` or `monthly`, without a number";
+                return Err(wrong(message.to_owned()));
             };
             window.period = Some(Period::Calendar(*unit));
         }
@@ -214,6 +218,18 @@ fn period(word: &str) -> Option<Period> {
     PERIODS.iter().find(|(found, ..)| *found == name).map(|(_, seconds, _)| Period::Seconds(seconds / times))
 }
 
+/// What somebody may have meant by a word that means nothing.
+fn meant(text: &str) -> String {
+    let periods = PERIODS.iter().map(|(word, ..)| *word);
+    let words = WEEKDAYS.iter().map(|(word, _)| *word).chain(periods).chain(["never", "calendar"]);
+    match did_you_mean(text, words) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "hours are written like 22:00-4:30, days like `sat`, and how often is `hourly`, `daily`, `weekly`, `monthly` or \
+                 `never`; `hourly/2` is twice an hour"
+            .to_owned(),
+    }
+}
+
 /// In words, why something does not run: its window, and when that opens.
 pub fn held(words: &[Str], opens: Option<Timestamp>, now: &Zoned) -> String {
     let words: Vec<String> = words.iter().map(|word| word.display().to_string()).collect();
@@ -306,7 +322,9 @@ mod tests {
         ];
         for words in wrong {
             let words: Vec<Str> = words.iter().map(|word| Str::from(*word)).collect();
-            assert!(Window::parse(&words).is_err(), "{words:?}");
+            let invalid = Window::parse(&words).unwrap_err();
+            assert_eq!(invalid.field, Some("window"), "{words:?}");
+            assert!(words.len() > 1 || *words[0] == *b"calendar" || invalid.hint.is_some(), "{words:?}");
         }
         assert_eq!(Window::parse(&[]), Ok(None));
     }

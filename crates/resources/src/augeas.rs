@@ -1,17 +1,22 @@
 //! `augeas`: values in configuration files, whatever their format.
 //!
-//! [`Augeas`] is the declaration, and is there in every build, so that a program that has one is understood everywhere. What
-//! edits is `edit`, which needs the library of Augeas, and is there if the feature `augeas` is on.
+//! [`Augeas`] is the declaration. What edits is the program `augtool`, a process of its own: a file that is too much for it is not
+//! too much for us.
 //!
 //! Invariants
-//! - The library sees text alone: the file is read, compared and replaced by us, in one step, like any other that is edited. It
-//!   never opens, follows or writes a file but the description of the format.
+//! - The program sees a copy alone, in a directory that is made for it: the file is read, compared and replaced by us, in one step,
+//!   like any other that is edited. Of the host it opens its lenses, and writes nothing.
+//! - What is declared goes to it as it is, whatever is in it, and nobody else gets to see it.
 //! - What edits would change again in their own result is an error, and is not written.
+//! - A text that was right is not looked at again.
 //!
 //! Deliberately absent: the tree of all files of the host, and moving and renaming of nodes.
 
-#[cfg(feature = "augeas")]
+mod answer;
+mod augtool;
 mod edit;
+mod place;
+mod script;
 
 use mgmt_resource::{
     Checked, Context, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, StructValue, Want,
@@ -21,12 +26,15 @@ use mgmt_sys::ManagedPath;
 use mgmt_value::Str;
 
 use crate::derived_file::output_path;
+use script::Inexpressible;
+
+pub use edit::Memory;
 
 /// Sets values in a configuration file, and leaves the rest of it as it is.
 ///
-/// This kind is only in builds with the feature `augeas`, which need the library of that name; in others it is refused. The library
-/// knows the formats of some two hundred files. It makes a tree of each, whose nodes have paths, as XPath has them; `augtool` shows
-/// them: `augtool print /files/etc/hosts`. Paths here begin below the file: `1/canonical`, not `/files/etc/hosts/1/canonical`.
+/// This kind needs the program `augtool`, which is in the package augeas-tools (Debian, Ubuntu) or augeas (Fedora). It knows the formats
+/// of some two hundred files. It makes a tree of each, whose nodes have paths, as XPath has them, and shows them:
+/// `augtool print /files/etc/hosts`. Paths here begin below the file: `1/canonical`, not `/files/etc/hosts/1/canonical`.
 ///
 /// The edits are made in this order: `rm`, `ins`, `clear`, `sets`, each list from its beginning. All is right if they change
 /// nothing. Edits that would change their own result again are refused: a node that is inserted needs a way to tell that it is there,
@@ -34,6 +42,9 @@ use crate::derived_file::output_path;
 ///
 /// A file that is not there is made, if the edits make something of an empty one. The file is replaced in one step and keeps its owner,
 /// mode and attributes. A symbolic link is not followed.
+///
+/// Paths and values may have any letter, but of the control characters only tabs and newlines. In a path, brackets have to be balanced,
+/// also those in quotes.
 ///
 /// ```mcl
 /// augeas "/etc/ssh/sshd_config" {
@@ -86,15 +97,10 @@ pub struct AugeasInsert {
 }
 
 impl Kind for Augeas {
-    type State = ();
+    type State = Memory;
     type Sends = Nothing;
 
     fn validate(&self, name: &Str) -> Result<(), Invalid> {
-        if cfg!(not(feature = "augeas")) {
-            return Err(Invalid::new("this build of mgmt does not have the kind augeas").with_hint(
-                "build it with `--features augeas`, or use `line`, `json:edit` or a `file` with a template",
-            ));
-        }
         self.path(name)?;
         self.check_lens()?;
         for set in &self.sets {
@@ -103,7 +109,9 @@ impl Kind for Augeas {
         }
         for insert in &self.ins {
             check_path("ins", &insert.path)?;
-            check_text("ins", &insert.unless)?;
+            if !insert.unless.is_empty() {
+                check_path("ins", &insert.unless)?;
+            }
             check_text("ins", &insert.label)?;
             if insert.label.is_empty() || insert.label.contains(&b'/') {
                 let message = format!("expected the name of a node, found {:?}", insert.label);
@@ -119,22 +127,13 @@ impl Kind for Augeas {
         path.map(|path| Watch::Path { path: path.as_bytes().into(), recursive: false }).into_iter().collect()
     }
 
-    #[cfg(feature = "augeas")]
-    async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
+    async fn check_apply(&self, memory: &mut Memory, cx: &mut Context<'_>) -> Result<Checked> {
         let path = self.path(&cx.id.name).map_err(Error::new)?;
-        // The library may take its time, and others wait meanwhile.
-        let checked = crate::account::lookup_now(|| edit::edit(self, path, cx))?;
+        let checked = edit::edit(self, path, memory, cx).await?;
         if checked == Checked::Changed && cx.apply {
             cx.info("edited");
         }
         Ok(checked)
-    }
-
-    #[cfg(not(feature = "augeas"))]
-    async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
-        // Refused before, but for what was received and is not there to be refused.
-        Kind::validate(self, &cx.id.name).map_err(Error::new)?;
-        Err(Error::new("this build of mgmt does not have the kind augeas"))
     }
 
     fn provides(&self, _: &Str) -> Vec<Identity> {
@@ -180,28 +179,24 @@ impl Augeas {
 }
 
 fn check_path(field: &'static str, path: &Str) -> Result<(), Invalid> {
-    check_text(field, path)?;
-    match path.trim_ascii().is_empty() {
-        true => Err(Invalid::field(field, "expected the path of a node, found none")),
-        false => Ok(()),
+    check_null(field, path)?;
+    if path.trim_ascii().is_empty() {
+        return Err(Invalid::field(field, "expected the path of a node, found none"));
     }
+    script::path(path)
+        .map(|_| ())
+        .map_err(|Inexpressible(why)| Invalid::field(field, format!("cannot use the path {:?}: {why}", path)))
 }
 
 fn check_text(field: &'static str, text: &Str) -> Result<(), Invalid> {
+    check_null(field, text)?;
+    // What it is may be a secret.
+    script::value(text).map(|_| ()).map_err(|Inexpressible(why)| Invalid::field(field, why))
+}
+
+fn check_null(field: &'static str, text: &Str) -> Result<(), Invalid> {
     match text.contains(&0) {
         true => Err(Invalid::field(field, "has a null byte, which no configuration file can have")),
         false => Ok(()),
-    }
-}
-
-#[cfg(all(test, not(feature = "augeas")))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_build_without_the_library_says_so() {
-        let invalid = Kind::validate(&Augeas::default(), &"/etc/hosts".into()).unwrap_err();
-        assert!(invalid.message.contains("does not have the kind augeas"));
-        assert!(invalid.hint.unwrap().contains("--features augeas"));
     }
 }

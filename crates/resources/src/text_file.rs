@@ -132,7 +132,7 @@ impl TextFile {
     }
 
     /// What a resource before this one will have put there, while a plan is made.
-    fn foreseen(&self, cx: &Context<'_>) -> Option<Vec<u8>> {
+    pub(crate) fn foreseen(&self, cx: &Context<'_>) -> Option<Vec<u8>> {
         cx.foreseen_file(self.path.as_bytes()).flatten().map(<[u8]>::to_vec)
     }
 

@@ -1,6 +1,4 @@
-//! `augeas` with the real library and its lenses. Needs the feature `augeas`:
-//! `cargo test --package mgmt-resources --features augeas --test augeas`.
-#![cfg(feature = "augeas")]
+//! `augeas` with the real program and its lenses.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 mod common;
@@ -9,16 +7,28 @@ mod host_common;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use common::{Bench, Outcome, Run, Vertex, refused};
-use host_common::{Running, edges, shell, snapshot, soon, text};
-use mgmt_resource::{Checked, Spec};
+use host_common::{Running, edges, on_own_host, shell, snapshot, soon, text};
+use mgmt_resource::{Checked, Kind, Spec, Stage};
 use mgmt_resources::augeas::{Augeas, AugeasInsert, AugeasSet};
 use mgmt_resources::file::File;
+use mgmt_sys::process::Helper;
 use mgmt_value::Str;
 
 const SSHD: &str = "# Who may come in\nPort 22\nPermitRootLogin yes\n\nAcceptEnv LANG LC_*\n\
                     Match User joe\n  PermitTTY no\n";
+
+/// A host on which programs can be run as somebody else.
+fn bench() -> Bench {
+    let mut bench = Bench::new();
+    let tests = std::env::current_exe().unwrap();
+    let helper = tests.ancestors().nth(2).unwrap().join("examples/resources_exec_as");
+    assert!(helper.exists(), "build the helper: cargo build -p mgmt-resources --examples");
+    bench.host.helper = Helper::program(helper);
+    bench
+}
 
 fn sets(sets: &[(&str, &str)]) -> Vec<AugeasSet> {
     sets.iter().map(|(path, value)| AugeasSet { path: (*path).into(), value: (*value).into() }).collect()
@@ -54,7 +64,7 @@ fn what_is_planned_is_what_is_done(looked: Outcome, applied: Outcome) {
 
 #[tokio::test]
 async fn values_are_set_and_all_else_stays() {
-    let bench = Bench::new();
+    let bench = bench();
     let path = bench.path("sshd_config");
     fs::write(&path, SSHD).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
@@ -88,7 +98,7 @@ async fn values_are_set_and_all_else_stays() {
 
 #[tokio::test]
 async fn nodes_are_removed_cleared_and_inserted() {
-    let bench = Bench::new();
+    let bench = bench();
     let path = bench.path("hosts");
     // The last line has no end.
     fs::write(&path, "127.0.0.1 localhost\n192.0.2.7 printer lp\n192.0.2.8 old").unwrap();
@@ -133,7 +143,7 @@ async fn nodes_are_removed_cleared_and_inserted() {
 
 #[tokio::test]
 async fn a_file_that_is_not_there_is_made_and_without_an_end_it_is_right_as_it_is() {
-    let bench = Bench::new();
+    let bench = bench();
     let path = bench.path("new");
     let mut vertex = bench.vertex(
         text(&path),
@@ -156,7 +166,7 @@ async fn a_file_that_is_not_there_is_made_and_without_an_end_it_is_right_as_it_i
 
 #[tokio::test]
 async fn what_cannot_be_is_told_and_the_file_stays() {
-    let bench = Bench::new();
+    let bench = bench();
     let path = bench.path("sshd_config");
     let at = |augeas: Augeas| Augeas { file: text(&path), ..augeas };
     for (wrong, field) in [
@@ -271,13 +281,296 @@ async fn whatever_somebody_does_to_the_file_is_an_event_and_repaired() {
     running.stop();
 }
 
+/// Everything that could be a key, an escape, the end of a word or another command.
+const ODD: &[&str] = &[
+    r"",
+    r" ",
+    r"  two  blanks  ",
+    r"'",
+    r"''",
+    r"a'b",
+    r#"""#,
+    r#"a"b"#,
+    r#"" ""#,
+    r"\",
+    r"\\",
+    r"a\",
+    r"\n",
+    r"\t",
+    r"\'",
+    r#"\""#,
+    r#"\\""#,
+    r"\ ",
+    r"\é",
+    r"[",
+    r"]",
+    r"][",
+    r"[]",
+    r"a]b[c",
+    r"\]",
+    r"\[",
+    r"/",
+    r"//",
+    r"\/",
+    r"|",
+    r"=",
+    r"(",
+    r")",
+    r"!",
+    r"!!",
+    r"!$",
+    r",",
+    r"*",
+    r"?",
+    r"..",
+    r"$there",
+    r"$(id)",
+    r"`id`",
+    r"#",
+    r"# comment",
+    r";",
+    r"&",
+    r"~",
+    r"%",
+    r"{}",
+    r"<>",
+    r"@",
+    r"-",
+    r"--root /",
+    r"^[",
+    r"é",
+    r"日本",
+    "\t",
+    "a\tb",
+    "\u{80}\u{9b}",
+    "'mgmt-mark'",
+    "/mgmt-mark (o)",
+];
+
+#[tokio::test]
+async fn a_value_is_what_it_is_whatever_is_in_it() {
+    let bench = bench();
+    let path = bench.path("lines");
+    let all: Vec<u8> = (0x20..=0xff).filter(|byte| *byte != 0x7f).collect();
+    let long = "0123456789".repeat(10_000);
+    let odd = ODD.iter().map(|odd| odd.as_bytes());
+    // Blanks at the ends have no place in this format.
+    for value in odd.chain([&all[..], long.as_bytes()]).map(|value| [b"x", value, b"x"].concat()) {
+        fs::write(&path, "first\nlast\n").unwrap();
+        let set = AugeasSet { path: "1".into(), value: Str::new(&value) };
+        let augeas = Augeas { lens: "Simplelines.lns".into(), sets: vec![set], ..Augeas::default() };
+        let mut vertex = bench.vertex(text(&path), augeas);
+        settles(&mut vertex, &path).await;
+        assert_eq!(fs::read(&path).unwrap(), [&value[..], b"\nlast\n"].concat());
+    }
+    // Where a value may have more than one line.
+    let path = bench.path("text.xml");
+    for value in
+        ["\n", "x\n\ny", "x\nrm /files\nsave\n", "\" \nrm /files/text\n\"", "\nmgmt-mark\nget /mgmt-mark\n"]
+    {
+        fs::write(&path, "<a>first</a>\n").unwrap();
+        let augeas =
+            Augeas { lens: "Xml.lns".into(), sets: sets(&[("a/#text", value)]), ..Augeas::default() };
+        let mut vertex = bench.vertex(text(&path), augeas);
+        assert_eq!(vertex.apply().await.checked(), Checked::Changed, "{value:?}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("<a>{value}</a>\n"));
+    }
+}
+
+#[tokio::test]
+async fn a_path_is_one_path_whatever_is_in_it() {
+    let bench = bench();
+    let path = bench.path("lines");
+    for odd in ODD.iter().chain(&["x\nset /files/text/1 evil\nsave", "1 evil\" \nset 1 \"evil"]) {
+        // As a text that is compared with, and as a name.
+        let compared = match (odd.contains('\''), odd.contains('"')) {
+            (true, true) => continue,
+            (true, false) => format!("*[. = \"x{odd}x\"]"),
+            _ => format!("*[. = 'x{odd}x']"),
+        };
+        for (lines, wanted, at) in [
+            // An odd text that is there is found.
+            (format!("one\nx{odd}x\nlast\n"), Some("one\nlast\n"), compared),
+            // And an odd name is that of no node.
+            ("one\nlast\n".to_owned(), None, format!("1/{odd}x")),
+        ] {
+            fs::write(&path, &lines).unwrap();
+            let augeas = Augeas { lens: "Simplelines.lns".into(), rm: texts(&[&at]), ..Augeas::default() };
+            let refused = Kind::validate(&augeas, &text(&path)).err();
+            let applied = bench.vertex(text(&path), augeas).apply().await.result;
+            let now = fs::read_to_string(&path).unwrap();
+            match (applied, wanted) {
+                (Ok(Checked::Changed), Some(wanted)) => assert_eq!(now, wanted, "{at}"),
+                (Ok(changed), _) => assert_eq!((changed, &now), (Checked::Right, &lines), "{at}"),
+                (Err(error), _) => {
+                    // No path, or one with brackets that cannot be told; nothing has become of it.
+                    assert!(error.to_string().starts_with("cannot remove"), "{at}: {error}");
+                    assert_eq!(now, lines, "{at}");
+                }
+            }
+            // Lines of this format have no end of a line in them, so that one alone is not there.
+            assert!(wanted.is_none() || refused.is_some() || now != lines || odd.contains('\n'), "{at}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_told_is_not_seen_and_nothing_of_the_host_is_touched() {
+    let bench = bench();
+    let path = bench.path("sshd_config");
+    fs::write(&path, SSHD).unwrap();
+    let homes = || snapshot(&["/root/.augeas", "/nonexistent"]);
+    let before = homes();
+    let secret = sshd(&[("Banner", "secret"), ("Port/deeper", "x")]);
+    let error = bench.vertex(text(&path), secret).apply().await.error();
+    assert!(
+        error.contains("do not fit") && !error.contains("secret") && !error.contains("AcceptEnv"),
+        "{error}"
+    );
+    assert_eq!(bench.vertex(text(&path), sshd(&[("Port", "23")])).apply().await.checked(), Checked::Changed);
+    assert_eq!(homes(), before);
+}
+
+#[tokio::test]
+async fn a_text_that_was_right_starts_nothing() {
+    let mut bench = bench();
+    let path = bench.path("sshd_config");
+    fs::write(&path, SSHD).unwrap();
+    let helper = bench.host.helper.clone();
+    let mut vertex = bench.vertex(text(&path), sshd(&[("Port", "22")]));
+    assert_eq!(vertex.apply().await.checked(), Checked::Right);
+    let state = std::mem::take(&mut vertex.state);
+    drop(vertex);
+    // From here on, nothing can be started.
+    bench.host.helper = Helper::program("/nonexistent/helper");
+    let mut vertex = bench.vertex(text(&path), sshd(&[("Port", "22")]));
+    vertex.state = state;
+    for run in [Run::APPLY, Run::LOOK] {
+        assert_eq!(vertex.run(run).await.checked(), Checked::Right);
+    }
+    // Another text, and another declaration, have to be looked at.
+    vertex.resource = sshd(&[("Port", "23")]);
+    assert!(vertex.apply().await.error().contains("cannot run"));
+    vertex.resource = sshd(&[("Port", "22")]);
+    fs::write(&path, SSHD.replace("joe", "jim")).unwrap();
+    assert!(vertex.apply().await.error().contains("cannot run"));
+    drop(vertex);
+    bench.host.helper = helper;
+    // What was made right is known to be right, too.
+    let mut vertex = bench.vertex(text(&path), sshd(&[("Port", "23")]));
+    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    let state = std::mem::take(&mut vertex.state);
+    drop(vertex);
+    bench.host.helper = Helper::program("/nonexistent/helper");
+    let mut vertex = bench.vertex(text(&path), sshd(&[("Port", "23")]));
+    vertex.state = state;
+    assert_eq!(vertex.apply().await.checked(), Checked::Right);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_edits_of_one_file_do_not_undo_each_other() {
+    let mut running = Running::start();
+    let path = running.path("sysctl.conf");
+    let specs = (0..20).map(|number| {
+        let value = [(&*format!("net.number{number}"), "1")];
+        let augeas =
+            Augeas { file: text(&path), lens: "Sysctl.lns".into(), sets: sets(&value), ..Augeas::default() };
+        Spec::new(format!("number{number}"), augeas)
+    });
+    running.swap(specs.collect()).await;
+    let mut lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    let mut wanted: Vec<String> = (0..20).map(|number| format!("net.number{number} = 1")).collect();
+    wanted.sort_unstable();
+    assert_eq!(lines, wanted);
+    running.stop();
+}
+
+/// Has a script run in the place of `augtool`, which first tells what it was given.
+fn instead(bench: &mut Bench, script: &str) -> impl Fn() -> String + use<> {
+    let (helper, told) = (bench.path("helper"), bench.path("told"));
+    let tell = format!("(echo \"$$ $*\"; env) >{0}.new; mv {0}.new {0}", told.display());
+    fs::write(&helper, format!("#!/bin/sh\n{tell}\n{script}\n")).unwrap();
+    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    bench.host.helper = Helper::program(helper);
+    move || fs::read_to_string(&told).unwrap_or_default()
+}
+
+/// The directory that it was given.
+fn root(told: &str) -> &Path {
+    Path::new(told.lines().next().unwrap().rsplit(' ').next().unwrap())
+}
+
+#[tokio::test]
+async fn who_is_stopped_leaves_no_process_and_no_directory() {
+    for stage in [Stage::Cancel, Stage::Interrupt] {
+        let mut bench = Bench::new();
+        let path = bench.path("sshd_config");
+        fs::write(&path, SSHD).unwrap();
+        let told = instead(&mut bench, "exec sleep 1000");
+        let mut vertex = bench.vertex(text(&path), sshd(&[("Port", "2323")]));
+        let cancel = vertex.cancel.clone();
+        let raise = async {
+            while told().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert!(root(&told()).is_dir());
+            cancel.raise(stage);
+        };
+        let (applied, ()) = tokio::join!(vertex.apply(), raise);
+        assert!(applied.result.unwrap_err().is_cancelled());
+        let told = told();
+        assert!(!root(&told).exists());
+        assert!(!Path::new("/proc").join(told.split(' ').next().unwrap()).exists());
+        assert_eq!(fs::read_to_string(&path).unwrap(), SSHD);
+        // What everybody can see.
+        assert!(!told.contains("2323") && !told.contains("sshd_config"), "{told}");
+        assert!(told.contains("LC_ALL=C\n") && !told.contains("PATH=/root"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_breaks_is_an_error_and_the_file_stays() {
+    for (script, why) in [
+        ("kill -SEGV $$", "killed by SIGSEGV"),
+        ("echo all is well; exit 0", "ended with exit status 0"),
+        ("echo cannot do this >&2; exit 3", "exit status 3: cannot do this"),
+    ] {
+        let mut bench = Bench::new();
+        let path = bench.path("sshd_config");
+        fs::write(&path, SSHD).unwrap();
+        let told = instead(&mut bench, script);
+        let error = bench.vertex(text(&path), sshd(&[("Port", "23")])).apply().await.error();
+        assert!(error.contains(why), "{error}");
+        assert!(!root(&told()).exists());
+        assert_eq!(fs::read_to_string(&path).unwrap(), SSHD);
+    }
+}
+
+#[tokio::test]
+async fn without_the_program_it_is_told_which_package_has_it() {
+    if !on_own_host("without_the_program_it_is_told_which_package_has_it") {
+        return;
+    }
+    let bench = Bench::new();
+    let path = bench.path("sshd_config");
+    fs::write(&path, SSHD).unwrap();
+    shell("rm $(command -v augtool)");
+    for run in [Run::LOOK, Run::APPLY] {
+        let error = bench.vertex(text(&path), sshd(&[("Port", "23")])).run(run).await.result.unwrap_err();
+        assert_eq!(error.to_string(), "the program augtool is not installed");
+        assert!(error.hint().unwrap().contains("augeas-tools"), "{:?}", error.hint());
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), SSHD);
+}
+
 #[tokio::test]
 async fn nothing_is_left_of_many_runs() {
-    let bench = Bench::new();
+    let bench = bench();
     let path = bench.path("hosts");
     let held = || fs::read_dir("/proc/self/fd").unwrap().count();
     let before = held();
-    for run in 0..300 {
+    for run in 0..100 {
         let values = [("1/ipaddr", "::1"), ("1/canonical", &format!("host-{run}"))];
         let augeas = Augeas { lens: "Hosts.lns".into(), sets: sets(&values), ..Augeas::default() };
         assert_eq!(bench.vertex(text(&path), augeas).apply().await.checked(), Checked::Changed);

@@ -13,7 +13,7 @@ use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::cron::Cron;
 use mgmt_resources::file::File;
 use mgmt_resources::svc::Svc;
-use svc_common::{on_booted_host, run, start_session, told};
+use svc_common::{on_booted_host, run, start_session, told, until};
 
 const FILE: &str = "/etc/systemd/system/demo.timer";
 const WANTED: &str = "/etc/systemd/system/timers.target.wants/demo.timer";
@@ -98,6 +98,36 @@ fn a_timer_is_made_changed_and_removed() {
     // One that is masked is not unmasked.
     run("systemctl", &["mask", "demo.timer"]);
     assert_eq!(outcome(&bench, &absent(), Run::APPLY).unwrap(), Checked::Right);
+}
+
+/// Its start waits for another unit, and somebody stops the timer meanwhile, which cancels that, again and again. It was declared to
+/// run, so it runs.
+#[test]
+fn who_stops_a_timer_while_it_is_started_does_not_win() {
+    if !on_booted_host("who_stops_a_timer_while_it_is_started_does_not_win") {
+        return;
+    }
+    fs::write("/etc/systemd/system/demo.service", SERVICE).unwrap();
+    let slow = "[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+                ExecStart=/bin/sh -c 'until test -e /run/demo-go; do sleep 0.02; done'\n";
+    fs::write("/etc/systemd/system/slow.service", slow).unwrap();
+    fs::create_dir("/etc/systemd/system/demo.timer.d").unwrap();
+    let after = "[Unit]\nRequires=slow.service\nAfter=slow.service\n";
+    fs::write("/etc/systemd/system/demo.timer.d/slow.conf", after).unwrap();
+    let bench = Bench::new();
+    let somebody = std::thread::spawn(|| {
+        let job = || run("systemctl", &["list-jobs", "--no-legend", "demo.timer"]);
+        for _ in 0..5 {
+            until("the job is a start", || job().contains(" start "));
+            run("systemctl", &["stop", "demo.timer"]);
+        }
+        fs::write("/run/demo-go", "").unwrap();
+    });
+    let wanted = cron("OnBootSec", "1000d");
+    assert_eq!(outcome(&bench, &wanted, Run::APPLY).unwrap(), Checked::Changed);
+    somebody.join().unwrap();
+    assert_eq!(told("is-active", "demo.timer"), "active");
+    assert_eq!(outcome(&bench, &wanted, Run::APPLY).unwrap(), Checked::Right);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::nspawn::Nspawn;
 use mgmt_resources::pkg::Pkg;
-use svc_common::{on_booted_host, run, told};
+use svc_common::{on_booted_host, run, told, until};
 
 const UNIT: &str = "systemd-nspawn@demo-1.service";
 
@@ -96,6 +96,38 @@ fn a_machine_is_started_restarted_and_stopped() {
     assert_eq!(outcome(&bench, "running", Run::APPLY).unwrap(), Checked::Right);
     settles(&bench, "stopped");
     assert_eq!(seen().0, "");
+}
+
+/// Somebody stops a machine in the moment in which it is restarted, which cancels that. It was declared to run, so it runs.
+#[test]
+fn who_stops_a_machine_while_it_is_restarted_does_not_win() {
+    if !on_booted_host("who_stops_a_machine_while_it_is_restarted_does_not_win") {
+        return;
+    }
+    make_image();
+    // Its end takes as long as it takes us to be there.
+    shell(&format!(
+        "mkdir /etc/systemd/system/{UNIT}.d
+         echo '[Service]
+         ExecStop=/bin/sh -c \"touch /run/demo-stops; until test -e /run/demo-go; do sleep 0.02; done\"' \
+             >/etc/systemd/system/{UNIT}.d/slow.conf"
+    ));
+    let bench = Bench::new();
+    assert_eq!(outcome(&bench, "running", Run::APPLY).unwrap(), Checked::Changed);
+    let (_, leader) = seen();
+    let somebody = std::thread::spawn(|| {
+        until("it stops", || std::fs::exists("/run/demo-stops").unwrap());
+        run("systemctl", &["stop", "--no-block", UNIT]);
+        until("the job is a stop", || {
+            run("systemctl", &["list-jobs", "--no-legend", UNIT]).contains(" stop ")
+        });
+        std::fs::write("/run/demo-go", "").unwrap();
+    });
+    assert_eq!(outcome(&bench, "running", Run::REFRESH).unwrap(), Checked::Changed);
+    somebody.join().unwrap();
+    let (state, now) = seen();
+    assert_eq!((state.as_str(), now == leader), ("running", false));
+    assert_eq!(outcome(&bench, "running", Run::APPLY).unwrap(), Checked::Right);
 }
 
 #[test]

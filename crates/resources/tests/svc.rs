@@ -13,7 +13,7 @@ use host_common::{Running, disturb, edges, soon};
 use mgmt_resource::{Cancel, Checked, Error, Kind, Spec, Watch, WatchStream};
 use mgmt_resources::file::File;
 use mgmt_resources::svc::Svc;
-use svc_common::{on_booted_host, run, start_session, told};
+use svc_common::{on_booted_host, run, start_session, told, until};
 
 const UNIT: &str = "/etc/systemd/system/demo.service";
 const DEMO: &str = "[Service]\nExecStart=/bin/sleep infinity\nExecReload=/bin/touch /run/demo-reloaded\n\
@@ -164,15 +164,6 @@ fn a_refresh_restarts_what_could_be_reloaded_if_that_is_wanted() {
     assert!(!fs::exists("/run/demo-reloaded").unwrap(), "it was reloaded");
     assert_eq!(outcome(&bench, "demo", &restarted("running"), Run::APPLY).unwrap(), Checked::Right);
     assert_eq!(process(), last, "nobody has notified it");
-}
-
-/// Waits on a thread of its own.
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}: it does not come to that");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Somebody stops a service in the moment in which it is restarted, which cancels that. It was declared to run, so it runs.

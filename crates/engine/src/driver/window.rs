@@ -10,25 +10,38 @@ use std::time::{Duration, SystemTime};
 use jiff::{Timestamp, Zoned};
 use mgmt_resource::{Id, Window, held};
 use mgmt_watch::WallClock;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::watch;
 
 use super::inbox::Inbox;
 use super::{Driver, Message};
 use crate::core::Vertex;
 
+/// So many are remembered however small the graph is.
+const FEW: usize = 64;
+
 /// Who waits for a window to open, and when everybody with a window ran last.
 #[derive(Default)]
 pub(super) struct Openings {
     at: BTreeSet<(Timestamp, Vertex)>,
     of: FxHashMap<Vertex, Timestamp>,
-    /// In this life, those that change nothing included.
+    /// In this life, those that change nothing included. Who is not in the graph is forgotten once they are many.
     last: FxHashMap<Id, i64>,
     /// Tells the clock which time is next. There is a clock once somebody has to wait.
     clock: Option<watch::Sender<Option<Timestamp>>>,
 }
 
 impl Openings {
+    /// Notes when somebody ran. `declared` are all that there are now.
+    fn ran<'a>(&mut self, id: &Id, began: i64, declared: impl ExactSizeIterator<Item = Option<&'a Id>>) {
+        self.last.insert(id.clone(), began);
+        // Twice as many, so that each of these looks is paid for by as many runs.
+        if self.last.len() > 2 * declared.len().max(FEW) {
+            let declared: FxHashSet<&Id> = declared.flatten().collect();
+            self.last.retain(|id, _| declared.contains(id));
+        }
+    }
+
     fn wait(&mut self, vertex: Vertex, opens: Timestamp) {
         self.forget(vertex);
         self.at.insert((opens, vertex));
@@ -98,7 +111,8 @@ impl Driver {
     pub(super) fn has_run(&mut self, id: &Id, took: Duration, apply: bool) {
         let now = Timestamp::now();
         let began = now.checked_sub(took).unwrap_or(now).as_second();
-        self.openings.last.insert(id.clone(), began);
+        let declared = self.nodes.iter().map(|node| node.as_ref().map(|node| &node.spec.id));
+        self.openings.ran(id, began, declared);
         if let Some(journal) = self.journal.as_mut().filter(|_| apply) {
             journal.ran_at(id, began);
         }
@@ -168,6 +182,20 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn who_is_not_in_the_graph_is_forgotten_in_the_end() {
+        let mut openings = Openings::default();
+        let stays = [Id::new("test", "stays"), Id::new("test", "too")];
+        let declared = || stays.iter().map(Some);
+        openings.ran(&stays[0], 1, declared());
+        for number in 0..10 * FEW {
+            openings.ran(&Id::new("test", number.to_string()), 2, declared());
+            assert!(openings.last.len() <= 2 * FEW + 1);
+        }
+        assert_eq!(openings.last.get(&stays[0]), Some(&1));
+        assert!(openings.last.len() <= 2 * FEW);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Types of resources and edges.
 
-use mgmt_resource::{FieldSpec, Fields as _, Schema, did_you_mean};
+use mgmt_resource::{FieldSpec, Fields as _, Schema, Window, did_you_mean};
+use mgmt_value::Str;
 
 use super::Checker;
 use super::goal::{Goal, Question};
@@ -117,6 +118,7 @@ impl Checker<'_> {
                         let wanted = self.field_type(field);
                         self.check(meta.value, wanted, Why::Meta(field));
                         self.set_once(stmt, &mut set, field.name, span, false);
+                        self.static_meta(field, meta.value);
                     }
                     None => {
                         self.expr(meta.value);
@@ -155,6 +157,7 @@ impl Checker<'_> {
                     (self.field_type(field), self.exprs[value.index()].unwrap_or(Types::ERROR));
                 self.equate(wanted, found, self.hir[value].span, Why::Meta(field), None);
                 self.set_once(stmt, set, field.name, place, true);
+                self.static_meta(field, value);
             }
             return;
         }
@@ -210,6 +213,32 @@ impl Checker<'_> {
                 self.report(diagnostic);
             }
             None => set.push((name, span, in_struct)),
+        }
+    }
+
+    /// Words of a window that stand in the text can be looked at, each by itself, and together if all do.
+    fn static_meta(&mut self, field: &'static FieldSpec, value: ExprId) {
+        let hir = self.hir;
+        let ("window", ExprKind::List(elements)) = (field.name, &hir[value].kind) else { return };
+        let words: Vec<(&Str, Span)> = elements
+            .iter()
+            .filter_map(|element| match &hir[*element].kind {
+                ExprKind::Str(word) => Some((word, hir[*element].span)),
+                _ => None,
+            })
+            .collect();
+        let single = words.iter().filter(|(word, _)| word.as_str() != Some("calendar"));
+        let wrong = single.filter_map(|(word, span)| {
+            Window::parse(std::slice::from_ref(*word)).err().map(|invalid| (invalid, *span))
+        });
+        let mut wrong: Vec<_> = wrong.collect();
+        if wrong.is_empty() && words.len() == elements.len() {
+            let all: Vec<Str> = words.iter().map(|(word, _)| (*word).clone()).collect();
+            wrong.extend(Window::parse(&all).err().map(|invalid| (invalid, hir[value].span)));
+        }
+        for (invalid, span) in wrong {
+            let found = Diagnostic::new(Code::BadResource, span, invalid.to_string());
+            self.report(found.maybe_hint(invalid.hint));
         }
     }
 

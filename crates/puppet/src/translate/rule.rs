@@ -1,6 +1,6 @@
 //! One resource being translated: what was said about it, what has been understood, and what could not be.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,6 +54,10 @@ pub(super) struct Around<'a> {
     pub(super) schedules: bool,
     /// Everything is left to Puppet.
     pub(super) puppet_only: bool,
+    /// Where programs of this host are.
+    pub(super) programs: &'a [PathBuf],
+    /// Whether `augtool` is among them, once somebody has asked.
+    pub(super) augtool: OnceCell<bool>,
     /// What rules have looked at on this host.
     pub(super) looked: RefCell<Vec<Looked>>,
 }
@@ -62,6 +66,18 @@ impl Around<'_> {
     /// Whether a resource is only looked at. What it says itself counts more than what is said of all.
     pub(super) fn is_noop(&self, declared: &Declared) -> bool {
         declared.get("noop").and_then(Data::truth).unwrap_or(self.noop)
+    }
+
+    /// Whether this host has the program that edits files of many formats.
+    pub(super) fn has_augtool(&self) -> bool {
+        *self.augtool.get_or_init(|| {
+            let mut looked = self.looked.borrow_mut();
+            let mut paths = self.programs.iter().map(|directory| directory.join("augtool"));
+            paths.any(|path| {
+                looked.push(Looked::for_presence(&path));
+                path.is_file()
+            })
+        })
     }
 
     /// When a resource may run. `Err`: why only Puppet knows.
@@ -202,6 +218,11 @@ impl<'a> Rule<'a> {
     /// Says why this cannot be one of ours.
     pub(super) fn cannot(&mut self, parameter: &str, why: impl Into<String>) {
         self.reasons.push(Reason { parameter: Some(parameter.to_owned()), why: why.into() });
+    }
+
+    /// Says why this cannot be one of ours, whatever its parameters are.
+    pub(super) fn cannot_at_all(&mut self, why: impl Into<String>) {
+        self.reasons.push(Reason { parameter: None, why: why.into() });
     }
 
     /// Says why nobody can bring it about: Puppet refuses a catalogue with it.

@@ -33,7 +33,7 @@ pub(super) fn window(declared: &Declared, catalogue: &Catalogue) -> Result<Vec<S
         (None, None) => return Err(format!("names the schedule `{name}`, which there is not")),
     };
     let words: Vec<Str> = words.into_iter().map(Str::from).collect();
-    Window::parse(&words).map_err(|why| format!("names the schedule `{name}`: {why}"))?;
+    Window::parse(&words).map_err(|invalid| format!("names the schedule `{name}`: {}", invalid.message))?;
     Ok(words)
 }
 

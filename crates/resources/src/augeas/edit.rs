@@ -1,180 +1,140 @@
-//! Editing a text with the library.
+//! Making a file what is declared.
+//!
+//! The file is read, what becomes of it is found out, and it is replaced if it still is what was read. Two resources that edit one
+//! file take turns, so no number of them can keep each other from coming to an end.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::sync::{Mutex, PoisonError};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use mgmt_resource::{Checked, Context, Error, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::replace::InPlace;
-use mgmt_value::Str;
-use raugeas::error::ErrorCode;
-use raugeas::{Augeas as Library, Flags, Position};
+use sha2::{Digest, Sha256};
+use tokio::sync::{Mutex, MutexGuard};
 
-use super::{Augeas, AugeasInsert};
+use super::{Augeas, augtool};
+use crate::account::lookup_now;
 use crate::text_file::TextFile;
 
 /// The mode of a file that we make. What is in it may be a secret.
 const NEW_MODE: u32 = 0o600;
-/// Where the library keeps the text that it is given, its tree, and the text that is made of that.
-const OLD: &str = "/mgmt/old";
-const TREE: &str = "/mgmt/tree";
-const NEW: &str = "/mgmt/new";
+/// How often a file that changes under our hands is looked at again.
+const ATTEMPTS: usize = 10;
 
-/// Makes a file what is declared, or tells whether it is. Blocks.
-pub(super) fn edit(declared: &Augeas, path: ManagedPath, cx: &Context<'_>) -> Result<Checked> {
-    let file = TextFile { path, owner: None, mode: NEW_MODE, in_place: InPlace::Refuse };
-    let mut failed = None;
-    let checked = file.edit(cx, |content| {
-        failed = None;
-        match edited(declared, content.unwrap_or_default()) {
-            Ok(new) => new,
-            Err(error) => {
-                failed = Some(error);
-                None
-            }
-        }
-    })?;
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(checked),
-    }
-}
+/// The text in which the edits changed nothing, so that an event behind which nothing changed starts no process.
+///
+/// It is known by a digest of the text and of the declaration, whose parameters may be received and so change.
+#[derive(Default)]
+pub struct Memory(Option<[u8; 32]>);
 
-/// What becomes of a text; none if it is right.
-fn edited(declared: &Augeas, text: &[u8]) -> Result<Option<Vec<u8>>> {
-    // The library has variables that all its users share, and says nothing about threads.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut session = Session::new(declared)?;
-    // Formats are made of lines, and the last one may lack its end.
-    let mut old = text.to_vec();
-    if !old.is_empty() && !old.ends_with(b"\n") {
-        old.push(b'\n');
-    }
-    let new = session.edited(&old)?;
-    if new == old {
-        return Ok(None);
-    }
-    if session.edited(&new).ok().as_ref() != Some(&new) {
-        return Err(Error::new("the edits would change their own result again, and never come to an end")
-            .with_hint("give each member of `ins` an `unless` that tells that its node is there"));
-    }
-    Ok(Some(new))
-}
-
-struct Session<'a> {
-    library: Library,
-    declared: &'a Augeas,
-}
-
-impl<'a> Session<'a> {
-    /// Begins without any file of the host and without any lens.
-    fn new(declared: &'a Augeas) -> Result<Session<'a>> {
-        let flags = Flags::NO_LOAD | Flags::NO_MODULE_AUTOLOAD;
-        let told = |error: raugeas::Error| failed("cannot use the library of Augeas", &error);
-        let mut library = Library::init(Some("/"), "", flags).map_err(told)?;
-        library.set("/augeas/context", TREE).map_err(told)?;
-        Ok(Session { library, declared })
-    }
-
-    fn edited(&mut self, text: &[u8]) -> Result<Vec<u8>> {
-        let lens = os(&self.declared.lens);
-        if text.contains(&0) {
-            return Err(Error::new("the file has a null byte, and is no configuration file"));
-        }
-        let told = |error: raugeas::Error| failed("cannot use the library of Augeas", &error);
-        self.library.rm("/mgmt").map_err(told)?;
-        self.library.set(OLD, OsStr::from_bytes(text)).map_err(told)?;
-        self.library.text_store(lens, OLD, TREE).map_err(|error| self.unreadable(&error))?;
-        // An empty file has no tree, but can get one.
-        if self.library.matches_os(TREE).map_err(told)?.is_empty() {
-            self.library.touch(TREE).map_err(told)?;
-        }
-        self.make_edits()?;
-        self.library.text_retrieve(lens, OLD, TREE, NEW).map_err(|error| {
-            failed(&format!("the edits do not fit into the format {}", self.declared.lens.display()), &error)
-                .with_hint("look at the tree of a file that has what you want, with `augtool print`")
-        })?;
-        let new = self.library.get_os(NEW).map_err(told)?;
-        Ok(new.map(|new| new.as_bytes().to_vec()).unwrap_or_default())
-    }
-
-    fn make_edits(&mut self) -> Result<()> {
-        let Augeas { rm, ins, clear, sets, .. } = self.declared;
-        for path in rm {
-            self.library.rm(&*below(path)).map_err(|error| failed_at("remove", path, &error))?;
-        }
-        for insert in ins {
-            self.insert(insert)?;
-        }
-        for path in clear {
-            self.library.clear(&*below(path)).map_err(|error| failed_at("clear", path, &error))?;
-        }
-        for set in sets {
-            let value = os(&set.value);
-            self.library
-                .set(&*below(&set.path), value)
-                .map_err(|error| failed_at("set", &set.path, &error))?;
-        }
-        Ok(())
-    }
-
-    fn insert(&mut self, insert: &AugeasInsert) -> Result<()> {
-        if !insert.unless.is_empty() {
-            let found = self.library.matches_os(&*below(&insert.unless));
-            if !found.map_err(|error| failed_at("look for", &insert.unless, &error))?.is_empty() {
-                return Ok(());
-            }
-        }
-        let position = if insert.before { Position::Before } else { Position::After };
-        self.library
-            .insert(&*below(&insert.path), os(&insert.label), position)
-            .map_err(|error| failed_at("insert beside", &insert.path, &error))
-    }
-
-    fn unreadable(&self, error: &raugeas::Error) -> Error {
-        let lens = self.declared.lens.display();
-        if error.is_code(ErrorCode::NoLens) || error.is_code(ErrorCode::Syntax) {
-            return failed(&format!("cannot use the lens {lens}"), error)
-                .with_hint("lenses are in /usr/share/augeas/lenses; install augeas-lenses");
-        }
-        failed(&format!("the file is not what {lens} describes"), error)
-            .with_hint("mend the file, or name the lens of its format")
-    }
-}
-
-/// A path of the declaration, which begins below the tree however it begins. What stands behind a `|` begins there, too,
-/// because the tree is the context.
-fn below(path: &Str) -> Box<OsStr> {
-    let path = path.trim_ascii();
-    let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
-    OsStr::from_bytes(&[TREE.as_bytes(), slash, path].concat()).into()
-}
-
-fn os(text: &Str) -> &OsStr {
-    OsStr::from_bytes(text)
-}
-
-fn failed_at(what: &str, path: &Str, error: &raugeas::Error) -> Error {
-    failed(&format!("cannot {what} {}", path.display()), error)
-}
-
-/// In one line, without the whole description of a format that something does not fit into.
-fn failed(what: &str, error: &raugeas::Error) -> Error {
-    let why = match error {
-        raugeas::Error::Augeas(error) => {
-            let parts = [&error.message, &error.minor_message, &error.details];
-            parts.into_iter().flatten().map(|part| part.trim()).collect::<Vec<_>>().join(": ")
-        }
-        raugeas::Error::Tree(error) => {
-            let place = error.position.as_ref();
-            let place = place.map(|at| format!(" in line {}, character {}", at.line, at.char));
-            format!("{}{}", error.message.to_string_lossy(), place.unwrap_or_default())
-        }
-        other => other.to_string(),
+/// Makes a file what is declared, or tells whether it is.
+pub(super) async fn edit(
+    declared: &Augeas,
+    path: ManagedPath,
+    memory: &mut Memory,
+    cx: &Context<'_>,
+) -> Result<Checked> {
+    let _turn = tokio::select! {
+        turn = turn(&path) => turn,
+        () = cx.cancel.cancelled() => return Err(Error::Cancelled),
     };
-    let why = why.split("with pattern").next().unwrap_or_default();
-    let words: Vec<&str> = why.split_whitespace().collect();
-    Error::new(format_args!("{what}: {}", Str::from(words.join(" ")).display()))
+    let file = TextFile { path, owner: None, mode: NEW_MODE, in_place: InPlace::Refuse };
+    let mut known = Vec::new();
+    // While a plan is made, this is asked for behind the back of an empty file.
+    if let Some(text) = file.foreseen(cx) {
+        known.push(Known::of(declared, text, memory, cx).await?);
+    }
+    for _ in 0..ATTEMPTS {
+        let mut unknown = None;
+        let checked = lookup_now(|| {
+            file.edit(cx, |content| {
+                let text = content.unwrap_or_default();
+                match known.iter().find(|known| known.text == text) {
+                    Some(known) => known.new.clone(),
+                    None => {
+                        unknown = Some(text.to_vec());
+                        None
+                    }
+                }
+            })
+        })?;
+        match unknown {
+            Some(text) => known.push(Known::of(declared, text, memory, cx).await?),
+            None => return Ok(checked),
+        }
+    }
+    Err(Error::new("the file changes all the time")
+        .with_hint("find out who else writes there; two resources or programs may be at odds"))
+}
+
+/// A text, and what becomes of it; nothing if it is right.
+struct Known {
+    text: Vec<u8>,
+    new: Option<Vec<u8>>,
+}
+
+impl Known {
+    async fn of(declared: &Augeas, text: Vec<u8>, memory: &mut Memory, cx: &Context<'_>) -> Result<Known> {
+        // Formats are made of lines, and the last one may lack its end.
+        let mut old = text.clone();
+        if !old.is_empty() && !old.ends_with(b"\n") {
+            old.push(b'\n');
+        }
+        if memory.0 == Some(digest(declared, &old)) {
+            return Ok(Known { text, new: None });
+        }
+        let new = augtool::edited(declared, &old, cx).await?;
+        if new == old {
+            memory.0 = Some(digest(declared, &old));
+            return Ok(Known { text, new: None });
+        }
+        match augtool::edited(declared, &new, cx).await {
+            Ok(again) if again == new => {}
+            Err(error) if error.is_cancelled() => return Err(error),
+            _ => {
+                return Err(Error::new(
+                    "the edits would change their own result again, and never come to an end",
+                )
+                .with_hint("give each member of `ins` an `unless` that tells that its node is there"));
+            }
+        }
+        // Once it is written, it is right.
+        memory.0 = Some(digest(declared, &new));
+        Ok(Known { text, new: Some(new) })
+    }
+}
+
+/// Of all that decides whether a text is right.
+fn digest(declared: &Augeas, text: &[u8]) -> [u8; 32] {
+    // Taken apart by name, so that a new parameter cannot be forgotten here. Where the file is makes no difference.
+    let Augeas { file: _, lens, sets, rm, ins, clear } = declared;
+    let mut hash = Sha256::new();
+    let mut put = |part: &[u8]| {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    };
+    put(lens);
+    for (number, paths) in [(0, rm), (1, clear)] {
+        paths.iter().for_each(|path| [&[number], &path[..]].into_iter().for_each(&mut put));
+    }
+    for set in sets {
+        [&[2], &set.path[..], &set.value[..]].into_iter().for_each(&mut put);
+    }
+    for insert in ins {
+        let before = [u8::from(insert.before)];
+        let parts: [&[u8]; 5] = [&[3], &insert.label, &insert.path, &before, &insert.unless];
+        parts.into_iter().for_each(&mut put);
+    }
+    put(&[4]);
+    put(text);
+    hash.finalize().into()
+}
+
+/// Waits until no other resource of this kind looks at the file.
+async fn turn(path: &ManagedPath) -> MutexGuard<'static, ()> {
+    // One lock for several paths now and then costs a moment; a table of all paths would grow for ever.
+    static TURNS: [Mutex<()>; 64] = [const { Mutex::const_new(()) }; 64];
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    let slot = (hasher.finish() % TURNS.len() as u64) as usize;
+    TURNS[slot].lock().await
 }

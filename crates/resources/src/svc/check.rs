@@ -3,11 +3,8 @@
 use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Result};
 
 use super::decide::{Facts, Impossible, Job, Plan, Startup, State, plan};
-use super::manager::{Ended, Manager};
+use super::manager::{Ended, Manager, PATIENCE, restless};
 use super::{Svc, unit_name};
-
-/// How many jobs of others to wait for before giving up.
-const PATIENCE: usize = 10;
 
 pub(super) async fn check(svc: &Svc, cx: &mut Context<'_>) -> Result<Checked> {
     let wanted = Wanted::read(svc, cx)?;
@@ -124,7 +121,7 @@ async fn look(manager: &Manager, wanted: &Wanted, cx: &Context<'_>) -> Result<(F
             _ => return Ok((seen.facts, plan)),
         }
     }
-    Err(Error::new(format_args!("others keep starting and stopping {}", wanted.unit)))
+    Err(restless(&wanted.unit))
 }
 
 async fn carry_out(
@@ -163,12 +160,12 @@ async fn carry_out(
             // Somebody stopped it while we restarted it, for example. Who comes last decides what it is for a moment, and then
             // it is made as declared: a service that is to run is not given up because somebody was faster.
             Ended::Overtaken => {
-                cx.info(format_args!("somebody else has started or stopped {unit} at the same time"));
+                manager.give_way(unit, cx).await?;
                 (_, plan) = look(manager, wanted, cx).await?;
             }
         }
     }
-    Err(Error::new(format_args!("others keep starting and stopping {unit}")))
+    Err(restless(unit))
 }
 
 /// After a job: whether the unit is what it was to be made.

@@ -82,6 +82,13 @@ pub(crate) struct Facts {
     pub(crate) is_stale: bool,
 }
 
+impl Facts {
+    /// Whether it runs, or is on its way there.
+    pub(crate) fn runs(&self) -> bool {
+        !matches!(self.active.as_str(), "inactive" | "failed" | "maintenance" | "deactivating")
+    }
+}
+
 /// What has to happen, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {

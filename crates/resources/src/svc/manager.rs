@@ -23,6 +23,8 @@ const RELOAD_LIMIT: Duration = Duration::from_secs(120);
 /// How long a bus that was there is waited for when it is away.
 const AWAY_LIMIT: Duration = Duration::from_secs(60);
 const BREATH: Duration = Duration::from_millis(50);
+/// How many jobs of others to wait for before giving up.
+pub(crate) const PATIENCE: usize = 10;
 /// How often to say that a job is still under way.
 const REMINDER: Duration = Duration::from_secs(10);
 
@@ -159,18 +161,36 @@ impl Manager {
         self.reload().await
     }
 
-    /// Has a job done, and waits for its end. That somebody else had another one done instead is an error.
+    /// Has a job done, and waits for its end. If somebody else has another one done instead, that comes to its end, and then
+    /// the unit is made what it is to be, again: what is to be restarted is to run.
     pub(crate) async fn run(&self, unit: &str, job: Job, cx: &Context<'_>) -> Result<()> {
-        match self.try_to(unit, job, cx).await? {
-            Ended::Done => Ok(()),
-            Ended::Overtaken => {
-                let verb = method(job).1;
-                Err(Error::new(format_args!(
-                    "cannot {verb} {unit}: the job was cancelled, by somebody or by another job"
-                ))
-                .with_hint(more_about(unit)))
+        let mut next = job;
+        for _ in 0..PATIENCE {
+            if self.try_to(unit, next, cx).await? == Ended::Done {
+                return Ok(());
+            }
+            let runs = self.give_way(unit, cx).await?.runs();
+            next = match (job, runs) {
+                (Job::Start, true) | (Job::Stop, false) => return Ok(()),
+                (Job::Restart | Job::Refresh, false) => Job::Start,
+                (job, _) => job,
+            };
+        }
+        Err(restless(unit))
+    }
+
+    /// Waits until nobody has a job for a unit, after one of ours was overtaken, and tells what is known of the unit then.
+    pub(crate) async fn give_way(&self, unit: &str, cx: &Context<'_>) -> Result<Facts> {
+        cx.info(format_args!("somebody else has started or stopped {unit} at the same time"));
+        for _ in 0..PATIENCE {
+            let mut signals = self.0.signals();
+            let seen = self.look(unit).await?;
+            match &seen.job {
+                Some(job) => self.settle(unit, job, &mut signals, cx).await?,
+                None => return Ok(seen.facts),
             }
         }
+        Err(restless(unit))
     }
 
     /// Has a job done, unless somebody else has another one done instead, and waits for its end.
@@ -219,6 +239,11 @@ impl Manager {
     {
         self.0.call(PATH, MANAGER, method, arguments).await
     }
+}
+
+/// Others never leave it alone.
+pub(crate) fn restless(unit: &str) -> Error {
+    Error::new(format_args!("others keep starting and stopping {unit}")).with_hint(more_about(unit))
 }
 
 /// What a job is called by the manager, and by people.

@@ -48,8 +48,11 @@ pub(crate) fn start(
     (host, engine, events)
 }
 
-/// What changes credentials, where a booted host has it.
+/// What changes credentials: where a booted host has it, or beside the program that tests.
 fn helper() -> Helper {
-    let own = "/mgmt-test-helper";
-    if Path::new(own).exists() { Helper::program(own) } else { Helper::this_program() }
+    let tests = std::env::current_exe().unwrap();
+    let built = tests.ancestors().nth(2).map(|place| place.join("examples/resources_exec_as"));
+    let places = [Some("/mgmt-test-helper".into()), built];
+    let found = places.into_iter().flatten().find(|path| path.exists());
+    found.map_or_else(Helper::this_program, Helper::program)
 }

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 const MARK: &str = "MGMT_TEST_BOOTED";
 
@@ -173,4 +174,13 @@ pub(crate) fn start_session() {
 pub(crate) fn told(question: &str, unit: &str) -> String {
     let output = Command::new("systemctl").args([question, unit]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Waits on a thread of its own.
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: it does not come to that");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

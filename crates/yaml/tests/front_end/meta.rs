@@ -52,6 +52,14 @@ fn unknown_metaparameters_are_errors() {
 }
 
 #[test]
+fn words_of_a_window_have_to_mean_something() {
+    check(
+        "graph: x\nresources:\n  noop:\n  - name: one\n    meta: {window: [sat, dayly]}\n",
+        "E Y0302 5:20 noop[one]: `window`: `dayly` is neither hours, nor a day, nor how often | did you mean `daily`?",
+    );
+}
+
+#[test]
 fn metaparameters_have_types() {
     check(
         "graph: x\nresources:\n  noop:\n  - name: one\n    meta: {retry: many, noop: '1', delay: -1, sema: a, poll: 99999999999}\n  - name: two\n    meta: [noop]\n",

@@ -231,9 +231,9 @@ fn inside_one_that_ends() {
     }
     let bench = Bench::in_memory(FileHubOptions::default());
     bench.hub.leave_to_kernel();
+    // It is open until the process ends, as in a program that does not take itself apart.
+    std::mem::forget(bench.hub.clone());
     fs::create_dir(bench.path("d")).unwrap();
     bench.watch(1, "d/f");
     bench.expect(&[1], "watched all the same", |b| b.write("d/f", "x"));
-    // It is open until the process ends, as in a program that does not take itself apart.
-    std::mem::forget(bench.hub.clone());
 }

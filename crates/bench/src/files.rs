@@ -57,7 +57,7 @@ pub(crate) fn history(report: &mut Report, program: &Path) {
 }
 
 /// How often the whole program runs with a history, and as often without one.
-const RUNS_IN_TURN: usize = 40;
+const RUNS_IN_TURN: usize = 150;
 
 /// The files benchmark as people see it: the whole program, from its start to its end.
 fn whole_runs(report: &mut Report, program: &Path) {

@@ -35,11 +35,11 @@ impl Helm {
         *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(driver);
     }
 
-    /// Sees to everything that has come, and gives back a run if it is the only one that follows.
+    /// Sees to everything that has come before the next graph, and gives back a run if it is the only one that follows.
     ///
     /// If somebody else is just deciding, that is waited for at most so long; then it is left to the engine's thread.
     pub(super) fn attend(&self, patience: Duration) -> Option<Job> {
-        self.attend_to(Share::All, patience)
+        self.attend_to(Share::UpToGraph, patience)
     }
 
     pub(super) fn attend_to(&self, share: Share, patience: Duration) -> Option<Job> {

@@ -59,7 +59,11 @@ pub(super) struct Mail {
 /// What somebody attends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share {
+    /// Everything: for the engine's own thread.
     All,
+    /// All that came before the next graph. A graph is for the engine's own thread, which was called for it: whichever thread
+    /// takes one in keeps room for another one for as long as it lives.
+    UpToGraph,
     /// Changes of vertices. Messages stay where they are: a swap among them may take long.
     Changes,
 }
@@ -173,8 +177,14 @@ impl Inbox {
     /// Takes a share of what is there.
     pub(super) fn take(&self, share: Share, mail: &mut Mail) {
         let mut waiting = self.lock();
-        if share == Share::All {
-            std::mem::swap(&mut waiting.messages, &mut mail.messages);
+        let graph = match share {
+            Share::All => None,
+            Share::UpToGraph => waiting.messages.iter().position(Message::brings_graph),
+            Share::Changes => Some(0),
+        };
+        match graph {
+            None => std::mem::swap(&mut waiting.messages, &mut mail.messages),
+            Some(before) => mail.messages.extend(waiting.messages.drain(..before)),
         }
         waiting.changed.take(&mut mail.changed);
         waiting.created.take(&mut mail.created);

@@ -65,6 +65,13 @@ enum Message {
     Stop(Level),
 }
 
+impl Message {
+    /// It takes as much memory as there are resources.
+    fn brings_graph(&self) -> bool {
+        matches!(self, Message::Swap(..) | Message::Adjust(..))
+    }
+}
+
 /// Timers that the core does not know of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Alarm {

@@ -64,6 +64,33 @@ impl Sink for Nobody {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_graph_and_what_comes_behind_it_are_left_to_the_thread_of_the_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let inbox = Arc::new(Inbox::default());
+    let helm = Arc::new(Helm::new(Arc::clone(&inbox)));
+    let (hub, lookout) = FileHub::unattended(Arc::new(Nobody), FileHubOptions::default()).unwrap();
+    let pool = Pool::start(1, &helm, hub.clone(), lookout).unwrap();
+    let (events, _receiver) = mpsc::unbounded_channel();
+    let driver = Driver::new(settings(&directory), 1, Arc::clone(&inbox), pool.crew(), hub, events);
+    helm.man(driver.unwrap());
+    let (first, mut before) = oneshot::channel();
+    let (graph, mut swapped) = oneshot::channel();
+    let (last, mut behind) = oneshot::channel();
+    inbox.put(Message::Inspect(first));
+    inbox.send(Message::Adjust(Vec::new(), graph));
+    inbox.put(Message::Inspect(last));
+    helm.attend(Duration::MAX);
+    assert!(before.try_recv().is_ok());
+    assert!(swapped.try_recv().is_err() && behind.try_recv().is_err());
+    assert_eq!((inbox.holds(), inbox.len()), (Holds::Messages, 2));
+    helm.attend_to(Share::All, Duration::MAX);
+    assert!(swapped.try_recv().is_ok() && behind.try_recv().is_ok());
+    assert_eq!(inbox.holds(), Holds::Nothing);
+    helm.break_off();
+    assert!(helm.keep().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_comes_while_the_lookout_steps_up_is_left_to_others() {
     let directory = tempfile::tempdir().unwrap();
     let inbox = Arc::new(Inbox::default());

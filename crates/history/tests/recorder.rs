@@ -134,7 +134,7 @@ fn a_torn_record_is_passed_over_and_the_next_life_goes_on_behind_it() {
 #[test]
 fn the_oldest_go_and_the_newest_stay() {
     let directory = tempfile::tempdir().unwrap();
-    let limits = Limits { file: 1000, files: 3 };
+    let limits = Limits { file: 1000, files: 3, ..Limits::default() };
     for life in 0..50 {
         let journal = Journal::open(directory.path().join("history"), limits).unwrap();
         let recorder = Recorder::start(journal).unwrap();

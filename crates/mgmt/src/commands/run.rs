@@ -256,7 +256,7 @@ async fn engage(
         (Some(counted), Some(address)) => Some(metrics::serve(Arc::clone(counted), address).await?),
         _ => None,
     };
-    let recorder = if settings.history { witnesses::recorder(prefix) } else { None };
+    let recorder = if settings.history { witnesses::recorder(prefix, settings.durability) } else { None };
     let told = Told::new(Arc::clone(&host.world), counted.clone(), Arc::clone(&manager), recorder.clone());
     let told = Arc::new(told);
     let metrics = counted.clone();

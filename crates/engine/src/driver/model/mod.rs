@@ -44,6 +44,13 @@ enum Message {
     Stop,
 }
 
+impl Message {
+    /// Whoever asks stands for whoever brings a graph: both wait for an answer, of the engine's own thread.
+    fn brings_graph(&self) -> bool {
+        matches!(self, Message::Ask(_))
+    }
+}
+
 /// Nothing in a story waits on a runtime.
 struct Handle;
 

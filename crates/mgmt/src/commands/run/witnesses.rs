@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mgmt_engine::{Health, Ran, Undone, Witness};
 use mgmt_history::{Journal, Limits, Recorder};
 use mgmt_resource::{Id, Spec};
+use mgmt_sys::replace::Durability;
 
 use super::prefix::Prefix;
 use super::progress::Progress;
@@ -20,10 +21,12 @@ pub(super) struct Witnesses {
     pub(super) progress: Arc<Progress>,
 }
 
-/// Who keeps what is changed. A history that cannot be written is no reason not to work.
-pub(super) fn recorder(prefix: &Prefix) -> Option<Arc<Recorder>> {
+/// Who keeps what is changed. A history that cannot be written is no reason not to work, and one of changes that the disk is not
+/// asked to keep is not kept any better than they are.
+pub(super) fn recorder(prefix: &Prefix, durability: Durability) -> Option<Arc<Recorder>> {
     let directory = prefix.path().join(history::DIRECTORY);
-    let started = Journal::open(directory, Limits::default()).and_then(Recorder::start);
+    let limits = Limits { durable: durability != Durability::None, ..Limits::default() };
+    let started = Journal::open(directory, limits).and_then(Recorder::start);
     match started {
         Ok(recorder) => Some(Arc::new(recorder)),
         Err(error) => {

@@ -221,12 +221,12 @@ fn how_far_it_is_is_seen() {
     };
     let mut program = file("motd", "");
     (0..10).for_each(|number| program += &file(&format!("done{number}"), ""));
-    program +=
-        &exec("restore the backup", "touch /tmp/begun; until test -e /tmp/go; do sleep 0.05; done", "");
+    // Whoever waits is there until the scene is gone, with all that is in it.
+    let wait = "until test -e /tmp/go || ! test -e /tmp/begun; do sleep 0.05; done";
+    program += &exec("restore the backup", &format!("touch /tmp/begun; {wait}"), "");
     // The second one is younger.
     program += &exec("unpack", "until test -e /tmp/begun; do sleep 0.05; done", "");
-    program +=
-        &exec("make", "until test -e /tmp/go; do sleep 0.05; done", "\n\tDepend => Exec[\"unpack\"],\n");
+    program += &exec("make", wait, "\n\tDepend => Exec[\"unpack\"],\n");
     program += &exec("publish", "exit 1", "");
     (0..25).for_each(|number| {
         program += &file(&format!("waits{number}"), "\n\tDepend => Exec[\"make\"],\n");

@@ -212,30 +212,27 @@ mod tests {
         for round in 0..500 {
             let cancel = Cancel::default();
             assert_eq!(cancel.stage(), Stage::Run);
-            let waiters: Vec<_> = (0..6)
-                .map(|number| {
-                    let cancel = cancel.clone();
-                    tokio::spawn(async move {
-                        match number % 2 {
-                            0 => cancel.cancelled().await,
-                            _ => cancel.interrupted().await,
-                        }
-                        cancel.stage() >= if number % 2 == 0 { Stage::Cancel } else { Stage::Interrupt }
-                    })
-                })
-                .collect();
+            let wait = |stage: Stage| {
+                let cancel = cancel.clone();
+                tokio::spawn(async move { cancel.reached(stage).await })
+            };
+            let hear = async |waiters: Vec<tokio::task::JoinHandle<()>>| {
+                for waiter in waiters {
+                    tokio::time::timeout(Duration::from_secs(60), waiter).await.unwrap().unwrap();
+                }
+            };
+            let (soon, later) = ([0; 3].map(|_| wait(Stage::Cancel)), [0; 3].map(|_| wait(Stage::Interrupt)));
             for _ in 0..round % 7 {
                 tokio::task::yield_now().await;
             }
             cancel.raise(Stage::Cancel);
             cancel.raise(Stage::Run);
             assert_eq!(cancel.stage(), Stage::Cancel);
+            hear(soon.into()).await;
+            assert!(!later.iter().any(tokio::task::JoinHandle::is_finished), "too early in round {round}");
             cancel.raise(Stage::Interrupt);
             cancel.raise(Stage::Cancel);
-            for waiter in waiters {
-                let heard = tokio::time::timeout(Duration::from_secs(60), waiter).await;
-                assert!(heard.unwrap().unwrap(), "woken too early in round {round}");
-            }
+            hear(later.into()).await;
             assert_eq!(cancel.stage(), Stage::Interrupt);
         }
     }

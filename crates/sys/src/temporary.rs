@@ -60,7 +60,7 @@ fn sweep_links(directory: &Parent, names: &[&[u8]], us: u32) -> Result<usize> {
 
 /// Locks a directory against makers of links, which hold it for an instant each. Whoever holds it longer is no maker.
 fn hold_soon(directory: &Parent) -> Option<OwnedFd> {
-    const PATIENCE: u32 = 100;
+    const PATIENCE: u32 = 400;
     for _ in 1..PATIENCE {
         if let held @ Some(_) = hold(directory, FlockOperation::NonBlockingLockExclusive) {
             return held;

@@ -63,16 +63,23 @@ impl Sink for Nobody {
     fn notice(&self, _: Notice) {}
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_graph_and_what_comes_behind_it_are_left_to_the_thread_of_the_engine() {
-    let directory = tempfile::tempdir().unwrap();
+/// A driver in its place, without a thread of the engine.
+fn manned(directory: &tempfile::TempDir) -> (Arc<Inbox>, Arc<Helm>, Pool) {
     let inbox = Arc::new(Inbox::default());
     let helm = Arc::new(Helm::new(Arc::clone(&inbox)));
     let (hub, lookout) = FileHub::unattended(Arc::new(Nobody), FileHubOptions::default()).unwrap();
     let pool = Pool::start(1, &helm, hub.clone(), lookout).unwrap();
-    let (events, _receiver) = mpsc::unbounded_channel();
-    let driver = Driver::new(settings(&directory), 1, Arc::clone(&inbox), pool.crew(), hub, events);
+    // Nobody listens to what it tells.
+    let (events, _) = mpsc::unbounded_channel();
+    let driver = Driver::new(settings(directory), 1, Arc::clone(&inbox), pool.crew(), hub, events);
     helm.man(driver.unwrap());
+    (inbox, helm, pool)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_and_what_comes_behind_it_are_left_to_the_thread_of_the_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let (inbox, helm, _pool) = manned(&directory);
     let (first, mut before) = oneshot::channel();
     let (graph, mut swapped) = oneshot::channel();
     let (last, mut behind) = oneshot::channel();
@@ -93,13 +100,7 @@ async fn a_graph_and_what_comes_behind_it_are_left_to_the_thread_of_the_engine()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_comes_while_the_lookout_steps_up_is_left_to_others() {
     let directory = tempfile::tempdir().unwrap();
-    let inbox = Arc::new(Inbox::default());
-    let helm = Arc::new(Helm::new(Arc::clone(&inbox)));
-    let (hub, lookout) = FileHub::unattended(Arc::new(Nobody), FileHubOptions::default()).unwrap();
-    let pool = Pool::start(1, &helm, hub.clone(), lookout).unwrap();
-    let (events, _receiver) = mpsc::unbounded_channel();
-    let driver = Driver::new(settings(&directory), 1, Arc::clone(&inbox), pool.crew(), hub, events);
-    helm.man(driver.unwrap());
+    let (inbox, helm, _pool) = manned(&directory);
     // The lookout has found nothing but a change, and is on its way.
     inbox.put_changes([(Vertex(0), Change::Any)]);
     assert_eq!(inbox.holds(), Holds::Changes);

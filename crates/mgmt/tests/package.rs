@@ -137,6 +137,7 @@ fn holds_everything(tree: &Tree) {
         "usr/lib/systemd/system/mgmt.service",
         "usr/lib/systemd/system/mgmt-firstboot.service",
         "usr/lib/systemd/catalog/mgmt.catalog",
+        "usr/lib/sysusers.d/mgmt.conf",
         "usr/lib/tmpfiles.d/mgmt.conf",
         "usr/share/bash-completion/completions/mgmt",
         "usr/share/doc/mgmt/changelog.Debian.gz",
@@ -275,6 +276,10 @@ fn install() {
     );
     says_how_it_is();
     assert_eq!(shell("dpkg --verify mgmt"), "");
+    // What needs no rights has an account of its own, as which nobody logs in.
+    shell("getent passwd mgmt-helper | grep --quiet ':/usr/sbin/nologin$'");
+    shell("test $(id --user mgmt-helper) -gt 0 && test $(id --user mgmt-helper) -lt 1000");
+    assert_eq!(shell("id --name --groups mgmt-helper"), "mgmt-helper");
     // Whoever opens the directory for others finds it closed again.
     shell("chmod 755 /var/lib/mgmt; systemd-tmpfiles --create mgmt.conf");
     assert_eq!(shell("stat --format=%a /var/lib/mgmt"), "700");

@@ -11,6 +11,7 @@ use crate::{Inventory, Release, ReleaseError, Result, Tree, deb, gzip, licenses,
 const SERVICE: &str = include_str!("../../../contrib/systemd/mgmt.service");
 const FIRSTBOOT: &str = include_str!("../../../contrib/systemd/mgmt-firstboot.service");
 const CATALOG: &str = include_str!("../../../contrib/systemd/mgmt.catalog");
+const SYSUSERS: &str = include_str!("../../../contrib/systemd/mgmt.sysusers");
 const TMPFILES: &str = include_str!("../../../contrib/systemd/mgmt.tmpfiles");
 const CONFIGURATION: &str = include_str!("../../../contrib/mgmt.conf");
 const COPYRIGHT: &str = include_str!("../../../contrib/debian/copyright");
@@ -36,6 +37,7 @@ pub fn tree(binary: &Path, inventory: &Inventory, release: &Release) -> Result<T
     tree.add(format!("{UNITS}/mgmt.service"), SERVICE);
     tree.add(format!("{UNITS}/mgmt-firstboot.service"), FIRSTBOOT);
     tree.add("usr/lib/systemd/catalog/mgmt.catalog", CATALOG);
+    tree.add("usr/lib/sysusers.d/mgmt.conf", SYSUSERS);
     tree.add("usr/lib/tmpfiles.d/mgmt.conf", TMPFILES);
     tree.add("etc/mgmt/mgmt.conf", CONFIGURATION).configuration = true;
     for (shell, path) in COMPLETIONS {

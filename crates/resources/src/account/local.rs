@@ -46,9 +46,20 @@ impl Accounts {
         Accounts(local)
     }
 
+    #[cfg(test)]
+    pub(crate) fn of(passwd: &str, group: &str) -> Accounts {
+        Accounts(Local::of(passwd, group).map(Arc::new))
+    }
+
     pub(crate) fn user_named(&self, name: &str) -> nix::Result<Option<User>> {
-        let local = self.0.as_ref().and_then(|local| local.users.get(*local.user_names.get(name)?));
+        let local = self.local_user_named(name);
         local.map_or_else(|| User::from_name(name), |user| Ok(Some(user.clone())))
+    }
+
+    /// An account of the files alone: nobody else is asked.
+    pub(crate) fn local_user_named(&self, name: &str) -> Option<&User> {
+        let local = self.0.as_ref()?;
+        local.users.get(*local.user_names.get(name)?)
     }
 
     pub(crate) fn user_numbered(&self, uid: u32) -> nix::Result<Option<User>> {

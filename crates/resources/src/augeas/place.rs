@@ -5,8 +5,9 @@
 //! - It is removed with all that is in it, whatever becomes of the run. What a killed process has left is removed by the next.
 //! - What is read from it is a regular file of bounded length that is in it: no link is followed.
 //!
-//! As root, `augtool` runs as a number that no account has: nothing of the host belongs to it, and there is no home in which it
-//! would keep a history. Who is not root, or must not take that number, runs it as himself.
+//! As root, `augtool` runs as the account that the package makes for this, or as a number that no account has: nothing of the host
+//! belongs to it, and there is no home in which it would keep a history. Who is not root, or must not take that number, runs it as
+//! himself.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -22,8 +23,11 @@ use mgmt_sys::process::Credentials;
 use rustix::fs::OFlags;
 
 use super::script::TEXT;
+use crate::account::local::Accounts;
 
-/// Between those that systemd gives away and `nobody`: a number that is kept unused.
+/// An account that has no rights, which is what it is for. `contrib/systemd/mgmt.sysusers` makes it.
+const HELPER: &str = "mgmt-helper";
+/// Between those that systemd gives away and `nobody`: a number that is kept unused, for where that account is not there.
 const NOBODYS: u32 = 65533;
 const NAME: &str = "mgmt-augeas-";
 /// After how long nobody uses one any more. A run is stopped much sooner.
@@ -63,22 +67,22 @@ impl Place {
                 .write_all(content)?;
         }
         if rustix::process::geteuid().is_root() {
-            place.give_away(files.iter().map(|(name, _)| *name));
+            place.give_away(helper(&Accounts::now()), files.iter().map(|(name, _)| *name));
         }
         Ok(place)
     }
 
     /// The directory last: as long as it is ours, nobody else can be in it.
-    fn give_away<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+    fn give_away<'a>(&mut self, who: Credentials, names: impl Iterator<Item = &'a str>) {
         let paths = names.map(|name| self.path.join(name)).chain([self.path.clone()]);
         for path in paths.collect::<Vec<_>>() {
-            if let Err(error) = chown(&path, Some(NOBODYS), Some(NOBODYS)) {
+            if let Err(error) = chown(&path, Some(who.uid), Some(who.gid)) {
                 // A container may not have the number. As root, all can be read nevertheless.
                 tracing::debug!(target: "mgmt::resource", "augtool runs as we do: {error}");
                 return;
             }
         }
-        self.who = Some(Credentials { uid: NOBODYS, gid: NOBODYS, groups: Vec::new() });
+        self.who = Some(who);
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -119,6 +123,13 @@ impl Drop for Place {
     }
 }
 
+/// Who runs without rights. An account of that name that has some is not the one.
+fn helper(accounts: &Accounts) -> Credentials {
+    let account = accounts.local_user_named(HELPER).map(|user| (user.uid.as_raw(), user.gid.as_raw()));
+    let (uid, gid) = account.filter(|(uid, gid)| *uid != 0 && *gid != 0).unwrap_or((NOBODYS, NOBODYS));
+    Credentials { uid, gid, groups: Vec::new() }
+}
+
 /// Where what runs is kept, in memory; and elsewhere if that is not possible.
 fn places() -> Vec<PathBuf> {
     if rustix::process::geteuid().is_root() {
@@ -145,7 +156,7 @@ fn make(places: &[PathBuf]) -> io::Result<PathBuf> {
 
 /// Removes what killed processes have left long ago.
 fn sweep(place: &Path) {
-    let ours = [NOBODYS, rustix::process::geteuid().as_raw()];
+    let ours = [NOBODYS, helper(&Accounts::now()).uid, rustix::process::geteuid().as_raw()];
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         if !entry.file_name().as_bytes().starts_with(NAME.as_bytes()) {
             continue;
@@ -180,6 +191,20 @@ mod tests {
         fs::create_dir(path.join("more")).unwrap();
         drop(place);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn only_an_account_without_rights_is_taken_for_the_helper() {
+        let who = |passwd| {
+            let helper = helper(&Accounts::of(passwd, ""));
+            (helper.uid, helper.gid, helper.groups)
+        };
+        assert_eq!(who("mgmt-helper:x:990:989::/:/usr/sbin/nologin\n"), (990, 989, vec![]));
+        for other in
+            ["", "helper:x:990:989::/:/bin/sh\n", "mgmt-helper:x:0:989::/:/\n", "mgmt-helper:x:990:0::/:/\n"]
+        {
+            assert_eq!(who(other), (NOBODYS, NOBODYS, vec![]), "{other}");
+        }
     }
 
     #[test]

@@ -61,17 +61,31 @@ pub(crate) fn check(entry: &Entry, options: &Options) -> Result<Checked, Resolve
     )
 }
 
-/// Programs from this many bytes on take more memory than the kernel hands out unnoticed: about twenty times as much.
-const LARGE: u64 = 256 << 10;
+/// Programs from this many bytes on take more memory than the kernel hands out unnoticed.
+const LARGE: usize = 256 << 10;
+/// How much memory a large program takes for each of its bytes, while it is read and checked, and while its graph is made.
+const TO_CHECK: usize = 8;
+const TO_RUN: usize = 6;
 
-/// Says so if much memory is about to be used for a program. To be held until its graph is made.
-pub(crate) fn expect_large(entry: &Entry) -> Option<mgmt_sys::memory::Expecting> {
+/// Has memory brought for a large program that this thread is about to read.
+pub(crate) fn memory_to_check(entry: &Entry) {
     let length = match entry {
         Entry::File(path) => path.metadata(),
         Entry::Directory(directory) => directory.join("main.mcl").metadata(),
-        _ => return None,
+        _ => return,
     };
-    if length.is_ok_and(|found| found.len() >= LARGE) { mgmt_sys::memory::expect_much() } else { None }
+    let length = length.map_or(0, |found| usize::try_from(found.len()).unwrap_or(usize::MAX));
+    if length >= LARGE {
+        mgmt_sys::memory::ahead(length.saturating_mul(TO_CHECK));
+    }
+}
+
+/// The same for one of which this thread is about to make a graph.
+pub(crate) fn memory_to_run(checked: &Checked) {
+    let length: usize = checked.sources.iter().map(|(_, source)| source.text.len()).sum();
+    if length >= LARGE {
+        mgmt_sys::memory::ahead(length.saturating_mul(TO_RUN));
+    }
 }
 
 /// Shows what is wrong with a program.

@@ -37,11 +37,12 @@ struct Declared {
 
 impl Declared {
     fn path(&self, file: usize) -> PathBuf {
-        self.home.join(format!("d{}/f{file}", file % 20))
+        self.home.join(format!("d{}/f{file:07}", file % 20))
     }
 
+    /// Always as long, so that memory does not grow with numbers.
     fn content(file: usize, version: u64) -> String {
-        format!("file {file} version {version}\n").repeat(5)
+        format!("file {file:07} version {version:07}\n").repeat(5)
     }
 
     /// Some files go, as many come, some have another content.
@@ -50,14 +51,18 @@ impl Declared {
         let all: Vec<usize> = self.files.keys().copied().collect();
         for _ in 0..(all.len() / share).max(1) {
             let file = all[numbers.below(all.len())];
+            // Who is gone does not come back: there are always as many.
+            let Some(version) = self.files.get_mut(&file) else { continue };
             if numbers.below(2) == 0 {
-                self.files.insert(file, self.version);
-            } else if self.files.remove(&file).is_some() {
+                *version = self.version;
+            } else {
+                self.files.remove(&file);
                 self.files.insert(self.next, self.version);
                 self.next += 1;
                 self.gone.push(file);
             }
         }
+        assert_eq!(self.files.len(), all.len());
     }
 
     fn write(&self, graph: &Path) {

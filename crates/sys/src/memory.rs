@@ -1,59 +1,51 @@
 //! Memory that is about to be used, and memory that is not needed any more.
 //!
 //! The kernel hands out memory page by page, when a page is touched for the first time, and that takes longer than most of
-//! what a program does with the page. Who knows that it is about to fill many megabytes can say so. At the end it takes all of
-//! it back at once, in a fraction of the time that it takes a program to give it back piece by piece.
+//! what a program does with the page. Who knows that it is about to fill many megabytes has them handed out beforehand, on
+//! another processor. At the end the kernel takes everything back at once, in a fraction of the time that it takes a program to
+//! give it back piece by piece.
+//!
+//! Huge pages would be another way, and a faster one where memory is at hand. A virtual machine often has given its free memory
+//! back to its host, in pieces of that size: each huge page is then fetched from there, which took ten times as long.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
-use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::Advice;
 
-/// Until it is dropped, the kernel may back the memory of the allocator by huge pages: few and large ones, that it can
-/// hand out in a fraction of the time.
-///
-/// Not for always: whoever lives long would hold much memory that is hardly used.
-#[derive(Debug)]
-pub struct Expecting(Range<usize>);
+/// The allocator gives each thread stretches of this length, which begin at a multiple of it.
+const STRETCH: usize = 32 << 20;
+/// How much is asked for at once.
+const STEP: usize = 512 << 10;
 
-/// Says that many megabytes are about to be allocated. `None`, if the kernel does not care.
-#[must_use]
-pub fn expect_much() -> Option<Expecting> {
+/// Has the kernel hand out so much memory for what this thread allocates from now on, while it does so. At most what is left of
+/// the stretch in which the allocator is.
+pub fn ahead(bytes: usize) {
     // Where the allocator has something of this size, it will have more.
     let sample: Box<[u8]> = vec![0; 64 << 10].into();
-    let region = mapping_around(sample.as_ptr().addr())?;
-    advise(&region, Advice::LinuxHugepage).then_some(Expecting(region))
+    let range = range(sample.as_ptr().addr(), bytes);
+    // Without a thread, pages come one by one as always.
+    let _ = std::thread::Builder::new()
+        .name("mgmt-memory".into())
+        .spawn(move || range.step_by(STEP).all(|start| hand_out(start..start + STEP)));
 }
 
-impl Drop for Expecting {
-    fn drop(&mut self) {
-        advise(&self.0, Advice::LinuxNoHugepage);
-    }
+/// From an address on, in whole steps.
+fn range(address: usize, bytes: usize) -> Range<usize> {
+    let start = address.next_multiple_of(STEP);
+    let end = (address + 1).next_multiple_of(STRETCH).min(start.saturating_add(bytes));
+    start..end - end % STEP
 }
 
-/// The part of our memory, as the kernel sees it, that an address is in.
-fn mapping_around(address: usize) -> Option<Range<usize>> {
-    let maps = BufReader::new(std::fs::File::open("/proc/self/maps").ok()?);
-    maps.lines().map_while(Result::ok).filter_map(|line| mapping(&line)).find(|part| part.contains(&address))
-}
-
-/// Where the mapping is that a line of the kernel's list is about.
-fn mapping(line: &str) -> Option<Range<usize>> {
-    let (start, rest) = line.split_once('-')?;
-    let (end, _) = rest.split_once(' ')?;
-    let number = |text| usize::from_str_radix(text, 16).ok();
-    Some(number(start)?..number(end)?)
-}
-
+/// False if the kernel has nothing to hand out there, or does not know how to.
 #[expect(unsafe_code, reason = "the call can do harm with other advice")]
-fn advise(region: &Range<usize>, advice: Advice) -> bool {
-    let start = std::ptr::without_provenance_mut::<c_void>(region.start);
-    // SAFETY: both pieces of advice only say how large the pages should be. They change no content, no protection and no
-    // mapping, wherever they point.
-    unsafe { rustix::mm::madvise(start, region.len(), advice) }.is_ok()
+fn hand_out(part: Range<usize>) -> bool {
+    let start = std::ptr::without_provenance_mut::<c_void>(part.start);
+    // SAFETY: this only does now what the kernel would do when these pages are written to. It changes no content, no protection
+    // and no mapping, wherever it points.
+    unsafe { rustix::mm::madvise(start, part.len(), Advice::LinuxPopulateWrite) }.is_ok()
 }
 
 /// The process is about to end.
@@ -99,49 +91,47 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for UntilTheEnd<A> {
 mod tests {
     use super::*;
 
-    /// The flags of the mapping around an address, as the kernel tells them.
-    fn flags(address: usize) -> String {
-        let all = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let mut is_here = false;
-        for line in all.lines() {
-            match line.strip_prefix("VmFlags:") {
-                Some(flags) if is_here => return flags.to_owned(),
-                Some(_) => {}
-                None => {
-                    if let Some(part) = mapping(line) {
-                        is_here = part.contains(&address);
-                    }
-                }
-            }
+    /// How many bytes of a part of our memory are there.
+    fn there(part: Range<usize>) -> u64 {
+        use std::os::unix::fs::FileExt;
+        let pages = std::fs::File::open("/proc/self/pagemap").unwrap();
+        let mut entry = [0; 8];
+        let mut bytes = 0;
+        for page in part.step_by(4096) {
+            pages.read_exact_at(&mut entry, (page / 4096 * 8) as u64).unwrap();
+            bytes += 4096 * (u64::from_ne_bytes(entry) >> 63);
         }
-        panic!("no mapping around {address:x}");
+        bytes
     }
 
     #[test]
-    fn the_advice_holds_as_long_as_it_is_held() {
-        // A mapping of the test's own: the allocator may give its memory back in the meantime.
-        let page = vec![0_u8; 32 << 20];
-        let region = mapping_around(page.as_ptr().addr()).unwrap();
-        assert!(region.contains(&(page.as_ptr().addr() + page.len() - 1)));
-        assert!(advise(&region, Advice::LinuxHugepage));
-        let expecting = Expecting(region);
-        assert!(flags(page.as_ptr().addr()).split(' ').any(|flag| flag == "hg"));
-        drop(expecting);
-        let flags = flags(page.as_ptr().addr());
-        assert!(flags.split(' ').any(|flag| flag == "nh") && !flags.split(' ').any(|flag| flag == "hg"));
+    fn memory_is_there_before_it_is_touched_and_keeps_what_is_in_it() {
+        let mut block: Vec<u8> = Vec::with_capacity(4 * STEP);
+        block.push(7);
+        let part = range(block.as_ptr().addr() + 1, STEP);
+        assert_eq!(part.len(), STEP);
+        assert_eq!(there(part.clone()), 0);
+        assert!(hand_out(part.clone()));
+        assert_eq!(there(part), STEP as u64);
+        assert_eq!(block, [7]);
     }
 
     #[test]
-    fn a_program_can_expect_much() {
-        let held = expect_much().expect("the kernel knows of huge pages");
-        assert!(!held.0.is_empty());
+    fn what_is_not_there_is_not_handed_out() {
+        assert!(!hand_out(0..STEP));
+        ahead(4 * STEP);
     }
 
     #[test]
-    fn lines_that_are_no_mappings_are_none() {
-        assert_eq!(mapping("1000-3000 rw-p 00000000 00:00 0"), Some(0x1000..0x3000));
-        for line in ["", "Size: 4 kB", "1000-", "x-y z", "VmFlags: rd wr"] {
-            assert_eq!(mapping(line), None, "{line}");
-        }
+    fn no_stretch_is_left() {
+        let stretch = 7 * STRETCH;
+        assert_eq!(range(stretch + 1, 2 * STEP), stretch + STEP..stretch + 3 * STEP);
+        assert_eq!(
+            range(stretch + STRETCH - 3 * STEP, STRETCH),
+            stretch + STRETCH - 3 * STEP..stretch + STRETCH
+        );
+        assert!(range(stretch + STRETCH - 1, STRETCH).is_empty());
+        assert!(range(stretch, STEP - 1).is_empty());
+        assert_eq!(range(stretch, usize::MAX), stretch..stretch + STRETCH);
     }
 }

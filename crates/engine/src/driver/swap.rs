@@ -12,12 +12,19 @@ use crate::core::{Delta, Link, Poll, Pool, Rules, Semaphore, Vertex};
 use crate::prepare::Prepared;
 use crate::reversal;
 
+/// So many resources at first take more memory than the kernel hands out unnoticed: about this much each.
+const MANY: usize = 2_000;
+const BYTES_OF_EACH: usize = 1_400;
+
 impl Driver {
     /// Lets the prepared graph run. Whatever is the same in both goes on untouched.
     pub(super) fn swap(&mut self, prepared: Prepared) -> SwapReport {
         let Prepared { graph: new, automatic_edges, grouped, warnings, .. } = prepared;
         let shared = Arc::clone(&self.graph);
         let old = shared.read().unwrap_or_else(PoisonError::into_inner);
+        if self.nodes.is_empty() && new.id_bound() >= MANY {
+            mgmt_sys::memory::ahead(new.id_bound() * BYTES_OF_EACH);
+        }
         let found = diff(
             &old,
             &new,

@@ -251,7 +251,7 @@ impl<'a> Checking<'a> {
         {
             return self.unreadable(&failure);
         }
-        let _expecting = program::expect_large(&entry);
+        program::memory_to_check(&entry);
         let checked = match program::check(&entry, &self.options) {
             Ok(checked) => checked,
             Err(error) => {

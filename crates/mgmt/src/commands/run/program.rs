@@ -26,8 +26,6 @@ pub(super) struct Loaded {
     pub(super) entry: Entry,
     pub(super) options: program::Options,
     pub(super) checked: Arc<Checked>,
-    /// Held until its first graph is made.
-    pub(super) expecting: Option<Arc<mgmt_sys::memory::Expecting>>,
 }
 
 impl Loaded {
@@ -37,9 +35,9 @@ impl Loaded {
         options: program::Options,
         terminal: &Terminal,
     ) -> Result<Loaded, Failure> {
-        let expecting = program::expect_large(&entry).map(Arc::new);
+        program::memory_to_check(&entry);
         let checked = check(&entry, &options, terminal)?;
-        Ok(Loaded { entry, options, checked: Arc::new(checked), expecting })
+        Ok(Loaded { entry, options, checked: Arc::new(checked) })
     }
 
     /// Its text can be read again.
@@ -108,6 +106,7 @@ impl Follower {
     pub(super) async fn follow(mut self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
         let changed = Arc::new(Notify::new());
         let mut started = Some(started);
+        program::memory_to_run(&self.loaded.checked);
         loop {
             // The first graph of a program is news; those that follow from its values are its life.
             let mut fresh = true;
@@ -124,7 +123,6 @@ impl Follower {
             let next = 'values: loop {
                 deploy.look_at_the_clock();
                 self.bring(&mut running, &mut started, &mut fresh).await;
-                self.loaded.expecting = None;
                 sources.apply(running.watch_changes());
                 self.watch_deploy(&deploy, &mut watching, &changed);
                 loop {

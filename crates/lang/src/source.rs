@@ -97,10 +97,11 @@ impl Sources {
     /// The file, line and column at which a place starts.
     pub fn position(&self, span: Span) -> (Arc<str>, u32, u32) {
         let Some(source) = self.get(span.file) else { return ("".into(), 1, 1) };
-        let before = source.text.get(..span.start as usize).unwrap_or_default();
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line = source.line_starts().partition_point(|&start| start <= span.start);
-        let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+        let starts = source.line_starts();
+        let line = starts.partition_point(|&start| start <= span.start);
+        let line_start = line.checked_sub(1).map_or(0, |line| starts[line]);
+        let before = source.text.get(line_start as usize..span.start as usize);
+        let column = before.unwrap_or_default().chars().count() + 1;
         (
             source.name.clone(),
             u32::try_from(line).unwrap_or(u32::MAX),

@@ -129,7 +129,7 @@ impl Tool {
 
     /// A run that ends when all is done.
     pub(crate) fn once(&self, program: &Path) -> Command {
-        let mut command = match self {
+        let command = match self {
             Tool::Raw => unreachable!("the raw loop is no program"),
             Tool::Ours(path) => {
                 let mut command = Command::new(path);
@@ -165,14 +165,12 @@ impl Tool {
                 command
             }
         };
-        command.arg(program).current_dir(program.parent().unwrap_or(Path::new("/")));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command
+        at_home(command, program)
     }
 
     /// A run that goes on.
     pub(crate) fn forever(&self, program: &Path) -> Option<Command> {
-        let mut command = match self {
+        let command = match self {
             Tool::Ours(path) => {
                 let mut command = Command::new(path);
                 command.args(["run", "--tmp-prefix", "--fsync", "none", "--log", "error", "lang"]);
@@ -185,8 +183,7 @@ impl Tool {
             }
             _ => return None,
         };
-        command.arg(program).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Some(command)
+        Some(at_home(command, program))
     }
 
     /// Reads a program and says what is wrong with it.
@@ -200,10 +197,17 @@ impl Tool {
             Tool::Raw | Tool::Pyinfra(_) => return None,
         };
         let mut command = Command::new(path);
-        command.args(words).arg(program);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Some(command)
+        command.args(words);
+        Some(at_home(command, program))
     }
+}
+
+/// In silence, and in the directory of the program: what is left behind there goes with it.
+fn at_home(mut command: Command, program: &Path) -> Command {
+    let home = program.parent().unwrap_or(Path::new("/"));
+    command.arg(program).current_dir(home).env("TMPDIR", home);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
 #[cfg(test)]

@@ -14,8 +14,10 @@ use serde_json::Value;
 
 use crate::common::bus::Bus;
 use crate::common::clock::Clock;
+use crate::common::numbers::{Numbers, seed};
 use crate::common::{Running, eventually, holds, mgmt, one_file, said};
 use crate::network::Network;
+use crate::resident;
 
 fn finish(run: Running) {
     run.signal(Signal::INT);
@@ -132,6 +134,121 @@ fn answering(listener: TcpListener, answer: String) -> Arc<AtomicUsize> {
         }
     });
     count
+}
+
+/// The ports of this host at which somebody listens.
+fn listening() -> Vec<u16> {
+    // A server for TCP is in the state 0A; one for UDP has no such state.
+    let tables = [("tcp", Some("0A")), ("tcp6", Some("0A")), ("udp", None), ("udp6", None)];
+    let mut ports = Vec::new();
+    for (table, wanted) in tables {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let port = fields[1].rsplit(':').next().and_then(|port| u16::from_str_radix(port, 16).ok());
+            if wanted.is_none_or(|state| fields[3] == state) {
+                ports.extend(port);
+            }
+        }
+    }
+    ports
+}
+
+/// A request that somebody who means no good would send: one of these, damaged here and there.
+fn hostile_request(numbers: &mut Numbers) -> Vec<u8> {
+    const WHOLE: [&[u8]; 8] = [
+        b"GET /page HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET /../secret HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET /%2e%2e%2fsecret HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET /link HTTP/1.1\r\nHost: x\r\nRange: bytes=0-,5-1,-9\r\nConnection: close\r\n\r\n",
+        b"HEAD /inside/../../secret HTTP/1.0\r\n\r\n",
+        b"POST /page HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\nx\r\n0\r\n\r\n",
+        b"PUT /link HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551615\r\n\r\nx",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ];
+    let mut request = numbers.one_of(&WHOLE).to_vec();
+    for _ in 0..numbers.below(4) {
+        let at = numbers.below(request.len());
+        match numbers.below(4) {
+            0 => request[at] = u8::try_from(numbers.below(256)).unwrap(),
+            1 => request.truncate(at.max(1)),
+            2 => request.extend_from_within(at..),
+            _ => {
+                let long = vec![request[at]; numbers.below(70_000)];
+                request.splice(at..at, long);
+            }
+        }
+    }
+    request
+}
+
+#[test]
+fn threat_24_servers_inside_a_daemon_of_root() {
+    const SECRET: &str = "for root alone";
+    const PORT: u16 = 8080;
+    let (home, network) = (tempfile::tempdir().unwrap(), Network::new(1));
+    let at = |name: &str| home.path().join(name);
+    std::fs::create_dir_all(at("served/inside")).unwrap();
+    std::fs::write(at("served/page"), "fine").unwrap();
+    std::fs::write(at("secret"), SECRET).unwrap();
+    std::os::unix::fs::symlink(at("secret"), at("served/link")).unwrap();
+    std::fs::hard_link(at("served/page"), at("served/inside/page")).unwrap();
+    let program = at("main.mcl");
+    let declare = |what: &str, server: &str| {
+        let file = format!(
+            "file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => \"{what}\",\n}}\n",
+            at("ready").display()
+        );
+        std::fs::write(&program, file + server).unwrap();
+    };
+    declare("first", "");
+    let run =
+        Running::start_command(network.mgmt(0, &["run", "--tmp-prefix", "lang", program.to_str().unwrap()]));
+    holds(&at("ready"), "first");
+    // Nobody listens whom no resource asks to.
+    assert_eq!(on_host(&network, 0, listening), [0; 0]);
+    let root = at("served/");
+    declare(
+        "second",
+        &format!("http:server \"127.0.0.1:{PORT}\" {{\n\troot => \"{}\",\n}}\n", root.display()),
+    );
+    holds(&at("ready"), "second");
+    let address = SocketAddr::from(([127, 0, 0, 1], PORT));
+    let (mut numbers, id) = (Numbers::new(seed()), run.id());
+    on_host(&network, 0, || {
+        eventually("the server listens", || TcpStream::connect(address).is_ok());
+        assert_eq!(listening(), [PORT]);
+        assert!(asked(address, "/page").ends_with("\r\n\r\nfine"));
+        for way in
+            ["/../secret", "/%2e%2e/secret", "/..%2fsecret", "/inside/../../secret", "//../secret", "/link"]
+        {
+            let answer = asked(address, way);
+            assert!(!answer.starts_with("HTTP/1.1 2") && !answer.contains(SECRET), "{way}: {answer}");
+        }
+        let before = resident(id);
+        for round in 0..40 {
+            for _ in 0..10 {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+                // It may be closed before it has been read.
+                let _ = stream.write_all(&hostile_request(&mut numbers));
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                let mut answer = Vec::new();
+                let _ = stream.read_to_end(&mut answer);
+                assert!(!String::from_utf8_lossy(&answer).contains(SECRET));
+            }
+            let answer = asked(address, "/page");
+            assert!(answer.ends_with("\r\n\r\nfine"), "round {round}: {answer}");
+        }
+        let more = resident(id).saturating_sub(before);
+        assert!(more < 64 << 20, "{more} bytes more than before");
+        assert_eq!(listening(), [PORT]);
+    });
+    // What is not declared any more is not open, either.
+    declare("third", "");
+    holds(&at("ready"), "third");
+    on_host(&network, 0, || eventually("nobody listens", || listening().is_empty()));
+    finish(run);
 }
 
 #[test]

@@ -146,7 +146,10 @@ impl Tool {
             }
             Tool::Puppet(path) => {
                 let mut command = Command::new(path);
-                command.args(["apply", "--log_level", "err"]);
+                // What it remembers of all files that it ever had makes it slow: each run has a memory of its own.
+                command
+                    .args(["apply", "--log_level", "err", "--vardir"])
+                    .arg(program.with_file_name("puppet"));
                 command
             }
             Tool::Cfengine(path, _) => {

@@ -1,6 +1,7 @@
 //! Reading a program: its files, and those that they import.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mgmt_funcs::Library;
 use mgmt_resource::did_you_mean;
@@ -87,24 +88,28 @@ impl Loader<'_> {
         let base = self.loaded.deploy.add(location.base());
         self.belongings(&location, &content);
         let decoded = mgmt_syntax::decode(&content);
-        let file = match &decoded {
-            Ok(text) => self.sources.add(location.display.as_str(), *text),
-            Err(_) => self.sources.add(location.display.as_str(), readable(&content)),
+        let text: Arc<str> = match &decoded {
+            Ok(text) => Arc::from(*text),
+            Err(_) => readable(&content).into(),
         };
+        let error = decoded.err();
+        // Large ones are there twice for as short a time as can be.
+        drop(content);
+        let file = self.sources.add(location.display.as_str(), Arc::clone(&text));
         self.loaded.bases.insert(file, base);
         let key = (location.identity.clone(), location.search_path());
         self.starts.push(self.loaded.hir.stmts.len());
-        let module = match decoded {
-            Err(error) => {
+        let module = match error {
+            Some(error) => {
                 self.report.add(syntax_error(file, &error));
                 self.lower(file, &mgmt_syntax::parse(""))
             }
-            Ok(text) => {
-                let parse = mgmt_syntax::parse(text);
+            None => {
+                let parse = mgmt_syntax::parse_shared(&text);
                 for error in parse.errors() {
                     match error.code.is_in_string() {
                         true => self.report.add(syntax_error(file, error)),
-                        false => self.report.add_syntax(text, syntax_error(file, error)),
+                        false => self.report.add_syntax(&text, syntax_error(file, error)),
                     }
                 }
                 self.lower(file, &parse)

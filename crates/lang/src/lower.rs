@@ -308,12 +308,7 @@ impl Lowering<'_> {
             None => Alias::Default,
             Some(ast::ImportAlias::Star) => Alias::Star,
             Some(ast::ImportAlias::Name(_)) => {
-                let name = import
-                    .syntax()
-                    .children_with_tokens()
-                    .filter_map(|element| element.into_token())
-                    .find(|token| token.kind() == mgmt_syntax::SyntaxKind::Identifier)?;
-                let (name, span) = self.name(&name);
+                let (name, span) = self.name(&import.alias_token()?);
                 Alias::Name(name, span)
             }
         };

@@ -89,8 +89,8 @@ enum Definition {
 pub fn input_of(text: &str) -> Input {
     let parse = mgmt_syntax::parse(text);
     let mut open = 0i64;
-    for element in parse.syntax().descendants_with_tokens() {
-        match element.kind() {
+    for token in parse.syntax().tokens() {
+        match token.kind() {
             SyntaxKind::LeftParen | SyntaxKind::LeftBracket | SyntaxKind::LeftBrace => open += 1,
             SyntaxKind::RightParen | SyntaxKind::RightBracket | SyntaxKind::RightBrace => open -= 1,
             _ => {}

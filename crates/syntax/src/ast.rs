@@ -20,15 +20,43 @@ mod types;
 
 pub use expression::*;
 pub use name::*;
-pub use rowan::ast::{AstChildren, AstNode, support};
 pub use statement::*;
 pub use types::*;
 
 use crate::{
     Parse,
-    kind::{Mcl, SyntaxKind, SyntaxNode, SyntaxToken},
+    kind::SyntaxKind,
+    node::{Children, SyntaxNode, SyntaxToken},
 };
-use rowan::{TextRange, TextSize};
+use std::marker::PhantomData;
+use text_size::{TextRange, TextSize};
+
+/// A view of nodes of one kind, or of several that mean the like.
+pub trait AstNode: Sized {
+    /// Whether a node of this kind can be seen so.
+    fn can_cast(kind: SyntaxKind) -> bool;
+
+    /// The node, seen so if it can be.
+    fn cast(node: SyntaxNode) -> Option<Self>;
+
+    /// The node itself.
+    fn syntax(&self) -> &SyntaxNode;
+}
+
+/// The parts of a node that can be seen in one way, in order.
+#[derive(Clone)]
+pub struct AstChildren<N> {
+    children: Children,
+    seen_as: PhantomData<fn() -> N>,
+}
+
+impl<N: AstNode> Iterator for AstChildren<N> {
+    type Item = N;
+
+    fn next(&mut self) -> Option<N> {
+        N::cast(self.children.next_that(N::can_cast)?)
+    }
+}
 
 /// Declares typed nodes: name, kind.
 macro_rules! nodes {
@@ -38,8 +66,6 @@ macro_rules! nodes {
         pub struct $name(SyntaxNode);
 
         impl AstNode for $name {
-            type Language = Mcl;
-
             fn can_cast(kind: SyntaxKind) -> bool {
                 kind == SyntaxKind::$name
             }
@@ -73,8 +99,6 @@ macro_rules! choice {
         }
 
         impl AstNode for $name {
-            type Language = Mcl;
-
             fn can_cast(kind: SyntaxKind) -> bool {
                 matches!(kind, $( SyntaxKind::$variant )|*)
             }
@@ -117,21 +141,28 @@ impl SourceFile {
 
     /// The statements of the file, in order.
     pub fn statements(&self) -> AstChildren<Statement> {
-        support::children(&self.0)
+        children(&self.0)
     }
 }
 
 /// The tokens of this very node, without those of its children.
-fn tokens(node: &SyntaxNode, kind: SyntaxKind) -> impl Iterator<Item = SyntaxToken> {
-    node.children_with_tokens()
-        .filter_map(|element| element.into_token())
-        .filter(move |token| token.kind() == kind)
+fn tokens(node: &SyntaxNode, kind: SyntaxKind) -> impl Iterator<Item = SyntaxToken> + use<> {
+    node.elements().filter_map(|element| element.into_token()).filter(move |token| token.kind() == kind)
 }
 
 fn token(node: &SyntaxNode, kind: SyntaxKind) -> Option<SyntaxToken> {
-    tokens(node, kind).next()
+    node.token(kind)
 }
 
-fn nth<N: AstNode<Language = Mcl>>(node: &SyntaxNode, n: usize) -> Option<N> {
-    support::children(node).nth(n)
+fn children<N: AstNode>(node: &SyntaxNode) -> AstChildren<N> {
+    AstChildren { children: node.children(), seen_as: PhantomData }
+}
+
+#[inline]
+fn child<N: AstNode>(node: &SyntaxNode) -> Option<N> {
+    N::cast(node.child_that(N::can_cast)?)
+}
+
+fn nth<N: AstNode>(node: &SyntaxNode, n: usize) -> Option<N> {
+    children(node).nth(n)
 }

@@ -1,7 +1,7 @@
 //! What can be wrong with a text, said so that its author can mend it.
 
-use rowan::TextRange;
 use std::{borrow::Cow, fmt};
+use text_size::TextRange;
 
 /// One mistake in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]

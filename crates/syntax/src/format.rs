@@ -23,7 +23,7 @@ use crate::{
     error::{Code, SyntaxError},
     stack::with_deep_stack,
 };
-use rowan::TextRange;
+use text_size::TextRange;
 
 /// Writes a text in its canonical form.
 ///

@@ -4,7 +4,7 @@
 
 use logos::Logos;
 
-/// Declares the enum together with the table that turns a raw number back into a kind.
+/// Declares the enum.
 macro_rules! kinds {
     ($( $(#[$attribute:meta])* $name:ident, )*) => {
         /// The kind of a token or of a node.
@@ -14,8 +14,6 @@ macro_rules! kinds {
         pub enum SyntaxKind {
             $( $(#[$attribute])* $name, )*
         }
-
-        const ALL: &[SyntaxKind] = &[$( SyntaxKind::$name, )*];
     };
 }
 
@@ -359,26 +357,3 @@ fn string(lexer: &mut logos::Lexer<'_, SyntaxKind>) -> bool {
     lexer.bump(end);
     false
 }
-
-/// The language marker that ties [`SyntaxKind`] to the generic tree.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Mcl {}
-
-impl rowan::Language for Mcl {
-    type Kind = SyntaxKind;
-
-    fn kind_from_raw(raw: rowan::SyntaxKind) -> SyntaxKind {
-        ALL.get(usize::from(raw.0)).copied().unwrap_or(SyntaxKind::Error)
-    }
-
-    fn kind_to_raw(kind: SyntaxKind) -> rowan::SyntaxKind {
-        rowan::SyntaxKind(kind as u16)
-    }
-}
-
-/// A node of the lossless tree.
-pub type SyntaxNode = rowan::SyntaxNode<Mcl>;
-/// A token of the lossless tree.
-pub type SyntaxToken = rowan::SyntaxToken<Mcl>;
-/// A node or a token.
-pub type SyntaxElement = rowan::SyntaxElement<Mcl>;

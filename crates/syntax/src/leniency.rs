@@ -1,6 +1,6 @@
 //! Forms that are accepted although the canonical language does not have them.
 
-use rowan::TextRange;
+use text_size::TextRange;
 
 /// Something that was accepted although it is not canonical.
 ///

@@ -6,16 +6,37 @@ use crate::{
     leniency::{Leniencies, LeniencyKind},
 };
 use logos::Logos;
-use rowan::{TextRange, TextSize};
+use std::sync::Arc;
+use text_size::{TextRange, TextSize};
 
 /// The tokens of a text: all of them, and the ones that the grammar looks at.
+#[derive(Debug)]
 pub(crate) struct Lexed<'t> {
-    pub(crate) text: &'t str,
+    pub(crate) text: Text<'t>,
     kinds: Vec<SyntaxKind>,
     /// Where each token starts, and the end of the text.
     starts: Vec<u32>,
     /// Never empty: the last one is [`SyntaxKind::EndOfFile`].
     pub(crate) significant: Vec<Token>,
+}
+
+/// The text of tokens.
+#[derive(Debug)]
+pub(crate) enum Text<'t> {
+    Lent(&'t str),
+    Shared(Arc<str>),
+}
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    #[inline]
+    fn deref(&self) -> &str {
+        match self {
+            Text::Lent(text) => text,
+            Text::Shared(text) => text,
+        }
+    }
 }
 
 /// A token that is not trivia.
@@ -59,7 +80,7 @@ impl<'t> Lexed<'t> {
     pub(crate) fn new(text: &'t str, errors: &mut Diagnostics, leniencies: &mut Leniencies) -> Self {
         let estimate = text.len() / 3 + 8;
         let mut lexed = Lexed {
-            text,
+            text: Text::Lent(text),
             kinds: Vec::with_capacity(estimate),
             starts: Vec::with_capacity(estimate),
             significant: Vec::with_capacity(estimate / 2),
@@ -102,6 +123,14 @@ impl<'t> Lexed<'t> {
         lexed
     }
 
+    /// The same with a share of the text, which is the one that was lent.
+    pub(crate) fn with_share(self, text: Arc<str>) -> Lexed<'static> {
+        let Lexed { text: lent, kinds, starts, significant } = self;
+        // A text that is too long was not even looked at.
+        let text = if lent.len() == text.len() { text } else { Arc::from(&*lent) };
+        Lexed { text: Text::Shared(text), kinds, starts, significant }
+    }
+
     fn push(&mut self, kind: SyntaxKind, start: usize) {
         self.kinds.push(kind);
         self.starts.push(start as u32);
@@ -135,7 +164,7 @@ impl<'t> Lexed<'t> {
     }
 
     #[inline]
-    pub(crate) fn text_of(&self, raw: u32) -> &'t str {
+    pub(crate) fn text_of(&self, raw: u32) -> &str {
         let raw = raw as usize;
         &self.text[self.starts[raw] as usize..self.starts[raw + 1] as usize]
     }

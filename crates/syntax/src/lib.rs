@@ -51,6 +51,7 @@ mod kind;
 mod leniency;
 mod lexer;
 mod line_index;
+mod node;
 mod parser;
 mod stack;
 mod string;
@@ -59,18 +60,20 @@ mod tree;
 pub use codes::CODES;
 pub use error::{Code, Label, SyntaxError};
 pub use format::format;
-pub use kind::{Mcl, SyntaxElement, SyntaxKind, SyntaxNode, SyntaxToken};
+pub use kind::SyntaxKind;
 pub use leniency::{Leniency, LeniencyKind};
 pub use line_index::{LineColumn, LineIndex, Utf16Position};
-pub use rowan::{TextRange, TextSize};
+pub use node::{Children, Elements, SyntaxElement, SyntaxNode, SyntaxToken};
 pub use stack::{MAX_DEPTH, with_deep_stack};
 pub use string::{StringPart, StringPiece};
+pub use text_size::{TextRange, TextSize};
 
 use error::Diagnostics;
 use leniency::Leniencies;
 use lexer::Lexed;
+use node::Whole;
 use parser::Parsed;
-use rowan::GreenNode;
+use std::sync::Arc;
 use tree::Tree;
 
 /// A parsed text: its tree, and what is wrong with it.
@@ -78,7 +81,7 @@ use tree::Tree;
 /// Cheap to clone and safe to send to another thread.
 #[derive(Clone, Debug)]
 pub struct Parse {
-    green: GreenNode,
+    whole: Arc<Whole>,
     depth: u32,
     errors: Vec<SyntaxError>,
     leniencies: Vec<Leniency>,
@@ -87,9 +90,15 @@ pub struct Parse {
 /// Parses a text.
 #[must_use]
 pub fn parse(text: &str) -> Parse {
+    parse_shared(&Arc::from(text))
+}
+
+/// Parses a text that the tree may keep as it is.
+#[must_use]
+pub fn parse_shared(text: &Arc<str>) -> Parse {
     let source = Source::new(text);
     Parse {
-        green: source.tree.green(&source.lexed),
+        whole: Arc::new(Whole { lexed: source.lexed.with_share(Arc::clone(text)), tree: source.tree }),
         depth: source.depth,
         errors: source.errors,
         leniencies: source.leniencies,
@@ -109,7 +118,7 @@ impl Parse {
     /// The root of the lossless tree.
     #[must_use]
     pub fn syntax(&self) -> SyntaxNode {
-        SyntaxNode::new_root(self.green.clone())
+        SyntaxNode::root(&self.whole)
     }
 
     /// The root as a typed node.
@@ -137,7 +146,7 @@ impl Parse {
     }
 }
 
-/// A parsed text before the lossless tree is built.
+/// A parsed text that is still where it was found.
 struct Source<'t> {
     lexed: Lexed<'t>,
     tree: Tree,

@@ -1,6 +1,6 @@
 //! Offsets to lines and columns, and back.
 
-use rowan::{TextRange, TextSize};
+use text_size::{TextRange, TextSize};
 
 /// Knows where the lines of a text start.
 ///

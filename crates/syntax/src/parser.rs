@@ -30,7 +30,7 @@ use crate::{
     lexer::{Lexed, Token},
     stack::{self, MAX_DEPTH, SHALLOW},
 };
-use rowan::TextRange;
+use text_size::TextRange;
 
 /// One step of a walk over the tree that the parser saw.
 #[derive(Clone, Copy, Debug)]

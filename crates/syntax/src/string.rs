@@ -1,8 +1,8 @@
 //! What is inside the quotes of a string: text, escapes, and variables.
 
 use crate::error::{Code, Diagnostics, SyntaxError};
-use rowan::{TextRange, TextSize};
 use std::borrow::Cow;
+use text_size::{TextRange, TextSize};
 
 /// A part of a string as it is written. The ranges of the parts lie end to end between the quotes.
 #[derive(Clone, PartialEq, Eq, Debug)]

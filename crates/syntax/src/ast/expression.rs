@@ -125,7 +125,7 @@ impl Literal {
             return digits.text().parse().ok();
         }
         // The minus is a token of its own, but never apart from the digits.
-        self.0.text().to_string().parse().ok()
+        self.0.text().parse().ok()
     }
 }
 
@@ -178,14 +178,14 @@ impl StringLiteral {
 impl List {
     /// The elements, in order.
     pub fn elements(&self) -> AstChildren<Expression> {
-        support::children(&self.0)
+        children(&self.0)
     }
 }
 
 impl Map {
     /// The entries, in order.
     pub fn entries(&self) -> AstChildren<MapEntry> {
-        support::children(&self.0)
+        children(&self.0)
     }
 }
 
@@ -206,7 +206,7 @@ impl MapEntry {
 impl Struct {
     /// The entries, in order.
     pub fn entries(&self) -> AstChildren<StructEntry> {
-        support::children(&self.0)
+        children(&self.0)
     }
 }
 
@@ -226,7 +226,7 @@ impl StructEntry {
     /// The value.
     #[must_use]
     pub fn value(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -245,7 +245,7 @@ impl Call {
     /// What is called.
     #[must_use]
     pub fn callee(&self) -> Option<Callee> {
-        let first = self.0.first_child()?;
+        let first = self.0.children().next()?;
         match first.kind() {
             SyntaxKind::DottedName => DottedName::cast(first).map(Callee::Function),
             SyntaxKind::Variable => Variable::cast(first).map(Callee::Variable),
@@ -257,14 +257,14 @@ impl Call {
     /// The arguments.
     #[must_use]
     pub fn args(&self) -> Option<ArgList> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
 impl ArgList {
     /// The arguments, in order.
     pub fn args(&self) -> AstChildren<Expression> {
-        support::children(&self.0)
+        children(&self.0)
     }
 }
 
@@ -285,19 +285,19 @@ impl Lambda {
     /// The parameters.
     #[must_use]
     pub fn params(&self) -> Option<ParamList> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The declared type of the result.
     #[must_use]
     pub fn returned(&self) -> Option<Type> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The body.
     #[must_use]
     pub fn body(&self) -> Option<Body> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -305,7 +305,7 @@ impl Body {
     /// The expression between the braces.
     #[must_use]
     pub fn value(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -322,19 +322,19 @@ impl IfExpression {
     /// What decides.
     #[must_use]
     pub fn condition(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The value if it holds.
     #[must_use]
     pub fn then_body(&self) -> Option<Body> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The value if it does not.
     #[must_use]
     pub fn else_branch(&self) -> Option<ElseExpression> {
-        let mut after = self.0.children_with_tokens().skip_while(|element| element.kind() != ElseKw);
+        let mut after = self.0.elements().skip_while(|element| element.kind() != ElseKw);
         let node = after.find_map(|element| element.into_node())?;
         match node.kind() {
             SyntaxKind::IfExpression => IfExpression::cast(node).map(ElseExpression::If),
@@ -347,7 +347,7 @@ impl Paren {
     /// What stands in the parentheses.
     #[must_use]
     pub fn inner(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -439,7 +439,7 @@ impl Binary {
     /// The operator as it stands in the text.
     #[must_use]
     pub fn operator_token(&self) -> Option<SyntaxToken> {
-        let mut own = self.0.children_with_tokens().filter_map(|element| element.into_token());
+        let mut own = self.0.elements().filter_map(|element| element.into_token());
         own.find(|token| Operator::from_kind(token.kind()).is_some())
     }
 
@@ -454,7 +454,7 @@ impl Not {
     /// What is negated.
     #[must_use]
     pub fn inner(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 

@@ -94,19 +94,19 @@ impl Bind {
     /// What is bound.
     #[must_use]
     pub fn variable(&self) -> Option<VariableName> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The declared type.
     #[must_use]
     pub fn type_(&self) -> Option<Type> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The value.
     #[must_use]
     pub fn value(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -114,7 +114,7 @@ impl Panic {
     /// The arguments.
     #[must_use]
     pub fn args(&self) -> Option<ArgList> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -122,7 +122,7 @@ impl Collect {
     /// What is collected. Errors about the statement are placed here.
     #[must_use]
     pub fn resource(&self) -> Option<Resource> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -130,19 +130,19 @@ impl Resource {
     /// The kind.
     #[must_use]
     pub fn kind(&self) -> Option<ColonName> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The name: a string, or a list of them.
     #[must_use]
     pub fn name(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The items, in order.
     pub fn items(&self) -> impl Iterator<Item = ResourceItem> {
-        let body: Option<ResourceBody> = support::child(&self.0);
-        body.into_iter().flat_map(|body| support::children(body.syntax()))
+        let body: Option<ResourceBody> = child(&self.0);
+        body.into_iter().flat_map(|body| children(body.syntax()))
     }
 }
 
@@ -150,7 +150,7 @@ impl ResourceItem {
     /// The condition before `?:`.
     #[must_use]
     pub fn condition(&self) -> Option<Expression> {
-        support::child::<Condition>(self.syntax()).and_then(|condition| condition.value())
+        child::<Condition>(self.syntax()).and_then(|condition| condition.value())
     }
 }
 
@@ -170,13 +170,13 @@ impl ResourceField {
     /// What must hold for the field to be set.
     #[must_use]
     pub fn condition(&self) -> Option<Condition> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The value.
     #[must_use]
     pub fn value(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -196,13 +196,13 @@ impl ResourceEdge {
     /// What must hold for the edge to be there.
     #[must_use]
     pub fn condition(&self) -> Option<Condition> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The other end.
     #[must_use]
     pub fn half(&self) -> Option<EdgeHalf> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -222,13 +222,13 @@ impl ResourceMeta {
     /// What must hold for it to be set.
     #[must_use]
     pub fn condition(&self) -> Option<Condition> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The value.
     #[must_use]
     pub fn value(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -236,14 +236,14 @@ impl Condition {
     /// The expression before `?:`.
     #[must_use]
     pub fn value(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
 impl Edge {
     /// The resources along the edge. One alone is accepted here.
     pub fn halves(&self) -> AstChildren<EdgeHalf> {
-        support::children(&self.0)
+        children(&self.0)
     }
 }
 
@@ -251,13 +251,13 @@ impl EdgeHalf {
     /// The kind.
     #[must_use]
     pub fn kind(&self) -> Option<KindReference> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The name in the brackets.
     #[must_use]
     pub fn name(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The field that is sent or received, as it stands in the text.
@@ -286,19 +286,19 @@ impl IfStatement {
     /// What decides.
     #[must_use]
     pub fn condition(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The statements if it holds.
     #[must_use]
     pub fn then_block(&self) -> Option<Block> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The statements if it does not.
     #[must_use]
     pub fn else_branch(&self) -> Option<ElseStatement> {
-        match support::child::<IfStatement>(&self.0) {
+        match child::<IfStatement>(&self.0) {
             Some(inner) => Some(ElseStatement::If(inner)),
             None => nth(&self.0, 1).map(ElseStatement::Block),
         }
@@ -321,13 +321,13 @@ impl For {
     /// The list.
     #[must_use]
     pub fn list(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// What is done for each element.
     #[must_use]
     pub fn block(&self) -> Option<Block> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -347,13 +347,13 @@ impl Forkv {
     /// The map.
     #[must_use]
     pub fn map(&self) -> Option<Expression> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// What is done for each entry.
     #[must_use]
     pub fn block(&self) -> Option<Block> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -373,19 +373,19 @@ impl Function {
     /// The parameters.
     #[must_use]
     pub fn params(&self) -> Option<ParamList> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The declared type of the result.
     #[must_use]
     pub fn returned(&self) -> Option<Type> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The body.
     #[must_use]
     pub fn body(&self) -> Option<Body> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -393,19 +393,19 @@ impl Class {
     /// The name.
     #[must_use]
     pub fn name(&self) -> Option<ColonName> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The parameters; none if there are no parentheses.
     #[must_use]
     pub fn params(&self) -> Option<ParamList> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The statements.
     #[must_use]
     pub fn block(&self) -> Option<Block> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -413,13 +413,13 @@ impl Include {
     /// The class.
     #[must_use]
     pub fn class(&self) -> Option<DottedName> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The arguments; none if there are no parentheses.
     #[must_use]
     pub fn args(&self) -> Option<ArgList> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The name after `as`, as it stands in the text.
@@ -457,10 +457,16 @@ impl Import {
         self.name_token().map(Name::in_quotes)
     }
 
+    /// The name after `as`, as it stands in the text.
+    #[must_use]
+    pub fn alias_token(&self) -> Option<SyntaxToken> {
+        token(&self.0, Identifier)
+    }
+
     /// What follows `as`.
     #[must_use]
     pub fn alias(&self) -> Option<ImportAlias> {
-        match token(&self.0, Identifier) {
+        match self.alias_token() {
             Some(name) => Some(ImportAlias::Name(Name::of_token(name))),
             None => token(&self.0, Star).map(|_| ImportAlias::Star),
         }
@@ -470,14 +476,14 @@ impl Import {
 impl Block {
     /// The statements, in order.
     pub fn statements(&self) -> AstChildren<Statement> {
-        support::children(&self.0)
+        children(&self.0)
     }
 }
 
 impl ParamList {
     /// The parameters, in order.
     pub fn params(&self) -> AstChildren<Param> {
-        support::children(&self.0)
+        children(&self.0)
     }
 }
 
@@ -485,12 +491,12 @@ impl Param {
     /// The variable.
     #[must_use]
     pub fn variable(&self) -> Option<VariableName> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The declared type.
     #[must_use]
     pub fn type_(&self) -> Option<Type> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }

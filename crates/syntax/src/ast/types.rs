@@ -72,7 +72,7 @@ impl ListType {
     /// What the list holds.
     #[must_use]
     pub fn element(&self) -> Option<Type> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -93,7 +93,7 @@ impl MapType {
 impl StructType {
     /// The fields, in order.
     pub fn fields(&self) -> AstChildren<StructTypeField> {
-        support::children(&self.0)
+        children(&self.0)
     }
 }
 
@@ -113,21 +113,21 @@ impl StructTypeField {
     /// The type.
     #[must_use]
     pub fn type_(&self) -> Option<Type> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
 impl FunctionType {
     /// The arguments, in order.
     pub fn args(&self) -> impl Iterator<Item = FunctionTypeArg> {
-        let list: Option<FunctionTypeArgs> = support::child(&self.0);
-        list.into_iter().flat_map(|list| support::children(list.syntax()))
+        let list: Option<FunctionTypeArgs> = child(&self.0);
+        list.into_iter().flat_map(|list| children(list.syntax()))
     }
 
     /// What is returned.
     #[must_use]
     pub fn returned(&self) -> Option<Type> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }
 
@@ -135,12 +135,12 @@ impl FunctionTypeArg {
     /// The name, if the type names it.
     #[must_use]
     pub fn variable(&self) -> Option<VariableName> {
-        support::child(&self.0)
+        child(&self.0)
     }
 
     /// The type.
     #[must_use]
     pub fn type_(&self) -> Option<Type> {
-        support::child(&self.0)
+        child(&self.0)
     }
 }

@@ -8,7 +8,7 @@ use crate::{
 
 /// The formatted text parses to the same tree with the same comments.
 pub(super) fn same_meaning(before: &Source<'_>, formatted: &str) -> bool {
-    if before.lexed.text == formatted {
+    if *before.lexed.text == *formatted {
         return true;
     }
     let after = Source::new(formatted);

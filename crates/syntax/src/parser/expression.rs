@@ -265,7 +265,7 @@ impl Parser<'_> {
         self.close(marker, Literal)
     }
 
-    fn check_integer(&mut self, range: rowan::TextRange, text: &str) {
+    fn check_integer(&mut self, range: text_size::TextRange, text: &str) {
         if text.len() > 18 && text.parse::<i64>().is_err() {
             self.errors.add(|| {
                 SyntaxError::new(Code::IntegerOverflow, range, "this integer does not fit in 64 bits")
@@ -274,7 +274,7 @@ impl Parser<'_> {
         }
     }
 
-    fn check_float(&mut self, range: rowan::TextRange, text: &str) {
+    fn check_float(&mut self, range: text_size::TextRange, text: &str) {
         if text.len() > 300 && !text.parse::<f64>().is_ok_and(f64::is_finite) {
             self.errors.add(|| SyntaxError::new(Code::FloatOverflow, range, "this float is too large"));
         }
@@ -339,7 +339,7 @@ impl Parser<'_> {
     }
 
     /// Skips what is left before the closing bracket of a group that holds one expression.
-    pub(super) fn finish_group(&mut self, closer: SyntaxKind, opener: rowan::TextRange) {
+    pub(super) fn finish_group(&mut self, closer: SyntaxKind, opener: text_size::TextRange) {
         let ends = self.current().is_closer() || (self.after_newline() && self.starts_statement());
         if !ends {
             self.report(|parser| {
@@ -487,7 +487,7 @@ impl Parser<'_> {
         self.close(marker, Body);
     }
 
-    fn finish_body(&mut self, opener: rowan::TextRange) {
+    fn finish_body(&mut self, opener: text_size::TextRange) {
         if !self.at(RightBrace) && !self.current().is_closer() && self.current() != EndOfFile {
             self.error_expected("}");
             let marker = self.open();

@@ -5,7 +5,7 @@ use crate::{
     error::{Code, SyntaxError},
     kind::SyntaxKind::{self, *},
 };
-use rowan::TextRange;
+use text_size::TextRange;
 
 impl Parser<'_> {
     /// Skips the rest of a statement: to the end of its line, or of the line where its brackets are closed.

@@ -5,7 +5,7 @@ use crate::{
     error::{Code, SyntaxError},
     kind::SyntaxKind::{self, *},
 };
-use rowan::TextRange;
+use text_size::TextRange;
 
 const BODY: Shape = Shape {
     closer: RightBrace,

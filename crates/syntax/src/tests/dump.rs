@@ -233,7 +233,7 @@ fn type_(declared: Type) -> String {
 #[test]
 fn every_node_can_be_found_by_its_kind() {
     let parse = parse("$x = 1\n");
-    let bind = ast::Bind::cast(parse.syntax().first_child().unwrap()).unwrap();
+    let bind = ast::Bind::cast(parse.syntax().children().next().unwrap()).unwrap();
     assert_eq!(bind.range(), bind.syntax().text_range());
     assert!(ast::Bind::cast(parse.syntax()).is_none());
 }

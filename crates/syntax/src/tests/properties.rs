@@ -1,16 +1,16 @@
 //! What holds for every text.
 
 use super::generate::program;
-use crate::{Code, SyntaxKind, SyntaxNode, ast::AstNode, format, parse};
+use crate::{Code, SyntaxElement, SyntaxKind, SyntaxNode, ast::AstNode, format, parse};
 use proptest::prelude::*;
-use rowan::{NodeOrToken, TextRange};
+use text_size::{TextRange, TextSize};
 
 /// Checks all that must hold for a parsed text.
 fn check_invariants(text: &str) -> Result<(), TestCaseError> {
     let parsed = parse(text);
     let root = parsed.syntax();
     prop_assert_eq!(root.to_string(), text, "the tree is lossless");
-    let whole = TextRange::up_to(rowan::TextSize::of(text));
+    let whole = TextRange::up_to(TextSize::of(text));
     for error in parsed.errors() {
         prop_assert!(whole.contains_range(error.range), "{error:?} lies outside of {text:?}");
         prop_assert!(
@@ -21,16 +21,10 @@ fn check_invariants(text: &str) -> Result<(), TestCaseError> {
     }
     prop_assert!(parsed.errors().is_sorted_by_key(|error| error.range.start()));
     prop_assert!(parsed.leniencies().iter().all(|leniency| whole.contains_range(leniency.range)));
-    let mut depth = 0_usize;
-    for step in root.preorder() {
-        match step {
-            rowan::WalkEvent::Enter(node) => {
-                depth += 1;
-                prop_assert!(depth < 2000, "the tree is too deep");
-                check_node(&node, parsed.errors().is_empty())?;
-            }
-            rowan::WalkEvent::Leave(_) => depth -= 1,
-        }
+    let laid_out: String = root.tokens().map(|token| token.text().to_owned()).collect();
+    prop_assert_eq!(laid_out, text, "the tokens are the text");
+    for node in root.descendants() {
+        check_node(&node, parsed.errors().is_empty())?;
     }
     super::dump(text);
     Ok(())
@@ -38,14 +32,29 @@ fn check_invariants(text: &str) -> Result<(), TestCaseError> {
 
 fn check_node(node: &SyntaxNode, clean: bool) -> Result<(), TestCaseError> {
     prop_assert!(!clean || node.kind() != SyntaxKind::Error, "an error node without an error");
+    // Its parts come one after the other, inside of it.
+    let mut at = node.text_range().start();
+    for element in node.elements() {
+        prop_assert!(!element.kind().is_trivia(), "{element:?} is a part of {node:?}");
+        let range = match &element {
+            SyntaxElement::Node(node) => node.text_range(),
+            SyntaxElement::Token(token) => token.text_range(),
+        };
+        prop_assert!(range.start() >= at, "{element:?} in {node:?} starts before {at:?}");
+        at = range.end();
+    }
+    prop_assert!(at <= node.text_range().end(), "{node:?} ends before its parts");
     if node.kind() == SyntaxKind::SourceFile {
         return Ok(());
     }
-    let is_trivia =
-        |element: Option<crate::SyntaxElement>| element.is_some_and(|element| element.kind().is_trivia());
-    prop_assert!(!is_trivia(node.first_child_or_token()), "{node:?} starts with trivia");
-    prop_assert!(!is_trivia(node.last_child_or_token()), "{node:?} ends with trivia");
-    prop_assert!(!clean || node.first_child_or_token().is_some(), "{node:?} is empty");
+    let (first, last) = (node.first_token(), node.last_token());
+    prop_assert!(!clean || first.is_some(), "{node:?} is empty");
+    if let (Some(first), Some(last)) = (first, last) {
+        let range = TextRange::new(first.text_range().start(), last.text_range().end());
+        prop_assert_eq!(node.text_range(), range, "{:?} is more than its tokens", node);
+        let written: String = node.tokens().map(|token| token.text().to_owned()).collect();
+        prop_assert_eq!(written, node.text());
+    }
     Ok(())
 }
 
@@ -73,7 +82,7 @@ fn check_format(text: &str) -> Result<(), TestCaseError> {
 }
 
 fn comments(text: &str) -> Vec<String> {
-    let tokens = parse(text).tree().syntax().descendants_with_tokens().filter_map(NodeOrToken::into_token);
+    let tokens = parse(text).tree().syntax().tokens();
     tokens.filter(|token| token.kind() == SyntaxKind::Comment).map(|token| token.text().to_owned()).collect()
 }
 

@@ -53,6 +53,15 @@ fn seen() -> (String, String) {
     (state(), String::from_utf8_lossy(&leader.stdout).trim().to_owned())
 }
 
+/// Whether the first process of a machine waits for the signal that asks it to power off, which is lost before that.
+fn can_be_asked(leader: &str) -> bool {
+    const POWER_OFF: u32 = 34 + 4;
+    let status = std::fs::read_to_string(format!("/proc/{leader}/status")).unwrap_or_default();
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    let blocked = blocked.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    blocked.is_some_and(|mask| mask & (1 << (POWER_OFF - 1)) != 0)
+}
+
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
 fn settles(bench: &Bench, state: &str) {
@@ -179,6 +188,7 @@ fn whatever_somebody_does_to_a_machine_is_an_event_and_repaired() {
             "machinectl kill --kill-whom=leader --signal=KILL demo-1",
         ] {
             let (_, leader) = seen();
+            soon("it can be asked to power off", || can_be_asked(&leader)).await;
             disturb(drift);
             soon(drift, || {
                 let (state, now) = seen();

@@ -10,6 +10,21 @@ use rustc_hash::FxHashMap;
 
 /// Adds the automatic edges and returns them. The graph may now have a cycle; see `drop_from_cycles`.
 pub fn add(graph: &mut ResourceGraph) -> Vec<(NodeId, NodeId)> {
+    let found = find(graph);
+    put(graph, found)
+}
+
+/// Adds automatic edges that were found before, and returns those that are new.
+pub(crate) fn put(graph: &mut ResourceGraph, mut edges: Vec<(NodeId, NodeId)>) -> Vec<(NodeId, NodeId)> {
+    edges.retain(|(from, to)| !graph.contains_edge(*from, *to));
+    for (from, to) in &edges {
+        graph.set_edge(*from, *to, Edge::ORDER);
+    }
+    edges
+}
+
+/// The automatic edges of a graph, in order, whether they are there already or not.
+pub(crate) fn find(graph: &ResourceGraph) -> Vec<(NodeId, NodeId)> {
     let provided: Vec<(NodeId, Vec<Identity>)> =
         participants(graph).map(|(node, spec)| (node, spec.resource.provides(&spec.id.name))).collect();
     let index = Index::new(graph, &provided);
@@ -20,13 +35,9 @@ pub fn add(graph: &mut ResourceGraph) -> Vec<(NodeId, NodeId)> {
             index.serve(node, &want, &mut edges);
         }
     }
-    drop(index);
-    edges.retain(|(from, to)| from != to && !graph.contains_edge(*from, *to));
+    edges.retain(|(from, to)| from != to);
     edges.sort_unstable();
     edges.dedup();
-    for (from, to) in &edges {
-        graph.set_edge(*from, *to, Edge::ORDER);
-    }
     edges
 }
 

@@ -12,6 +12,9 @@ use rustc_hash::FxHashMap;
 
 use crate::{autoedge, autogroup};
 
+/// From so many resources on, it takes longer to look at them than to start a thread that looks as well.
+const MANY: usize = 1_000;
+
 /// What holds for every resource of a graph.
 #[derive(Clone, Debug)]
 pub struct Preparation {
@@ -114,16 +117,24 @@ pub fn prepare(
 ) -> Result<Prepared, SwapError> {
     let began = Instant::now();
     let mut warnings = Vec::new();
-    let names = check(&graph)?;
-    check_receives(&mut graph, &names)?;
-    drop(names);
+    // What undoes an earlier graph has edges, too.
+    let early = how.autoedges && reversals.is_empty() && graph.node_count() >= MANY;
+    let (names, found) = match early {
+        true => check_and_find(&graph),
+        false => (check(&graph), None),
+    };
+    check_receives(&mut graph, &names?)?;
     for reversal in reversals {
         graph.add_node(reversal);
     }
     for (_, spec) in graph.nodes_mut() {
         how.lay_over(spec);
     }
-    let automatic = if how.autoedges { autoedge::add(&mut graph) } else { Vec::new() };
+    let automatic = match (how.autoedges, found) {
+        (false, _) => Vec::new(),
+        (true, Some(found)) => autoedge::put(&mut graph, found),
+        (true, None) => autoedge::add(&mut graph),
+    };
     let dropped = autoedge::drop_from_cycles(&mut graph, &automatic).map_err(|c| cycle(&graph, &c))?;
     for (from, to) in &dropped {
         if let (Some(from), Some(to)) = (graph.node(*from), graph.node(*to)) {
@@ -141,14 +152,26 @@ pub fn prepare(
     Ok(Prepared { graph, automatic_edges, grouped, warnings, took: began.elapsed() })
 }
 
+/// Checks a graph while its automatic edges are found by another thread. None, if there is no thread to be had.
+fn check_and_find(graph: &ResourceGraph) -> (Names, Option<Vec<(NodeId, NodeId)>>) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("mgmt-edges".into());
+        let found = thread.spawn_scoped(scope, || autoedge::find(graph));
+        (check(graph), found.ok().and_then(|found| found.join().ok()))
+    })
+}
+
 fn cycle(graph: &ResourceGraph, cycle: &Cycle) -> SwapError {
     SwapError::Cycle(
         cycle.nodes.iter().filter_map(|node| graph.node(*node)).map(|spec| spec.id.clone()).collect(),
     )
 }
 
-/// Checks every resource by itself, and that names are unique. Returns the nodes by name.
-fn check(graph: &ResourceGraph) -> Result<FxHashMap<Id, NodeId>, SwapError> {
+/// The nodes of a graph by name, or what is wrong with it.
+type Names = Result<FxHashMap<Id, NodeId>, SwapError>;
+
+/// Checks every resource by itself, and that names are unique.
+fn check(graph: &ResourceGraph) -> Names {
     let mut names = FxHashMap::default();
     names.reserve(graph.node_count());
     for (node, spec) in graph.nodes() {

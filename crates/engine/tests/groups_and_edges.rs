@@ -205,6 +205,40 @@ fn of_several_providers_the_first_by_name_is_meant() {
     }
 }
 
+/// Beyond a thousand resources, two threads look at them.
+#[test]
+fn many_resources_are_prepared_as_few_are() {
+    let build = |count: usize| {
+        let mut graph = Graph::default();
+        for number in 0..count {
+            graph.add(&format!("p{number}"), provider(&format!("x{number}"), ""));
+            graph.add(&format!("n{number}"), provider("", &format!("x{number}")));
+        }
+        let (from, to) = (graph.add("from", provider("x", "")), graph.add("to", provider("", "x")));
+        graph.notify(from, to);
+        graph.0
+    };
+    let how = Preparation { autogroup: false, ..Preparation::default() };
+    for count in [10, 1_000] {
+        let prepared = prepare(build(count), Vec::new(), &how).unwrap();
+        let lines = show(&prepared.graph);
+        let edges: Vec<&String> = lines.iter().filter(|line| line.contains('>')).collect();
+        let mut expected: Vec<String> = (0..count).map(|number| format!("p{number} -> n{number}")).collect();
+        expected.push("from => to".to_owned());
+        expected.sort();
+        assert_eq!(edges, expected.iter().collect::<Vec<_>>());
+        assert_eq!(prepared.automatic_edges, count);
+        // With what undoes an earlier graph, and with one that cannot be.
+        let undoes = Spec::new("undoes", provider("", "x0"));
+        let prepared = prepare(build(count), vec![undoes], &how).unwrap();
+        assert_eq!(prepared.automatic_edges, count + 1);
+        let mut graph = Graph(build(count));
+        graph.add("p3", provider("", ""));
+        let error = prepare(graph.0, Vec::new(), &how).unwrap_err();
+        assert!(matches!(error, SwapError::Duplicate(_)), "{error}");
+    }
+}
+
 #[test]
 fn automatic_edges_can_be_declined() {
     let build = || {

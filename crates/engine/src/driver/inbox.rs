@@ -64,6 +64,8 @@ pub(super) enum Share {
     /// All that came before the next graph. A graph is for the engine's own thread, which was called for it: whichever thread
     /// takes one in keeps room for another one for as long as it lives.
     UpToGraph,
+    /// Changes of vertices, and what was done before anything else came.
+    Done,
     /// Changes of vertices. Messages stay where they are: a swap among them may take long.
     Changes,
 }
@@ -177,12 +179,15 @@ impl Inbox {
     /// Takes a share of what is there.
     pub(super) fn take(&self, share: Share, mail: &mut Mail) {
         let mut waiting = self.lock();
-        let graph = match share {
+        let end = match share {
             Share::All => None,
             Share::UpToGraph => waiting.messages.iter().position(Message::brings_graph),
+            Share::Done => {
+                waiting.messages.iter().position(|message| !matches!(message, Message::Finished(_)))
+            }
             Share::Changes => Some(0),
         };
-        match graph {
+        match end {
             None => std::mem::swap(&mut waiting.messages, &mut mail.messages),
             Some(before) => mail.messages.extend(waiting.messages.drain(..before)),
         }

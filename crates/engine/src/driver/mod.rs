@@ -181,6 +181,24 @@ impl Driver {
     /// Sees to what has come, or a share of it, and to what is due. With `keep`, a run that follows alone is given back, to
     /// be done by the caller.
     fn step(&mut self, share: Share, keep: bool) -> Option<Job> {
+        self.take_in(share);
+        self.ring();
+        self.core.tick(self.now());
+        self.perform();
+        let core = self.core.next_deadline().map(Duration::from_nanos);
+        let next = [core, self.alarms.next_deadline()].into_iter().flatten().min();
+        self.inbox.look_at(next.and_then(|at| self.origin.checked_add(at)));
+        if self.stopped {
+            self.inbox.call();
+        }
+        if !keep {
+            self.crew.submit(&mut self.jobs);
+        }
+        self.jobs.pop()
+    }
+
+    /// Sees to a share of what has come.
+    fn take_in(&mut self, share: Share) {
         let mut mail = std::mem::take(&mut self.mail);
         self.inbox.take(share, &mut mail);
         let now = self.now();
@@ -203,19 +221,6 @@ impl Driver {
             self.handle(message);
         }
         self.mail = mail;
-        self.ring();
-        self.core.tick(self.now());
-        self.perform();
-        let core = self.core.next_deadline().map(Duration::from_nanos);
-        let next = [core, self.alarms.next_deadline()].into_iter().flatten().min();
-        self.inbox.look_at(next.and_then(|at| self.origin.checked_add(at)));
-        if self.stopped {
-            self.inbox.call();
-        }
-        if !keep {
-            self.crew.submit(&mut self.jobs);
-        }
-        self.jobs.pop()
     }
 
     /// The end: whoever still waits for something learns that there will be nothing.
@@ -315,7 +320,8 @@ impl Driver {
     /// Carries out actions until there are none. At most one run is left in `jobs`.
     ///
     /// Beginning ten thousand watches takes a while. So they are begun a few at a time, and what can run then runs
-    /// meanwhile. Runs, and what is to be remembered about them, are all that goes ahead of a watch.
+    /// meanwhile; what has been done by then makes room for more. Runs, and what is to be remembered about them, are all that
+    /// goes ahead of a watch.
     fn perform(&mut self) {
         loop {
             let actions = self.core.take_actions();
@@ -332,6 +338,9 @@ impl Driver {
                 self.crew.submit(&mut self.jobs);
             }
             self.begin_watches(WATCHES_AT_ONCE);
+            if !self.to_watch.is_empty() {
+                self.take_in(Share::Done);
+            }
         }
         if let Some(journal) = &mut self.journal {
             self.ended.drain(..).for_each(|id| journal.end(&id));

@@ -11,6 +11,7 @@ mod constant;
 mod declared;
 mod expr;
 mod live;
+mod resource;
 mod stmt;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

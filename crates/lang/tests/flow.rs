@@ -305,6 +305,23 @@ fn after_every_event_a_program_is_as_if_computed_from_scratch() {
     });
 }
 
+/// Beyond a thousand statements, two threads find out what is fixed.
+#[test]
+fn a_long_program_means_what_a_short_one_means() {
+    let statement = |number: usize| match number % 7 {
+        3 => format!("test \"t{number}\" {{ anotherstr => $b, Before => Test[\"last\"], }}\n"),
+        5 => format!("if $a == \"{}\" {{\n\ttest \"t{number}\" {{}}\n}}\n", number % 3),
+        _ => format!("test \"t{number}\" {{ anotherstr => \"is {number}\", Notify => Test[\"last\"], }}\n"),
+    };
+    let long: String = (0..2_500).map(statement).chain(["test \"last\" {}\n".to_owned()]).collect();
+    run(&long, 1, 20);
+    let checked = check(&format!("{long}test \"t1\" {{ anotherstr => \"is another\", }}\n"));
+    let world = Arc::new(World::default());
+    let mut running = Running::new(checked, mgmt_resources::KINDS, world);
+    let Outcome::Wrong(wrong) = running.settle() else { panic!("one of them is declared twice") };
+    assert!(wrong[0].message.contains("test[t1] is declared twice"), "{wrong:?}");
+}
+
 #[test]
 fn a_change_is_told_alone_unless_it_touches_what_is_out_of_the_ordinary() {
     let program = r#"

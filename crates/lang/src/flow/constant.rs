@@ -28,6 +28,14 @@ impl Program {
         found
     }
 
+    /// The same for one that stands somewhere alone: a variable is one node for all that read it, constant or not.
+    pub(super) fn literal(&self, expr: ExprId) -> Option<Value> {
+        match self.checked.hir[expr].kind {
+            ExprKind::Variable(_) => None,
+            _ => self.constant(expr),
+        }
+    }
+
     fn all(&self, exprs: &[ExprId]) -> Option<Vec<Value>> {
         exprs.iter().map(|&expr| self.constant(expr)).collect()
     }

@@ -7,6 +7,7 @@
 //! are declared more than once, hidden or exported, edges that lead nowhere or in a circle. If a change touches any of
 //! these, the graph is put together again as a whole.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mgmt_dataflow::NodeId;
@@ -61,7 +62,8 @@ impl Change {
 /// What all statements declare.
 #[derive(Default)]
 pub(super) struct Declarations {
-    by_node: FxHashMap<NodeId, Arc<Declared>>,
+    /// In the order of the nodes, which is nearly the one in which they are put together.
+    by_node: BTreeMap<NodeId, Arc<Declared>>,
     listener: Listener,
 }
 

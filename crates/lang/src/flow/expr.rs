@@ -80,21 +80,12 @@ impl Builder<'_> {
         }
     }
 
-    /// The value of an expression that is always the same and stands here alone: a variable is one node for all that read
-    /// it, constant or not.
-    pub(super) fn literal(&self, expr: ExprId) -> Option<Value> {
-        match self.program.checked.hir[expr].kind {
-            ExprKind::Variable(_) => None,
-            _ => self.program.constant(expr),
-        }
-    }
-
     /// The node of an expression. New nodes live in `scope`; names mean what they mean in the frame.
     pub(super) fn expr(&mut self, frame: &Arc<Frame>, scope: ScopeId, expr: ExprId) -> NodeId {
         let checked = self.checked();
         let hir = &checked.hir;
         let span = hir[expr].span;
-        if let Some(value) = self.literal(expr) {
+        if let Some(value) = self.program.literal(expr) {
             return self.value(scope, value);
         }
         match &hir[expr].kind {

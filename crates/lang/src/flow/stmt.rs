@@ -8,13 +8,17 @@ use mgmt_value::{Str, Value};
 
 use super::expr::{Switch, lost, same_length, same_value};
 use super::live::values;
+use super::resource::Fixed;
 use super::{Builder, Datum, Declared, Fault, Frame, Place, lock};
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
 use crate::hir::*;
-use crate::output::{DeclaredEdge, Draft, End};
+use crate::output::{DeclaredEdge, End};
 use crate::scope::Target;
 use crate::source::Span;
+
+/// Blocks of so many statements are worth a second thread.
+const MANY: usize = 1_000;
 
 fn same_keys(old: &Value, new: &Value) -> bool {
     match (old, new) {
@@ -29,13 +33,26 @@ fn same_keys(old: &Value, new: &Value) -> bool {
 impl Builder<'_> {
     pub(super) fn block(&mut self, frame: &Arc<Frame>, block: BlockId) {
         let checked = self.checked();
-        for &stmt in &checked.hir[block].stmts {
-            self.stmt(frame, stmt);
+        let stmts = &checked.hir[block].stmts;
+        if stmts.len() < MANY {
+            return stmts.iter().for_each(|&stmt| self.stmt(frame, stmt, None));
         }
+        // What is fixed is found by two threads; what is then made of it is made here.
+        let (here, there) = stmts.split_at(stmts.len() / 2);
+        let program = Arc::clone(&self.program);
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("mgmt-fixed".into());
+            let found = thread.spawn_scoped(scope, || program.all_fixed(there));
+            here.iter().for_each(|&stmt| self.stmt(frame, stmt, None));
+            // Without a thread, all of it is found here.
+            let found = found.ok().and_then(|found| found.join().ok()).unwrap_or_default();
+            let mut found = found.into_iter();
+            there.iter().for_each(|&stmt| self.stmt(frame, stmt, found.next().flatten()));
+        });
     }
 
     /// Makes a node that the outside looks at.
-    fn output(
+    pub(super) fn output(
         &mut self,
         scope: ScopeId,
         inputs: &[NodeId],
@@ -68,7 +85,8 @@ impl Builder<'_> {
         self.graph.mark_output(node);
     }
 
-    fn stmt(&mut self, frame: &Arc<Frame>, stmt: StmtId) {
+    /// Makes what a statement is. If it declares something fixed, that may be known already.
+    fn stmt(&mut self, frame: &Arc<Frame>, stmt: StmtId, known: Option<Fixed>) {
         let checked = self.checked();
         let hir = &checked.hir;
         let (home, span) = (frame.home, hir[stmt].span);
@@ -128,7 +146,7 @@ impl Builder<'_> {
                     Ok(found)
                 });
             }
-            StmtKind::Resource(resource) => self.resource(frame, stmt, resource),
+            StmtKind::Resource(resource) => self.resource(frame, stmt, resource, known),
         }
     }
 
@@ -180,7 +198,12 @@ impl Builder<'_> {
     }
 
     /// A value that counts only while a condition holds; `nil` otherwise.
-    fn conditional(&mut self, frame: &Arc<Frame>, condition: Option<ExprId>, value: ExprId) -> NodeId {
+    pub(super) fn conditional(
+        &mut self,
+        frame: &Arc<Frame>,
+        condition: Option<ExprId>,
+        value: ExprId,
+    ) -> NodeId {
         let home = frame.home;
         let Some(condition) = condition else { return self.expr(frame, home, value) };
         let condition = self.expr(frame, home, condition);
@@ -195,164 +218,13 @@ impl Builder<'_> {
     }
 
     /// The exported resources of a kind that some names ask for. They are followed.
-    fn exported(&mut self, scope: ScopeId, kind: &str, names: NodeId, span: Span) -> NodeId {
+    pub(super) fn exported(&mut self, scope: ScopeId, kind: &str, names: NodeId, span: Span) -> NodeId {
         let kind = self.graph.constant(scope, Datum::Value(Value::str(kind)));
         match mgmt_funcs::library().function("", "_collect") {
             Some(collect) => self.live(scope, collect, &[kind, names], Memory::default(), span),
             None => names,
         }
     }
-
-    fn resource(&mut self, frame: &Arc<Frame>, stmt: StmtId, resource: &Resource) {
-        let checked = self.checked();
-        let hir = &checked.hir;
-        let (home, span) = (frame.home, hir[stmt].span);
-        let Some(schema) = self.program.kinds.get(hir.text(resource.kind)) else {
-            self.output(home, &[], move |_| Err(lost(span)));
-            return;
-        };
-        let settings = resource.fields.len() + resource.meta.len() + resource.edges.len();
-        let mut inputs = Inputs { given: Vec::with_capacity(1 + settings), nodes: Vec::new() };
-        match resource.collect {
-            false => inputs.push(self.input(frame, None, resource.name)),
-            true => {
-                let names = self.expr(frame, home, resource.name);
-                inputs.push(Input::Node(self.exported(home, schema.kind, names, span)));
-            }
-        }
-        let mut plan: Vec<Setting> = Vec::with_capacity(settings);
-        for field in &resource.fields {
-            inputs.push(self.input(frame, field.condition, field.value));
-            plan.push(Setting::Field(hir.names.shared(field.name), field.name_span));
-        }
-        for meta in &resource.meta {
-            inputs.push(self.input(frame, meta.condition, meta.value));
-            plan.push(match meta.param {
-                Some((name, at)) => Setting::Meta(hir.names.shared(name), at),
-                None => Setting::AllMeta(meta.span),
-            });
-        }
-        for edge in &resource.edges {
-            inputs.push(self.input(frame, edge.condition, edge.half.name));
-            plan.push(Setting::Edge(edge.word, end(hir, &edge.half), edge.half.span));
-        }
-        let (program, collect, kind) =
-            (self.program.clone(), resource.collect, hir.names.shared(resource.kind));
-        let Inputs { given, nodes } = inputs;
-        let declare_all = move |values: &[Value]| {
-            let mut values = values.iter().cloned();
-            let values: Vec<Value> =
-                given.iter().filter_map(|given| given.clone().or_else(|| values.next())).collect();
-            let Some((name, settings)) = values.split_first() else { return Err(lost(span)) };
-            let drafts = match collect {
-                true => crate::output::collect(name, schema, &program.kinds, span)
-                    .map_err(|found| Fault { diagnostic: Arc::new(found), catchable: false })?,
-                false => names(name, span)?.into_iter().map(|name| Draft::new(schema, name, span)).collect(),
-            };
-            let mut found = Declared::default();
-            for draft in drafts {
-                declare(&mut found, draft, &plan, settings, &kind, &program.checked.sources)?;
-            }
-            Ok(found)
-        };
-        // Most resources of most programs never change.
-        match nodes.is_empty().then(|| declare_all(&[])) {
-            Some(Ok(found)) => {
-                let node = self.graph.constant(home, Datum::Declared(Arc::new(found)));
-                self.graph.mark_output(node);
-            }
-            Some(Err(fault)) => self.output(home, &[], move |_| Err(fault.clone())),
-            None => self.output(home, &nodes, declare_all),
-        }
-    }
-
-    /// What a resource is given, as a value if it is always the same.
-    fn input(&mut self, frame: &Arc<Frame>, condition: Option<ExprId>, value: ExprId) -> Input {
-        match self.literal(value).filter(|_| condition.is_none()) {
-            Some(value) => Input::Value(value),
-            None => Input::Node(self.conditional(frame, condition, value)),
-        }
-    }
-}
-
-/// One thing that a resource is made of.
-enum Input {
-    Value(Value),
-    Node(NodeId),
-}
-
-/// All that a resource is made of.
-struct Inputs {
-    /// In order; nothing for those that come from nodes.
-    given: Vec<Option<Value>>,
-    nodes: Vec<NodeId>,
-}
-
-impl Inputs {
-    fn push(&mut self, input: Input) {
-        match input {
-            Input::Value(value) => self.given.push(Some(value)),
-            Input::Node(node) => {
-                self.given.push(None);
-                self.nodes.push(node);
-            }
-        }
-    }
-}
-
-/// What an input of a resource is for.
-enum Setting {
-    Field(Arc<str>, Span),
-    Meta(Arc<str>, Span),
-    AllMeta(Span),
-    Edge(EdgeWord, End, Span),
-}
-
-fn declare(
-    found: &mut Declared,
-    mut draft: Draft,
-    plan: &[Setting],
-    settings: &[Value],
-    kind: &Arc<str>,
-    sources: &crate::source::Sources,
-) -> Result<(), Fault> {
-    let mut others: Vec<(EdgeWord, Vec<End>, Span)> = Vec::new();
-    for (setting, value) in plan.iter().zip(settings) {
-        if matches!(value, Value::Nil) {
-            continue;
-        }
-        let wrong = match setting {
-            Setting::Field(name, at) => draft.set(name, value, *at),
-            Setting::Meta(name, at) => draft.set_meta(name, value, *at),
-            Setting::AllMeta(at) => match value {
-                Value::Struct(value) => {
-                    value.fields.iter().try_for_each(|(name, value)| draft.set_meta(name, value, *at))
-                }
-                _ => Ok(()),
-            },
-            Setting::Edge(word, end, at) => {
-                others.push((*word, named(end, value, *at)?, *at));
-                Ok(())
-            }
-        };
-        found.wrong.extend(wrong.err());
-    }
-    match draft.finish(sources) {
-        Err(wrong) => found.wrong.push(wrong),
-        Ok(declaration) => {
-            let me = [End { kind: kind.clone(), name: declaration.spec.id.name.clone(), field: None }];
-            for (word, ends, at) in &others {
-                match word {
-                    EdgeWord::Before => join(found, &me, ends, false, *at),
-                    EdgeWord::Notify => join(found, &me, ends, true, *at),
-                    EdgeWord::Depend => join(found, ends, &me, false, *at),
-                    EdgeWord::Listen => join(found, ends, &me, true, *at),
-                }
-            }
-            found.resources.push(declaration);
-        }
-    }
-    Ok(())
 }
 
 fn panic(values: &[Value], span: Span) -> Result<Declared, Fault> {
@@ -366,7 +238,7 @@ fn panic(values: &[Value], span: Span) -> Result<Declared, Fault> {
     Err(Fault { diagnostic, catchable: false })
 }
 
-fn end(hir: &Hir, half: &EdgeHalf) -> End {
+pub(super) fn end(hir: &Hir, half: &EdgeHalf) -> End {
     End {
         kind: hir.names.shared(half.kind),
         name: Str::EMPTY,
@@ -375,7 +247,7 @@ fn end(hir: &Hir, half: &EdgeHalf) -> End {
 }
 
 /// The names of a resource or of an end of an edge: each once.
-fn names(value: &Value, span: Span) -> Result<Vec<Str>, Fault> {
+pub(super) fn names(value: &Value, span: Span) -> Result<Vec<Str>, Fault> {
     match value {
         Value::Str(name) => Ok(vec![name.clone()]),
         Value::List(list) => {
@@ -393,11 +265,11 @@ fn names(value: &Value, span: Span) -> Result<Vec<Str>, Fault> {
     }
 }
 
-fn named(end: &End, value: &Value, span: Span) -> Result<Vec<End>, Fault> {
+pub(super) fn named(end: &End, value: &Value, span: Span) -> Result<Vec<End>, Fault> {
     Ok(names(value, span)?.into_iter().map(|name| End { name, ..end.clone() }).collect())
 }
 
-fn join(found: &mut Declared, from: &[End], to: &[End], notify: bool, span: Span) {
+pub(super) fn join(found: &mut Declared, from: &[End], to: &[End], notify: bool, span: Span) {
     for from in from {
         for to in to {
             found.edges.push(DeclaredEdge { from: from.clone(), to: to.clone(), notify, span });

@@ -33,8 +33,6 @@ mod ssh;
 mod terminal;
 mod version;
 
-use std::process::ExitCode;
-
 use failure::{Exit, Failure};
 use mgmt_sys::memory::UntilTheEnd;
 use mgmt_telemetry::{ColorChoice, Format};
@@ -43,7 +41,7 @@ use terminal::Terminal;
 #[global_allocator]
 static ALLOCATOR: UntilTheEnd<mimalloc::MiMalloc> = UntilTheEnd(mimalloc::MiMalloc);
 
-fn main() -> ExitCode {
+fn main() {
     // Before anything else: this program may have been started only to become another one.
     mgmt_sys::process::exec_as_entry();
     mgmt_remote::ask_entry();
@@ -69,5 +67,5 @@ fn main() -> ExitCode {
         terminal.failure(&Failure::failed(format!("cannot write to standard output: {error}")));
         code = code.max(1);
     }
-    ExitCode::from(code)
+    mgmt_sys::memory::leave(code)
 }

@@ -63,9 +63,10 @@ pub(crate) fn check(entry: &Entry, options: &Options) -> Result<Checked, Resolve
 
 /// Programs from this many bytes on take more memory than the kernel hands out unnoticed.
 const LARGE: usize = 256 << 10;
-/// How much memory a large program takes for each of its bytes, while it is read and checked, and while its graph is made.
+/// How much memory a large program takes for each of its bytes, while it is read and checked, and how much more while its graph
+/// is made by the same thread.
 const TO_CHECK: usize = 8;
-const TO_RUN: usize = 6;
+const TO_RUN: usize = 3;
 
 /// Has memory brought for a large program that this thread is about to read.
 pub(crate) fn memory_to_check(entry: &Entry) {

@@ -9,7 +9,9 @@
 //! back to its host, in pieces of that size: each huge page is then fetched from there, which took ten times as long.
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+use std::io::Write as _;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -54,6 +56,32 @@ static LAST_MOMENT: AtomicBool = AtomicBool::new(false);
 /// From now on, nothing is given back to the allocator: the process ends in a moment, and gives everything back at once.
 pub fn last_moment() {
     LAST_MOMENT.store(true, Ordering::Relaxed);
+}
+
+/// Whether the process is about to end.
+pub fn is_last_moment() -> bool {
+    LAST_MOMENT.load(Ordering::Relaxed)
+}
+
+/// Lets go of something large, unless it is the [`last_moment`]: then it is not even looked at.
+pub fn let_go<T>(value: T) {
+    let value = ManuallyDrop::new(value);
+    if !is_last_moment() {
+        drop(ManuallyDrop::into_inner(value));
+    }
+}
+
+/// Ends the process at once. Whatever is written has been, and nobody tidies up memory that is gone in a moment, as the
+/// allocator otherwise does at the end.
+pub fn leave(code: u8) -> ! {
+    #[expect(unsafe_code, reason = "the declaration is as in `unistd.h`")]
+    // SAFETY: it takes a number and does not come back; no state of ours is looked at by anybody afterwards.
+    unsafe extern "C" {
+        safe fn _exit(code: c_int) -> !;
+    }
+    // What cannot be written now has been reported when it was tried before.
+    let _ = std::io::stdout().flush();
+    _exit(code.into())
 }
 
 /// An allocator to which nothing is given back once it is the [`last_moment`].
@@ -116,6 +144,13 @@ mod tests {
         assert_eq!(there(untouched), STEP as u64);
         assert!(hand_out(first..first + STEP));
         assert_eq!(block, [7]);
+    }
+
+    #[test]
+    fn what_is_let_go_of_is_dropped() {
+        let held = std::sync::Arc::new(());
+        let_go(std::sync::Arc::clone(&held));
+        assert_eq!(std::sync::Arc::strong_count(&held), 1);
     }
 
     #[test]

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary, SwapError, SwapReport};
+use mgmt_lang::module::Entry;
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph, Spec};
 use mgmt_sys::replace::Durability;
@@ -54,6 +55,7 @@ use fleet::{Common, Fleet};
 use follow::{Drawings, Follower, Triggers};
 use joint::{Joint, Side};
 use manager::Manager;
+use own_thread::OwnThread;
 use prefix::Prefix;
 use progress::Progress;
 use repack::{Recipient, Repack, Text};
@@ -84,6 +86,11 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
         terminal.warning(warning);
     }
     let runtime = crate::runtime::start(None)?;
+    let thread = following_thread()?;
+    let load = |entry: &Entry, options: &crate::program::Options| {
+        let (entry, options, terminal) = (entry.clone(), options.clone(), terminal.clone());
+        thread.ask(move || program::Loaded::new(entry, options, &terminal))
+    };
     // The graph comes first: signals still end the program at once, and nothing has been touched yet.
     let loaded = match &settings.input {
         Source::Yaml(input) => First::Graph(Some(input.clone()), configuration::load(input, terminal)?),
@@ -91,7 +98,7 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
             if settings.download {
                 super::get::before(entry, options.module_path.clone(), terminal)?;
             }
-            First::Program(program::Loaded::new(entry.clone(), options.clone(), terminal)?)
+            First::Program(load(entry, options)?)
         }
         Source::Puppet(manifest) => {
             First::Manifest(runtime.block_on(puppet::Loaded::new(manifest.clone(), terminal))?)
@@ -101,14 +108,21 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
                 super::get::before(entry, options.module_path.clone(), terminal)?;
             }
             First::Both(joint::Loaded {
-                program: program::Loaded::new(entry.clone(), options.clone(), terminal)?,
+                program: load(entry, options)?,
                 manifest: runtime.block_on(puppet::Loaded::new(manifest.clone(), terminal))?,
                 allow_unmatched: *allow_unmatched,
             })
         }
         Source::Empty => First::empty(),
     };
-    end_with(runtime, |runtime| runtime.block_on(live(settings, loaded, streams, terminal)))
+    let given = Given { loaded, streams, thread };
+    end_with(runtime, |runtime| runtime.block_on(live(settings, given, terminal)))
+}
+
+/// The thread on which programs are read, and on which what follows from them is followed.
+fn following_thread() -> Result<OwnThread, Failure> {
+    OwnThread::start("mgmt-follow")
+        .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))
 }
 
 /// Whoever was started has been waited for by whoever started it. What is left are threads without anything to do, and the
@@ -180,15 +194,20 @@ pub(crate) fn apply(given: Applied, terminal: &Terminal) -> Result<Exit, Failure
     let settings = Settings::new(arguments, terminal)?;
     let runtime = crate::runtime::start(None)?;
     let loaded = Loaded { graph: given.graph, name: given.name, content: Vec::new(), remote: None };
-    end_with(runtime, |runtime| runtime.block_on(live(settings, First::Graph(None, loaded), None, terminal)))
+    let loaded = First::Graph(None, loaded);
+    let given = Given { loaded, streams: None, thread: following_thread()? };
+    end_with(runtime, |runtime| runtime.block_on(live(settings, given, terminal)))
 }
 
-async fn live(
-    settings: Settings,
+/// What a run begins with.
+struct Given {
     loaded: First,
     streams: Option<Streams>,
-    terminal: &Terminal,
-) -> Result<Exit, Failure> {
+    thread: OwnThread,
+}
+
+async fn live(settings: Settings, given: Given, terminal: &Terminal) -> Result<Exit, Failure> {
+    let Given { loaded, streams, thread } = given;
     let mut signals = session::Signals::new()?;
     let prefix = Prefix::open(&settings.prefix, &settings.hostname)?;
     let until = if prefix.is_temporary() { ", until the end" } else { "" };
@@ -206,15 +225,16 @@ async fn live(
             }
         },
     };
-    let given = Given { loaded, store, far, handed };
+    let given = Reached { loaded, thread, store, far, handed };
     let ended = engage(&settings, &prefix, given, signals, terminal).await;
     world::leave(cluster).await;
     ended
 }
 
-/// What a run begins with.
-struct Given {
+/// The same, once others can be reached.
+struct Reached {
     loaded: First,
+    thread: OwnThread,
     store: Arc<dyn Store>,
     far: Option<Far>,
     handed: Option<mpsc::Receiver<Handed>>,
@@ -224,11 +244,11 @@ struct Given {
 async fn engage(
     settings: &Settings,
     prefix: &Prefix,
-    given: Given,
+    given: Reached,
     mut signals: session::Signals,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let Given { loaded, store, mut far, handed } = given;
+    let Reached { loaded, thread, store, mut far, handed } = given;
     let status_file = settings.status_file.clone().map(StatusFile::new).transpose().map_err(|error| {
         Failure::failed(format!("cannot write the file of `--converger-status-file`: {error}"))
     })?;
@@ -312,7 +332,7 @@ async fn engage(
         repack,
         manager,
     }
-    .run(following)
+    .run(following, thread)
     .await;
     progress.end();
     let Outcome { ending, summary, fleet } = ended?;

@@ -1,30 +1,58 @@
 //! Work that goes on for as long as the run, on a thread of its own.
 //!
 //! A task of the runtime is continued by whichever thread is free. If it makes something large each time, in the end every
-//! thread has once had room for that, and the allocator keeps the room of each. Here it is always the same thread.
+//! thread has once had room for that, and the allocator keeps the room of each. Here it is always the same thread; also for
+//! what comes before, so that the room that was needed to read a program is there for its graph.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Work on a thread. Without this, it ends when it waits for something the next time.
+/// A thread that waits for work.
 pub(super) struct OwnThread {
+    work: mpsc::Sender<Box<dyn FnOnce() + Send>>,
+}
+
+/// Work on a thread. Without this, it ends when it waits for something the next time.
+pub(super) struct Lasting {
     stop: oneshot::Sender<()>,
     ended: oneshot::Receiver<()>,
 }
 
 impl OwnThread {
-    /// Begins with it. It may use the runtime in which this is called.
-    pub(super) fn spawn(
-        name: &str,
-        work: impl Future<Output = ()> + Send + 'static,
-    ) -> io::Result<OwnThread> {
+    pub(super) fn start(name: &str) -> io::Result<OwnThread> {
+        let (work, waiting) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        thread.spawn(move || waiting.into_iter().for_each(|work| work()))?;
+        Ok(OwnThread { work })
+    }
+
+    /// Does something there, and waits until it is done. A panic goes on here.
+    pub(super) fn ask<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (answer, answered) = mpsc::channel();
+        self.give(move || {
+            // Whoever asked waits for it.
+            let _ = answer.send(catch_unwind(AssertUnwindSafe(work)));
+        });
+        match answered.recv() {
+            Ok(Ok(done)) => done,
+            Ok(Err(panic)) => resume_unwind(panic),
+            #[expect(clippy::unreachable, reason = "the thread does nothing but to take work, and answers")]
+            Err(mpsc::RecvError) => {
+                unreachable!("there is a thread for as long as there is a place to give work to")
+            }
+        }
+    }
+
+    /// Begins with the work that lasts. It may use the runtime in which this is called.
+    pub(super) fn begin(self, work: impl Future<Output = ()> + Send + 'static) -> Lasting {
         let ((stop, stopped), (last_words, ended)) = (oneshot::channel::<()>(), oneshot::channel());
         let runtime = Handle::current();
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        thread.spawn(move || {
+        self.give(move || {
             let mut work = Box::pin(work);
             runtime.block_on(async {
                 tokio::select! {
@@ -35,10 +63,18 @@ impl OwnThread {
             });
             // Nobody has to wait until all its memory is given back.
             let _ = last_words.send(());
-        })?;
-        Ok(OwnThread { stop, ended })
+            mgmt_sys::memory::let_go(work);
+        });
+        Lasting { stop, ended }
     }
 
+    fn give(&self, work: impl FnOnce() + Send + 'static) {
+        // The thread takes work until this is gone.
+        let _ = self.work.send(Box::new(work));
+    }
+}
+
+impl Lasting {
     /// Ends it, and waits until it no longer does anything, but not for ever.
     pub(super) async fn end(self, patience: Duration) {
         drop(self.stop);
@@ -78,11 +114,13 @@ mod tests {
                 }
             }
         };
-        let thread = OwnThread::spawn("test", work).unwrap();
+        let thread = OwnThread::start("test").unwrap();
+        let first = thread.ask(|| std::thread::current().id());
+        let thread = thread.begin(work);
         enough.await.unwrap();
         thread.end(PATIENCE).await;
         let seen = std::mem::take(&mut *seen.lock().unwrap());
-        assert!(seen.iter().all(|id| *id == seen[0] && *id != std::thread::current().id()));
+        assert!(seen.iter().all(|id| *id == first && *id != std::thread::current().id()));
         assert!(seen.len() > 100);
     }
 
@@ -93,9 +131,17 @@ mod tests {
             let _held = held;
             std::future::pending::<()>().await;
         };
-        drop(OwnThread::spawn("test", work).unwrap());
+        drop(OwnThread::start("test").unwrap().begin(work));
         assert!(tokio::time::timeout(PATIENCE, dropped).await.unwrap().is_err());
         // What is over need not be ended.
-        OwnThread::spawn("test", async {}).unwrap().end(PATIENCE).await;
+        OwnThread::start("test").unwrap().begin(async {}).end(PATIENCE).await;
+    }
+
+    #[test]
+    fn a_panic_goes_on_where_the_answer_is_waited_for() {
+        let thread = OwnThread::start("test").unwrap();
+        let panic = catch_unwind(AssertUnwindSafe(|| thread.ask(|| panic!("no")))).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"no"));
+        assert_eq!(thread.ask(|| 1), 1, "it is still there");
     }
 }

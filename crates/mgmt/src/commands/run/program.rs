@@ -86,6 +86,9 @@ impl std::ops::DerefMut for Large {
 
 impl Drop for Large {
     fn drop(&mut self) {
+        if mgmt_sys::memory::is_last_moment() {
+            return mgmt_sys::memory::let_go(self.0.take());
+        }
         let running = self.0.take();
         // Without a thread, it goes here and now.
         let _ = std::thread::Builder::new().name("mgmt-let-go".into()).spawn(move || drop(running));

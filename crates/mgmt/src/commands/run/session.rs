@@ -98,14 +98,13 @@ struct End {
 
 impl Session<'_> {
     /// Runs the graph, and those that follow, until the end.
-    pub(super) async fn run(mut self, following: Deploys) -> Result<Outcome, Failure> {
+    pub(super) async fn run(mut self, following: Deploys, thread: OwnThread) -> Result<Outcome, Failure> {
         let mut end = End::default();
         let mut exit = self.host.exit.subscribe();
         let over = self.settings.max_runtime.and_then(|time| Instant::now().checked_add(time));
         let (started, mut start) = oneshot::channel();
         let triggers = following.triggers();
-        let following = OwnThread::spawn("mgmt-follow", following.follow(triggers.clone(), started))
-            .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
+        let following = thread.begin(following.follow(triggers.clone(), started));
         let mut starting = true;
         let mut refused = None;
         let (questions, mut asked) = mpsc::channel(1);

@@ -29,7 +29,7 @@ pub struct Recorder {
     deploy: AtomicU64,
     /// The last error of each resource that fails, so that one is not told again with each attempt.
     errors: Mutex<HashMap<Id, String>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -103,12 +103,28 @@ impl Recorder {
         let shared = Arc::new(Shared { queue: Mutex::default(), arrived: Condvar::new() });
         let writer = Writer { journal, shared: Arc::clone(&shared), synced: Instant::now(), troubled: false };
         let thread = std::thread::Builder::new().name("mgmt-history".into()).spawn(|| writer.run())?;
-        Ok(Recorder { shared, deploy: AtomicU64::new(0), errors: Mutex::default(), thread: Some(thread) })
+        Ok(Recorder {
+            shared,
+            deploy: AtomicU64::new(0),
+            errors: Mutex::default(),
+            thread: Mutex::new(Some(thread)),
+        })
     }
 
     /// The deploy that runs from now on; 0 for none.
     pub fn deploy(&self, number: u64) {
         self.deploy.store(number, Ordering::Relaxed);
+    }
+
+    /// Waits until everything is written that it was told. From then on it keeps nothing.
+    pub fn finish(&self) {
+        self.shared.lock().ended = true;
+        self.shared.arrived.notify_one();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic there has been told by the thread itself.
+            let _ = thread.join();
+        }
     }
 
     fn push(&self, entry: &Entry<'_>) {
@@ -204,12 +220,7 @@ impl Witness for Recorder {
 /// Everything that was told is written before this is gone.
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.shared.lock().ended = true;
-        self.shared.arrived.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // A panic there has been told by the thread itself.
-            let _ = thread.join();
-        }
+        self.finish();
     }
 }
 

@@ -62,6 +62,21 @@ fn redeclared(before: &str, after: &str) -> Cause {
 }
 
 #[test]
+fn at_the_end_everything_is_written_whoever_still_has_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Arc::new(recorder(directory.path()));
+    let elsewhere = Arc::clone(&recorder);
+    for number in 0..100 {
+        changed(&recorder, &number.to_string(), &[], Vec::new());
+    }
+    recorder.finish();
+    assert_eq!(records(directory.path()).len(), 100);
+    elsewhere.finish();
+    drop((recorder, elsewhere));
+    assert_eq!(records(directory.path()).len(), 100);
+}
+
+#[test]
 fn a_change_is_kept_with_its_cause_and_its_effect_and_the_texts_difference() {
     let directory = tempfile::tempdir().unwrap();
     let recorder = recorder(directory.path());

@@ -278,7 +278,7 @@ async fn engage(
     };
     let recorder = if settings.history { witnesses::recorder(prefix, settings.durability) } else { None };
     let told = Told::new(Arc::clone(&host.world), counted.clone(), Arc::clone(&manager), recorder.clone());
-    let told = Arc::new(told);
+    let (told, kept) = (Arc::new(told), recorder.clone());
     let metrics = counted.clone();
     // Others are watched, and may be asked about, on the same terminal.
     let progress = Arc::new(Progress::start(terminal, settings.progress && settings.fleet.is_none()));
@@ -335,6 +335,9 @@ async fn engage(
     .run(following, thread)
     .await;
     progress.end();
+    if let Some(recorder) = kept {
+        tokio::task::block_in_place(|| recorder.finish());
+    }
     let Outcome { ending, summary, fleet } = ended?;
     host.world.leave().await;
     if let Some(drawer) = drawer {

@@ -61,9 +61,9 @@ impl OwnThread {
                     () = &mut work => {}
                 }
             });
-            // Nobody has to wait until all its memory is given back.
+            // What it holds is let go of before anybody goes on: commands end, and what was told is kept.
+            drop(work);
             let _ = last_words.send(());
-            mgmt_sys::memory::let_go(work);
         });
         Lasting { stop, ended }
     }

@@ -195,6 +195,29 @@ fn who_stops_a_service_while_it_is_restarted_does_not_win() {
     assert_eq!(outcome(&bench, "demo", &wanted, Run::APPLY).unwrap(), Checked::Right);
 }
 
+/// The same right after it was started, before anybody has looked at it.
+#[test]
+fn who_stops_a_service_that_was_just_started_does_not_win() {
+    if !on_booted_host("who_stops_a_service_that_was_just_started_does_not_win") {
+        return;
+    }
+    fs::write(UNIT, DEMO).unwrap();
+    // As nobody needs it, systemd itself stops it, as soon as it is there. Once.
+    fs::create_dir_all("/run/systemd/system/demo.service.d").unwrap();
+    fs::write(
+        "/run/systemd/system/demo.service.d/once.conf",
+        "[Unit]\nStopWhenUnneeded=yes\n[Service]\nExecStopPost=/bin/sh -c 'touch /run/demo-stopped; rm /run/systemd/system/demo.service.d/once.conf; systemctl daemon-reload'\n",
+    )
+    .unwrap();
+    run("systemctl", &["daemon-reload"]);
+    let bench = Bench::new();
+    let wanted = svc("running", "");
+    assert_eq!(outcome(&bench, "demo", &wanted, Run::APPLY).unwrap(), Checked::Changed);
+    assert!(fs::exists("/run/demo-stopped").unwrap(), "it was stopped");
+    assert_eq!(told("is-active", "demo"), "active");
+    assert_eq!(outcome(&bench, "demo", &wanted, Run::APPLY).unwrap(), Checked::Right);
+}
+
 #[test]
 fn whatever_others_do_to_a_service_is_an_event_and_repaired() {
     if !on_booted_host("whatever_others_do_to_a_service_is_an_event_and_repaired") {

@@ -1,9 +1,10 @@
 //! Looks at a unit and makes it as wanted.
 
 use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Result};
+use mgmt_watch::BusSignals;
 
 use super::decide::{Facts, Impossible, Job, Plan, Startup, State, plan};
-use super::manager::{Ended, Manager, PATIENCE, restless};
+use super::manager::{Ended, Manager, PATIENCE, Seen, jobs_done, restless};
 use super::{Svc, unit_name};
 
 pub(super) async fn check(svc: &Svc, cx: &mut Context<'_>) -> Result<Checked> {
@@ -155,8 +156,11 @@ async fn carry_out(
     }
     for _ in 0..PATIENCE {
         let Some(job) = plan.job else { return Ok(()) };
+        let mut signals = manager.0.signals();
         match manager.try_to(unit, job, cx).await? {
-            Ended::Done => return has_ended(manager, unit, job, cx).await,
+            Ended::Done if has_ended(manager, unit, job, &mut signals, cx).await? => return Ok(()),
+            // Somebody has stopped it since.
+            Ended::Done => (_, plan) = look(manager, wanted, cx).await?,
             // Somebody stopped it while we restarted it, for example. Who comes last decides what it is for a moment, and then
             // it is made as declared: a service that is to run is not given up because somebody was faster.
             Ended::Overtaken => {
@@ -168,11 +172,27 @@ async fn carry_out(
     Err(restless(unit))
 }
 
-/// After a job: whether the unit is what it was to be made.
-async fn has_ended(manager: &Manager, unit: &str, job: Job, cx: &Context<'_>) -> Result<()> {
+/// After a job: whether the unit is what it was to be made. It is an error if it is not by its own doing.
+async fn has_ended(
+    manager: &Manager,
+    unit: &str,
+    job: Job,
+    signals: &mut BusSignals,
+    cx: &Context<'_>,
+) -> Result<bool> {
     match job {
         Job::Start => {
-            let after = manager.look(unit).await?.facts;
+            let Seen { facts: after, job } = manager.look(unit).await?;
+            // Of the jobs that are done, one was ours.
+            let is_stopped = match after.active.as_str() {
+                "deactivating" => job.is_some(),
+                "inactive" => jobs_done(signals, unit).await > 1,
+                _ => false,
+            };
+            if is_stopped {
+                cx.info(format_args!("somebody else has stopped {unit} at once"));
+                return Ok(false);
+            }
             if matches!(after.active.as_str(), "inactive" | "failed") {
                 return Err(Error::new(format_args!(
                     "{unit} was started, but does not run: it is {}",
@@ -188,5 +208,5 @@ async fn has_ended(manager: &Manager, unit: &str, job: Job, cx: &Context<'_>) ->
         Job::Stop => cx.info("stopped"),
         Job::Refresh | Job::Restart => cx.info("reloaded or restarted"),
     }
-    Ok(())
+    Ok(true)
 }

@@ -284,6 +284,23 @@ async fn removed(signals: &mut BusSignals, path: &BusPath, cx: &Context<'_>) -> 
     }
 }
 
+/// How many jobs for a unit have come to their end, according to the signals that are there. What the manager has answered, it
+/// has told before.
+pub(crate) async fn jobs_done(signals: &mut BusSignals, unit: &str) -> usize {
+    let mut count = 0;
+    // Signals that were missed may have been about this unit.
+    while let Ok(signal) = tokio::time::timeout(Duration::ZERO, signals.next()).await {
+        let Ok(signal) = signal else { return usize::MAX };
+        if member(&signal).as_deref() == Some("JobRemoved")
+            && let Ok((_, _, of, _)) = signal.body().deserialize::<(u32, BusPath, String, String)>()
+            && of == unit
+        {
+            count += 1;
+        }
+    }
+    count
+}
+
 /// A unit that the manager has not loaded is neither active nor has it failed.
 fn unloaded(file: Option<String>) -> Facts {
     let load = match file.as_deref() {

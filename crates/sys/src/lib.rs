@@ -1,6 +1,6 @@
 //! System calls: safe paths, atomic replacement, child processes.
 //!
-//! This is the floor of the program: the one crate that may hold unsafe code (two calls, in [`memory`]) and the only way to
+//! This is the floor of the program: the one crate that may hold unsafe code (little, all in [`memory`]) and the only way to
 //! change the file system. Parts that share nothing:
 //!
 //! - **Files.** A path from anywhere becomes a [`ManagedPath`] once; it is resolved once to the

@@ -11,7 +11,6 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{c_int, c_void};
 use std::io::Write as _;
-use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,14 +60,6 @@ pub fn last_moment() {
 /// Whether the process is about to end.
 pub fn is_last_moment() -> bool {
     LAST_MOMENT.load(Ordering::Relaxed)
-}
-
-/// Lets go of something large, unless it is the [`last_moment`]: then it is not even looked at.
-pub fn let_go<T>(value: T) {
-    let value = ManuallyDrop::new(value);
-    if !is_last_moment() {
-        drop(ManuallyDrop::into_inner(value));
-    }
 }
 
 /// Ends the process at once. Whatever is written has been, and nobody tidies up memory that is gone in a moment, as the
@@ -144,13 +135,6 @@ mod tests {
         assert_eq!(there(untouched), STEP as u64);
         assert!(hand_out(first..first + STEP));
         assert_eq!(block, [7]);
-    }
-
-    #[test]
-    fn what_is_let_go_of_is_dropped() {
-        let held = std::sync::Arc::new(());
-        let_go(std::sync::Arc::clone(&held));
-        assert_eq!(std::sync::Arc::strong_count(&held), 1);
     }
 
     #[test]

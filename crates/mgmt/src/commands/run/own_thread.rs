@@ -23,6 +23,9 @@ pub(super) struct Lasting {
     ended: oneshot::Receiver<()>,
 }
 
+/// Work that comes to its end.
+pub(super) struct Ending(oneshot::Receiver<()>);
+
 impl OwnThread {
     pub(super) fn start(name: &str) -> io::Result<OwnThread> {
         let (work, waiting) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
@@ -75,11 +78,18 @@ impl OwnThread {
 }
 
 impl Lasting {
-    /// Ends it, and waits until it no longer does anything, but not for ever.
-    pub(super) async fn end(self, patience: Duration) {
+    /// Has it end.
+    pub(super) fn stop(self) -> Ending {
         drop(self.stop);
+        Ending(self.ended)
+    }
+}
+
+impl Ending {
+    /// Waits until it no longer does anything, but not for ever.
+    pub(super) async fn wait(self, patience: Duration) {
         // That it is gone says the same as its last words.
-        let _ = tokio::time::timeout(patience, self.ended).await;
+        let _ = tokio::time::timeout(patience, self.0).await;
     }
 }
 
@@ -118,7 +128,7 @@ mod tests {
         let first = thread.ask(|| std::thread::current().id());
         let thread = thread.begin(work);
         enough.await.unwrap();
-        thread.end(PATIENCE).await;
+        thread.stop().wait(PATIENCE).await;
         let seen = std::mem::take(&mut *seen.lock().unwrap());
         assert!(seen.iter().all(|id| *id == first && *id != std::thread::current().id()));
         assert!(seen.len() > 100);
@@ -134,7 +144,7 @@ mod tests {
         drop(OwnThread::start("test").unwrap().begin(work));
         assert!(tokio::time::timeout(PATIENCE, dropped).await.unwrap().is_err());
         // What is over need not be ended.
-        OwnThread::start("test").unwrap().begin(async {}).end(PATIENCE).await;
+        OwnThread::start("test").unwrap().begin(async {}).stop().wait(PATIENCE).await;
     }
 
     #[test]

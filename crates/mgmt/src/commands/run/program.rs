@@ -58,8 +58,7 @@ fn check(entry: &Entry, options: &program::Options, terminal: &Terminal) -> Resu
     }
 }
 
-/// A program that runs, and is let go of on a thread of its own: nobody has to wait until all its memory is given back,
-/// least of all at the end.
+/// A program that runs, and is let go of on a thread of its own: nobody has to wait until all its memory is given back.
 struct Large(Option<Box<Running>>);
 
 impl Large {
@@ -86,10 +85,11 @@ impl std::ops::DerefMut for Large {
 
 impl Drop for Large {
     fn drop(&mut self) {
-        if mgmt_sys::memory::is_last_moment() {
-            return mgmt_sys::memory::let_go(self.0.take());
-        }
         let running = self.0.take();
+        // What it holds of the host is gone before the process is.
+        if mgmt_sys::memory::is_last_moment() {
+            return drop(running);
+        }
         // Without a thread, it goes here and now.
         let _ = std::thread::Builder::new().name("mgmt-let-go".into()).spawn(move || drop(running));
     }

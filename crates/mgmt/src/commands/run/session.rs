@@ -182,12 +182,13 @@ impl Session<'_> {
             let _ = tokio::time::timeout(LAST_WORDS, start).await;
         }
         mgmt_sys::memory::last_moment();
-        following.end(LAST_WORDS).await;
+        let following = following.stop();
         if let Some(watched) = watched {
             watched.abort();
         }
         // The engine's thread is at its end; this only takes its last words.
         let summary = tokio::task::block_in_place(|| self.engine.wait());
+        following.wait(LAST_WORDS).await;
         match refused {
             Some(failure) => Err(failure),
             None => {

@@ -31,6 +31,7 @@ Chores of the project
   cargo xtask faults [MINUTES] [SEED]  system calls that fail, hosts and servers that die at random, longer than the tests have them do
   cargo xtask races [FLIPS]   exchange what lies at managed paths while they are kept right, a million times for each attacker
   cargo xtask soak [--minutes N]  one run with 2000 resources, another graph each second and random breakage; an hour by default
+  cargo xtask chaos [--minutes N]  a booted host whose disks, daemons, names and packages fail, and that heals; ten minutes by default
   cargo xtask fuzz [--minutes N] [TARGET]  hostile input for everything that reads, a minute for each target by default
   cargo xtask labs [SEED]     all labs twice in a row, no second chance: faults, races, threats, fuzzer, soak, threads, simulators, instructions
   cargo xtask bench [GROUPS]  measure, mostly against a raw loop: graphs, lang, flow, memory, latency, start, units, packages, users,
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         ["races", rest @ ..] if rest.len() <= 1 => setup::run().and_then(|()| faults::races(rest)),
         ["labs", rest @ ..] if rest.len() <= 1 => setup::run().and_then(|()| labs::run(rest)),
         ["soak", rest @ ..] => soak::soak(rest),
+        ["chaos", rest @ ..] => setup::run().and_then(|()| soak::chaos(rest)),
         ["fuzz", rest @ ..] => soak::fuzz(rest),
         ["bench", rest @ ..] => bench::run(rest),
         ["profile"] => profile::run(),

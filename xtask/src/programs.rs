@@ -18,7 +18,7 @@ use crate::step::{Failed, cargo, say, show, workspace};
 
 /// Programs that take long go first, the longest one first, or the others would have to wait for them at the end. All others
 /// are short, and any order will do.
-const LONG: [&str; 39] = [
+const LONG: [&str; 40] = [
     "puppet",
     "pkg_packagekit",
     "agent",
@@ -38,6 +38,7 @@ const LONG: [&str; 39] = [
     "langpuppet",
     "how_to",
     "soak",
+    "chaos",
     "cron",
     "hostname",
     "gsettings",

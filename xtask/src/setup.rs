@@ -86,6 +86,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("puppet-module-puppetlabs-concat", "files that manifests put together"),
     ("puppet-module-puppetlabs-cron-core", "the type cron of manifests"),
     ("puppet-module-puppetlabs-host-core", "the type host of manifests"),
+    ("puppet-module-puppetlabs-inifile", "the types ini_setting and ini_subsetting of manifests"),
     ("puppet-module-puppetlabs-mount-core", "the type mount of manifests"),
     ("puppet-module-puppetlabs-sshkeys-core", "the types of keys in manifests"),
     ("puppet-module-puppetlabs-stdlib", "what other modules of manifests are made of"),

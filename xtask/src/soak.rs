@@ -1,4 +1,4 @@
-//! `cargo xtask soak` and `cargo xtask fuzz`: what the tests do for a moment, for as long as one likes.
+//! `cargo xtask soak`, `cargo xtask chaos` and `cargo xtask fuzz`: what the tests do for a moment, for as long as one likes.
 
 use std::process::Command;
 
@@ -17,6 +17,17 @@ pub(crate) fn soak(arguments: &[&str]) -> Result<(), Failed> {
     command.args(["test", "--package", "mgmt", "--test", "soak", "--", "--nocapture"]);
     command.env("MGMT_SOAK_SECONDS", (minutes * 60).to_string());
     step(command.env("MGMT_SOAK_RESOURCES", RESOURCES.to_string()))
+}
+
+/// A booted host in trouble, watched by an independent oracle.
+pub(crate) fn chaos(arguments: &[&str]) -> Result<(), Failed> {
+    let (minutes, rest) = minutes(arguments, 10)?;
+    if let [unknown, ..] = rest[..] {
+        return Err(Failed::new(format!("`{unknown}`: expected `--minutes N`")));
+    }
+    let mut command = Command::new(cargo());
+    command.args(["test", "--package", "mgmt", "--test", "chaos", "--", "--nocapture"]);
+    step(command.env("MGMT_CHAOS_SECONDS", (minutes * 60).to_string()))
 }
 
 /// Hostile input, for all targets or for one.

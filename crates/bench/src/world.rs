@@ -42,6 +42,7 @@ impl World {
             exit: tokio::sync::watch::Sender::new(None),
             program_files: tokio::sync::watch::Sender::new(None),
             ends_after: None,
+            incomplete: Default::default(),
         };
         let settings = EngineSettings {
             host: Arc::new(host),
@@ -70,7 +71,10 @@ impl World {
                 match event {
                     EngineEvent::Converged => break,
                     EngineEvent::Failed { id, message } => panic!("{id}: {message}"),
-                    EngineEvent::Diverged | EngineEvent::Stopped => {}
+                    EngineEvent::Quiet { .. }
+                    | EngineEvent::Diverged
+                    | EngineEvent::Recovered { .. }
+                    | EngineEvent::Stopped => {}
                 }
             }
         });

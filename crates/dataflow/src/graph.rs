@@ -271,6 +271,44 @@ impl<V: Clone + PartialEq, E: Clone + PartialEq> Graph<V, E> {
         outputs
     }
 
+    /// Whether the state of a node can come from another node that a test accepts, directly or through others. At most so many
+    /// nodes are looked at; beyond that the answer is yes.
+    pub fn depends_on(&self, id: NodeId, most: usize, mut test: impl FnMut(NodeId) -> bool) -> bool {
+        let mut seen = std::collections::HashSet::from([id]);
+        let mut to_do = vec![id];
+        while let Some(id) = to_do.pop() {
+            if test(id) || seen.len() > most {
+                return true;
+            }
+            let inputs = self.node(id).into_iter().flat_map(|node| &node.inputs);
+            to_do.extend(inputs.copied().filter(|input| seen.insert(*input)));
+        }
+        false
+    }
+
+    /// The nodes that keep a node undefined: undefined themselves, and not because of what they read. At most so many nodes are
+    /// looked at.
+    pub fn undefined_roots(&self, id: NodeId, most: usize) -> Vec<NodeId> {
+        let mut roots = Vec::new();
+        let mut seen = std::collections::HashSet::from([id]);
+        let mut to_do = vec![id];
+        while let Some(id) = to_do.pop() {
+            let Some(node) = self.node(id) else { continue };
+            let is_undefined = |input: &NodeId| matches!(self.state(*input), State::Undefined);
+            let mut below = node.inputs.iter().copied().filter(is_undefined).peekable();
+            if below.peek().is_none() {
+                roots.push(id);
+                continue;
+            }
+            for input in below {
+                if seen.len() < most && seen.insert(input) {
+                    to_do.push(input);
+                }
+            }
+        }
+        roots
+    }
+
     fn insert(&mut self, scope: ScopeId, kind: Kind<V, E>, inputs: &[NodeId], state: State<V, E>) -> NodeId {
         let base = self.scope(scope).map_or(0, |scope| scope.height);
         let below = inputs.iter().filter_map(|&input| self.node(input)).map(|node| node.height + 1).max();

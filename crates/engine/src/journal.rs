@@ -56,6 +56,21 @@ impl LastRuns {
     }
 }
 
+/// What is wrong with a journal, apart from its last line: that may be half of one, if the program was killed.
+fn damage(text: &str) -> Option<String> {
+    let lines = text.split_inclusive('\n').enumerate();
+    let mut whole = lines.filter(|(_, line)| line.ends_with('\n'));
+    let (at, _) = whole.find(|(_, line)| serde_json::from_str::<Json>(line).is_err())?;
+    Some(format!("line {} is not one of a journal", at + 1))
+}
+
+fn set_aside(path: &Path, reason: &str) {
+    let said = mgmt_sys::aside::set_aside_and_describe(path, reason);
+    tracing::error!(
+        "{said}; lost: notifications that were pending in damaged lines, and when resources ran last"
+    );
+}
+
 /// The file of pending notifications.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -74,9 +89,16 @@ impl Journal {
     pub(crate) fn open(path: PathBuf) -> io::Result<Journal> {
         let text = match std::fs::metadata(&path) {
             Ok(metadata) if metadata.len() > LIMIT => {
-                return Err(io::Error::other(format!("{} is too large to be a journal", path.display())));
+                set_aside(&path, "it is too large to be a journal");
+                String::new()
             }
-            Ok(_) => String::from_utf8_lossy(&std::fs::read(&path)?).into_owned(),
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
+                if let Some(damage) = damage(&text) {
+                    set_aside(&path, &damage);
+                }
+                text
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error),
         };
@@ -85,7 +107,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// What a text says, before anything is written.
+    /// What a text says, before anything is written. What is right of a damaged one counts.
     fn replayed(path: PathBuf, text: &str) -> Journal {
         let mut journal = Journal {
             path,

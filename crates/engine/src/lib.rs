@@ -32,9 +32,9 @@ pub use autoedge::add as add_automatic_edges;
 pub use autogroup::group as group_automatically;
 pub use core::Level;
 pub use driver::{
-    Backlog, Cause, Certainty, Ended, Engine, EngineEvent, EngineSettings, Export, FieldChange, Handed,
-    Health, MemberEffects, PathWatch, Plan, Ran, Step, Summary, SwapReport, Undone, Witness, plan,
-    prepare_for,
+    Backlog, Blocked, Cause, Certainty, Ended, Engine, EngineEvent, EngineSettings, Export, FieldChange,
+    Handed, Health, MemberEffects, PathWatch, Plan, Ran, Step, StepError, Summary, SwapReport, Undone,
+    Witness, plan, prepare_for,
 };
 pub use journal::LastRuns;
 #[doc(hidden)]

@@ -136,20 +136,26 @@ pub fn prepare(
         (true, None) => autoedge::add(&mut graph),
     };
     let dropped = autoedge::drop_from_cycles(&mut graph, &automatic).map_err(|c| cycle(&graph, &c))?;
-    for (from, to) in &dropped {
-        if let (Some(from), Some(to)) = (graph.node(*from), graph.node(*to)) {
-            warnings.push(format!(
-                "the declared order contradicts the automatic edge {} -> {}, which is left out",
-                from.id, to.id
-            ));
-        }
-    }
+    warnings.extend(contradictions(&graph, &dropped));
     let grouped = match how.autogroup {
         true => autogroup::group(&mut graph).map_err(|c| cycle(&graph, &c))?,
         false => 0,
     };
     let automatic_edges = automatic.len() - dropped.len();
     Ok(Prepared { graph, automatic_edges, grouped, warnings, took: began.elapsed() })
+}
+
+/// One warning for all automatic edges that a declared order contradicts, with the first of them.
+fn contradictions(graph: &ResourceGraph, dropped: &[(NodeId, NodeId)]) -> Option<String> {
+    let (from, to) = dropped.first()?;
+    let (from, to) = (&graph.node(*from)?.id, &graph.node(*to)?.id);
+    Some(match dropped.len() - 1 {
+        0 => format!("the declared order contradicts the automatic edge {from} -> {to}, which is left out"),
+        more => format!(
+            "the declared order contradicts {} automatic edges, which are left out: {from} -> {to} and {more} more",
+            dropped.len()
+        ),
+    })
 }
 
 /// Checks a graph while its automatic edges are found by another thread. None, if there is no thread to be had.

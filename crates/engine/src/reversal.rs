@@ -30,7 +30,7 @@ pub(crate) fn store(state: &Path, spec: &Spec) -> Result<()> {
     let mut stored = Spec::of(spec.id.name.clone(), Arc::from(reversed));
     stored.meta = Meta { reverse: false, export: Vec::new(), ..(*spec.meta).clone() }.into();
     stored.is_reversal = true;
-    let text = format!("{:#}\n", to_stored(&stored));
+    let text = mgmt_sys::aside::with_checksum(&format!("{:#}\n", to_stored(&stored)));
     write(&file, text.as_bytes()).context(format_args!("cannot store the reversal in {}", file.display()))
 }
 
@@ -52,7 +52,7 @@ fn write(file: &Path, content: &[u8]) -> std::result::Result<(), Box<dyn std::er
     Ok(())
 }
 
-/// The stored reversals whose resource is not among those declared. One that cannot be read is reported and left alone.
+/// The stored reversals whose resource is not among those declared. One that is damaged is set aside and reported.
 pub(crate) fn pending(
     state: &Path,
     declared: &BTreeSet<Id>,
@@ -74,7 +74,10 @@ pub(crate) fn pending(
         match read(&file, registry) {
             Ok(Some(spec)) if !declared.contains(&spec.id) => specs.push(spec),
             Ok(_) => {}
-            Err(error) => problems.push(format!("cannot read the reversal in {}: {error}", file.display())),
+            Err(error) => {
+                let said = mgmt_sys::aside::set_aside_and_describe(&file, &error);
+                problems.push(format!("{said}; lost: how to undo a resource"));
+            }
         }
     }
     (specs, problems)
@@ -88,7 +91,8 @@ fn read(file: &Path, registry: &Registry) -> std::result::Result<Option<Spec>, S
         Err(error) => return Err(error.to_string()),
     }
     let text = fs::read(file).map_err(|error| error.to_string())?;
-    let json = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let text = mgmt_sys::aside::verified(&text)?;
+    let json = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let spec = from_stored(&json, registry).map_err(|error| error.to_string())?;
     Ok(spec.is_reversal.then_some(spec))
 }

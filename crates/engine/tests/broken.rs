@@ -52,7 +52,7 @@ impl Witness for Clumsy {
         assert!(!thread.name().is_some_and(|name| name.starts_with(self.0)), "told so");
     }
 
-    fn health(&self, _: &Id, _: Health) {}
+    fn health(&self, _: &Id, _: Health<'_>) {}
 }
 
 fn start(world: &World, witness: Option<Arc<dyn Witness>>) -> (Arc<Engine>, UnboundedReceiver<EngineEvent>) {

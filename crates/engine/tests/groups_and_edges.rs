@@ -133,7 +133,7 @@ fn a_group_holds_the_semaphores_of_all_its_members() {
 fn members_that_ask_for_another_treatment_stay_apart() {
     let changes: [fn(&mut mgmt_resource::Meta); 6] = [
         |meta| meta.noop = true,
-        |meta| meta.retry = 3,
+        |meta| meta.retry = Some(3),
         |meta| meta.poll = 5,
         |meta| meta.timeout = 5,
         |meta| meta.export = vec!["*".into()],
@@ -186,6 +186,19 @@ fn a_declared_order_wins_over_an_automatic_edge() {
     assert_eq!((prepared.graph.edge(a, b), prepared.automatic_edges), (None, 0));
     let warning = "the declared order contradicts the automatic edge probe[a] -> probe[b], which is left out";
     assert_eq!(prepared.warnings, [warning]);
+}
+
+#[test]
+fn many_contradictions_are_one_warning() {
+    let mut graph = Graph::default();
+    for number in 0..5 {
+        let a = graph.add(&format!("a{number}"), provider(&format!("x{number}"), ""));
+        let b = graph.add(&format!("b{number}"), provider("", &format!("x{number}")));
+        graph.edge(b, a);
+    }
+    let prepared = prepare(graph.0, Vec::new(), &Preparation::default()).unwrap();
+    let [warning] = &prepared.warnings[..] else { panic!("{:?}", prepared.warnings) };
+    assert!(warning.contains("contradicts 5 automatic edges") && warning.contains("and 4 more"), "{warning}");
 }
 
 #[test]

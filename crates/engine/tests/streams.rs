@@ -119,7 +119,7 @@ fn start(world: &World) -> (Engine, UnboundedReceiver<EngineEvent>) {
     .unwrap()
 }
 
-async fn swap(engine: &Engine, startled: Startled, retry: i16) {
+async fn swap(engine: &Engine, startled: Startled, retry: Option<i16>) {
     let mut graph = ResourceGraph::new();
     let node = graph.add_node(Spec::new("a", startled));
     let meta = &mut graph.node_mut(node).unwrap().meta;
@@ -138,7 +138,7 @@ async fn one_that_panics_is_started_again_and_then_heard() {
     for startled in [Startled { at_start: 2, later: 0 }, Startled { at_start: 0, later: 2 }] {
         let world = World::new();
         let (engine, _events) = start(&world);
-        swap(&engine, startled, 5).await;
+        swap(&engine, startled, Some(5)).await;
         wait(|| world.count("start") == 3, "the third start").await;
         // The first run is for the start, and more are for what it has told.
         let before = world.count("run");
@@ -152,7 +152,7 @@ async fn one_that_panics_for_ever_fails_in_the_end_and_says_so() {
     for startled in [Startled { at_start: 1000, later: 0 }, Startled { at_start: 0, later: 1000 }] {
         let world = World::new();
         let (engine, _events) = start(&world);
-        swap(&engine, startled, 3).await;
+        swap(&engine, startled, Some(3)).await;
         wait(|| world.count("start") == 4, "as many starts as it may have").await;
         assert!(engine.is_alive().await);
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;

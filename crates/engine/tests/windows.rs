@@ -119,7 +119,7 @@ async fn another_attempt_belongs_to_the_run_that_failed() {
     let a = graph.add("a", Probe { path: world.path("a"), failures: 2, ..text("one") });
     graph.meta(a, |meta| {
         meta.window = words(&["monthly", "calendar"]);
-        meta.retry = 2;
+        meta.retry = Some(2);
     });
     let mut running = world.start();
     running.swap(graph.0).await;

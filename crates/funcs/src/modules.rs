@@ -17,7 +17,7 @@ mod local;
 mod map;
 mod math;
 mod net;
-mod os;
+pub(crate) mod os;
 mod provisioner;
 mod regexp;
 mod strings;

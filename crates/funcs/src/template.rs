@@ -12,6 +12,7 @@ mod executor;
 mod format;
 mod lexer;
 mod parser;
+mod verb;
 
 use mgmt_value::{Str, Value};
 

@@ -139,7 +139,7 @@ fn write_cause(text: &mut Vec<u8>, cause: &Cause, private: bool) {
 /// `whose`: the member of the group, if it is not the resource itself.
 fn write_effect(text: &mut Vec<u8>, whose: Option<&Id>, effect: &Effect) {
     // Whoever gives an effect another field decides here whether it is kept.
-    let Effect { action, what, aspect, before, after, opaque, private, texts: _ } = effect;
+    let Effect { action, what, aspect, before, after, opaque, private, texts: _, presumed: _ } = effect;
     let mut line = Object::begin(text);
     if let Some(whose) = whose {
         line.shown("resource", whose);

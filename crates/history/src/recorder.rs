@@ -191,16 +191,23 @@ impl Witness for Recorder {
         });
     }
 
-    fn health(&self, id: &Id, health: Health) {
-        if health == Health::Well {
-            self.errors().remove(id);
+    fn health(&self, id: &Id, health: Health<'_>) {
+        match health {
+            Health::Ok | Health::WouldChange => {
+                self.errors().remove(id);
+            }
+            Health::Retrying { .. } | Health::Failed { .. } => {}
+            Health::Flapping(undone) => self.flapping(&undone),
         }
     }
+}
 
-    fn undone(&self, undone: &Undone<'_>) {
-        let who = undone.by.map_or_else(|| "something outside of mgmt".to_owned(), ToString::to_string);
+impl Recorder {
+    /// Something reverts a resource again and again.
+    fn flapping(&self, undone: &Undone<'_>) {
+        let who = undone.by.map_or_else(|| "an external process".to_owned(), ToString::to_string);
         let Undone { times, wait, .. } = undone;
-        let message = format!("{who} undoes it: put right {times} times lately, waiting {wait:?} now");
+        let message = format!("flapping: reverted by {who} {times} times; backing off {wait:?}");
         self.push(&Entry {
             time: SystemTime::now(),
             id: undone.id,

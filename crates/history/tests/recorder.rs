@@ -183,14 +183,15 @@ fn a_failure_is_told_once_until_it_is_another_or_was_over() {
     let directory = tempfile::tempdir().unwrap();
     let recorder = recorder(directory.path());
     ["a", "a", "b"].into_iter().for_each(|error| failed(&recorder, "x", error, &[]));
-    recorder.health(&Id::new("noop", "x"), Health::Well);
+    recorder.health(&Id::new("noop", "x"), Health::Ok);
     failed(&recorder, "x", "b", &[]);
     let (id, by) = (Id::new("noop", "x"), Id::new("noop", "y"));
-    recorder.undone(&Undone { id: &id, by: Some(&by), times: 12, wait: Duration::from_secs(1) });
+    let undone = Undone { id: &id, by: Some(&by), times: 12, wait: Duration::from_secs(1) };
+    recorder.health(&id, Health::Flapping(undone));
     drop(recorder);
     let told: Vec<_> =
         records(directory.path()).into_iter().map(|r| (r.outcome, r.message.unwrap())).collect();
     assert_eq!(told.len(), 4);
     assert_eq!(told[3].0, Outcome::Undone);
-    assert!(told[3].1.contains("noop[y] undoes it"), "{told:?}");
+    assert!(told[3].1.contains("reverted by noop[y] 12 times"), "{told:?}");
 }

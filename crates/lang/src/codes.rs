@@ -983,12 +983,14 @@ Wrong:
     class greet {
     	print \"a\" {}
     }
+    print \"b\" {}
 
 Right:
 
     class greet {
     	print \"a\" {}
     }
+    print \"b\" {}
     include greet"
     UnusedParameter "M0805" Lint "a parameter is not used"
         "The parameter of a function or a class is never read, so whatever is given for it makes no difference.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes::Code;
 use crate::source::{FileId, Span};
@@ -97,7 +97,10 @@ impl Diagnostic {
 
     /// Says what to do.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
-        self.hints.push(hint.into());
+        let hint = hint.into();
+        if !self.hints.contains(&hint) {
+            self.hints.push(hint);
+        }
         self
     }
 
@@ -182,16 +185,26 @@ impl Report {
         self.unsure
     }
 
-    /// Tells what is probably not meant too.
-    pub(crate) fn tell_lints(&mut self) {
+    /// Tells what is probably not meant too, except of modules that somebody else has written.
+    pub(crate) fn tell_lints(&mut self, foreign: &FxHashSet<FileId>) {
+        self.lints.retain(|found| found.span().is_none_or(|span| !foreign.contains(&span.file)));
         self.warnings.append(&mut self.lints);
     }
 
     /// In the order of the texts, without repetitions.
     pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
         self.errors.append(&mut self.warnings);
+        // What a resource that does not exist would have said about types is not known.
+        let unknown = [Code::UnknownKind.id(), Code::UnknownField.id()];
+        if self.errors.iter().any(|found| unknown.contains(&found.code)) {
+            self.errors.retain(|found| found.code != Code::Ambiguous.id());
+        }
         self.errors.sort_by(|a, b| (a.span(), a.level, a.code).cmp(&(b.span(), b.level, b.code)));
         self.errors.dedup();
+        // That a kind does not exist is said where it is first used.
+        let mut kinds: FxHashSet<String> = FxHashSet::default();
+        let unknown = Code::UnknownKind.id();
+        self.errors.retain(|found| found.code != unknown || kinds.insert(found.message.clone()));
         self.errors
     }
 }

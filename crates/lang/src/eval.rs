@@ -35,15 +35,7 @@ pub fn evaluate(
     host: &(dyn Host + Sync),
 ) -> Result<ResourceGraph, Vec<Diagnostic>> {
     let work = || {
-        let evaluation = Evaluation {
-            checked,
-            kinds,
-            modules: checked.hir.modules.iter().map(|_| RefCell::new(None)).collect(),
-            declarations: RefCell::default(),
-            edges: RefCell::default(),
-            wrong: RefCell::default(),
-            host,
-        };
+        let evaluation = Evaluation::new(checked, kinds, host);
         evaluation.main().map_err(|fault| vec![fault.diagnostic()])?;
         let wrong = evaluation.wrong.into_inner();
         if !wrong.is_empty() {
@@ -51,12 +43,54 @@ pub fn evaluate(
         }
         output::assemble(evaluation.declarations.into_inner(), &evaluation.edges.into_inner(), kinds)
             .map(|assembled| assembled.graph)
+            .map_err(|problems| problems.into_iter().map(|problem| problem.diagnostic).collect())
     };
     mgmt_syntax::with_deep_stack(checked.depth, work).unwrap_or_else(|error| {
         let start = checked.hir.modules.first().map(|module| Span { file: module.file, start: 0, end: 0 });
         let message = format!("the program is nested too deep for the memory that there is: {error}");
         Err(start.map(|span| Diagnostic::new(Code::Failed, span, message)).into_iter().collect())
     })
+}
+
+/// What one statement of a program declares at this moment.
+#[derive(Clone, Debug)]
+pub struct StatementValue {
+    /// The statements, branches, indexes and keys on the way to it.
+    pub path: Vec<String>,
+    /// What it declares by itself, or why it declares nothing. A condition, a loop and an include declare nothing by themselves.
+    pub declared: Result<DeclaredPart, Diagnostic>,
+}
+
+/// The resources and edges of one statement.
+#[derive(Clone, Debug, Default)]
+pub struct DeclaredPart {
+    /// The resources.
+    pub resources: Vec<mgmt_resource::Spec>,
+    /// The edges: the names of both ends, and whether it notifies.
+    pub edges: Vec<(String, String, bool)>,
+}
+
+/// What the statements of a program declare at this moment, each by itself: a failure of one does not stop the others.
+pub fn evaluate_statements(
+    checked: &Checked,
+    kinds: &Registry,
+    host: &(dyn Host + Sync),
+) -> Vec<StatementValue> {
+    let work = || {
+        let evaluation =
+            Evaluation { parts: Some(RefCell::default()), ..Evaluation::new(checked, kinds, host) };
+        // Each statement has its own outcome.
+        let _ = evaluation.main();
+        evaluation.parts.map(|parts| parts.into_inner().done).unwrap_or_default()
+    };
+    mgmt_syntax::with_deep_stack(checked.depth, work).unwrap_or_default()
+}
+
+/// The statements that were evaluated one by one.
+#[derive(Default)]
+struct Parts {
+    path: Vec<String>,
+    done: Vec<StatementValue>,
 }
 
 /// Why there is no value.
@@ -130,6 +164,8 @@ struct Evaluation<'a> {
     edges: RefCell<Vec<DeclaredEdge>>,
     wrong: RefCell<Vec<Diagnostic>>,
     host: &'a dyn Host,
+    /// Statements are evaluated one by one, whatever becomes of others.
+    parts: Option<RefCell<Parts>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -152,6 +188,21 @@ impl Frame {
             at = at.parent.as_ref()?;
         }
         Some(at)
+    }
+}
+
+impl<'a> Evaluation<'a> {
+    fn new(checked: &'a Checked, kinds: &'a Registry, host: &'a dyn Host) -> Evaluation<'a> {
+        Evaluation {
+            checked,
+            kinds,
+            modules: checked.hir.modules.iter().map(|_| RefCell::new(None)).collect(),
+            declarations: RefCell::default(),
+            edges: RefCell::default(),
+            wrong: RefCell::default(),
+            host,
+            parts: None,
+        }
     }
 }
 
@@ -556,9 +607,45 @@ fn field_of(value: &Value, field: &str) -> Option<Value> {
 impl Evaluation<'_> {
     fn block(&self, frame: &Arc<Frame>, block: BlockId) -> Outcome<()> {
         for &stmt in &self.hir()[block].stmts {
-            self.stmt(frame, stmt)?;
+            match &self.parts {
+                None => self.stmt(frame, stmt)?,
+                Some(parts) => self.part(frame, stmt, parts),
+            }
         }
         Ok(())
+    }
+
+    /// Evaluates a statement by itself.
+    fn part(&self, frame: &Arc<Frame>, stmt: StmtId, parts: &RefCell<Parts>) {
+        let path = {
+            let mut parts = parts.borrow_mut();
+            parts.path.push(stmt.index().to_string());
+            parts.path.clone()
+        };
+        let outcome = self.stmt(frame, stmt);
+        let mut parts = parts.borrow_mut();
+        parts.path.pop();
+        let resources = self.declarations.borrow_mut().drain(..).map(|found| found.spec).collect();
+        let name = |end: &End| format!("{}[{}]", end.kind, end.name.display());
+        let edge = |edge: DeclaredEdge| (name(&edge.from), name(&edge.to), edge.notify);
+        let edges = self.edges.borrow_mut().drain(..).map(edge).collect();
+        let part = DeclaredPart { resources, edges };
+        let wrong = self.wrong.borrow_mut().drain(..).next();
+        let declared = match (outcome, wrong) {
+            (Err(fault), _) => Err(fault.diagnostic()),
+            (Ok(()), Some(wrong)) => Err(wrong),
+            (Ok(()), None) => Ok(part),
+        };
+        parts.done.push(StatementValue { path, declared });
+    }
+
+    /// Evaluates a block of a statement.
+    fn inner(&self, step: impl std::fmt::Display, frame: &Arc<Frame>, block: BlockId) -> Outcome<()> {
+        let Some(parts) = &self.parts else { return self.block(frame, block) };
+        parts.borrow_mut().path.push(step.to_string());
+        let outcome = self.block(frame, block);
+        parts.borrow_mut().path.pop();
+        outcome
     }
 
     fn stmt(&self, frame: &Arc<Frame>, stmt: StmtId) -> Outcome<()> {
@@ -566,8 +653,8 @@ impl Evaluation<'_> {
         match &hir[stmt].kind {
             StmtKind::Bind(..) | StmtKind::Func(_) | StmtKind::Class(_) | StmtKind::Import { .. } => Ok(()),
             StmtKind::If { condition, then, otherwise } => match self.truth(frame, *condition)? {
-                true => self.block(frame, *then),
-                false => otherwise.map_or(Ok(()), |otherwise| self.block(frame, otherwise)),
+                true => self.inner("then", frame, *then),
+                false => otherwise.map_or(Ok(()), |otherwise| self.inner("else", frame, otherwise)),
             },
             StmtKind::Loop { key, value, over, body, .. } => {
                 let turns: Vec<(Value, Value)> = match self.expr(frame, *over)? {
@@ -577,9 +664,10 @@ impl Evaluation<'_> {
                 };
                 for (first, second) in turns {
                     let turn = Frame::new(ScopeId::Loop(stmt), Some(frame.clone()), None);
+                    let step = first.to_string();
                     turn.set(*key, Ok(first));
                     turn.set(*value, Ok(second));
-                    self.block(&turn, *body)?;
+                    self.inner(step, &turn, *body)?;
                 }
                 Ok(())
             }
@@ -592,10 +680,13 @@ impl Evaluation<'_> {
                     return Err(self.lost(hir[stmt].span));
                 };
                 // Arguments are values, whether or not the class reads them.
-                for (&param, &arg) in hir[class].params.iter().zip(args) {
-                    self.var(&made, param, hir[arg].span)?;
+                let mut given = hir[class].params.iter().zip(args);
+                let given: Outcome<()> =
+                    given.try_for_each(|(&param, &arg)| self.var(&made, param, hir[arg].span).map(drop));
+                match self.parts.is_some() {
+                    true => self.inner("class", &made, hir[class].body).and(given),
+                    false => given.and_then(|()| self.inner("class", &made, hir[class].body)),
                 }
-                self.block(&made, hir[class].body)
             }
             StmtKind::Edge(halves) => self.edge(frame, stmt, halves),
             StmtKind::Resource(resource) => self.resource(frame, stmt, resource),
@@ -716,7 +807,8 @@ impl Evaluation<'_> {
             }
         }
         for draft in drafts {
-            match draft.finish(&self.checked.sources) {
+            let places = settings.iter().map(|(_, name, _, at)| (&**name, *at));
+            match draft.finish(&self.checked.sources, places) {
                 Err(wrong) => self.wrong.borrow_mut().push(wrong),
                 Ok(declaration) => {
                     let me = [End {

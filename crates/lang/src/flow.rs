@@ -10,7 +10,9 @@ mod because;
 mod constant;
 mod declared;
 mod expr;
+mod frozen;
 mod live;
+mod reconcile;
 mod resource;
 mod stmt;
 
@@ -29,6 +31,8 @@ use crate::hir::*;
 pub use declared::Change;
 use declared::Declarations;
 pub(crate) use declared::Declared;
+use frozen::{Frozen, Spot};
+pub use frozen::{FrozenPart, Inheritance};
 pub use live::WatchChange;
 
 /// What a node holds.
@@ -53,8 +57,21 @@ impl PartialEq for Datum {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fault {
     pub(crate) diagnostic: Arc<Diagnostic>,
+    /// Further errors of the same statement.
+    pub(crate) others: Arc<[Diagnostic]>,
     /// `<|>` may replace it.
     pub(crate) catchable: bool,
+}
+
+impl Fault {
+    fn new(diagnostic: Diagnostic, catchable: bool) -> Fault {
+        Fault { diagnostic: Arc::new(diagnostic), others: Arc::default(), catchable }
+    }
+
+    /// All errors, the first one first.
+    fn all(&self) -> impl Iterator<Item = &Diagnostic> {
+        std::iter::once(&*self.diagnostic).chain(self.others.iter())
+    }
 }
 
 pub(crate) type Flow = Graph<Datum, Fault>;
@@ -66,6 +83,7 @@ pub(crate) struct Program {
     pub(crate) kinds: Registry,
     pub(crate) host: Arc<dyn Host + Send + Sync>,
     pub(crate) watches: Mutex<live::Watches>,
+    pub(crate) outputs: Mutex<frozen::Outputs>,
     /// What is known of expressions that may be constant.
     constants: Mutex<FxHashMap<ExprId, Option<Value>>>,
 }
@@ -79,6 +97,8 @@ pub(crate) struct Frame {
     nodes: Mutex<FxHashMap<VarId, NodeId>>,
     includes: Mutex<FxHashMap<StmtId, Arc<Frame>>>,
     made_by: Option<(Maker, Arc<Frame>)>,
+    /// Where its statements are.
+    spot: Spot,
 }
 
 /// What a frame is a copy of.
@@ -108,8 +128,10 @@ impl Frame {
         parent: Option<Arc<Frame>>,
         home: ScopeId,
         made_by: Option<(Maker, Arc<Frame>)>,
+        spot: Spot,
     ) -> Arc<Frame> {
-        Arc::new(Frame { scope, parent, home, nodes: Mutex::default(), includes: Mutex::default(), made_by })
+        let (nodes, includes) = (Mutex::default(), Mutex::default());
+        Arc::new(Frame { scope, parent, home, nodes, includes, made_by, spot })
     }
 
     /// The frame of a scope, among this one and those around it.
@@ -127,6 +149,7 @@ pub struct Running {
     program: Arc<Program>,
     graph: Flow,
     declarations: Declarations,
+    frozen: Frozen,
     /// What has happened since the last settling.
     woken: FxHashMap<NodeId, Watch>,
     /// Why the last settling changed what it changed.
@@ -156,19 +179,21 @@ impl Running {
             kinds,
             host,
             watches: Mutex::default(),
+            outputs: Mutex::default(),
             constants: Mutex::default(),
         });
         let mut running = Running {
             program,
             graph: Flow::new(),
             declarations: Declarations::default(),
+            frozen: Frozen::default(),
             woken: FxHashMap::default(),
             reasons: because::Reasons::default(),
         };
         // Room that stays unused costs nothing.
         running.graph.reserve(running.program.checked.hir.stmts.len());
         running.deep(|running| {
-            let frame = Frame::new(Place::Module(ModuleId(0)), None, Flow::ROOT, None);
+            let frame = Frame::new(Place::Module(ModuleId(0)), None, Flow::ROOT, None, Spot::default());
             let mut builder = Builder { program: running.program.clone(), graph: &mut running.graph };
             builder.modules_are_ready(&frame);
             if let Some(main) = builder.program.clone().checked.hir.modules.first() {
@@ -198,32 +223,62 @@ impl Running {
         lock(&self.program.watches).changes()
     }
 
-    /// Brings everything up to date, and says what the resources are.
+    /// Brings everything up to date, and says what the resources are. A value that fails or is missing means that there are none.
     pub fn settle(&mut self) -> Outcome {
-        let delta = match self.deep(|running| running.graph.settle()) {
-            Some(delta) => delta,
-            None => return Outcome::Wrong(Vec::new()),
-        };
-        let woken = std::mem::take(&mut self.woken);
-        self.reasons = because::Reasons::find(&self.program, &self.graph, &woken);
-        for &id in &delta.removed {
-            self.declarations.remove(id, &self.program.kinds);
-        }
-        for &id in &delta.changed {
-            match self.graph.state(id) {
-                State::Value(Datum::Declared(declared)) => {
-                    self.declarations.set(id, declared, &self.program.kinds);
-                }
-                _ => self.declarations.remove(id, &self.program.kinds),
-            }
+        if !self.update() {
+            return Outcome::Wrong(Vec::new());
         }
         if self.graph.failed_outputs() > 0 {
-            return Outcome::Wrong(self.failures());
+            return Outcome::Wrong(self.frozen.failures(&self.graph));
         }
         if self.graph.undefined_outputs() > 0 {
             return Outcome::Waiting;
         }
-        self.reasons.explain(self.declarations.tell(&self.program.kinds))
+        self.reasons.explain(self.declarations.tell(&self.program.kinds, false))
+    }
+
+    /// Brings everything up to date, and says what the resources are. What depends on a value that fails or is missing stays as it
+    /// was last declared, and is not there if it never was; [`Running::frozen_parts`] names it. Only a panic, a failure that no
+    /// event can change and a graph that cannot be are [`Outcome::Wrong`].
+    pub fn stabilize(&mut self) -> Outcome {
+        if !self.update() {
+            return Outcome::Wrong(Vec::new());
+        }
+        let fatal = self.frozen.fatal(&self.graph);
+        if !fatal.is_empty() {
+            return Outcome::Wrong(fatal);
+        }
+        self.reasons.explain(self.declarations.tell(&self.program.kinds, self.frozen.is_any()))
+    }
+
+    /// The parts of the program that have no current value, if they are others than when this was last asked for.
+    pub fn frozen_parts(&mut self) -> Option<Vec<FrozenPart>> {
+        self.frozen.parts(&self.graph, &self.program, &self.declarations)
+    }
+
+    /// The conflicts between frozen and current parts. What they are about stays as it was in the last graph without conflicts.
+    pub fn conflicts(&self) -> &[Diagnostic] {
+        self.declarations.conflicts()
+    }
+
+    /// Takes over what an earlier version of the program declared, before the first stabilization: a resource that has no value yet
+    /// in this version stays as it was declared in that one.
+    pub fn inherit(&mut self, inheritance: Inheritance) {
+        self.frozen.inheritance = inheritance;
+    }
+
+    /// Gives away what is declared, for the next version of the program. This one declares nothing any more.
+    pub fn leave(&mut self) -> Inheritance {
+        Inheritance::new(self.declarations.take())
+    }
+
+    /// Computes what has to be computed. False if there is no stack for it.
+    fn update(&mut self) -> bool {
+        let Some(delta) = self.deep(|running| running.graph.settle()) else { return false };
+        let woken = std::mem::take(&mut self.woken);
+        self.reasons = because::Reasons::find(&self.program, &self.graph, &woken);
+        self.frozen.follow(&delta, &self.graph, &self.program, &mut self.declarations);
+        true
     }
 
     /// What was told last was not taken: what is told next is the whole graph.
@@ -233,19 +288,7 @@ impl Running {
 
     /// All resources as they are now, for whoever cannot do with what has changed.
     pub fn whole(&mut self) -> Outcome {
-        self.reasons.explain(self.declarations.whole(&self.program.kinds))
-    }
-
-    fn failures(&self) -> Vec<Diagnostic> {
-        let mut wrong: Vec<Diagnostic> = Vec::new();
-        for id in self.graph.outputs() {
-            if let State::Failed(fault) = self.graph.state(id) {
-                wrong.push((*fault.diagnostic).clone());
-            }
-        }
-        wrong.sort_by(|a, b| (a.span(), &a.message).cmp(&(b.span(), &b.message)));
-        wrong.dedup();
-        wrong
+        self.reasons.explain(self.declarations.whole(&self.program.kinds, self.frozen.is_any()))
     }
 }
 
@@ -267,7 +310,8 @@ impl Builder<'_> {
     fn module(&self, module: ModuleId) -> Arc<Frame> {
         let mut watches = lock(&self.program.watches);
         let frame = watches.modules.entry(module);
-        frame.or_insert_with(|| Frame::new(Place::Module(module), None, Flow::ROOT, None)).clone()
+        let new = || Frame::new(Place::Module(module), None, Flow::ROOT, None, Spot::default());
+        frame.or_insert_with(new).clone()
     }
 
     /// The scope whose copies hold what a block defines.

@@ -44,8 +44,8 @@ use std::path::PathBuf;
 
 pub use codes::CODES;
 pub use diagnostic::{Class, Diagnostic, Label, Level};
-pub use eval::evaluate;
-pub use flow::{Change, Outcome, Running, WatchChange};
+pub use eval::{DeclaredPart, StatementValue, evaluate, evaluate_statements};
+pub use flow::{Change, FrozenPart, Inheritance, Outcome, Running, WatchChange};
 pub use host::{Deploy, Onlooker, Part};
 pub use session::{Input, NameKind, Named, Session, View, input_of};
 pub use source::{FileId, Source, Sources, Span};
@@ -113,7 +113,7 @@ pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, Re
     let mut sources = Sources::default();
     let mut report = Report::default();
     let loaded = load::load(entry, &resolver, environment.library, &mut sources, &mut report)?;
-    let load::Loaded { mut hir, imports, aliases, natives, depth, bases, deploy } = loaded;
+    let load::Loaded { mut hir, imports, aliases, natives, depth, bases, deploy, foreign } = loaded;
     let work = || {
         let (scopes, dependencies, usage) = scope::resolve(
             &hir,
@@ -123,7 +123,7 @@ pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, Re
         );
         let typed = infer::infer(&mut hir, &scopes, &dependencies, environment.kinds, &mut report);
         if environment.lints {
-            lint::lint(&hir, &scopes, &usage, &mut report);
+            lint::lint(&hir, &scopes, &usage, &foreign, &mut report);
         }
         (scopes, typed, dependencies.longest_chain())
     };

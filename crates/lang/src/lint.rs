@@ -8,10 +8,16 @@ use crate::codes::Code;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::hir::*;
 use crate::scope::{Scopes, Target, Usage};
-use crate::source::Span;
+use crate::source::{FileId, Span};
 
-/// Looks for what is probably not meant. Files of downloaded modules are somebody else's: `own` says which are ours.
-pub(crate) fn lint(hir: &Hir, scopes: &Scopes, usage: &Usage, report: &mut Report) {
+/// Looks for what is probably not meant. `foreign` are the files that somebody else has written.
+pub(crate) fn lint(
+    hir: &Hir,
+    scopes: &Scopes,
+    usage: &Usage,
+    foreign: &FxHashSet<FileId>,
+    report: &mut Report,
+) {
     let aliased = hir.stmts.iter().enumerate().filter_map(|(index, stmt)| match stmt.kind {
         StmtKind::Include { alias: Some(_), .. } => match scopes.of_include(StmtId(index as u32))?.target {
             Target::Class(class) => Some(class),
@@ -26,7 +32,7 @@ pub(crate) fn lint(hir: &Hir, scopes: &Scopes, usage: &Usage, report: &mut Repor
     }
     lints.expressions();
     lints.resources();
-    report.tell_lints();
+    report.tell_lints(foreign);
 }
 
 struct Lints<'a> {
@@ -42,10 +48,19 @@ impl Lints<'_> {
     fn unused(&mut self) {
         let hir = self.hir;
         let Some(main) = hir.modules.first() else { return };
+        // A file that only defines things is there to be imported.
+        let is_module = hir[main.block].stmts.iter().all(|stmt| {
+            matches!(
+                hir[*stmt].kind,
+                StmtKind::Bind(..) | StmtKind::Func(_) | StmtKind::Class(_) | StmtKind::Import { .. }
+            )
+        });
         for (index, stmt) in hir.stmts.iter().enumerate() {
             let id = StmtId(index as u32);
             // Whoever imports a module decides what of it is used.
-            let exported = stmt.span.file != main.file && matches!(hir[stmt.block].parent, Parent::Module(_));
+            let is_import = matches!(stmt.kind, StmtKind::Import { .. });
+            let exported =
+                (stmt.span.file != main.file || (is_module && !is_import)) && self.is_exported(stmt.block);
             // What a class defines can be seen behind an alias.
             let visible = exported || self.behind_alias(stmt.block);
             match &stmt.kind {
@@ -87,6 +102,15 @@ impl Lints<'_> {
             if let StmtKind::Func(func) = &stmt.kind {
                 self.params(&hir[*func].params);
             }
+        }
+    }
+
+    /// The block is that of a file, or of a class in one that can be included under an alias.
+    fn is_exported(&self, block: BlockId) -> bool {
+        match self.hir[block].parent {
+            Parent::Module(_) => true,
+            Parent::Class(_, outer) => self.is_exported(outer),
+            _ => false,
         }
     }
 

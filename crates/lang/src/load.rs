@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mgmt_funcs::Library;
 use mgmt_resource::did_you_mean;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes::Code;
 use crate::diagnostic::{Class, Diagnostic, Label, Level, Report};
@@ -33,6 +33,8 @@ pub(crate) struct Loaded {
     pub(crate) bases: FxHashMap<FileId, String>,
     /// Where its files are.
     pub(crate) deploy: Deploy,
+    /// The files of modules that come with mgmt or from elsewhere.
+    pub(crate) foreign: FxHashSet<FileId>,
 }
 
 /// Reads a program.
@@ -97,6 +99,9 @@ impl Loader<'_> {
         drop(content);
         let file = self.sources.add(location.display.as_str(), Arc::clone(&text));
         self.loaded.bases.insert(file, base);
+        if location.is_from_elsewhere() || is_embedded(&location.file) {
+            self.loaded.foreign.insert(file);
+        }
         let key = (location.identity.clone(), location.search_path());
         self.starts.push(self.loaded.hir.stmts.len());
         let module = match error {

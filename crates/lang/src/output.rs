@@ -78,11 +78,37 @@ impl Draft {
         Diagnostic::new(Code::OutOfRange, at, message)
     }
 
-    /// The finished resource, if it can be.
-    pub(crate) fn finish(self, sources: &Sources) -> Result<Declaration, Diagnostic> {
+    /// The finished resource, if it can be. `places` tells where parameters and metaparameters are set.
+    pub(crate) fn finish<'p>(
+        self,
+        sources: &Sources,
+        places: impl Iterator<Item = (&'p str, Span)> + Clone,
+    ) -> Result<Declaration, Diagnostic> {
         let id = Id::new(self.schema.kind, self.name.clone());
-        let invalid =
-            |message: String| Diagnostic::new(Code::BadResource, self.span, format!("{id}: {message}"));
+        let invalid = |found: mgmt_resource::Invalid| {
+            let place = |name: &str| {
+                let mut places = places.clone();
+                let is_same = |other: &str| {
+                    let field = self.schema.field(other).map_or(other, |field| field.name);
+                    field == name
+                };
+                places.find(|(other, _)| is_same(other)).map(|(_, span)| span)
+            };
+            // A rule about several parameters names them in its message.
+            let named = || found.message.split('`').skip(1).step_by(2).find_map(place);
+            let at = found.field.and_then(place).or_else(named).unwrap_or(self.span);
+            let message = match found.field {
+                Some(field) => format!("`{field}` of {id}: {}", found.message),
+                None => format!("{id}: {}", found.message),
+            };
+            let diagnostic = Diagnostic::new(Code::BadResource, at, message).maybe_hint(found.hint);
+            if sources.line(at) == sources.line(self.span) {
+                return diagnostic;
+            }
+            let kind_len = u32::try_from(self.schema.kind.len()).unwrap_or(0);
+            let end = self.span.end.min(self.span.start.saturating_add(kind_len));
+            diagnostic.label(Span { end, ..self.span }, "in this resource")
+        };
         if self.name.is_empty() {
             return Err(Diagnostic::new(Code::BadName, self.span, "the name of a resource cannot be empty"));
         }
@@ -91,11 +117,9 @@ impl Draft {
             return Err(Diagnostic::new(Code::BadName, self.span, message)
                 .hint("if the name is meant like this, set `Meta:dollar => true`"));
         }
-        self.meta.validate().map_err(|found| invalid(found.message).maybe_hint(found.hint))?;
+        self.meta.validate().map_err(invalid)?;
         if !self.meta.hidden {
-            self.resource
-                .validate(&self.name)
-                .map_err(|found| invalid(found.message).maybe_hint(found.hint))?;
+            self.resource.validate(&self.name).map_err(invalid)?;
         }
         let (file, line, column) = sources.position(self.span);
         let origin = Some(Origin { file, line, column });
@@ -147,12 +171,26 @@ pub(crate) struct Assembled {
     pub(crate) repeated: FxHashSet<Id>,
 }
 
+/// Why resources and edges cannot be put together.
+pub(crate) struct Problem {
+    pub(crate) diagnostic: Diagnostic,
+    pub(crate) about: About,
+}
+
+/// What a problem is about.
+pub(crate) enum About {
+    /// An edge leads from or to a resource that is not there.
+    MissingEnd { edge: usize, is_from: bool },
+    /// Declarations and edges of these resources contradict each other.
+    Resources(Vec<Id>),
+}
+
 /// Puts resources and edges together.
 pub(crate) fn assemble(
     declarations: Vec<Declaration>,
     edges: &[DeclaredEdge],
     kinds: &Registry,
-) -> Result<Assembled, Vec<Diagnostic>> {
+) -> Result<Assembled, Vec<Problem>> {
     let mut assembly = Assembly::default();
     assembly.kept.reserve(declarations.len());
     assembly.visible.reserve(declarations.len());
@@ -176,10 +214,14 @@ struct Assembly {
     exported: FxHashMap<(Id, Str), usize>,
     repeated: FxHashSet<Id>,
     edges: Vec<(usize, usize, bool)>,
-    wrong: Vec<Diagnostic>,
+    wrong: Vec<Problem>,
 }
 
 impl Assembly {
+    fn contradicts(&mut self, diagnostic: Diagnostic, ids: Vec<Id>) {
+        self.wrong.push(Problem { diagnostic, about: About::Resources(ids) });
+    }
+
     fn add(&mut self, declaration: Declaration) {
         let id = declaration.spec.id.clone();
         for host in &declaration.spec.meta.export {
@@ -188,10 +230,9 @@ impl Assembly {
                 Some(first) if !same(&first.spec, &declaration.spec) => {
                     let message =
                         format!("{id} is exported to `{}` twice, and not in the same way", host.display());
-                    self.wrong.push(
-                        Diagnostic::new(Code::ConflictingResource, declaration.span, message)
-                            .label(first.span, "it is exported here first"),
-                    );
+                    let diagnostic = Diagnostic::new(Code::ConflictingResource, declaration.span, message)
+                        .label(first.span, "it is exported here first");
+                    self.contradicts(diagnostic, vec![id]);
                     return;
                 }
                 Some(_) => {}
@@ -231,7 +272,7 @@ impl Assembly {
         if !differences.is_empty() {
             diagnostic = diagnostic.hint(format!("they differ in: {}", differences.join(", ")));
         }
-        self.wrong.push(diagnostic);
+        self.contradicts(diagnostic, vec![id]);
     }
 
     /// The resources of a name, hidden ones too.
@@ -243,9 +284,9 @@ impl Assembly {
     }
 
     fn connect(&mut self, edges: &[DeclaredEdge], kinds: &Registry) {
-        for edge in edges {
+        for (index, edge) in edges.iter().enumerate() {
             let (from, to) = (self.find(&edge.from, kinds), self.find(&edge.to, kinds));
-            for (end, found) in [(&edge.from, &from), (&edge.to, &to)] {
+            for (end, found, is_from) in [(&edge.from, &from, true), (&edge.to, &to, false)] {
                 if found.is_empty() {
                     let name = end.name.display().to_string();
                     let message = format!("there is no resource {}[{name}]", end.kind);
@@ -253,8 +294,10 @@ impl Assembly {
                     let names: Vec<String> = of_kind.map(|id| id.name.display().to_string()).collect();
                     let near = did_you_mean(&name, names.iter().map(String::as_str));
                     let hint = near.map(|near| format!("did you mean {}[{near}]?", end.kind));
-                    self.wrong
-                        .push(Diagnostic::new(Code::MissingResource, edge.span, message).maybe_hint(hint));
+                    let diagnostic =
+                        Diagnostic::new(Code::MissingResource, edge.span, message).maybe_hint(hint);
+                    let about = About::MissingEnd { edge: index, is_from };
+                    self.wrong.push(Problem { diagnostic, about });
                 }
             }
             for &from in &from {
@@ -273,7 +316,8 @@ impl Assembly {
         let id = sender.id.clone();
         if sender.meta.hidden {
             let message = format!("{id} is hidden and never runs, so it sends nothing");
-            self.wrong.push(Diagnostic::new(Code::HiddenSender, span, message));
+            let ids = vec![id, self.kept[to].spec.id.clone()];
+            self.contradicts(Diagnostic::new(Code::HiddenSender, span, message), ids);
             return;
         }
         let Some(key) = sender.resource.schema().sent(sent) else { return };
@@ -287,16 +331,16 @@ impl Assembly {
                     "`{}` of {} is received from {} and from {id}",
                     receive.field, receiver.id, other.from
                 );
-                self.wrong.push(
-                    Diagnostic::new(Code::DuplicateReceive, span, message)
-                        .hint("a parameter takes its value from one resource"),
-                );
+                let ids = vec![id, other.from.clone(), receiver.id.clone()];
+                let diagnostic = Diagnostic::new(Code::DuplicateReceive, span, message)
+                    .hint("a parameter takes its value from one resource");
+                self.contradicts(diagnostic, ids);
             }
             None => receiver.receives.push(receive),
         }
     }
 
-    fn graph(self, edges: &[DeclaredEdge]) -> Result<ResourceGraph, Vec<Diagnostic>> {
+    fn graph(self, edges: &[DeclaredEdge]) -> Result<ResourceGraph, Vec<Problem>> {
         let mut graph = ResourceGraph::with_capacity(self.kept.len(), self.edges.len());
         let nodes: Vec<_> =
             self.kept.into_iter().map(|declaration| graph.add_node(declaration.spec)).collect();
@@ -323,7 +367,8 @@ impl Assembly {
                     None => return Err(Vec::new()),
                 };
                 diagnostic.hints.push("one of the edges must go".to_owned());
-                Err(vec![diagnostic])
+                let ids = cycle.nodes.iter().filter_map(|&node| graph.node(node)).map(|spec| spec.id.clone());
+                Err(vec![Problem { diagnostic, about: About::Resources(ids.collect()) }])
             }
         }
     }

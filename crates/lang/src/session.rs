@@ -84,6 +84,9 @@ enum Definition {
     Resource(String, String),
 }
 
+/// The code of a string without an end.
+const UNTERMINATED_STRING: &str = "M0100";
+
 /// What a text is: what has fewer mistakes as one thing is not the other.
 #[must_use]
 pub fn input_of(text: &str) -> Input {
@@ -103,6 +106,8 @@ pub fn input_of(text: &str) -> Input {
     let is_one = bound.tree().statements().count() == 1;
     match (first_mistake(&parse, 0), first_mistake(&bound, BOUND.len())) {
         _ if open > 0 => Input::Unfinished,
+        // A string goes on in the next line.
+        _ if bound.errors().iter().any(|error| error.code.id() == UNTERMINATED_STRING) => Input::Unfinished,
         (None, _) if parse.tree().statements().next().is_none() => Input::Nothing,
         (None, _) => Input::Statements,
         (Some(_), None) if is_one => Input::Expression,
@@ -345,6 +350,10 @@ impl Files for Overlay<'_> {
 
     fn current_directory(&self) -> PathBuf {
         self.files.current_directory()
+    }
+
+    fn shows_root(&self) -> bool {
+        self.files.shows_root()
     }
 
     fn standard_input(&self) -> io::Result<Vec<u8>> {

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::BTreeMap;
+mod freeze;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use mgmt_funcs::{Failure, Host, Watch};
@@ -16,14 +18,27 @@ use mgmt_value::Str;
 struct World {
     strings: Mutex<BTreeMap<Str, Str>>,
     hosts: Mutex<BTreeMap<Str, Str>>,
+    /// What cannot be read.
+    failing: Mutex<BTreeSet<Str>>,
+}
+
+impl World {
+    fn look(&self, key: &Str) -> Result<(), Failure> {
+        match self.failing.lock().unwrap().contains(key) {
+            true => Err(Failure::fatal(format!("{} has failed", key.display()))),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Host for World {
     fn world_string(&self, key: &Str) -> Result<Option<Str>, Failure> {
+        self.look(key)?;
         Ok(self.strings.lock().unwrap().get(key).cloned())
     }
 
-    fn world_strings(&self, _: &Str) -> Result<BTreeMap<Str, Str>, Failure> {
+    fn world_strings(&self, key: &Str) -> Result<BTreeMap<Str, Str>, Failure> {
+        self.look(key)?;
         Ok(self.hosts.lock().unwrap().clone())
     }
 }

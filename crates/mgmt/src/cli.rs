@@ -8,8 +8,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mgmt_telemetry::{ColorChoice, Filter, Format};
 
 use crate::commands::{
-    admit, apply, check, completions, deploy, diff, docs, etcd, explain, firstboot, fmt, functions, get,
-    graph, help, history, kinds, log, man, members, plan, puppet, repl, run, setup, status, why, world,
+    admit, apply, check, completions, deploy, diff, docs, etcd, explain, firstboot, fmt, forget, functions,
+    get, graph, help, history, kinds, log, man, members, plan, puppet, repl, retry, run, setup, status, why,
+    world,
 };
 use crate::environment;
 use crate::failure::Failure;
@@ -97,6 +98,8 @@ pub(crate) enum Command {
     Repl(repl::Arguments),
     Deploy(Box<deploy::Arguments>),
     Status(status::Arguments),
+    Retry(retry::Arguments),
+    Forget(forget::Arguments),
     Log(log::Arguments),
     History(history::Arguments),
     Why(why::Arguments),

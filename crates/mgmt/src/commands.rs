@@ -12,6 +12,7 @@ pub(crate) mod exit_codes;
 pub(crate) mod explain;
 pub(crate) mod firstboot;
 pub(crate) mod fmt;
+pub(crate) mod forget;
 pub(crate) mod functions;
 pub(crate) mod get;
 pub(crate) mod graph;
@@ -25,6 +26,7 @@ pub(crate) mod members;
 pub(crate) mod plan;
 pub(crate) mod puppet;
 pub(crate) mod repl;
+pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod setup;
 pub(crate) mod status;
@@ -37,6 +39,7 @@ use crate::terminal::Terminal;
 
 /// Does what the command line asks for.
 pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Failure> {
+    set_read_limit()?;
     match command {
         Command::Run(arguments) => run::run(*arguments, terminal),
         Command::Plan(arguments) => plan::run(&arguments, terminal),
@@ -50,6 +53,8 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Repl(arguments) => repl::run(&arguments, terminal),
         Command::Deploy(arguments) => deploy::run(&arguments, terminal),
         Command::Status(arguments) => status::run(&arguments, terminal),
+        Command::Retry(arguments) => retry::run(arguments, terminal),
+        Command::Forget(arguments) => forget::run(&arguments, terminal),
         Command::Log(arguments) => log::run(&arguments, terminal),
         Command::History(arguments) => history::run(&arguments, terminal),
         Command::Why(arguments) => why::run(&arguments, terminal),
@@ -68,4 +73,14 @@ pub(crate) fn dispatch(command: Command, terminal: &Terminal) -> Result<Exit, Fa
         Command::Help(arguments) => help::run(&arguments, terminal),
         Command::License => license::run(terminal),
     }
+}
+
+/// How much functions read from one file, as the environment says.
+fn set_read_limit() -> Result<(), Failure> {
+    let Some(text) = crate::environment::READ_LIMIT.text() else { return Ok(()) };
+    let bytes = text.parse().map_err(|_| {
+        Failure::usage(format!("MGMT_READ_LIMIT: expected a number of bytes, found `{text}`"))
+    })?;
+    mgmt_funcs::set_read_limit(bytes);
+    Ok(())
 }

@@ -1,14 +1,15 @@
 //! Where the store is that hosts share, and how to get there.
 
+mod deadline;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use mgmt_world::cluster::Remembered;
 use mgmt_world::etcd::{Etcd, EtcdLogin, EtcdSettings, EtcdTls};
 use mgmt_world::socket::Socket;
 use mgmt_world::store::Store;
-use mgmt_world::{Embedded, World};
+use mgmt_world::{Embedded, StoreError, World};
 
 use crate::commands::exit_codes;
 use crate::commands::run::hostname;
@@ -16,6 +17,7 @@ use crate::commands::run::prefix::{Choice, Surroundings};
 use crate::environment;
 use crate::failure::Failure;
 use crate::ssh::{self, Ssh};
+use deadline::{Timeout, WithDeadline};
 
 /// The store of this host, in its working directory.
 pub(crate) const STORE: &str = "world/store";
@@ -54,6 +56,10 @@ pub(crate) struct Connection {
     /// What stands in front of all keys in etcd
     #[arg(long, value_name = "PREFIX", default_value = "/mgmt")]
     namespace: String,
+
+    /// How long a command waits for an answer of the store, such as `10s` or `2m`; 0 is for ever. `mgmt run` waits for ever
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = deadline::parse)]
+    timeout: Timeout,
 
     #[command(flatten)]
     pub(crate) ssh: Ssh,
@@ -131,6 +137,7 @@ impl Connection {
             seeds_key: self.seeds_key.clone().or(key),
             seeds_login: self.seeds_login.clone(),
             namespace: known.namespace,
+            timeout: self.timeout,
             ssh: self.ssh.clone(),
         })
     }
@@ -140,16 +147,51 @@ impl Connection {
         Some([self.seeds_ca.as_deref()?, self.seeds_cert.as_deref()?, self.seeds_key.as_deref()?])
     }
 
+    /// The store is that of this host, unless a run on this host has joined others.
+    pub(crate) fn is_local(&self) -> Result<bool, Failure> {
+        Ok(self.servers()?.is_none() && self.ssh.way()?.is_none())
+    }
+
     /// The world of the store that [`Connection::store`] finds, as soon as it is known.
     pub(crate) async fn world(&self, prefix: Option<&Path>) -> Result<World, Failure> {
         let world = World::new(self.store(prefix).await?, &hostname(None)?);
-        ready(&world).await?;
+        self.in_time(prefix, async {
+            world.ready().await;
+            Ok(())
+        })
+        .await?;
         Ok(world)
     }
 
+    /// Waits for something that the servers do, but not longer than the command may.
+    pub(crate) async fn in_time<T>(
+        &self,
+        prefix: Option<&Path>,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, Failure> {
+        let waited = deadline::within(&self.place(prefix), self.timeout, work).await;
+        waited.map_err(Failure::failed)
+    }
+
+    /// The store, for people.
+    fn place(&self, prefix: Option<&Path>) -> String {
+        match self.known_servers(prefix) {
+            Ok(Some(servers)) => format!("the store at {}", servers.endpoints.join(", ")),
+            _ => match working_directory(prefix) {
+                Ok(path) => format!("the store of the run in {}", path.display()),
+                Err(_) => "the store".to_owned(),
+            },
+        }
+    }
+
     /// Finds the store, for a command that has none of its own: the servers, that of the run that goes on on this host,
-    /// or the file that the last one has left.
+    /// or the file that the last one has left. Every call to it has the command's deadline.
     pub(crate) async fn store(&self, prefix: Option<&Path>) -> Result<Arc<dyn Store>, Failure> {
+        let store = self.found(prefix).await?;
+        Ok(Arc::new(WithDeadline::new(store, self.place(prefix), self.timeout)))
+    }
+
+    async fn found(&self, prefix: Option<&Path>) -> Result<Arc<dyn Store>, Failure> {
         let settings = self.servers()?;
         if let Some(login) = self.ssh.way()? {
             return ssh::store(login, settings, prefix).await;
@@ -158,7 +200,8 @@ impl Connection {
             return servers(settings);
         }
         let path = working_directory(prefix)?;
-        let unreachable = match Socket::connect(&path.join(SOCKET)).await {
+        let connect = async { Ok(Socket::connect(&path.join(SOCKET)).await) };
+        let unreachable = match self.in_time(prefix, connect).await? {
             Ok(socket) => return Ok(Arc::new(socket)),
             Err(error) => error,
         };
@@ -202,18 +245,6 @@ pub(crate) fn within<T>(work: impl Future<Output = Result<T, Failure>>) -> Resul
 pub(crate) fn servers(settings: EtcdSettings) -> Result<Arc<dyn Store>, Failure> {
     let etcd = Etcd::connect(settings).map_err(Failure::usage)?;
     Ok(Arc::new(etcd))
-}
-
-/// Waits until it is known what is in the store, but not for ever.
-async fn ready(world: &World) -> Result<(), Failure> {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    match tokio::time::timeout(PATIENCE, world.ready()).await {
-        Ok(()) => Ok(()),
-        Err(_) => match world.newest_deploy().await {
-            Err(error) => Err(Failure::failed(error)),
-            Ok(_) => Err(Failure::failed("the store has not answered in time")),
-        },
-    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

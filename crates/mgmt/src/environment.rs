@@ -59,6 +59,8 @@ variables! {
         "`quick`: a host of a cluster that is away for two seconds is gone. For tests on one machine.";
     CLUSTER_QUOTA, "MGMT_CLUSTER_QUOTA",
         "How many bytes the data of a server of the cluster may take. 2 GiB without it.";
+    READ_LIMIT, "MGMT_READ_LIMIT",
+        "How many bytes a function such as `os.readfile` reads from one file at most. 16 MiB without it.";
     PPROF, "MGMT_PPROF", "No effect in this version: the address of a profiling server.";
     PPROF_PATH, "MGMT_PPROF_PATH", "No effect in this version: where to write a profile.";
     STATE_DIRECTORY, "STATE_DIRECTORY",

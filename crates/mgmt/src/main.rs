@@ -16,10 +16,12 @@ mod cli;
 mod commands;
 mod configuration;
 mod connection;
+mod control;
 mod environment;
 mod failure;
 #[cfg(test)]
 mod hostile;
+mod managed;
 mod manifest;
 mod metrics;
 mod panics;
@@ -44,6 +46,7 @@ static ALLOCATOR: UntilTheEnd<mimalloc::MiMalloc> = UntilTheEnd(mimalloc::MiMall
 fn main() {
     // Before anything else: this program may have been started only to become another one.
     mgmt_sys::process::exec_as_entry();
+    mgmt_sys::process::keep_inherited_descriptors();
     mgmt_remote::ask_entry();
     mgmt_remote::await_entry();
     panics::tell(&Terminal::new(Format::Human, ColorChoice::Auto));

@@ -1,7 +1,9 @@
 //! Manifests of Puppet: where they are, what becomes of them, and what is wrong with them.
 
+mod masked;
 mod options;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -41,7 +43,7 @@ const LONGEST: u64 = 64 << 20;
 pub(crate) struct ManifestArguments {
     /// The manifest, for the front-ends `puppet` and `langpuppet`: a file, a directory with manifests or an environment, `-` for
     /// standard input, the code itself in quotes, or `agent` for what the Puppet server has for this host
-    #[arg(long = "puppet", value_name = "INPUT", value_hint = clap::ValueHint::AnyPath)]
+    #[arg(long = "puppet", short = 'p', value_name = "INPUT", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) puppet: Option<PathBuf>,
 
     /// The program, for the front-end `langpuppet`: a file, a directory with a module, or the program itself in quotes
@@ -121,8 +123,24 @@ pub(crate) struct Manifest {
     way: options::Way,
     /// Where Puppet's file of settings is, once it has told.
     settings_file: Arc<OnceLock<PathBuf>>,
-    /// What was told, in all the times that it was compiled. It is not told again.
-    told: Arc<Mutex<HashSet<String>>>,
+    told: Arc<Mutex<ToldBefore>>,
+}
+
+/// What was told in all the times that a manifest was compiled.
+#[derive(Default)]
+struct ToldBefore {
+    /// Warnings and notes, which are not told again.
+    once: HashSet<String>,
+    /// The errors of the last time.
+    errors: Vec<String>,
+}
+
+/// Whether errors are told that were there the last time, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Errors {
+    Always,
+    /// Only if there are others than the last time.
+    OnceEach,
 }
 
 /// What came of a manifest.
@@ -295,7 +313,7 @@ impl Manifest {
 
     /// Compiles and translates it, and shows what there is to tell.
     pub(crate) async fn load(&self, terminal: &Terminal) -> Attempt {
-        self.finish(self.compile().await, terminal).await
+        self.finish(self.compile().await, terminal, Errors::Always).await
     }
 
     pub(crate) async fn compile(&self) -> Result<Compiled, PuppetError> {
@@ -307,13 +325,14 @@ impl Manifest {
         &self,
         compiled: Result<Compiled, PuppetError>,
         terminal: &Terminal,
+        errors: Errors,
     ) -> Attempt {
         let inline: Arc<str> = Arc::from(INLINE);
         let compiled = match compiled {
             Ok(compiled) => compiled,
             Err(error) => {
                 let found = mgmt_puppet::Diagnostic::of_error(&error, &inline);
-                let (tally, mistake) = (self.show(&found, terminal), mistake(&found));
+                let (tally, mistake) = (self.show(&found, terminal, errors), mistake(&found));
                 let (sources, is_out_of_reach) = match error {
                     PuppetError::Refused(refused) => {
                         let sources = self.sources(refused.files, refused.absent, refused.directories);
@@ -328,7 +347,7 @@ impl Manifest {
         let mut options = TranslateOptions {
             strict: self.strict,
             configuration: self.puppet.settings().configuration.clone(),
-            settings: options::for_applying(self.puppet.settings()),
+            settings: options::for_applying(self.puppet.settings(), &self.input),
             ordering: self.way.ordering,
             puppet_only: self.way.puppet_only,
             inline,
@@ -346,7 +365,7 @@ impl Manifest {
         }
         let Translated { graph, name, decisions, diagnostics, looked } =
             translate(&compiled, &mgmt_resources::KINDS, &options);
-        let (tally, mistake) = (self.show(&diagnostics, terminal), mistake(&diagnostics));
+        let (tally, mistake) = (self.show(&diagnostics, terminal, errors), mistake(&diagnostics));
         let (facts, seen) = (compiled.fact_directories, compiled.seen);
         let sources = Sources {
             facts,
@@ -420,14 +439,23 @@ impl Manifest {
     }
 
     /// Shows what there is to tell, and no warning twice.
-    pub(crate) fn show(&self, found: &[mgmt_puppet::Diagnostic], terminal: &Terminal) -> Tally {
+    pub(crate) fn show(
+        &self,
+        found: &[mgmt_puppet::Diagnostic],
+        terminal: &Terminal,
+        errors: Errors,
+    ) -> Tally {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        // Mistakes are told each time that they are there; what is only worth knowing, once.
+        let text = |found: &mgmt_puppet::Diagnostic| format!("{:?} {}", found.origin, found.message);
+        let wrong: Vec<String> = found.iter().filter(|found| found.level == Level::Error).map(text).collect();
+        let is_told_before = errors == Errors::OnceEach && wrong == told.errors;
+        told.errors = wrong;
+        // What is only worth knowing is told once.
         let new: Vec<&mgmt_puppet::Diagnostic> = found
             .iter()
-            .filter(|found| {
-                let text = format!("{:?} {}", found.origin, found.message);
-                found.level == Level::Error || told.insert(text)
+            .filter(|found| match found.level {
+                Level::Error => !is_told_before,
+                _ => told.once.insert(text(found)),
             })
             .collect();
         let mut texts = Texts::default();
@@ -542,7 +570,7 @@ pub(crate) fn load_with_secrets(
         let compiled = manifest.compile().await;
         let found =
             compiled.as_ref().map(|compiled| mgmt_puppet::secrets(&compiled.catalogue)).unwrap_or_default();
-        (manifest.finish(compiled, terminal).await, found)
+        (manifest.finish(compiled, terminal, Errors::Always).await, found)
     }))
 }
 
@@ -556,11 +584,15 @@ impl Attempt {
 
 /// The texts that diagnostics are about.
 #[derive(Default)]
-struct Texts(HashMap<Arc<str>, String>);
+struct Texts {
+    /// Each with its secrets masked.
+    texts: HashMap<Arc<str>, String>,
+    secrets: Vec<String>,
+}
 
 impl Texts {
     fn read(&mut self, file: &Arc<str>, input: &Input) {
-        if self.0.contains_key(file) {
+        if self.texts.contains_key(file) {
             return;
         }
         let text = match input {
@@ -569,12 +601,19 @@ impl Texts {
                 std::fs::read(&**file).map(|bytes| same_length_text(&bytes).into_owned()).unwrap_or_default()
             }
         };
-        self.0.insert(Arc::clone(file), text);
+        let (text, secrets) = masked::mask(&text);
+        self.secrets.extend(secrets);
+        self.texts.insert(Arc::clone(file), text);
+    }
+
+    /// A message without the secrets that are written in the texts.
+    fn without_secrets<'a>(&self, message: &'a str) -> Cow<'a, str> {
+        masked::without(message, &self.secrets)
     }
 }
 
 fn shown<'a>(found: &'a mgmt_puppet::Diagnostic, texts: &'a Texts) -> Diagnostic<'a> {
-    let place = found.origin.as_ref().and_then(|origin| Some((origin, texts.0.get(&origin.file)?)));
+    let place = found.origin.as_ref().and_then(|origin| Some((origin, texts.texts.get(&origin.file)?)));
     Diagnostic {
         severity: match found.level {
             Level::Error => Severity::Error,
@@ -582,7 +621,7 @@ fn shown<'a>(found: &'a mgmt_puppet::Diagnostic, texts: &'a Texts) -> Diagnostic
             Level::Note => Severity::Note,
         },
         code: Some(found.code.into()),
-        message: found.message.as_str().into(),
+        message: texts.without_secrets(&found.message),
         source: place.map(|(origin, text)| Source { name: &origin.file, text }),
         labels: place
             .map(|(origin, text)| Label {

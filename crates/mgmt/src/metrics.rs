@@ -10,11 +10,13 @@ mod page;
 mod serve;
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mgmt_engine::{Backlog, Ended, Engine, Health, Ran, SwapReport, Witness};
+use mgmt_health::HostReport;
 use mgmt_resource::{Id, Registry};
 use mgmt_watch::FileHubStats;
 use mgmt_world::World;
@@ -28,15 +30,23 @@ pub(crate) struct Metrics {
     /// Where each kind is.
     places: HashMap<&'static str, usize>,
     /// Resources that are not well.
-    ill: Mutex<HashMap<Id, Health>>,
+    ill: Mutex<HashMap<Id, usize>>,
     /// When the present graph has begun, in milliseconds since 1970.
     graph_start: AtomicU64,
     swap: Histogram,
-    converged: AtomicU64,
     deploy: AtomicU64,
     started: SystemTime,
     /// Who is looked at when somebody asks.
-    looked_at: OnceLock<(Weak<Engine>, Arc<World>)>,
+    looked_at: OnceLock<LookedAt>,
+}
+
+/// A report that is being made.
+pub(crate) type PendingReport = Pin<Box<dyn Future<Output = HostReport> + Send>>;
+
+struct LookedAt {
+    engine: Weak<Engine>,
+    world: Arc<World>,
+    report: Box<dyn Fn() -> PendingReport + Send + Sync>,
 }
 
 /// What is found when somebody asks.
@@ -46,6 +56,11 @@ struct Found {
     watched: FileHubStats,
     /// How long the store has taken to answer, if it has.
     store: Option<Duration>,
+    report: HostReport,
+    /// Members of the store: those that run, and those that are gone.
+    hosts: [usize; 2],
+    /// Transactions that this host has written.
+    writes: u64,
 }
 
 /// How long the store has for an answer.
@@ -57,8 +72,10 @@ struct OfKind {
     /// By whether it may change something, whether there was something to change, and whether it has failed.
     checks: [[[AtomicU64; 2]; 2]; 2],
     resources: AtomicU64,
-    /// Those that are tried again, and those for good.
+    /// Failed attempts: with a next attempt that is scheduled, and without.
     failures: [AtomicU64; 2],
+    /// Attempts that followed a failed one.
+    retries: AtomicU64,
     /// From an event to the end of its repair.
     repair: Histogram,
     /// How long runs take.
@@ -100,7 +117,6 @@ impl Metrics {
             ill: Mutex::default(),
             graph_start: AtomicU64::new(0),
             swap: Histogram::default(),
-            converged: AtomicU64::new(0),
             deploy: AtomicU64::new(0),
             started: SystemTime::now(),
             looked_at: OnceLock::new(),
@@ -108,30 +124,37 @@ impl Metrics {
     }
 
     /// Has these looked at when somebody asks.
-    pub(crate) fn look_at(&self, engine: &Arc<Engine>, world: &Arc<World>) {
-        let _ = self.looked_at.set((Arc::downgrade(engine), Arc::clone(world)));
+    pub(crate) fn look_at(
+        &self,
+        engine: &Arc<Engine>,
+        world: &Arc<World>,
+        report: impl Fn() -> PendingReport + Send + Sync + 'static,
+    ) {
+        let (engine, world) = (Arc::downgrade(engine), Arc::clone(world));
+        let _ = self.looked_at.set(LookedAt { engine, world, report: Box::new(report) });
     }
 
     async fn look(&self) -> Found {
-        let Some((engine, world)) = self.looked_at.get() else { return Found::default() };
+        let Some(LookedAt { engine, world, report }) = self.looked_at.get() else { return Found::default() };
         let began = Instant::now();
         let read = world.store().read(vec![Span::Key("/deploy/newest".to_owned())]);
         let answered = matches!(tokio::time::timeout(STORE, read).await, Ok(Ok(_)));
+        let store = answered.then(|| began.elapsed());
         let engine = engine.upgrade();
+        let lost = world.lost().len();
         Found {
             backlog: engine.as_ref().map(|engine| engine.backlog()).unwrap_or_default(),
             watched: engine.as_ref().map(|engine| engine.watched()).unwrap_or_default(),
-            store: answered.then(|| began.elapsed()),
+            store,
+            report: report().await,
+            hosts: [world.statuses().len(), lost],
+            writes: world.writes(),
         }
     }
 
     /// Another graph runs.
     pub(crate) fn swapped(&self, report: &SwapReport) {
         self.swap.observe(report.took);
-    }
-
-    pub(crate) fn converged(&self, yes: bool) {
-        self.converged.store(u64::from(yes), Ordering::Relaxed);
     }
 
     /// The number of the deploy that runs; 0 for none.
@@ -143,7 +166,7 @@ impl Metrics {
         self.places.get(id.kind).and_then(|at| self.kinds.get(*at)).map(|(_, kind)| kind)
     }
 
-    fn ill(&self) -> MutexGuard<'_, HashMap<Id, Health>> {
+    fn ill(&self) -> MutexGuard<'_, HashMap<Id, usize>> {
         self.ill.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -175,24 +198,27 @@ impl Witness for Metrics {
         let [apply, eventful, errorful] = [run.apply, eventful, errorful].map(usize::from);
         kind.checks[apply][eventful][errorful].fetch_add(1, Ordering::Relaxed);
         kind.run.observe(run.took);
+        if self.ill().contains_key(run.id) {
+            kind.retries.fetch_add(1, Ordering::Relaxed);
+        }
         if let (Ended::Changed, true, Some(since)) = (run.ended, run.apply, run.since) {
             kind.repair.observe(since);
         }
     }
 
-    fn health(&self, id: &Id, health: Health) {
+    fn health(&self, id: &Id, health: Health<'_>) {
         let which = match health {
-            Health::Well => {
+            Health::Ok | Health::WouldChange | Health::Flapping(_) => {
                 self.ill().remove(id);
                 return;
             }
-            Health::Retrying => 0,
-            Health::Failed => 1,
+            Health::Retrying { .. } => 0,
+            Health::Failed { .. } => 1,
         };
         if let Some(kind) = self.kind(id) {
             kind.failures[which].fetch_add(1, Ordering::Relaxed);
         }
-        self.ill().insert(id.clone(), health);
+        self.ill().insert(id.clone(), which);
     }
 }
 
@@ -220,8 +246,9 @@ mod tests {
         metrics.ran(ran(&file, true, Ended::Right, None));
         metrics.ran(ran(&exec, false, Ended::Changed, Some(4)));
         metrics.ran(ran(&exec, true, Ended::Failed, None));
-        metrics.health(&exec, Health::Retrying);
-        metrics.health(&exec, Health::Retrying);
+        let retrying = Health::Retrying { attempt: 1, wait: Duration::ZERO, error: "no" };
+        metrics.health(&exec, retrying);
+        metrics.health(&exec, retrying);
         let page = metrics.page().await;
         for line in [
             "mgmt_checkapply_total{kind=\"file\",apply=\"true\",eventful=\"true\",errorful=\"false\"} 1",
@@ -242,7 +269,7 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");
         }
-        metrics.health(&exec, Health::Failed);
+        metrics.health(&exec, Health::Failed { attempt: 3, error: "no" });
         assert!(metrics.page().await.contains("mgmt_failures{kind=\"exec\",failure=\"hard\"} 1"));
         assert!(metrics.page().await.contains("mgmt_failures{kind=\"exec\",failure=\"soft\"} 0"));
         // With the resource goes its failure.

@@ -22,6 +22,11 @@ pub(crate) struct Signing {
     /// nothing is said
     #[arg(long, value_name = "TIME", requires = "sign_key")]
     valid_for: Option<String>,
+
+    /// Begin a new series of numbers, after the store was restored from a backup: hosts accept it although they have accepted a
+    /// higher number with the same key
+    #[arg(long, requires = "sign_key")]
+    new_series: bool,
 }
 
 /// A key file has no reason to be larger.
@@ -39,7 +44,7 @@ impl Signing {
                 .hint(format!("chmod 600 {}", path.display())));
         }
         let key = SigningKey::read(&text).map_err(|error| wrong(&path, &error))?;
-        Ok(Some(Signer { key, valid_for }))
+        Ok(Some(Signer { key, valid_for, new_series: self.new_series }))
     }
 }
 

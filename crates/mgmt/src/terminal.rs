@@ -34,6 +34,8 @@ pub(crate) enum Mistakes {
     Full,
     /// Each on one line.
     Short,
+    /// Not at all, because they have been shown before.
+    Silent,
     /// Gathered, for [`Terminal::sarif`].
     // A lock, because a terminal is handed around by shared references. Nobody ever waits for it.
     Sarif(Arc<Mutex<Sarif>>),
@@ -164,6 +166,7 @@ impl Terminal {
 
     fn show<'a>(&self, diagnostic: &Diagnostic<'a>, lines: &mut Lines<'a>) {
         self.output.notice(&match (self.format, &self.mistakes) {
+            (_, Mistakes::Silent) => return,
             (Format::Json, _) => diagnostic.json(lines),
             (Format::Human, Mistakes::Short) => diagnostic.short(lines),
             (Format::Human, Mistakes::Sarif(sarif)) => {

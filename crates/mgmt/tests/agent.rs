@@ -277,6 +277,74 @@ fn a_server_that_is_busy_is_asked_later_and_one_that_cannot_is_left_for_another(
     );
 }
 
+#[test]
+fn facts_of_the_servers_modules_are_known_when_it_compiles_and_when_it_is_applied() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let certificates = at("certificates");
+    make_certificates(&certificates, NAME);
+    let (out, mark) = (at("out"), at("mark"));
+    let special = at("environments/special");
+    let site = format!(
+        "file {{ '{}': content => \"${{facts['shape']}} ${{facts['colour']}} ${{facts['size']}}\" }}\n\
+         mark {{ '{}': ensure => present }}\n",
+        out.display(),
+        mark.display()
+    );
+    write(&special.join("manifests/site.pp"), &site);
+    let module = special.join("modules/m");
+    write(&module.join("lib/facter/shape.rb"), "Facter.add(:shape) { setcode { 'round' } }\n");
+    write(&module.join("facts.d/colour.txt"), "colour=blue\n");
+    let program = module.join("facts.d/size");
+    write(&program, "#!/bin/sh\necho size=large\n");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write(
+        &module.join("lib/puppet/type/mark.rb"),
+        "Puppet::Type.newtype(:mark) do\n  ensurable\n  newparam(:path, namevar: true)\n  provide(:ruby) do\n    \
+         confine colour: 'blue'\n    def exists?; File.exist?(resource[:path]); end\n    \
+         def create; File.write(resource[:path], Facter.value(:shape)); end\n    def destroy; end\n  end\nend\n",
+    );
+    let server = Server::start(&at("environments"), &certificates);
+    let conf = configure(&at("agent"), &certificates, &certificates, server.port);
+    let run = Running::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
+    holds(&out, "round blue large");
+    holds(&mark, "round");
+    // The server's modules get other ones.
+    write(&module.join("lib/facter/shape.rb"), "Facter.add(:shape) { setcode { 'square' } }\n");
+    std::fs::remove_file(&program).unwrap();
+    holds(&out, "square blue ");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_asked_until_it_is() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let certificates = at("certificates");
+    make_certificates(&certificates, NAME);
+    let out = at("out");
+    let site = at("environments/special/manifests/site.pp");
+    write(&site, &format!("file {{ '{}': content => 'from the server' }}\n", out.display()));
+    let server = Server::start(&at("environments"), &certificates);
+    server.up(false);
+    let conf = configure(&at("agent"), &certificates, &certificates, server.port);
+    let text = std::fs::read_to_string(&conf).unwrap();
+    std::fs::write(&conf, text.replace("runinterval = 3", "runinterval = 86400")).unwrap();
+    // One that is to end has nothing to wait for.
+    let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "puppet", "agent"];
+    let ended = said(&[&once[..], &["--puppet-conf", &conf]].concat());
+    assert!(ended.code == 1 && ended.stderr.contains("the Puppet server"), "{}", ended.stderr);
+    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
+    run.wait_for("retrying in ");
+    server.up(true);
+    holds(&out, "from the server");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
 /// A process that ends with the test.
 struct Ends(std::process::Child);
 

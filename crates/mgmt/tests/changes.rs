@@ -53,7 +53,10 @@ exec "told" {{
 "#
     );
     std::fs::write(&program, text).unwrap();
-    let running = Running::start(&["run", "--prefix", &prefix, "lang", &program]);
+    // As the service is: from the root directory, where a place has its leading slash, too.
+    let mut command = common::mgmt(&["run", "--prefix", &prefix, "lang", &program]);
+    command.current_dir("/");
+    let running = Running::start_command(command);
     holds(Path::new(&output), "one");
     // At once: a file that is written in place is empty for a moment, and that is a value, too.
     std::fs::write(at("next"), "two").unwrap();
@@ -69,6 +72,7 @@ exec "told" {{
     let first = &changes[0];
     assert_eq!(first["causes"][0]["kind"], "declared", "{first}");
     assert_eq!(first["effects"][0]["action"], "create", "{first}");
+    assert_eq!(first["origin"], format!("{program}:5:1"), "{first}");
     let second = &changes[1];
     let cause = &second["causes"][0];
     assert_eq!(cause["kind"], "redeclared", "{second}");
@@ -176,7 +180,7 @@ fn names_that_act_on_a_terminal_do_not() {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        said(&["status", "--prefix", &prefix]).stdout.contains("is undone by")
+        said(&["status", "--prefix", &prefix]).stdout.contains("flapping: reverted by")
     });
     for way in [&["status", "--prefix", &prefix][..], &["--json", "status", "--prefix", &prefix]] {
         let text = said(way).stdout;
@@ -202,16 +206,16 @@ fn resources_that_undo_each_other_are_named_and_slowed_down() {
          file \"other\" {{ path => \"{file}\", state => \"exists\", content => \"two\\n\", Meta:autoedge => false, }}\n"
     );
     let mut running = Running::start(&["run", "--prefix", &prefix, "lang", &program]);
-    running.wait_for("undoes it: put right 12 times");
+    running.wait_for(" 12 times; backing off ");
     eventually("the adversary is named", || {
         undone(&prefix).iter().any(|told| {
-            (told.contains("file[other] undoes it") && told.contains(&format!("file[{file}]")))
-                || (told.contains(&format!("file[{file}] undoes it")) && told.contains("file[other]"))
+            (told.contains("reverted by file[other]") && told.contains(&format!("file[{file}]")))
+                || (told.contains(&format!("reverted by file[{file}]")) && told.contains("file[other]"))
         })
     });
     eventually("others are told", || {
         let status = said(&["status", "--prefix", &prefix]);
-        status.stdout.contains("is undone by")
+        status.stdout.contains("flapping: reverted by")
     });
     // It is slowed down: each time that it is told of, it waits for longer.
     eventually("it waits longer and longer", || waits(&prefix).len() >= 3);
@@ -226,8 +230,7 @@ fn waits(prefix: &str) -> Vec<Duration> {
     let mut waits: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
     for change in all.iter().filter(|change| change["outcome"] == "undone") {
         let message = change["message"].as_str().unwrap();
-        let (_, wait) = message.split_once(", waiting ").unwrap_or_else(|| panic!("{message}"));
-        let wait = wait.strip_suffix(" now").unwrap();
+        let (_, wait) = message.split_once("; backing off ").unwrap_or_else(|| panic!("{message}"));
         let units = [("ns", 1), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
         let (number, unit) =
             units.iter().find_map(|(name, unit)| Some((wait.strip_suffix(name)?, unit))).unwrap();
@@ -252,7 +255,7 @@ fn a_program_outside_that_undoes_a_resource_is_told_of() {
             times += 1;
         }
         // The history is asked only once it may have something to say.
-        times >= 12 && undone(&prefix).iter().any(|told| told.contains("something outside of mgmt undoes it"))
+        times >= 12 && undone(&prefix).iter().any(|told| told.contains("reverted by an external process"))
     });
 }
 

@@ -10,7 +10,7 @@ use common::{Said, mgmt, said, said_with_input};
 use serde_json::{Value, json};
 
 const GOOD: &str = "$text = \"hello\"\n\nprint \"greeting\" {\n\tmsg => $text,\n}\n";
-const UNUSED: &str = "$unused = 1\n";
+const UNUSED: &str = "$unused = 1\nnoop \"x\" {}\n";
 const WRONG: &str = "print \"a\" {\n\tmsg => 42,\n}\n";
 
 /// A directory that goes away with the test.

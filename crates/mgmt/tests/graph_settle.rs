@@ -58,7 +58,7 @@ fn the_document_has_the_parameters_too() {
 fn a_failure_does_not_keep_it_from_being_shown() {
     let output = settle("exec \"no\" { cmd => \"/bin/false\", }", &[]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("Vertex: exec[no]"));
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

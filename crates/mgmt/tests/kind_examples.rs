@@ -144,6 +144,7 @@ const EXAMPLES: &[Case] = &[
              curl -sf http://127.0.0.1:8080/settings/list/volume | grep 7",
         ),
     ),
+    ("ini", View, "", Settles("printf '[PHP]\\nmemory_limit = 512M\\n' | cmp - /etc/php.ini")),
     (
         "json:edit",
         View,

@@ -202,14 +202,14 @@ fn either_side_is_followed_alone_and_a_mistake_of_one_does_not_stop_the_other() 
     holds(&theirs, "4");
     // One side is wrong for a while; the other goes on, with the last graph of the first.
     std::fs::write(&puppet, "class {").unwrap();
-    run.wait_for("the present graph goes on");
+    run.wait_for("still running the previous graph");
     std::fs::write(&lang, program(place.path(), "5")).unwrap();
     holds(&ours, "5");
     std::fs::write(&theirs, "broken").unwrap();
     holds(&theirs, "4");
     // Two that do not fit are told of, and run as soon as they do.
     std::fs::write(&lang, program(place.path(), "6").replace("puppet_x", "puppet_y")).unwrap();
-    run.wait_for("the program has no graph now");
+    run.wait_for("evaluation failed; keeping the last good graph");
     std::fs::write(&puppet, manifest(place.path(), "7").replace("mgmt_x", "mgmt_y")).unwrap();
     holds(&theirs, "7");
     holds(&ours, "6");

@@ -23,7 +23,7 @@ fn asked(address: SocketAddr, request: &str) -> String {
 }
 
 fn page(address: SocketAddr) -> String {
-    let answer = asked(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let answer = asked(address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{head}");
     body.to_owned()
@@ -104,9 +104,9 @@ fn what_a_run_does_can_be_asked_for() {
     let (content, complaints) = fed("promtool", &["check", "metrics"], &page(address));
     assert!(content, "{complaints}");
     // What is not asked properly is answered, or not at all, and harms nobody.
-    assert!(asked(address, "GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-    assert!(asked(address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
-    assert!(asked(address, "HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+    assert!(asked(address, "GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(asked(address, "POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 405"));
+    assert!(asked(address, "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").ends_with("\r\n\r\n"));
     let _ = TcpStream::connect(address).unwrap().write_all(&[b'x'; 64 << 10]);
     let idle: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert!(page(address).contains("mgmt_build_info"));

@@ -31,7 +31,7 @@ impl Page {
 
     fn text(&self) -> String {
         let mut stream = TcpStream::connect(self.0).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -55,7 +55,8 @@ fn a_failure_for_good_is_counted_until_the_resource_is_well_again() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("main.mcl");
     let write = |command: &str| {
-        std::fs::write(&program, format!("exec \"x\" {{ cmd => \"{command}\", }}\n")).unwrap();
+        std::fs::write(&program, format!("exec \"x\" {{ cmd => \"{command}\", Meta:retry => 0, }}\n"))
+            .unwrap();
     };
     write("/bin/false");
     let page = Page::new();
@@ -67,6 +68,48 @@ fn a_failure_for_good_is_counted_until_the_resource_is_well_again() {
     page.becomes(&format!("{HARD} 0"));
     // What was is not forgotten.
     page.becomes("mgmt_failures_total{kind=\"exec\",failure=\"hard\"} 1");
+    end(run);
+}
+
+#[test]
+fn each_state_of_the_health_model_is_on_the_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (program, parent) = (at("main.mcl"), at("missing"));
+    let text = format!(
+        "file \"{parent}/a\" {{ state => \"exists\", content => \"x\", }}\n\
+         noop \"behind\" {{ Depend => File[\"{parent}/a\"], }}\n\
+         file \"{0}\" {{ state => \"exists\", Meta:noop => true, }}\n",
+        at("looked-at")
+    );
+    std::fs::write(&program, &text).unwrap();
+    let page = Page::new();
+    let run = page.run(&["--tmp-prefix", "lang", &program]);
+    for (state, count) in [("retrying", 1), ("blocked", 1), ("would_change", 1), ("failed", 0), ("ok", 0)] {
+        page.becomes(&format!("mgmt_resource_state{{state=\"{state}\"}} {count}"));
+    }
+    page.becomes("mgmt_host_state{state=\"degraded\"} 1");
+    page.becomes("mgmt_program_state{state=\"live\"} 1");
+    page.becomes("mgmt_converged 0");
+    eventually("it is retried", || {
+        let text = page.text();
+        let retries = text.lines().find_map(|line| line.strip_prefix("mgmt_retries_total{kind=\"file\"} "));
+        retries.unwrap().parse::<u64>().unwrap() > 0
+    });
+    std::fs::create_dir(&parent).unwrap();
+    std::fs::write(at("looked-at"), "").unwrap();
+    page.becomes("mgmt_resource_state{state=\"ok\"} 3");
+    page.becomes("mgmt_host_state{state=\"converged\"} 1");
+    page.becomes("mgmt_converged 1");
+    std::fs::write(&program, format!("{text}noop \"broken\" {{\n")).unwrap();
+    page.becomes("mgmt_program_state{state=\"invalid\"} 1");
+    page.becomes("mgmt_host_state{state=\"stale\"} 1");
+    page.becomes("mgmt_converged 0");
+    std::fs::write(&program, &text).unwrap();
+    page.becomes("mgmt_program_state{state=\"live\"} 1");
+    for none in ["mgmt_deploy_refused", "mgmt_duplicate_host", "mgmt_noop", "mgmt_hosts{state=\"lost\"}"] {
+        page.becomes(&format!("{none} 0"));
+    }
     end(run);
 }
 

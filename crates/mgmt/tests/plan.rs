@@ -15,7 +15,7 @@ mod svc_common;
 use std::path::Path;
 use std::process::Command;
 
-use agreement::{agrees, exact_holds};
+use agreement::{agrees, exact_holds, fails_as_planned};
 use common::said;
 use sandbox::Sandbox;
 
@@ -203,6 +203,16 @@ const CASES: &[Case] = &[
     case("a shared value", "", r#"kv "planned" { value => "x", }"#),
     case("a kept value", "", r#"value "planned" { any => "x", }"#),
     case(
+        "a setting",
+        "printf '[s]\\na = 1\\n' >/t/a.ini; chmod 644 /t/a.ini",
+        r#"ini "a" { file => "/t/a.ini", state => "exists", section => "s", setting => "a", value => "2", }"#,
+    ),
+    case(
+        "a line in the place of another",
+        "printf 'a=1\\n' >/t/a.conf; chmod 644 /t/a.conf",
+        r#"line "a" { file => "/t/a.conf", state => "exists", content => "a=2", match => "^a=", }"#,
+    ),
+    case(
         "a JSON document",
         "echo '{\"a\": 1}' >/t/a.json; chmod 644 /t/a.json",
         r#"json:edit "/t/a.json" { edits => [".a = 2",], }"#,
@@ -261,6 +271,217 @@ const CASES: &[Case] = &[
     case("a message", "", r#"print "x" { msg => "hello", }"#),
 ];
 
+/// Programs that fail: what somebody did before, the program, and the resources that fail.
+struct Failing {
+    before: &'static str,
+    program: &'static str,
+    fail: &'static [&'static str],
+}
+
+const fn failing(before: &'static str, program: &'static str, fail: &'static [&'static str]) -> Failing {
+    Failing { before, program, fail }
+}
+
+/// What fails without a service manager.
+const FAILING: &[Failing] = &[
+    failing("", r#"file "/t/d/a" { state => "exists", content => "x", }"#, &["file[/t/d/a]"]),
+    failing(
+        "",
+        r#"file "/t/d/a" { state => "exists", }
+        exec "after" { cmd => "/bin/true", Depend => File["/t/d/a"], }
+        file "/t/b" { state => "exists", }"#,
+        &["file[/t/d/a]"],
+    ),
+    failing("", r#"file "/t/d/e/" { state => "exists", }"#, &["file[/t/d/e/]"]),
+    failing("", r#"file "/t/d/l" { state => "exists", symlink => true, source => "x", }"#, &["file[/t/d/l]"]),
+    failing(
+        "",
+        r#"file "/t/b" { state => "exists", }
+        file "/t/d/a" { state => "exists", Depend => File["/t/b"], }"#,
+        &["file[/t/d/a]"],
+    ),
+    failing("", r#"file "/t/a" { state => "exists", owner => "nosuch", }"#, &["file[/t/a]"]),
+    failing(
+        "",
+        r#"group "planned" { state => "exists", }
+        file "/t/a" { state => "exists", group => "nosuch", Depend => Group["planned"], }"#,
+        &["file[/t/a]"],
+    ),
+    failing("", r#"file "/t/a" { state => "exists", source => "/t/s", }"#, &["file[/t/a]"]),
+    failing("mkdir /t/a", r#"file "/t/a" { state => "exists", content => "x", }"#, &["file[/t/a]"]),
+    failing("mkdir /t/d; touch /t/d/x", r#"file "/t/d/" { state => "absent", }"#, &["file[/t/d/]"]),
+    failing(
+        "mkdir /t/m; mount -t tmpfs -o ro x /t/m",
+        r#"file "/t/m/a" { state => "exists", }"#,
+        &["file[/t/m/a]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs x /t/m; touch /t/m/a; mount -o remount,ro /t/m",
+        r#"file "/t/m/a" { state => "absent", }"#,
+        &["file[/t/m/a]"],
+    ),
+    failing("", r#"exec "x" { cmd => "/nosuch", }"#, &["exec[x]"]),
+    failing("touch /t/p", r#"exec "x" { cmd => "/t/p", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "nosuch-program", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "true", shell => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", ifcmd => "true", ifshell => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", nifcmd => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", watchcmd => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", donecmd => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", cwd => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", user => "nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", group => "nosuch", }"#, &["exec[x]"]),
+    failing(
+        "",
+        r#"file "/t/a" { state => "exists", Notify => Exec["x"], }
+        exec "x" { cmd => "/nosuch", refreshonly => true, }"#,
+        &["exec[x]"],
+    ),
+    failing("", r#"line "x" { file => "/t/d/a", state => "exists", content => "x", }"#, &["line[x]"]),
+    failing(
+        "",
+        r#"ini "x" { file => "/t/d/a.ini", state => "exists", setting => "a", value => "1", }"#,
+        &["ini[x]"],
+    ),
+    failing(
+        "",
+        r#"augeas "/t/d/sshd" { lens => "Sshd.lns", sets => [struct{ path => "Port", value => "23", },], }"#,
+        &["augeas[/t/d/sshd]"],
+    ),
+    failing("", r#"json:edit "/t/a.json" { edits => [".a = 2",], }"#, &["json:edit[/t/a.json]"]),
+    failing(
+        "echo '{' >/t/a.json",
+        r#"json:edit "/t/a.json" { edits => [".a = 2",], }"#,
+        &["json:edit[/t/a.json]"],
+    ),
+    failing(
+        "mkdir -p -m 1730 /var/spool/cron/crontabs",
+        r#"crontab "x" { state => "exists", command => "/bin/true", user => "nosuch", }"#,
+        &["crontab[x]"],
+    ),
+    failing(
+        "",
+        r#"ssh:authorized_key "x" { state => "exists", user => "nosuch", type => "ssh-ed25519", key => "AAAAC3NzaC1lZDI1NTE5AAAAIJ2LJ8kDdAbcVSLMnMq8QCuf2yoQ6cVf1Vj3uQvO2c1a", }"#,
+        &["ssh:authorized_key[x]"],
+    ),
+    failing(
+        "",
+        r#"ssh:known_host "planned.test" { state => "exists", file => "/t/d/known", type => "ssh-ed25519", key => "AAAAC3NzaC1lZDI1NTE5AAAAIJ2LJ8kDdAbcVSLMnMq8QCuf2yoQ6cVf1Vj3uQvO2c1a", }"#,
+        &["ssh:known_host[planned.test]"],
+    ),
+    failing(
+        "mv /etc/hosts /t/hosts; mkdir /etc/hosts",
+        r#"host "example.test" { state => "exists", ip => "192.0.2.7", }"#,
+        &["host[example.test]"],
+    ),
+    failing("", r#"user "planned" { state => "exists", group => "nosuch", }"#, &["user[planned]"]),
+    failing("", r#"user "planned" { state => "exists", uid => 0, }"#, &["user[planned]"]),
+    failing("", r#"group "planned" { state => "exists", gid => 0, }"#, &["group[planned]"]),
+    failing(
+        "",
+        r#"mount "/t/m" { state => "exists", device => "/dev/nosuch", type => "ext4", persist => "none", }"#,
+        &["mount[/t/m]"],
+    ),
+    failing("", r#"net "nosuch0" { state => "up", addrs => ["192.0.2.1/24",], }"#, &["net[nosuch0]"]),
+    failing(
+        "",
+        r#"sysctl "net.ipv4.nosuch" { value => "1", persist => false, }"#,
+        &["sysctl[net.ipv4.nosuch]"],
+    ),
+    failing("", r#"tar "/t/a.tar" { inputs => ["/t/d",], }"#, &["tar[/t/a.tar]"]),
+    failing("mkdir /t/e", r#"tar "/t/d/a.tar" { inputs => ["/t/e",], }"#, &["tar[/t/d/a.tar]"]),
+    failing("", r#"gzip "/t/a.gz" { input => "/t/a", }"#, &["gzip[/t/a.gz]"]),
+    failing("", r#"gzip "/t/d/a.gz" { content => "x", }"#, &["gzip[/t/d/a.gz]"]),
+    failing(
+        r#"mkdir -p /t/site; echo 'main: main.mcl' >/t/site/metadata.yaml
+        echo 'deploy:tar "/t/d/program.tar" {}' >/t/site/main.mcl"#,
+        "/t/site/",
+        &["deploy:tar[/t/d/program.tar]"],
+    ),
+    failing("", r#"pkg "mgmt-no-such-package" { state => "installed", }"#, &["pkg[mgmt-no-such-package]"]),
+    failing("", r#"svc "x" { state => "running", }"#, &["svc[x]"]),
+    failing(
+        "",
+        r#"http:server "127.0.0.1:28099" { root => "/t/nosuch/", }"#,
+        &["http:server[127.0.0.1:28099]"],
+    ),
+    failing(
+        "",
+        r#"pippet "x" { type => "file", title => "/t/a", params => "{\"mode\": \"999\"}", }"#,
+        &["pippet[x]"],
+    ),
+    failing(
+        "",
+        r#"file "/t/d/a" { state => "exists", Meta:noop => true, }
+        exec "x" { cmd => "/nosuch", Depend => File["/t/d/a"], }"#,
+        &["exec[x]"],
+    ),
+];
+
+/// Kinds that nothing on a host can make fail, or whose failures need other hosts.
+const INFALLIBLE: &[&str] = &[
+    "exit",
+    "http:server:file",
+    "http:server:flag",
+    "http:server:proxy",
+    "http:server:ui",
+    "http:server:ui:input",
+    "kv",
+    "msg",
+    "noop",
+    "print",
+    "schedule",
+    "test",
+    "timer",
+    "value",
+    "remote",
+    "password",
+    "tidy",
+    "hostname",
+];
+
+/// What fails on a booted host.
+const FAILING_BOOTED: &[Failing] = &[
+    failing("", r#"svc "nosuch" { state => "running", }"#, &["svc[nosuch]"]),
+    failing(
+        "",
+        r#"file "/t/a" { state => "exists", }
+        svc "nosuch" { state => "running", Depend => File["/t/a"], }"#,
+        &["svc[nosuch]"],
+    ),
+    failing(
+        "ln -sf /dev/null /etc/systemd/system/masked.service; systemctl daemon-reload",
+        r#"svc "masked" { startup => "enabled", }"#,
+        &["svc[masked]"],
+    ),
+    failing("", r#"nspawn "nosuch-1" { state => "running", }"#, &["nspawn[nosuch-1]"]),
+    failing(
+        "systemctl stop firewalld",
+        r#"firewalld "x" { zone => "public", services => ["http",], }"#,
+        &["firewalld[x]"],
+    ),
+    failing(
+        "systemctl start firewalld",
+        r#"firewalld "x" { zone => "nosuch", services => ["http",], }"#,
+        &["firewalld[x]"],
+    ),
+    failing(
+        "id joe >/dev/null 2>&1 || useradd --create-home joe",
+        r#"gsettings "org.example.nosuch title" { value => "new", type => "str", user => "joe", }"#,
+        &["gsettings[org.example.nosuch title]"],
+    ),
+    failing(
+        "",
+        r#"cron "planned" { state => "exists", trigger => "OnCalendar", time => "nonsense", unit => "planned.service", }"#,
+        &["cron[planned]"],
+    ),
+    failing(
+        "",
+        r#"cron "other" { state => "exists", trigger => "OnCalendar", time => "daily", unit => "nosuch.service", }"#,
+        &["cron[other]"],
+    ),
+];
+
 /// What could be done in either order, with what is as planned whichever comes first.
 const UNORDERED: &[Case] = &[
     case(
@@ -314,6 +535,26 @@ const BOOTED: &[Case] = &[
         "a timer",
         "",
         r#"cron "planned" { state => "exists", trigger => "OnCalendar", time => "daily", unit => "planned.service", }"#,
+    ),
+    case(
+        "a service whose unit file is written before",
+        "systemctl disable --now fresh.service 2>/dev/null || true; rm -f /etc/systemd/system/fresh.service; systemctl daemon-reload",
+        r#"file "/etc/systemd/system/fresh.service" {
+            state => "exists",
+            mode => "0644",
+            content => "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n",
+        }
+        svc "fresh" { state => "running", startup => "enabled", }"#,
+    ),
+    case(
+        "a service without an [Install] section",
+        "systemctl disable --now fresh.service 2>/dev/null || true; rm -f /etc/systemd/system/fresh.service; systemctl daemon-reload",
+        r#"file "/etc/systemd/system/fresh.service" {
+            state => "exists",
+            mode => "0644",
+            content => "[Service]\nExecStart=/bin/sleep infinity\n",
+        }
+        svc "fresh" { state => "running", startup => "enabled", }"#,
     ),
     case("the names of the host", "", r#"hostname "planned-host" {}"#),
     case(
@@ -392,6 +633,60 @@ fn all_agree(program: &str, cases: &[Case]) {
     assert!(lines >= cases.len() * 3 / 4, "only {lines} lines");
 }
 
+fn all_fail(program: &str, cases: &[Failing]) {
+    let mut wrong = Vec::new();
+    for (number, case) in cases.iter().enumerate() {
+        sh(CLEAN);
+        sh(case.before);
+        let prefix = format!("/mgmt-test-failing-{number}");
+        if let Err(why) = fails_as_planned(program, "lang", case.program, &prefix, case.fail) {
+            wrong.push(format!("{}: {why}", case.program));
+        }
+        sh("[ ! -d /etc/hosts ] || { rmdir /etc/hosts; mv /t/hosts /etc/hosts; }");
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n\n"));
+}
+
+#[test]
+fn what_is_said_to_fail_fails_and_nothing_else() {
+    let name = "what_is_said_to_fail_fails_and_nothing_else";
+    if sandbox::is_inside() {
+        return all_fail(PROGRAM, FAILING);
+    }
+    Sandbox {
+        apart: true,
+        prepare: "hostname test-host; mkdir t",
+        also: Some((PROGRAM, Path::new(env!("CARGO_BIN_EXE_mgmt")))),
+        environment: &[],
+    }
+    .run(name);
+}
+
+#[test]
+fn what_is_said_to_fail_fails_on_a_booted_host() {
+    if svc_common::is_booted() {
+        sh(PREPARED);
+        return all_fail("/mgmt-test-result/mgmt", FAILING_BOOTED);
+    }
+    let name = "what_is_said_to_fail_fails_on_a_booted_host";
+    svc_common::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
+}
+
+#[test]
+fn of_every_kind_that_can_fail_a_failure_is_planned() {
+    let kinds = said(&["kinds"]).stdout;
+    let kinds = kinds.lines().filter_map(|line| line.split_whitespace().next());
+    let fails = |kind: &str| {
+        let start = format!("{kind}[");
+        let cases = FAILING.iter().chain(FAILING_BOOTED);
+        cases.flat_map(|case| case.fail).any(|resource| resource.starts_with(&start))
+    };
+    let missing: Vec<_> = kinds.filter(|kind| !fails(kind) && !INFALLIBLE.contains(kind)).collect();
+    assert!(missing.is_empty(), "no failure is planned of {missing:?}");
+    let wrong: Vec<_> = INFALLIBLE.iter().filter(|kind| fails(kind)).collect();
+    assert!(wrong.is_empty(), "they do fail: {wrong:?}");
+}
+
 #[test]
 fn what_is_exact_is_done_whatever_comes_first() {
     if sandbox::is_inside() {
@@ -462,14 +757,13 @@ fn what_could_go_in_another_order_is_not_called_exact() {
     is_called(&steps, "line[x]", "exact");
     is_called(&steps, "line[y]", "predicted");
 
-    // A file, and somebody who empties its directory.
+    // A file, and a resource that empties its directory and spares what others declare.
     let old = at("d/old");
     let file =
         format!("file \"{old}\" {{ state => \"exists\", content => \"x\", Meta:autoedge => false, }}\n");
     let tidy = |more: &str| format!("tidy \"{d}\" {{ recurse => true,{more} Meta:autoedge => false, }}\n");
     let steps = certainties(&[file, tidy("")].concat());
-    is_called(&steps, &format!("file[{old}]"), "predicted");
-    is_called(&steps, &format!("tidy[{d}]"), "predicted");
+    is_called(&steps, &format!("file[{old}]"), "exact");
 
     // Who copies what somebody else changes; that one does as it says in either order.
     let copy =
@@ -568,7 +862,11 @@ fn a_plan_is_applied_while_it_holds_and_refused_when_the_host_has_moved() {
     std::fs::write(&a, "somebody else\n").unwrap();
     let refused = said(&["apply", "--prefix", &prefix, &plan]);
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(refused.stderr.contains("has moved") && refused.stderr.contains(&a), "{refused:?}");
+    assert!(
+        refused.stderr.contains("the host has changed since the plan was made")
+            && refused.stderr.contains(&a),
+        "{refused:?}"
+    );
     assert_eq!(std::fs::read_to_string(&a).unwrap(), "somebody else\n");
 
     std::fs::remove_file(&a).unwrap();
@@ -585,6 +883,37 @@ fn a_plan_is_applied_while_it_holds_and_refused_when_the_host_has_moved() {
     for wrong in [&a, "/nowhere"] {
         assert_eq!(said(&["apply", "--prefix", &prefix, wrong]).code, 2);
     }
+}
+
+#[test]
+fn what_the_last_run_managed_and_is_no_longer_declared_is_listed_or_reversed() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (prefix, a, b, c) = (at("prefix"), at("a"), at("b"), at("c"));
+    let file = |path: &str, more: &str| {
+        format!("file \"{path}\" {{ state => \"exists\", content => \"x\",{more} }}\n")
+    };
+    let all = [file(&a, ""), file(&b, " Meta:reverse => true,"), file(&c, "")].concat();
+    let run = said(&["run", "--prefix", &prefix, "--converger-timeout=0", "--converged-exit", "lang", &all]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let plan = |program: &str| said(&["plan", "--prefix", &prefix, "lang", program]);
+    let same = plan(&all);
+    assert_eq!(same.stdout, "nothing to change: 3 resources are as declared\n", "{same:?}");
+    let less = plan(&file(&c, ""));
+    assert_eq!(less.code, 0, "{less:?}");
+    for part in [
+        format!("file[{b}]  no longer declared: reversed\n  exact      remove {b} file\n"),
+        format!("no longer managed, left as they are:\n  file[{a}]\n"),
+        "0 to create, 0 to change, 1 to remove, 0 to run; 1 resource is as declared; 1 resource is no longer managed\n".to_owned(),
+    ] {
+        assert!(less.stdout.contains(&part), "{part:?} is not in {}", less.stdout);
+    }
+    let told = said(&["--json", "plan", "--prefix", &prefix, "lang", &file(&c, "")]).stdout;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["no_longer_managed"], serde_json::json!([format!("file[{a}]")]));
+    assert_eq!(told["steps"].as_array().unwrap().iter().filter(|step| step["reversal"] == true).count(), 1);
+    // A plan has read that and changed nothing.
+    assert!([&a, &b, &c].iter().all(|path| Path::new(path).exists()));
 }
 
 #[test]
@@ -644,7 +973,8 @@ fn a_plan_is_in_order_with_differences_and_totals_and_an_error_makes_it_fail() {
     let told = said(&["--json", "plan", "--prefix", &prefix, "lang", &program]).stdout;
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     let totals = serde_json::json!({
-        "create": 2, "change": 1, "remove": 0, "run": 1, "right": 1, "errors": 0, "open": 0, "held": 0,
+        "create": 2, "change": 1, "remove": 0, "run": 1, "right": 1, "errors": 0, "blocked": 0, "open": 0, "held": 0,
+        "noop": 0, "no_longer_managed": 0,
     });
     assert_eq!(told["totals"], totals);
     // What cannot be looked at is told, and the rest is planned all the same.
@@ -658,7 +988,7 @@ fn a_plan_is_in_order_with_differences_and_totals_and_an_error_makes_it_fail() {
         let failed = said(&[flags, &["--prefix", &prefix, "lang", &program]].concat());
         assert_eq!(failed.code, 1, "{failed:?}");
         assert!(
-            failed.stdout.contains("\n  error      ") && failed.stdout.contains("not be looked at"),
+            failed.stdout.contains("\n  will fail  ") && failed.stdout.contains("; 2 resources will fail\n"),
             "{failed:?}"
         );
         assert!(failed.stdout.contains(" mode"), "{failed:?}");

@@ -131,6 +131,39 @@ const CASES: &[Case] = &[
     },
 ];
 
+/// The lists of the host do not know a package that its source has, and a run fetches them.
+fn packages_that_new_lists_have(source: &mut Source) {
+    source.publish(&Package::new("fresh", "3.1"));
+    let lists = || {
+        let mut names: Vec<_> = std::fs::read_dir("/var/lib/apt/lists").unwrap().flatten().collect();
+        names.sort_by_key(|entry| entry.path());
+        let stamp = |entry: &std::fs::DirEntry| (entry.path(), entry.metadata().unwrap().modified().unwrap());
+        names.iter().map(stamp).collect::<Vec<_>>()
+    };
+    let before = lists();
+    let program = r#"pkg "fresh" { state => "installed", }"#;
+    let text = run(PROGRAM, &["plan", "lang", program]);
+    assert!(text.contains("  predicted  create fresh package: 3.1\n"), "{text}");
+    assert_eq!(before, lists(), "a plan leaves the lists of the host alone");
+    assert_eq!(agrees(PROGRAM, "lang", program, "/mgmt-test-prefix-fresh"), Ok(1));
+    // What no source has will fail.
+    let none = std::process::Command::new(PROGRAM)
+        .args(["plan", "lang", r#"pkg "none" { state => "installed", }"#])
+        .output()
+        .unwrap();
+    assert_eq!(none.status.code(), Some(1), "{none:?}");
+    assert!(
+        String::from_utf8_lossy(&none.stdout).contains("  will fail  not found in the package lists: "),
+        "{none:?}"
+    );
+    let left: Vec<_> = std::fs::read_dir("/tmp")
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("mgmt-lists-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 const CLEAN: &str = "apt-mark unhold demo; apt-get purge -qq demo other; rm -f /etc/apt/preferences.d/demo";
 
 #[test]
@@ -157,6 +190,7 @@ fn packages_are_planned_with_their_versions_and_that_is_what_is_done() {
     }
     source.publish(&Package::new("other", "1:0.1-2"));
     run("apt-get", &["--quiet", "update"]);
+    packages_that_new_lists_have(&mut source);
     let shell = |text: &str| {
         run("sh", &["-ec", &format!("exec 2>&1; export DEBIAN_FRONTEND=noninteractive; {text}")])
     };

@@ -155,7 +155,7 @@ fn defect_22_every_source_is_followed_and_a_mistake_keeps_the_running_graph() {
     write(&at("site/data/special.yaml"), "m::who: three\n");
     holds(&out, "bye three\n");
     write(&at("site/modules/m/manifests/init.pp"), "class m($who) { file { '/x' } }\n");
-    run.wait_for("the present graph goes on");
+    run.wait_for("still running the previous graph");
     std::fs::write(&out, "broken\n").unwrap();
     holds(&out, "bye three\n");
     write(&at("site/modules/m/manifests/init.pp"), &class.replace("content", "mode => '0600', content"));
@@ -365,6 +365,36 @@ fn purging_spares_what_is_managed_and_takes_the_rest() {
     let hosts = std::fs::read_to_string("/etc/hosts").unwrap();
     assert!(hosts.contains("managed") && hosts.contains("left") && !hosts.contains("stranger"), "{hosts}");
     assert_eq!(run(&[]).code, 0);
+}
+
+#[test]
+fn purging_jobs_spares_those_that_are_managed_and_doubles_none() {
+    let name = "purging_jobs_spares_those_that_are_managed_and_doubles_none";
+    if !sandbox::is_inside() {
+        let also = Some((PROGRAM, Path::new(env!("CARGO_BIN_EXE_mgmt"))));
+        return sandbox::Sandbox { also, ..sandbox::Sandbox::default() }.run(name);
+    }
+    let crontab = Path::new("/var/cache/mgmt-tests/cron/usr/bin/crontab");
+    assert!(crontab.exists(), "`cargo xtask setup` brings {}", crontab.display());
+    std::fs::copy(crontab, "/usr/bin/crontab").unwrap();
+    let table = Path::new("/var/spool/cron/crontabs/root");
+    write(table, "7 7 * * * /bin/stranger\n");
+    let code = "cron { 'mine': command => '/bin/mine', minute => 5 }\n\
+                cron { 'other': command => '/bin/other', minute => 6, require => Cron['mine'] }\n\
+                resources { 'cron': purge => true }\n";
+    let run = || -> Said {
+        let arguments = [&ONCE[..], &["--detailed-exitcode", "puppet", code]].concat();
+        std::process::Command::new(PROGRAM).args(arguments).output().unwrap().into()
+    };
+    let first = run();
+    assert_eq!(first.code, 2, "{}", first.stderr);
+    for _ in 0..2 {
+        let text = std::fs::read_to_string(table).unwrap();
+        let jobs: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(jobs, ["5 * * * * /bin/mine", "6 * * * * /bin/other"], "{text}");
+        let again = run();
+        assert_eq!(again.code, 0, "{}\n{text}", again.stderr);
+    }
 }
 
 #[test]

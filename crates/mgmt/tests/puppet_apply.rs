@@ -257,3 +257,140 @@ fn a_change_is_told_at_the_level_that_its_resource_names() {
     assert_eq!(level("usual").as_deref(), Some("info"), "{said}");
     assert_eq!(level("loud").as_deref(), Some("warn"), "{said}");
 }
+
+#[test]
+fn a_purge_spares_what_is_left_to_puppet() {
+    let manifest = "\
+        file { 'ROOT/d': ensure => directory, recurse => true, purge => true, force => true }\n\
+        file { 'a title': path => 'ROOT/d/mode', mode => '0600' }\n\
+        file { 'ROOT/d/audited': content => 'x', audit => 'mode' }\n\
+        concat { 'ROOT/d/yaml': format => yaml }\n\
+        concat::fragment { 'f': target => 'ROOT/d/yaml', content => 'a: 1' }\n\
+        concat { 'ROOT/d/plain': }\n\
+        concat::fragment { 'g': target => 'ROOT/d/plain', content => 'a' }\n";
+    for was_right in [false, true] {
+        let (found, said) = alike(manifest, |root| {
+            write(&root.join("d/mode"), "kept");
+            write(&root.join("d/stray"), "stray");
+            write(&root.join("d/deep/stray"), "stray");
+            if was_right {
+                write(&root.join("d/yaml"), "---\na: 1\n");
+                write(&root.join("d/audited"), "x");
+            }
+        });
+        let names: Vec<String> = found.keys().map(|path| path.display().to_string()).collect();
+        assert_eq!(names, ["", "d", "d/audited", "d/mode", "d/plain", "d/yaml"], "{said}");
+        assert_eq!(found[Path::new("d/mode")].1, "kept");
+    }
+}
+
+/// A type of a module whose path has a name of its own, and one that makes files of which only its Ruby knows.
+const TYPES: [(&str, &str); 2] = [
+    (
+        "mark",
+        "Puppet::Type.newtype(:mark) do\n  ensurable\n  newparam(:name, namevar: true)\n  newparam(:whereabouts)\n  provide(:ruby) do\n    \
+         def exists?; File.exist?(resource[:whereabouts]['at']); end\n    \
+         def create; File.write(resource[:whereabouts]['at'], 'made'); end\n    \
+         def destroy; end\n  end\nend\n",
+    ),
+    (
+        "maker",
+        "Puppet::Type.newtype(:maker) do\n  newparam(:name, namevar: true)\n  newparam(:parts)\n  def generate\n    \
+         self[:parts].split(':').map { |at| Puppet::Type.type(:file).new(path: at, content: 'made', catalog: catalog) }\n  end\nend\n",
+    ),
+];
+
+#[test]
+fn no_purge_removes_what_a_type_of_a_module_manages_or_generates() {
+    for ignored in ["", ", ignore => '*.swp'"] {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let root = at("root").display().to_string();
+        let manifest = format!(
+            "file {{ 'ROOT/d': ensure => directory, recurse => true, purge => true, force => true{ignored} }}\n\
+             mark {{ 'm': ensure => present, whereabouts => {{ 'at' => 'ROOT/d/mark' }}, require => File['ROOT/d'] }}\n\
+             maker {{ 'k': parts => 'ROOT/d/one:ROOT/d/two', require => File['ROOT/d'] }}\n\
+             file {{ 'ROOT/d/native': content => 'x' }}\n\
+             file {{ 'ROOT/d/copied': ensure => directory, recurse => true, source => 'ROOT/source' }}\n\
+             exec {{ 'e': command => '/bin/touch ROOT/d/created', creates => 'ROOT/d/created', require => File['ROOT/d'] }}\n"
+        );
+        write(&at("site/manifests/site.pp"), &manifest.replace("ROOT", &root));
+        for (name, text) in TYPES {
+            write(&at(&format!("site/modules/m/lib/puppet/type/{name}.rb")), text);
+        }
+        write(&at("root/source/deep/x"), "x");
+        // A host that is right but for one file.
+        for name in ["mark", "one", "two", "stray"] {
+            write(&at(&format!("root/d/{name}")), "made");
+        }
+        write(&at("root/d/stray.swp"), "");
+        let run = || {
+            let site = at("site").display().to_string();
+            said(&[&ONCE[..], &["--detailed-exitcode", "puppet", &site]].concat())
+        };
+        let first = run();
+        assert_eq!(first.code, 2, "{}", first.stderr);
+        assert!(!first.stderr.contains("P0206"), "{}", first.stderr);
+        let found = tree(&at("root/d"));
+        let names: Vec<String> = found.keys().map(|path| path.display().to_string()).collect();
+        let mut expected =
+            vec!["", "copied", "copied/deep", "copied/deep/x", "created", "mark", "native", "one"];
+        expected.extend(Some("stray.swp").filter(|_| !ignored.is_empty()));
+        expected.push("two");
+        assert_eq!(names, expected, "{}", first.stderr);
+        let stamps = |name: &str| at(name).metadata().unwrap().ino();
+        let before = ["root/d/mark", "root/d/one", "root/d/native", "root/d/copied/deep/x"].map(stamps);
+        let second = run();
+        assert_eq!(second.code, 0, "{}", second.stderr);
+        assert_eq!(tree(&at("root/d")), found);
+        let after = ["root/d/mark", "root/d/one", "root/d/native", "root/d/copied/deep/x"].map(stamps);
+        assert_eq!(before, after, "something was removed and made again");
+    }
+}
+
+#[test]
+fn settings_and_matched_lines_end_up_as_with_puppet_and_are_native() {
+    let manifest = r#"
+        Ini_setting { path => 'ROOT/a.ini', section => 'one' }
+        ini_setting { 'new section': section => 'three', setting => 'k', value => 'v' }
+        -> ini_setting { 'changed': setting => 'old', value => 'new value' }
+        -> ini_setting { 'behind a comment': setting => 'commented', value => '5' }
+        -> ini_setting { 'added': setting => 'added', value => true, key_val_separator => '=' }
+        -> ini_setting { 'before all sections': section => '', setting => 'global', value => 'g' }
+        -> ini_setting { 'gone': ensure => absent, setting => 'gone' }
+        -> ini_setting { 'gone with its section': ensure => absent, section => 'two', setting => 'only' }
+        -> ini_setting { 'indented': setting => 'deep', value => 'x', indent_char => "\t", indent_width => 2 }
+        -> ini_setting { 'in a new file': path => 'ROOT/new.ini', setting => 'a', value => 1 }
+        ini_setting { 'with colons': path => 'ROOT/colons', section => '', setting => 'a b', value => 'c', key_val_separator => ': ' }
+        ini_subsetting { 'memory': path => 'ROOT/java', section => '', key_val_separator => '=', setting => 'ARGS', subsetting => '-Xmx', value => '512m' }
+        -> ini_subsetting { 'flag': path => 'ROOT/java', section => '', key_val_separator => '=', setting => 'ARGS', subsetting => '-server', insert_type => 'start' }
+        -> ini_subsetting { 'list': path => 'ROOT/java', section => '', key_val_separator => '=', setting => 'LIST', subsetting => 'b', subsetting_separator => ',', quote_char => '"', use_exact_match => true }
+        file_line { 'matched': path => 'ROOT/lines', line => 'PermitRootLogin no', match => '^#?\s*PermitRootLogin\s' }
+        -> file_line { 'behind': path => 'ROOT/lines', line => 'added', after => '^\[s\]$' }
+        -> file_line { 'several': path => 'ROOT/lines', line => 'x=1', match => '^x=', multiple => true }
+        -> file_line { 'not there': path => 'ROOT/lines', line => 'q=1', match => '^q=', append_on_no_match => false }
+        -> file_line { 'kept': path => 'ROOT/lines', line => 'kept=2', match => '^kept=', replace => false }
+        -> file_line { 'removed': ensure => absent, path => 'ROOT/lines', match => '^remove', match_for_absence => true }
+        file { 'ROOT/labelled': content => 'x', seltype => 'etc_t', selinux_ignore_defaults => true }
+    "#;
+    let (found, _) = alike(manifest, |root| {
+        let ini = "# top\n[one]\n  old = 1\n; commented = 4\ngone=1\n\n[two]\nonly = 1\n[four]\na = b\n";
+        write(&root.join("a.ini"), ini);
+        write(&root.join("colons"), "a b: x\nother: y\n");
+        write(&root.join("java"), "ARGS=\"-Xmx1g  -a\"\n");
+        let lines = "# PermitRootLogin yes\n[s]\nx=2\nx=3\nkept=1\nremove me\nlast";
+        write(&root.join("lines"), lines);
+    });
+    assert!(found[Path::new("a.ini")].1.contains("\n[three]\nk = v\n"), "{:?}", found[Path::new("a.ini")]);
+    assert!(
+        found[Path::new("lines")].1.contains("PermitRootLogin no\n[s]\nadded\n"),
+        "{:?}",
+        found[Path::new("lines")]
+    );
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("site.pp");
+    let service = "service { 'nowhere': ensure => running, hasstatus => false }\n";
+    write(&file, &format!("{}{service}", manifest.replace("ROOT", "/tmp/nowhere")));
+    let stats = said(&["puppet", "stats", file.to_str().unwrap()]);
+    assert!(stats.stdout.contains("      0 left to Puppet\n"), "{}{}", stats.stdout, stats.stderr);
+}

@@ -101,7 +101,7 @@ fn what_flags_say_reaches_every_process_of_puppet() {
         assert!(done.code == i32::from(words[0] == "diff"), "{words:?}: {}{}", done.stdout, done.stderr);
     }
     let print = said(&[&["puppet", "print", "--format", "yaml", &code], &flags[..]].concat());
-    assert!(print.stdout.contains("poll: 300"), "{}", print.stdout);
+    assert!(print.stdout.contains("interval: 300"), "{}", print.stdout);
     // What is not so is told by Puppet, and what says nothing by us.
     let wrong = said(&["check", "--puppet-environment", "nowhere", "puppet", "notify { 'x': }"]);
     assert!(wrong.code != 0 && wrong.stderr.contains("nowhere"), "{}", wrong.stderr);
@@ -161,7 +161,7 @@ fn puppets_file_of_settings_is_followed() {
     holds(&at("name"), "two.example.com");
     // Settings that cannot be read keep what runs, and settings that can are used again.
     replace(&conf, "[main\ncertname");
-    run.wait_for("the present graph goes on");
+    run.wait_for("still running the previous graph");
     assert_eq!(std::fs::read_to_string(at("name")).unwrap(), "two.example.com");
     settings("1d", "three.example.com");
     holds(&at("name"), "three.example.com");
@@ -216,14 +216,14 @@ fn a_manifest_that_does_not_compile_is_shown_in_the_status_until_it_does() {
     holds(&out, "1");
     let status = |more: &[&str]| said(&[&["status", "--prefix", prefix], more].concat());
     eventually("all is well", || status(&[]).code == 0);
-    assert!(!status(&[]).stdout.contains("mistake"));
+    assert!(!status(&[]).stdout.contains("program invalid"));
     replace(&site, "\n\nfile { '/nowhere': content -> 'x' }\n");
-    eventually("the mistake is told", || status(&[]).stdout.contains("mistake"));
+    eventually("the mistake is told", || status(&[]).stdout.contains("program invalid"));
     let told = status(&[]);
-    assert!(told.code == 1 && told.stdout.contains(&format!("{}:3:", site.display())), "{}", told.stdout);
+    assert!(told.code != 0 && told.stdout.contains(&format!("{}:3:", site.display())), "{}", told.stdout);
     let json: serde_json::Value = serde_json::from_str(&status(&["--format", "json"]).stdout).unwrap();
     let host = json["hosts"].as_object().unwrap().values().next().unwrap();
-    assert!(host["mistake"].as_str().unwrap().contains("site.pp:3:"), "{json}");
+    assert!(host["report"]["program"].to_string().contains("site.pp:3:"), "{json}");
     // What runs goes on.
     std::fs::write(&out, "broken").unwrap();
     holds(&out, "1");
@@ -231,11 +231,11 @@ fn a_manifest_that_does_not_compile_is_shown_in_the_status_until_it_does() {
     holds(&out, "2");
     eventually("all is well again", || {
         let status = status(&[]);
-        status.code == 0 && !status.stdout.contains("mistake")
+        status.code == 0 && !status.stdout.contains("program invalid")
     });
     // The same as before is right as well.
     replace(&site, "notify { 'a' }\n");
-    eventually("the mistake is told again", || status(&[]).stdout.contains("mistake"));
+    eventually("the mistake is told again", || status(&[]).stdout.contains("program invalid"));
     good("2");
     eventually("all is well in the end", || status(&[]).code == 0);
     run.signal(Signal::INT);
@@ -329,4 +329,61 @@ fn what_is_audited_is_left_to_puppet_and_its_changes_are_told() {
     assert_eq!(second.code, 0, "{}", second.stderr);
     assert!(second.stderr.contains("audit change"), "{}", second.stderr);
     assert_eq!(std::fs::read_to_string(&watched).unwrap(), "two\n");
+}
+
+#[test]
+fn settings_that_an_environment_names_are_put_in_their_place() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let class = |name: &str| format!("class {name} {{ notify {{ 'from {name}': }} }}\n");
+    write(&at("site/modules/own/manifests/init.pp"), &class("own"));
+    write(&at("base/shared/manifests/init.pp"), &class("shared"));
+    write(&at("site/manifests/site.pp"), "include own, shared\n");
+    write(&at("site/environment.conf"), "modulepath = modules:$basemodulepath\n");
+    write(&at("puppet.conf"), &format!("[main]\nbasemodulepath = {}\n", at("base").display()));
+    let (conf, site) = (at("puppet.conf").display().to_string(), at("site").display().to_string());
+    for flag in ["--puppet", "-p"] {
+        let graph = said(&["graph", "puppet", "--puppet-conf", &conf, flag, &site]);
+        assert_eq!(graph.code, 0, "{}", graph.stderr);
+        for name in ["from own", "from shared"] {
+            assert!(graph.stdout.contains(name), "{name}: {}", graph.stdout);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_ends_too_early_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let site = place.path().join("site.pp");
+    write(&site, "class x {\n  notify { 'x': }\n");
+    let checked = said(&["check", "puppet", site.to_str().unwrap()]);
+    assert_eq!(checked.code, 1, "{}", checked.stderr);
+    assert!(checked.stderr.contains("Syntax error at end of input"), "{}", checked.stderr);
+    assert!(checked.stderr.contains(&format!("{}:2", site.display())), "{}", checked.stderr);
+}
+
+#[test]
+fn a_plan_has_one_process_for_all_that_is_left_to_puppet_and_quotes_no_secret() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).display().to_string();
+    let mut text: String = (0..6)
+        .map(|number| {
+            format!("file {{ '{}': mode => '0600', audit => 'owner' }}\n", at(&format!("f{number}")))
+        })
+        .collect();
+    text += "package { 'canary-package': ensure => installed, provider => gem, install_options => [{ '--password' => 'canary-one' }] }\n";
+    text += "user { 'x': ensure => present, password => 'canary-two', password_max_age => '30' }\n";
+    let site = place.path().join("site.pp");
+    write(&site, &text);
+    let plan = said(&["plan", "puppet", site.to_str().unwrap()]);
+    let ready = plan.stderr.lines().filter(|line| line.contains(" is ready")).count();
+    // One has compiled.
+    assert_eq!(ready, 2, "{}{}", plan.stdout, plan.stderr);
+    for canary in ["canary-one", "canary-two"] {
+        assert!(!plan.stderr.contains(canary) && !plan.stdout.contains(canary), "{canary}: {}", plan.stderr);
+    }
+    assert!(plan.stderr.contains("canary-package"), "{}", plan.stderr);
+    // What is left to Puppet as a whole is not told parameter by parameter.
+    let left = plan.stderr.lines().find(|line| line.contains(&at("f0")) && line.contains("left to Puppet"));
+    assert!(left.is_some_and(|line| !line.contains("`mode` has no counterpart")), "{left:?}");
 }

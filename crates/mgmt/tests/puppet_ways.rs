@@ -235,6 +235,37 @@ fn settings_reach_whoever_compiles_and_whoever_applies() {
 }
 
 #[test]
+fn files_of_modules_reach_what_is_left_to_puppet() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let module = at("site/modules/m");
+    write(&module.join("files/greeting"), "hello\n");
+    write(&module.join("files/tree/a/b"), "deep\n");
+    write(&at("more/exported"), "mounted\n");
+    write(&at("fileserver.conf"), &format!("[more]\n  path {}\n", at("more").display()));
+    write(&at("puppet.conf"), &format!("[main]\nfileserverconfig = {}\n", at("fileserver.conf").display()));
+    let text = "file { 'ROOT/plain': source => 'puppet:///modules/m/greeting' }\n\
+         file { 'ROOT/audited': source => 'puppet:///modules/m/greeting', audit => 'owner' }\n\
+         file { 'ROOT/mounted': source => 'puppet:///more/exported' }\n\
+         file { 'ROOT/tree': ensure => directory, recurse => true, source => 'puppet:///modules/m/tree' }\n";
+    write(&at("site/manifests/site.pp"), &text.replace("ROOT", at("out").to_str().unwrap()));
+    let (conf, site) = (at("puppet.conf"), at("site"));
+    for only in [&[][..], &["--puppet-only"]] {
+        let _ = std::fs::remove_dir_all(at("out"));
+        std::fs::create_dir(at("out")).unwrap();
+        let flags = ["puppet", "--puppet-conf", conf.to_str().unwrap(), site.to_str().unwrap()];
+        let run = said(&[&ONCE[..], &flags[..], only].concat());
+        assert_eq!(run.code, 0, "{only:?}: {}", run.stderr);
+        for (name, content) in
+            [("plain", "hello\n"), ("audited", "hello\n"), ("mounted", "mounted\n"), ("tree/a/b", "deep\n")]
+        {
+            let found = std::fs::read_to_string(at("out").join(name)).unwrap_or_default();
+            assert_eq!(found, content, "{only:?} {name}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_hangup_has_a_manifest_compiled_again() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
@@ -252,6 +283,107 @@ fn a_hangup_has_a_manifest_compiled_again() {
     holds(&out, "two");
     run.signal(Signal::INT);
     assert_eq!(run.end().0, Some(0));
+}
+
+#[test]
+fn a_compile_that_failed_is_tried_again_without_an_edit_and_its_error_told_once() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let (site, out, told) = (at("site.pp"), at("out"), at("told"));
+    write(&site, &format!("file {{ '{}': content => 'one' }}\n", out.display()));
+    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
+    holds(&out, "one");
+    // What a command reads is nothing that could be watched.
+    let text =
+        format!("file {{ '{}': content => generate('/bin/cat', '{}') }}\n", out.display(), told.display());
+    replace(&site, &text);
+    run.wait_for("still running the previous graph");
+    // The second attempt by itself, and the third.
+    run.wait_for("retrying in ");
+    run.wait_for("retrying in ");
+    write(&told, "two");
+    holds(&out, "two");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    for expected in ["still running the previous graph", "error[P"] {
+        let count = lines.lines().filter(|line| line.contains(expected)).count();
+        assert_eq!(count, 1, "{expected}: {lines}");
+    }
+}
+
+#[test]
+fn what_names_a_file_is_looked_at_when_the_file_changes() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    write(&at("site/modules/m/lib/puppet/type/mark.rb"), MARK);
+    write(&at("wanted"), "no\n");
+    let text = "mark { 'ROOT/mark': ensure => present, content => 'made' }\n\
+         exec { 'native': command => '/bin/touch ROOT/native', onlyif => '/bin/grep -q yes ROOT/wanted', unless => '/bin/test -e ROOT/native' }\n\
+         exec { 'left': command => Sensitive('/bin/touch ROOT/left'), onlyif => '/bin/grep -q yes ROOT/wanted', creates => 'ROOT/left' }\n";
+    write(&at("site/manifests/site.pp"), &text.replace("ROOT", place.path().to_str().unwrap()));
+    let run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    holds(&at("mark"), "made");
+    std::fs::remove_file(at("mark")).unwrap();
+    holds(&at("mark"), "made");
+    assert!(!at("native").exists() && !at("left").exists());
+    write(&at("wanted"), "yes\n");
+    for name in ["native", "left"] {
+        holds(&at(name), "");
+        std::fs::remove_file(at(name)).unwrap();
+        holds(&at(name), "");
+    }
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+#[test]
+fn what_every_look_changes_is_not_applied_at_each_event() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let kind = "Puppet::Type.newtype(:restless) do\n  newparam(:path, namevar: true)\n  newproperty(:state) do\n    \
+                def retrieve; :absent; end\n    def set(_); File.write(resource[:path], '.', mode: 'a'); end\n  end\nend\n";
+    write(&at("site/modules/m/lib/puppet/type/restless.rb"), kind);
+    write(&at("site/modules/m/lib/puppet/type/mark.rb"), MARK);
+    let text = format!(
+        "restless {{ '{}': state => 'new' }}\nmark {{ '{}': ensure => present, content => 'made' }}\n",
+        at("count").display(),
+        at("mark").display()
+    );
+    write(&at("site/manifests/site.pp"), &text);
+    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    run.wait_for("every check changes it");
+    let count = || std::fs::read_to_string(at("count")).unwrap().len();
+    assert_eq!(count(), 3);
+    // Whatever happens to the file, an event is no reason any more. A later one of another resource is.
+    holds(&at("mark"), "made");
+    write(&at("count"), "");
+    std::fs::remove_file(at("mark")).unwrap();
+    holds(&at("mark"), "made");
+    assert_eq!(count(), 0);
+    run.signal(Signal::INT);
+    assert_eq!(run.end().0, Some(0));
+}
+
+#[test]
+fn what_puppet_could_not_do_is_tried_again_and_so_is_what_comes_after_it() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    write(&at("site/modules/m/lib/puppet/type/mark.rb"), MARK);
+    let text = format!(
+        "mark {{ '{0}/parent/mark': ensure => present, content => 'made' }} -> file {{ '{0}/after': content => 'x' }}\n",
+        place.path().display()
+    );
+    write(&at("site/manifests/site.pp"), &text);
+    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    run.wait_for("No such file or directory");
+    std::fs::create_dir(at("parent")).unwrap();
+    holds(&at("parent/mark"), "made");
+    holds(&at("after"), "x");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
 }
 
 /// Files below a directory in which a text is found.

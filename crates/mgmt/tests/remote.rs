@@ -109,6 +109,27 @@ fn two_hosts_share_the_world_converge_together_and_are_left_as_they_were() {
 }
 
 #[test]
+fn hosts_run_beside_an_agent_here_and_share_its_store() {
+    let scene = Scene::new(&["one"]);
+    let prefix = scene.at("prefix");
+    let here = ["run", "--prefix", prefix.to_str().unwrap(), "--converger-timeout=0", "lang"];
+    let mut agent = Running::start(&[&here[..], &["kv \"colour\" { value => \"blue\", }\n"]].concat());
+    agent.wait_for("converged for 0 s");
+    let out = scene.directory.path().display().to_string();
+    let program = format!(
+        "import \"world\"\nfile \"{out}/colour\" {{\n\tstate => \"exists\",\n\tcontent => world.getval(\"colour\")->value,\n}}\n"
+    );
+    let program = scene.write("colour.mcl", &program);
+    let run = scene.said("one", &[&CONVERGE[..], &["lang", &program]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(std::fs::read_to_string(scene.at("colour")).unwrap(), "blue");
+    assert!(run.stderr.contains("running beside it"), "{}", run.stderr);
+    agent.signal(Signal::INT);
+    let (code, lines) = agent.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+#[test]
 fn nothing_is_left_when_this_side_is_killed_interrupted_or_asked_to_leave_nothing() {
     let scene = Scene::new(&["one"]);
     let program = scene.program("first");
@@ -118,7 +139,7 @@ fn nothing_is_left_when_this_side_is_killed_interrupted_or_asked_to_leave_nothin
     assert!(!scene.hosts.residue("one").is_empty());
     // An edit is followed, and a mistake is not.
     scene.write("program.mcl", "file \"x\" {");
-    run.wait_for("the program is not right");
+    run.wait_for("program has errors; still running");
     scene.program("second");
     holds(&scene.at("out-one"), "second");
     scene.program("first");

@@ -51,6 +51,21 @@ fn a_text_goes_on_until_its_brackets_are_closed() {
 }
 
 #[test]
+fn a_string_goes_on_until_it_is_closed() {
+    answers("$x = \"a\nb\"\n$x\n\"c\n\"\n", "\"a\\nb\"\n\"c\\n\"\n");
+}
+
+#[test]
+fn the_type_of_a_named_function_is_its_form_and_plain_words_are_commands() {
+    answers(
+        ":type fmt.printf\nfunc f($a int) int { $a }\n:type f\n:type strings.to_lower\nquit\n1\n",
+        "func(format str, values ?1...) str\nfunc f($a int) int\nfunc(a str) str\n",
+    );
+    let said = typed("help\nexit\n1\n");
+    assert!(said.stdout.contains(":watch EXPRESSION") && !said.stdout.ends_with("1\n"), "{}", said.stdout);
+}
+
+#[test]
 fn commands_answer() {
     answers(
         ":type [1.5]\n$f = func($x int) { $x }\n:type $f\n:t 1\n$f\n",

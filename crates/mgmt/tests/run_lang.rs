@@ -151,7 +151,7 @@ fn an_edit_is_followed_and_a_broken_one_keeps_the_running_program() {
 
     scene.write("main.mcl", "print \"x\" {\n\tmsg => $missing,\n}\n");
     run.wait_for("$missing");
-    run.wait_for("the present one goes on");
+    run.wait_for("program has errors; still running the previous version");
     // It is not only kept but alive.
     std::fs::write(&input, "b").unwrap();
     holds(&one, "b");
@@ -163,7 +163,7 @@ fn an_edit_is_followed_and_a_broken_one_keeps_the_running_program() {
     holds(&one, "c");
 
     std::fs::remove_file(&program).unwrap();
-    run.wait_for("the present one goes on");
+    run.wait_for("program has errors; still running the previous version");
     std::fs::write(&two, "damage").unwrap();
     holds(&two, "2");
     scene.write("main.mcl", &file(&two, "\"3\""));
@@ -215,7 +215,7 @@ fn the_files_of_a_program_are_followed_and_read_again_on_a_signal() {
     scene.write("files/text", "new");
     holds(&out, "new");
     std::fs::remove_file(scene.at("files/text")).unwrap();
-    run.wait_for("the program has no graph now");
+    run.wait_for("evaluation failed; keeping the last good graph");
     scene.write("files/text", "back");
     holds(&out, "back");
     finish(run);
@@ -248,7 +248,7 @@ fn an_edit_of_an_imported_file_or_module_is_followed() {
     scene.write("library.mcl", "$text = \"l2\"\n");
     holds(&one, "l2");
     scene.write("module/main.mcl", "$text = 5\n");
-    run.wait_for("the present one goes on");
+    run.wait_for("program has errors; still running the previous version");
     scene.write("module/main.mcl", "$text = \"m2\"\n");
     holds(&two, "m2");
     finish(run);
@@ -271,7 +271,7 @@ fn a_failure_at_the_start_is_shown_where_it_is_and_ends_with_one() {
 }
 
 #[test]
-fn a_failure_at_run_time_keeps_the_last_graph_and_recovers() {
+fn a_failure_at_run_time_freezes_the_resource_and_recovers() {
     let scene = Scene::new();
     let (input, out) = (scene.at("input"), scene.at("out"));
     std::fs::write(&input, "1").unwrap();
@@ -284,12 +284,116 @@ fn a_failure_at_run_time_keeps_the_last_graph_and_recovers() {
     holds(&out, "2");
     std::fs::write(&input, "many").unwrap();
     run.wait_for("main.mcl:4:");
-    run.wait_for("the program has no graph now; the present one goes on");
+    run.wait_for(&format!("frozen until it has a value again: file[{}]", out.display()));
     std::fs::write(&out, "damage").unwrap();
     holds(&out, "2");
     std::fs::write(&input, "41").unwrap();
     holds(&out, "42");
     finish(run);
+}
+
+/// Two files, each with the content of another one.
+fn two_copies(scene: &Scene) -> String {
+    let copy = |number: u32| {
+        let read = format!("os.readfile(\"{}\")", scene.at(&format!("input{number}")).display());
+        file(&scene.at(&format!("out{number}")), &read)
+    };
+    format!("import \"os\"\n{}{}", copy(1), copy(2))
+}
+
+#[test]
+fn a_failed_value_freezes_only_what_depends_on_it() {
+    let scene = Scene::new();
+    let (one, two) = (scene.at("out1"), scene.at("out2"));
+    scene.write("input1", "a");
+    scene.write("input2", "b");
+    let mut run = started(&scene.write("main.mcl", &two_copies(&scene)));
+    holds(&one, "a");
+    holds(&two, "b");
+    std::fs::remove_file(scene.at("input1")).unwrap();
+    run.wait_for(&format!("frozen until it has a value again: file[{}]", one.display()));
+    // The other one lives, and the frozen one is kept as it was.
+    for content in ["c", "d", "e"] {
+        scene.write("input2", content);
+        holds(&two, content);
+    }
+    std::fs::write(&one, "damage").unwrap();
+    holds(&one, "a");
+    // Another version of the program has never had the value, and yet goes on with the resource.
+    let other = scene.at("other");
+    scene.write("main.mcl", &format!("{}{}", two_copies(&scene), file(&other, "\"new\"")));
+    holds(&other, "new");
+    std::fs::write(&one, "more damage").unwrap();
+    holds(&one, "a");
+    scene.write("input1", "f");
+    holds(&one, "f");
+    run.wait_for("` has a value again");
+    let lines = finish(run);
+    // Once for each version of the program.
+    assert_eq!(lines.matches("error[M").count(), 2, "{lines}");
+    assert_eq!(lines.matches("` has a value again").count(), 1, "{lines}");
+}
+
+#[test]
+fn nothing_is_purged_while_a_part_of_the_program_has_no_value() {
+    let scene = Scene::new();
+    let (input, kept, stray) = (scene.at("input"), scene.at("tree/kept"), scene.at("tree/stray"));
+    std::fs::create_dir(scene.at("tree")).unwrap();
+    std::fs::write(&kept, "from an earlier run").unwrap();
+    std::fs::write(&stray, "undeclared").unwrap();
+    let text = format!(
+        "import \"os\"\nfile \"{}/\" {{ state => \"exists\", recurse => true, purge => true, }}\n{}",
+        scene.at("tree").display(),
+        file(&kept, &format!("os.readfile(\"{}\")", input.display()))
+    );
+    let mut run = started(&scene.write("main.mcl", &text));
+    run.wait_for("part of the program has no value yet");
+    assert!(kept.exists() && stray.exists());
+    scene.write("input", "a");
+    holds(&kept, "a");
+    common::eventually("the rest is purged", || !stray.exists());
+    finish(run);
+    assert!(kept.exists());
+}
+
+#[test]
+fn a_value_that_has_failed_at_the_start_keeps_only_its_resource_out() {
+    let scene = Scene::new();
+    scene.write("input2", "b");
+    let mut run =
+        Running::start(&["run", "--tmp-prefix", "lang", &scene.write("main.mcl", &two_copies(&scene))]);
+    run.wait_for(&format!("not there until it has a value: file[{}]", scene.at("out1").display()));
+    holds(&scene.at("out2"), "b");
+    assert!(!scene.at("out1").exists());
+    scene.write("input1", "a");
+    holds(&scene.at("out1"), "a");
+    finish(run);
+}
+
+#[test]
+fn a_value_that_is_waited_for_is_named_and_one_that_never_comes_is_an_error() {
+    let scene = Scene::new();
+    let go = scene.at("go").display().to_string();
+    let waits = format!("os.system(\"while ! test -e {go}; do sleep 0.1; done; cat {go}\")");
+    let slow = scene.write("slow.mcl", &format!("import \"os\"\n{}", file(&scene.at("out"), &waits)));
+    let mut run = Running::start(&["run", "--tmp-prefix", "lang", &slow]);
+    run.wait_for("has no value after");
+    run.wait_for(&format!("not there yet: file[{}]", scene.at("out").display()));
+    scene.write("next", "there\n");
+    std::fs::rename(scene.at("next"), scene.at("go")).unwrap();
+    holds(&scene.at("out"), "there");
+    let lines = finish(run);
+    assert!(lines.contains("slow.mcl:"), "{lines}");
+    assert!(lines.matches("has no value after").count() <= 3, "{lines}");
+
+    for call in ["os.system(\"echo mistaken >&2; exit 3\")", "example.vumeter(\"*\", 10, 0.9)"] {
+        let text = format!("import \"os\"\nimport \"example\"\n{}", file(&scene.at("never"), call));
+        let mut run = Running::start(&["run", "--tmp-prefix", "lang", &scene.write("never.mcl", &text)]);
+        run.wait_for("the command ended without printing a line");
+        run.wait_for("not there until it has a value: file[");
+        run.signal(Signal::INT);
+        run.end();
+    }
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn an_edit_is_followed_and_a_broken_one_keeps_the_graph() {
 
     scene.write("graph.yaml", "graph: one\nresources:\n  flie: []\n");
     run.wait_for("there is no kind `flie`");
-    run.wait_for("the present graph goes on");
+    run.wait_for("still running the previous version");
     std::fs::write(&one, "damage").unwrap();
     holds(&one, "1");
 
@@ -187,7 +187,7 @@ fn an_edit_is_followed_and_a_broken_one_keeps_the_graph() {
     holds(&two, "2");
 
     std::fs::remove_file(&graph).unwrap();
-    run.wait_for("the present graph goes on");
+    run.wait_for("still running the previous version");
     std::fs::write(&two, "damage").unwrap();
     holds(&two, "2");
     scene.write("graph.yaml", &one_file(&two, "3"));

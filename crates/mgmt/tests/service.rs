@@ -5,6 +5,7 @@ mod common;
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::time::Instant;
 
 use common::{PATIENCE, Running, holds, mgmt, one_file, said};
 use rustix::process::Signal;
@@ -22,7 +23,10 @@ impl Listener {
     /// Waits for a message that begins so, and gives it together with all that came before it.
     fn until(&self, beginning: &str) -> (Vec<String>, String) {
         let mut before = Vec::new();
+        // Messages of the watchdog never end.
+        let end = Instant::now() + PATIENCE;
         loop {
+            assert!(Instant::now() < end, "no message {beginning:?} after {before:?}");
             let mut buffer = [0; 4096];
             let length = self.0.recv(&mut buffer).unwrap_or_else(|error| panic!("{error} after {before:?}"));
             let message = String::from_utf8(buffer[..length].to_vec()).unwrap();
@@ -46,7 +50,7 @@ fn a_service_manager_knows_how_the_run_is_doing() {
     let run = Running::start_command(command);
     let (before, _) = listener.until("READY=1");
     assert!(!before.iter().any(|message| message.contains("converged")), "{before:?}");
-    listener.until("STATUS=converged, 1 resources");
+    listener.until("STATUS=converged: 1 resource");
     holds(&file, "one");
     for _ in 0..3 {
         listener.until("WATCHDOG=1");

@@ -109,7 +109,7 @@ fn a_deploy_reaches_the_run_on_another_host_and_those_who_may_not_are_told_why()
         "--ssh-priv-id-rsa",
         identity.to_str().unwrap(),
     ]);
-    assert!(status.stdout.contains("resources"), "{} {}", status.stdout, status.stderr);
+    assert!(status.stdout.contains("1 resource;"), "{} {}", status.stdout, status.stderr);
     finish(run);
 }
 

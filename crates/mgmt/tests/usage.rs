@@ -73,6 +73,8 @@ fn every_command_has_help_of_its_own() {
         "get",
         "graph",
         "repl",
+        "status",
+        "forget",
         "explain",
         "kinds",
         "functions",
@@ -218,6 +220,20 @@ fn old_flags_warn_and_work() {
         (&["-t", "0", "--yaml", "-"], "`run yaml FILE`"),
         (&["-t", "0", "--lang", "noop \"x\" {}"], "`run lang FILE`"),
         (&["-t", "0", "--no-magic", "empty"], "`--no-magic` has no effect"),
+        (&["-t", "0", "--no-config-watch", "yaml", "-"], "`--no-watch`"),
+        (&["-t", "0", "--stdin", "yaml"], "`-`"),
+        (&["-t", "0", "--exittime", "600", "yaml", "-"], "`--max-runtime`"),
+        (&["lang", "--only-download", "noop \"x\" {}"], "`mgmt get PATH`"),
+        (&["lang", "--only-unify", "noop \"x\" {}"], "`mgmt check PATH`"),
+        (&["-t", "0", "lang", "--update", "noop \"x\" {}"], "`mgmt get --update PATH`"),
+        (&["-t", "0", "lang", "--skip-unify", "noop \"x\" {}"], "`--skip-unify` has no effect"),
+        (&["-t", "0", "lang", "--unify-name", "x", "noop \"x\" {}"], "`--unify-name` has no effect"),
+        (
+            &["-t", "0", "lang", "--unify-optimizations", "x", "--unify-optimizations", "y", "noop \"x\" {}"],
+            "`--unify-optimizations` has no effect",
+        ),
+        (&["-t", "0", "lang", "--depth", "-1", "noop \"x\" {}"], "`--depth` has no effect"),
+        (&["-t", "0", "lang", "--retry", "3", "noop \"x\" {}"], "`--retry` has no effect"),
     ] {
         let Said { code, stderr, .. } = ended(arguments, EMPTY);
         assert_eq!(code, 0, "{arguments:?}: {stderr}");

@@ -186,12 +186,39 @@ fn commits_are_deployed_in_their_order() {
     assert_eq!(scene.deploy(&["lang", &program]).code, 0);
     let same = scene.deploy(&["lang", &program]);
     assert!(same.code == 1 && same.stderr.contains("already"), "{}", same.stderr);
+    let forced = scene.deploy(&["--force", "lang", &program]);
+    assert!(
+        forced.code == 0 && forced.stderr.contains("is deployed already, as number 2"),
+        "{}",
+        forced.stderr
+    );
+    // Several commits at once follow the deployed one, as long as that is an ancestor.
+    scene.git(&directory, &["branch", "aside"]);
     commit("noop \"e\" {}\n");
     commit("noop \"f\" {}\n");
-    let skipped = scene.deploy(&["lang", &program]);
-    assert!(skipped.code == 1 && skipped.stderr.contains("--force"), "{}", skipped.stderr);
-    assert_eq!(scene.deploy(&["--force", "lang", &program]).code, 0);
-    assert_eq!(scene.deploy(&["list"]).stdout.lines().count(), 3);
+    let said = scene.deploy(&["lang", &program]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    // What was deployed from another branch would be undone.
+    scene.git(&directory, &["checkout", "-q", "aside"]);
+    commit("noop \"g\" {}\n");
+    let refused = scene.deploy(&["lang", &program]);
+    assert!(refused.code == 1 && refused.stderr.contains("is not an ancestor of"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("(deploy 4)") && refused.stderr.contains("--force"),
+        "{}",
+        refused.stderr
+    );
+    let forced = scene.deploy(&["--force", "lang", &program]);
+    assert_eq!(forced.code, 0, "{}", forced.stderr);
+    assert!(forced.stderr.contains("because of `--force`: commit "), "{}", forced.stderr);
+    // Another repository does not know it.
+    let other = scene.write("other/main.mcl", "noop \"a\" {}\n");
+    scene.git(&scene.at("other"), &["init", "-q"]);
+    scene.git(&scene.at("other"), &["add", "."]);
+    scene.git(&scene.at("other"), &["commit", "-q", "-m", "x"]);
+    let unknown = scene.deploy(&["lang", &other]);
+    assert!(unknown.code == 1 && unknown.stderr.contains("cannot tell whether commit"), "{}", unknown.stderr);
+    assert_eq!(scene.deploy(&["list"]).stdout.lines().count(), 5);
     finish(run);
 }
 
@@ -234,17 +261,17 @@ fn the_status_of_a_run_is_seen_from_outside_and_the_store_can_be_moved() {
     let (prefix, elsewhere) = (scene.text("prefix"), scene.text("elsewhere"));
     let status = |format: &str| said(&["--message-format", format, "status", "--prefix", &prefix]);
     let nobody = status("human");
-    assert!(nobody.code == 1 && nobody.stderr.contains("mgmt run"), "{}", nobody.stderr);
+    assert!(nobody.code == 3 && nobody.stderr.contains("mgmt run"), "{}", nobody.stderr);
     let program = scene.write("main.mcl", "kv \"a\" {\n\tvalue => \"b\",\n}\n");
     let run = Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "lang", &program]);
-    eventually("it has converged", || status("human").stdout.contains("h1  converged, 1 resources"));
+    eventually("it has converged", || status("human").stdout.contains("h1  converged: 1 resource;"));
     let shown: serde_json::Value = serde_json::from_str(&status("json").stdout).unwrap();
     assert_eq!(shown["hosts"]["h1"]["resources"], 1);
     let moved = scene.text("moved");
     assert_eq!(said(&["world", "export", "--prefix", &prefix, &moved]).code, 0);
     finish(run);
     let gone = status("human");
-    assert_eq!((gone.code, gone.stdout.as_str()), (0, "no host runs\n"));
+    assert!(gone.code == 3 && gone.stderr.contains("mgmt is not running"), "{gone:?}");
     finish(Running::start(&["run", "--prefix", &elsewhere, "--hostname", "h2", "empty"]).into_started());
     let stored = said(&["world", "import", "--prefix", &elsewhere, &moved]);
     assert_eq!(stored.code, 0, "{}", stored.stderr);
@@ -306,7 +333,7 @@ fn a_host_with_a_key_runs_nothing_else() {
     finish(run);
     let copy = scene.write("old", &old);
     std::fs::remove_dir_all(scene.at("prefix/world")).unwrap();
-    finish(Running::start(&["run", "--prefix", &prefix, "empty"]).into_started());
+    finish(Running::start(&["run", "--prefix", &prefix, "--wait", "empty"]).into_started());
     let restored = said(&["world", "import", "--prefix", &prefix, "--force", &copy]);
     assert_eq!(restored.code, 0, "{}", restored.stderr);
     let mut run = Running::start(&trusting);

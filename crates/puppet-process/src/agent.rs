@@ -1,18 +1,20 @@
 //! What an agent of Puppet does: a catalogue from a server, for this host, with its facts and its certificate.
 //!
 //! The server compiles, so no Ruby of ours is asked for that; the process here only tells the settings and the facts, and finds what the
-//! server left open. Files that the catalogue names by `puppet:` addresses are fetched, and so are types that are only there.
+//! server left open. Types, providers and facts of the server's modules are fetched first (pluginsync), and files that the catalogue names
+//! by `puppet:` addresses afterwards.
+
+mod files;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
+use self::files::{Permissions, digest, make, prune, remove_others, set_executable, write};
 use crate::answer::{Compiled, Relation, TypeFacts};
 use crate::http::{Answer, Client, Identity, Unanswered, encoded, encoded_path};
 use crate::puppet::{Input, Puppet, PuppetError};
@@ -32,9 +34,6 @@ const MOST: usize = 100_000;
 const PATIENCE: Duration = Duration::from_secs(1800);
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// What is not used by a catalogue for so long is removed.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
-
 /// Puppet's settings for an agent.
 #[derive(Debug, Deserialize)]
 struct Settings {
@@ -46,6 +45,7 @@ struct Settings {
     authorities: PathBuf,
     revoked: Option<PathBuf>,
     vardir: PathBuf,
+    pluginsync: bool,
     usecacheonfailure: bool,
     /// Where Puppet's own agent says that it is there, that it is at work, and that it is not to be.
     pidfile: PathBuf,
@@ -70,9 +70,40 @@ fn puppet_in(file: &Path) -> Option<u32> {
 }
 
 impl Settings {
-    /// Where types are put that only the server has: a module of its own.
+    /// Where types, providers and facts of the server's modules are put: a module of its own.
     fn plugins(&self) -> PathBuf {
         self.vardir.join("mgmt/modules/plugins")
+    }
+}
+
+/// The environment that a server gave to a host that asked for another one, so that it asks for the right one from then on.
+#[derive(Debug, Deserialize, Serialize)]
+struct GivenEnvironment {
+    configured: String,
+    given: String,
+}
+
+impl Settings {
+    fn environment_file(&self) -> PathBuf {
+        self.vardir.join("mgmt/environment.json")
+    }
+
+    /// The environment of the last catalogue, as long as Puppet's settings name the same one as then.
+    fn last_environment(&self) -> String {
+        let kept = std::fs::read(self.environment_file()).ok();
+        let kept = kept.and_then(|text| serde_json::from_slice::<GivenEnvironment>(&text).ok());
+        let same = kept.filter(|kept| kept.configured == self.environment);
+        same.map_or_else(|| self.environment.clone(), |kept| kept.given)
+    }
+
+    fn keep_environment(&self, given: &str) {
+        if self.last_environment() == given {
+            return;
+        }
+        let kept = json!(GivenEnvironment { configured: self.environment.clone(), given: given.to_owned() });
+        if let Err(error) = write(&self.environment_file(), kept.to_string().as_bytes()) {
+            tracing::warn!(target: "mgmt::puppet", "the environment is not kept: {error}");
+        }
     }
 }
 
@@ -85,6 +116,10 @@ struct Received {
     relations: Vec<Relation>,
     #[serde(default)]
     types: BTreeMap<String, TypeFacts>,
+    #[serde(default)]
+    paths: Option<BTreeMap<String, Vec<String>>>,
+    #[serde(default)]
+    generated: BTreeMap<String, Option<Vec<String>>>,
     /// Types that are not known here.
     #[serde(default)]
     unknown: Vec<String>,
@@ -93,9 +128,8 @@ struct Received {
 /// A catalogue from the server, ready to be translated. If there is none, the last one is used where Puppet's settings say so.
 pub(crate) async fn catalogue(puppet: &Puppet) -> Result<Compiled, PuppetError> {
     let settings: Settings = puppet.question(json!({ "method": "agent" })).await?;
-    let facts = puppet.known_facts(&Input::Agent).await?;
     let kept = settings.vardir.join("mgmt/catalogue.json");
-    let compiled = match fetch(puppet, &settings, &facts).await {
+    let compiled = match fetch(puppet, &settings).await {
         Ok(compiled) => compiled,
         Err(unanswered) => {
             let why = unanswered.why();
@@ -124,7 +158,7 @@ async fn last(puppet: &Puppet, settings: &Settings, kept: &Path) -> Result<Compi
 }
 
 /// Asks one server after the other, and all of them again if one has said when.
-async fn fetch(puppet: &Puppet, settings: &Settings, facts: &Value) -> Result<Compiled, Unanswered> {
+async fn fetch(puppet: &Puppet, settings: &Settings) -> Result<Compiled, Unanswered> {
     let identity = Identity {
         certificate: settings.certificate.clone(),
         key: settings.key.clone(),
@@ -137,7 +171,7 @@ async fn fetch(puppet: &Puppet, settings: &Settings, facts: &Value) -> Result<Co
         let mut later: Option<Duration> = None;
         for (server, port) in &settings.servers {
             let asking = Asking { client: Client::new(&identity, server, *port)?, settings };
-            let unanswered = match asking.everything(puppet, facts).await {
+            let unanswered = match asking.everything(puppet).await {
                 Err(unanswered @ (Unanswered::OutOfReach(_) | Unanswered::Unable(..))) => unanswered,
                 answered => return answered,
             };
@@ -184,11 +218,18 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    async fn everything(&self, puppet: &Puppet, facts: &Value) -> Result<Compiled, Unanswered> {
-        let mut environment = self.node().await?.unwrap_or_else(|| self.settings.environment.clone());
+    async fn everything(&self, puppet: &Puppet) -> Result<Compiled, Unanswered> {
+        let told = self.node().await?;
+        let mut environment = told.unwrap_or_else(|| self.settings.last_environment());
         let mut catalogue = Value::Null;
         for left in (0..=MOVES).rev() {
-            catalogue = self.catalogue(&environment, facts).await?;
+            let is_new = self.sync_plugins(&environment).await?;
+            let facts = match is_new {
+                true => puppet.refreshed_facts(&Input::Agent).await,
+                false => puppet.known_facts(&Input::Agent).await,
+            };
+            let facts = facts.map_err(|error| Unanswered::Wrong(error.to_string()))?;
+            catalogue = self.catalogue(&environment, &facts).await?;
             let given = catalogue["environment"].as_str().unwrap_or(&environment).to_owned();
             if given == environment {
                 break;
@@ -208,8 +249,30 @@ impl Asking<'_> {
                 self.settings.certname
             )));
         }
+        self.settings.keep_environment(&environment);
         self.fetch_sources(&mut catalogue, &environment).await?;
         self.received(puppet, catalogue, &environment).await
+    }
+
+    /// Fetches types, providers and facts of an environment's modules. Says whether something is other than before. As with Puppet's own
+    /// agent, a server that does not have them is no reason to go without a catalogue.
+    async fn sync_plugins(&self, environment: &str) -> Result<bool, Unanswered> {
+        if !self.settings.pluginsync {
+            return Ok(false);
+        }
+        let mut is_new = false;
+        for (path, directory, permissions) in
+            [("pluginfacts", "facts.d", Permissions::Executable), ("plugins", "lib", Permissions::Plain)]
+        {
+            match self.tree(path, environment, &self.settings.plugins().join(directory), permissions).await {
+                Ok(has_changed) => is_new |= has_changed,
+                Err(unreachable @ Unanswered::OutOfReach(_)) => return Err(unreachable),
+                Err(unanswered) => {
+                    tracing::warn!(target: "mgmt::puppet", "could not fetch {path}: {}", unanswered.why());
+                }
+            }
+        }
+        Ok(is_new)
     }
 
     /// The environment that the server has this host in, if it says so.
@@ -269,7 +332,7 @@ impl Asking<'_> {
                 .map_err(|error| Unanswered::Wrong(error.to_string()))?;
             if !received.unknown.is_empty() && !synced {
                 tracing::info!(target: "mgmt::puppet", "fetching types from the server: {}", received.unknown.join(", "));
-                self.tree("plugins", environment, &plugins.join("lib")).await?;
+                self.tree("plugins", environment, &plugins.join("lib"), Permissions::Plain).await?;
                 synced = true;
                 continue;
             }
@@ -342,7 +405,7 @@ impl Asking<'_> {
         if metadata["type"] == "directory" {
             let name = format!("tree-{}", digest(path.as_bytes()));
             let directory = place.join(name);
-            self.tree(path, environment, &directory).await?;
+            self.tree(path, environment, &directory, Permissions::Plain).await?;
             return Ok(Some(directory));
         }
         // What is here already is not fetched again, as long as nobody has changed it.
@@ -368,14 +431,25 @@ impl Asking<'_> {
         }
     }
 
-    /// Makes a directory the same as one of the server.
-    async fn tree(&self, path: &str, environment: &str, directory: &Path) -> Result<(), Unanswered> {
+    /// Makes a directory the same as one of the server. Says whether something was different.
+    async fn tree(
+        &self,
+        path: &str,
+        environment: &str,
+        directory: &Path,
+        permissions: Permissions,
+    ) -> Result<bool, Unanswered> {
         let asked = format!(
-            "/puppet/v3/file_metadatas/{}?environment={}&recurse=true&links=follow&checksum_type=sha256&source_permissions=ignore",
+            "/puppet/v3/file_metadatas/{}?environment={}&recurse=true&links=follow&checksum_type=sha256&source_permissions={}",
             encoded_path(path),
-            encoded(environment)
+            encoded(environment),
+            permissions.parameter()
         );
         let answer = self.client.get(&asked, PLAIN).await?;
+        if answer.status == 404 && permissions == Permissions::Executable {
+            // No module of the server has any.
+            return Ok(remove_others(directory, &[]));
+        }
         if answer.status != 200 {
             return Err(refused(&format!("does not list {path}"), &answer));
         }
@@ -385,7 +459,7 @@ impl Asking<'_> {
         if list.len() > MOST {
             return Err(Unanswered::Wrong(format!("{path} has more than {MOST} files")));
         }
-        let mut wanted = Vec::new();
+        let (mut wanted, mut has_changed) = (Vec::new(), false);
         make(directory).map_err(|error| local(directory, &error))?;
         for entry in &list {
             let relative = entry["relative_path"].as_str().unwrap_or_default();
@@ -404,20 +478,27 @@ impl Asking<'_> {
                 if present.is_none() || present.as_deref() != sum(entry) {
                     let content = self.content(&format!("{path}/{relative}"), environment).await?;
                     write(&place, &content).map_err(|error| local(&place, &error))?;
+                    has_changed = true;
+                }
+                if permissions == Permissions::Executable {
+                    has_changed |= set_executable(&place, entry).map_err(|error| local(&place, &error))?;
                 }
             }
             wanted.push(place);
         }
-        remove_others(directory, &wanted);
-        Ok(())
+        Ok(remove_others(directory, &wanted) || has_changed)
     }
 }
 
 fn compiled(catalogue: Value, received: Received, settings: &Settings) -> Compiled {
     let plugins = settings.plugins();
+    let modulepath = plugins.parent().filter(|_| plugins.is_dir()).map(Path::to_owned).into_iter().collect();
     let modules = plugins.is_dir().then(|| ("plugins".to_owned(), plugins)).into_iter().collect();
     Compiled {
+        modulepath,
         types: received.types,
+        paths: received.paths,
+        generated: received.generated,
         catalogue: received.catalogue.unwrap_or(catalogue),
         relations: received.relations,
         modules,
@@ -469,16 +550,6 @@ fn local(path: &Path, error: &io::Error) -> Unanswered {
     Unanswered::Wrong(format!("{}: {error}", path.display()))
 }
 
-fn digest(content: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::new();
-    for byte in Sha256::digest(content) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
 /// A moment as Puppet writes it.
 fn moment(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
@@ -496,56 +567,6 @@ fn moment(seconds: u64) -> String {
         rest / 60 % 60,
         rest % 60
     )
-}
-
-/// A directory that is nobody else's business.
-fn make(directory: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
-}
-
-/// A file that is nobody else's business, whole or not at all.
-fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    if let Some(parent) = path.parent() {
-        make(parent)?;
-    }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let new = path.with_file_name(name);
-    let _ = std::fs::remove_file(&new);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).open(&new)?.write_all(content)?;
-    std::fs::rename(&new, path)
-}
-
-/// Removes what a catalogue has not named for a while.
-fn prune<'a>(place: &Path, used: impl Iterator<Item = &'a PathBuf>) {
-    let used: Vec<&PathBuf> = used.collect();
-    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let age =
-            entry.metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
-        if !used.contains(&&path) && age.is_some_and(|age| age > KEPT) {
-            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
-        }
-    }
-}
-
-/// Removes what is not in a list.
-fn remove_others(directory: &Path, wanted: &[PathBuf]) {
-    let wanted: std::collections::HashSet<&PathBuf> = wanted.iter().collect();
-    let mut left = vec![directory.to_owned()];
-    while let Some(directory) = left.pop() {
-        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            match (wanted.contains(&path), is_directory) {
-                (true, true) => left.push(path),
-                (true, false) => {}
-                (false, true) => drop(std::fs::remove_dir_all(&path)),
-                (false, false) => drop(std::fs::remove_file(&path)),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

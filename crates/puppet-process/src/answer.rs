@@ -71,12 +71,22 @@ pub struct Compiled {
     /// Automatic relations of types whose rules only their own Ruby knows.
     #[serde(default)]
     pub relations: Vec<Relation>,
+    /// Absolute paths that resources make or edit, by reference; a resource without any is not in it. Nothing at all if Puppet's own types
+    /// were not asked.
+    #[serde(default)]
+    pub paths: Option<BTreeMap<String, Vec<String>>>,
+    /// The same for what resources generate besides, where something is purged. Nothing for a resource that only tells when it is applied.
+    #[serde(default)]
+    pub generated: BTreeMap<String, Option<Vec<String>>>,
     /// What is known of types that come from modules, by name.
     #[serde(default)]
     pub types: BTreeMap<String, TypeFacts>,
     /// Where each module is.
     #[serde(default)]
     pub modules: BTreeMap<String, PathBuf>,
+    /// Where modules are looked for, in this order.
+    #[serde(default)]
+    pub modulepath: Vec<PathBuf>,
     /// What was read.
     #[serde(default)]
     pub files: Vec<PathBuf>,

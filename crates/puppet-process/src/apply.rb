@@ -4,6 +4,9 @@ module MgmtPuppet
   # Marks what is only there to be known.
   CONTEXT = 'mgmt_context'
 
+  # The most files that are known not to be purged below one directory.
+  MOST_SPARED = 100_000
+
   # Messages of these levels are told.
   WORRYING = %i[warning err alert emerg crit].freeze
 
@@ -92,7 +95,28 @@ module MgmtPuppet
       environment = some_environment
       { current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }
     end
-    Puppet.override(@work_environment, 'for mgmt') { block.call(@work_environment[:current_environment]) }
+    environment = @work_environment[:current_environment]
+    Puppet.override(@work_environment, 'for mgmt') do
+      forget_host_state(environment)
+      block.call(environment)
+    end
+  ensure
+    Code.note(environment) if environment
+  end
+
+  # Begins a request as a new process of Puppet would: facts, those of modules among them, are looked up again, and default providers are
+  # chosen again. A resource that was applied before may have changed both.
+  def forget_host_state(environment)
+    # Before Puppet 7 there is no runtime.
+    facter = Puppet.respond_to?(:runtime) ? Puppet.runtime[:facter] : Facter
+    # The first forgets values, the second where facts are looked for.
+    facter.clear
+    facter.reset
+    search = Puppet::Node::Facts.indirection.request(:find, Puppet[:certname], nil, environment: environment)
+    Puppet::Node::Facts::Facter.setup_external_search_paths(search)
+    Puppet::Node::Facts::Facter.setup_search_paths(search)
+    Puppet.initialize_facts if Puppet.respond_to?(:initialize_facts)
+    Puppet::Type.eachtype { |type| type.defaultprovider = nil }
   end
 
   # One transaction. Gives those that have to be tried in another one.
@@ -146,7 +170,28 @@ module MgmtPuppet
 
     resource.tag(CONTEXT) unless item['passive']
     resource.catalog = catalogue
-    catalogue.add_resource(resource.to_ral)
+    ral = resource.to_ral
+    begin
+      catalogue.add_resource(ral)
+    rescue Puppet::Error => error
+      # It is known already, by another title.
+      raise unless same_as_another?(error)
+
+      catalogue.remove_resource(ral) if catalogue.resource(ral.ref).equal?(ral)
+    end
+    add_tree(catalogue, item['title']) if item['tree']
+  end
+
+  # What lies below a path that somebody else fills, as it is now.
+  def add_tree(catalogue, directory)
+    return unless File.directory?(directory) && !File.symlink?(directory)
+
+    count = 0
+    Find.find(directory) do |path|
+      raise Puppet::Error, "there are more than #{MOST_SPARED} files below #{directory}" if (count += 1) > MOST_SPARED
+
+      add_context(catalogue, { 'type' => 'file', 'title' => path }) unless path == directory
+    end
   end
 
   def resource_of(item)

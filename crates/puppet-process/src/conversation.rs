@@ -16,7 +16,12 @@ use crate::answer::{Hello, taken};
 use crate::puppet::PuppetError;
 
 /// The script that runs inside Puppet's Ruby.
-const SCRIPT: &str = concat!(include_str!("helper.rb"), include_str!("apply.rb"), "MgmtPuppet.run(ARGV)\n");
+const SCRIPT: &str = concat!(
+    include_str!("helper.rb"),
+    include_str!("inspect.rb"),
+    include_str!("apply.rb"),
+    "MgmtPuppet.run(ARGV)\n"
+);
 
 /// Takes the script from standard input, where nobody sees it and nothing has to be written to a disk. Nothing else is
 /// written there before the script has said hello, so nothing of it can be lost in a buffer.

@@ -17,6 +17,7 @@ module MgmtPuppet
   ENV.delete_if { |name, _| name.start_with?('RUBY_GC_') }
 end
 
+require 'find'
 require 'json'
 require 'set'
 
@@ -205,6 +206,35 @@ module MgmtPuppet
     end
   end
 
+  # The Ruby code that this process has loaded from modules, and what each file was then.
+  module Code
+    @stamps = {}
+    class << self
+      # Notes what was loaded since the last time.
+      def note(environment)
+        roots = (environment.modulepath + [Puppet[:plugindest]]).map { |path| "#{path}/" }
+        loaded = $LOADED_FEATURES.last([$LOADED_FEATURES.length - (@counted || 0), 0].max)
+        @counted = $LOADED_FEATURES.length
+        (loaded + Puppet::Util::Autoload.loaded.values.map(&:first)).each do |path|
+          next if @stamps.key?(path) || !path.start_with?(*roots)
+
+          @stamps[path] = Files.stamp(path)
+          directory = File.dirname(path)
+          @stamps[directory] ||= Files.stamp(directory)
+        end
+      end
+
+      # Whether a new process would load something else.
+      def outdated?
+        @stamps.any? { |path, stamp| Files.stamp(path) != stamp }
+      end
+
+      def files
+        @stamps.keys
+      end
+    end
+  end
+
   module_function
 
   def start(arguments)
@@ -326,10 +356,27 @@ module MgmtPuppet
     name = Puppet.settings.set_by_cli?(:environment) ? Puppet[:environment].to_sym : :production
     global = Puppet[:basemodulepath].split(File::PATH_SEPARATOR).reject(&:empty?)
     configuration = Puppet::Settings::EnvironmentConf.load_from(directory, global)
+    modulepath, manifest, version = %i[modulepath manifest config_version].map do |setting|
+      interpolated(configuration.send(setting), name)
+    end
     environment = Puppet::Node::Environment.create(
-      name, configuration.modulepath.split(File::PATH_SEPARATOR), configuration.manifest, configuration.config_version
+      name, modulepath.split(File::PATH_SEPARATOR).reject(&:empty?), manifest, version
     ).override_from_commandline(Puppet.settings)
     [environment, Puppet::Environments::StaticDirectory.new(name, directory, environment)]
+  end
+
+  # A value of environment.conf with the settings that it names: `modules:$basemodulepath`.
+  def interpolated(value, environment)
+    return value unless value.is_a?(String)
+
+    value.gsub(/\$(?:(\w+)|\{(\w+)\})/) do |whole|
+      setting = (Regexp.last_match(1) || Regexp.last_match(2)).to_sym
+      if setting == :environment
+        environment.to_s
+      else
+        Puppet.settings.valid?(setting) ? Puppet[setting].to_s : whole
+      end
+    end
   end
 
   # The environment that a request is about, and how others find it.
@@ -377,13 +424,19 @@ module MgmtPuppet
     with_catalogue(request) do |catalogue, environment|
       data = Puppet.override({ rich_data: true }, 'for mgmt') { catalogue.to_data_hash }
       place_classes(data, environment)
-      {
+      answer = {
         'catalogue' => data,
+        'paths' => inspect_catalogue(catalogue),
+        'generated' => generated_paths(catalogue),
         'relations' => custom_relations(catalogue),
         'types' => type_facts(catalogue),
         'modules' => environment.modules.to_h { |mod| [mod.name, mod.path] },
+        'modulepath' => environment.modulepath,
         'fact_directories' => fact_directories(environment)
-      }.merge(looked_at)
+      }
+      Code.note(environment)
+      Code.files.each { |path| Files.seen(path) }
+      answer.merge(looked_at)
     end
   end
 
@@ -434,8 +487,12 @@ module MgmtPuppet
   end
 
   def generates?(type)
-    (type.method_defined?(:generate) && type.instance_method(:generate).owner != Puppet::Type) ||
-      (type.method_defined?(:eval_generate) && type.instance_method(:eval_generate).owner != Puppet::Type)
+    overrides?(type, :generate) || overrides?(type, :eval_generate)
+  end
+
+  # Whether a type has a method of its own, which not every type has.
+  def overrides?(type, method)
+    type.method_defined?(method) && type.instance_method(method).owner != Puppet::Type
   end
 
   # Puppet's own final graph, to compare with.
@@ -453,6 +510,7 @@ module MgmtPuppet
   def facts(request)
     Puppet::Node::Facts.indirection.kept = nil if request['refresh']
     environment = request['environment_directory'] ? environment_of(request).first : some_environment
+    environment = plugin_environment(environment.name, [plugin_modules]) if request['agent']
     found = Puppet::Node::Facts.indirection.find(Puppet[:node_name_value], environment: environment)
     { 'values' => found ? found.values : {} }
   end
@@ -473,6 +531,7 @@ module MgmtPuppet
       'authorities' => get.call(:localcacert),
       'revoked' => Puppet[:certificate_revocation] ? get.call(:hostcrl) : nil,
       'vardir' => get.call(:vardir),
+      'pluginsync' => Puppet.settings.valid?(:pluginsync) ? Puppet[:pluginsync] != false : true,
       'usecacheonfailure' => get.call(:usecacheonfailure) ? true : false,
       'pidfile' => File.join(get.call(:rundir), 'agent.pid'),
       'run_lock' => get.call(:agent_catalog_run_lockfile),
@@ -480,9 +539,19 @@ module MgmtPuppet
     }
   end
 
+  # The directory with the module that was fetched from a server: its types, providers and facts.
+  def plugin_modules
+    File.join(Puppet.settings.values(nil, :agent).interpolate(:vardir), 'mgmt/modules')
+  end
+
+  # An environment of what was fetched from a server.
+  def plugin_environment(name, modulepath)
+    Puppet::Node::Environment.create(name.to_sym, modulepath || [])
+  end
+
   # A catalogue that a server has compiled: what it left open is filled in, and what only this side knows is told.
   def receive(request)
-    environment = Puppet::Node::Environment.create(request['environment'].to_sym, request['modulepath'] || [])
+    environment = plugin_environment(request['environment'], request['modulepath'])
     Puppet.override({ current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }, 'for mgmt') do
       catalogue = Puppet::Resource::Catalog.from_data_hash(request['catalogue'])
       unknown = request['catalogue']['resources'].reject { |it| it['kind'] == 'defined_type' || %w[Class Stage Node].include?(it['type']) }
@@ -493,7 +562,11 @@ module MgmtPuppet
         Puppet::Pops::Evaluator::DeferredResolver.resolve_and_replace(facts, catalogue, environment, true)
         data = Puppet.override({ rich_data: true }, 'for mgmt') { catalogue.to_data_hash }
       end
-      { 'catalogue' => data, 'relations' => custom_relations(catalogue), 'types' => type_facts(catalogue), 'unknown' => unknown }
+      paths = inspect_catalogue(catalogue)
+      answer = { 'catalogue' => data, 'paths' => paths, 'generated' => generated_paths(catalogue), 'relations' => custom_relations(catalogue),
+                 'types' => type_facts(catalogue), 'unknown' => unknown }
+      Code.note(environment)
+      answer
     end
   end
 
@@ -505,10 +578,16 @@ module MgmtPuppet
 
   SERVED = %w[compile relations apply facts use_facts agent receive].freeze
 
+  # Methods that run the Ruby code of modules. Types and providers cannot be loaded twice into one process, so another process is needed for
+  # code that was edited.
+  CODE_USERS = %w[compile relations apply receive].freeze
+
   def serve(request)
     MESSAGES.clear
     method = request['method']
     raise ArgumentError, "there is no method #{method}" unless SERVED.include?(method)
+
+    return { 'id' => request['id'], 'outdated' => true } if CODE_USERS.include?(method) && Code.outdated?
 
     result = send(method, request)
     { 'id' => request['id'], 'ok' => result, 'messages' => MESSAGES.list.map { |message| message_hash(message) } }

@@ -89,7 +89,10 @@ pub(crate) async fn compile(
     Ok(Compiled {
         catalogue,
         relations: Vec::new(),
+        modulepath: Vec::new(),
         types: Default::default(),
+        paths: None,
+        generated: Default::default(),
         modules: Default::default(),
         files,
         absent: Vec::new(),

@@ -24,6 +24,13 @@ const ATTEMPTS: u32 = 3;
 /// The same when somebody else ends the process, for which the question is not to blame.
 const KILLS: u32 = 50;
 
+/// How often a question is asked of another process because Ruby code was edited since the last one loaded it.
+const CODE_RESTARTS: u32 = 3;
+
+/// A process in which a resource has failed is replaced before the next question, but not sooner than this after its start: types and
+/// providers keep what they have found out about the host for as long as their process lives, and Puppet starts one for each run.
+const MIN_AGE_AFTER_FAILURE: Duration = Duration::from_secs(30);
+
 /// So many deaths without an answer in between, and nobody is asked for a while.
 const DEATHS: u32 = 6;
 const PAUSE: Duration = Duration::from_secs(30);
@@ -175,6 +182,16 @@ struct Present {
     mistake: Option<Raised>,
     deaths: u32,
     not_before: Option<Instant>,
+    started: Option<Instant>,
+    /// A resource has failed since the process was started.
+    has_failed: bool,
+}
+
+impl Present {
+    /// Whether what the process remembers of the host may be why something fails.
+    fn is_suspect(&self) -> bool {
+        self.has_failed && self.started.is_some_and(|started| started.elapsed() >= MIN_AGE_AFTER_FAILURE)
+    }
 }
 
 impl Puppet {
@@ -274,6 +291,13 @@ impl Puppet {
         Ok(taken(&mut apart.ask(&request, COMPILE).await?.ok, "values"))
     }
 
+    /// Looks up again what compiles take as known of this host, after code that finds it out has come or changed.
+    pub(crate) async fn refreshed_facts(&self, input: &Input) -> Result<Value, PuppetError> {
+        let mut request = request("facts", input);
+        request["refresh"] = json!(true);
+        Ok(taken(&mut self.ask(&request, COMPILE).await?.ok, "values"))
+    }
+
     /// What compiles take as known of this host.
     pub async fn known_facts(&self, input: &Input) -> Result<Value, PuppetError> {
         Ok(taken(&mut self.ask(&request("facts", input), COMPILE).await?.ok, "values"))
@@ -322,6 +346,9 @@ impl Puppet {
                 "it tells of more or fewer resources than it was given".to_owned(),
             ));
         }
+        if applied.iter().any(|applied| applied.failed) {
+            self.0.present.lock().await.has_failed = true;
+        }
         Ok(applied)
     }
 
@@ -334,11 +361,14 @@ impl Puppet {
         let mut present = self.0.present.lock().await;
         if let Some(conversation) = present.conversation.as_ref().filter(|present| present.is_alive()) {
             let now = conversation.hello.config.as_deref().and_then(stamp);
-            if now == present.settings_file {
+            let has_other_settings = now != present.settings_file;
+            if !has_other_settings && !present.is_suspect() {
                 return Ok(Arc::clone(conversation));
             }
-            // Puppet reads its settings when it starts.
-            tracing::info!(target: "mgmt::puppet", "Puppet's settings have changed; starting it again");
+            if has_other_settings {
+                // Puppet reads its settings when it starts.
+                tracing::info!(target: "mgmt::puppet", "Puppet's settings have changed; starting it again");
+            }
         }
         let before = present.conversation.take();
         if present.not_before.is_some_and(|time| Instant::now() < time) {
@@ -362,12 +392,13 @@ impl Puppet {
         let before = before.filter(|before| before.is_alive() && present.mistake.is_some());
         let conversation = before.unwrap_or(conversation);
         present.conversation = Some(Arc::clone(&conversation));
+        (present.started, present.has_failed) = (Some(Instant::now()), false);
         Ok(conversation)
     }
 
     /// Asks until there is an answer, a no, or too many deaths.
     async fn ask(&self, request: &Value, patience: Duration) -> Result<Answer, PuppetError> {
-        let (mut attempts, mut kills) = (0, 0);
+        let (mut attempts, mut kills, mut restarts) = (0, 0, 0);
         loop {
             let conversation = match self.conversation().await {
                 Err(PuppetError::NotStarted { killed: true, .. }) if kills < KILLS => {
@@ -388,6 +419,16 @@ impl Puppet {
                 }
             };
             match answered {
+                Ok(answer) if answer["outdated"] == true => {
+                    restarts += 1;
+                    if restarts > CODE_RESTARTS {
+                        return Err(PuppetError::Confused(
+                            "the Ruby code of its modules is edited faster than it starts".to_owned(),
+                        ));
+                    }
+                    tracing::info!(target: "mgmt::puppet", "Ruby code of a module has changed; starting Puppet again");
+                    self.replace(&conversation).await;
+                }
                 Ok(answer) => {
                     self.0.present.lock().await.deaths = 0;
                     return Answer::new(answer);
@@ -401,6 +442,14 @@ impl Puppet {
                     tracing::warn!(target: "mgmt::puppet", "Puppet ended ({}); starting it again", ended.how);
                 }
             }
+        }
+    }
+
+    /// Has the next question start another process. This one ends when its last question is answered.
+    async fn replace(&self, conversation: &Arc<Conversation>) {
+        let mut present = self.0.present.lock().await;
+        if present.conversation.as_ref().is_some_and(|present| Arc::ptr_eq(present, conversation)) {
+            present.conversation = None;
         }
     }
 
@@ -441,7 +490,7 @@ fn request(method: &str, input: &Input) -> Value {
             json!({ "method": method, "environment_directory": path(directory) })
         }
         Input::Code(code) => json!({ "method": method, "code": code }),
-        Input::Agent => json!({ "method": method }),
+        Input::Agent => json!({ "method": method, "agent": true }),
     }
 }
 

@@ -247,3 +247,114 @@ async fn a_process_that_does_not_end_by_itself_is_killed() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }
+
+/// Puppet with modules of a test alone.
+fn with_modules(modules: &Path) -> Puppet {
+    let options = vec![("modulepath".to_owned(), modules.display().to_string())];
+    Puppet::new(Settings { options, ..Settings::default() })
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// A resource of the type `thing`, which writes a text to a path.
+fn thing(path: &Path) -> Apply {
+    Apply {
+        kind: "thing".to_owned(),
+        title: path.display().to_string(),
+        parameters: serde_json::json!({ "ensure": "present" }),
+        sensitive: Vec::new(),
+        refresh: false,
+        context: Vec::new(),
+    }
+}
+
+/// The type `thing`, whose provider has these confines and writes this.
+fn write_thing(modules: &Path, confines: &str, text: &str) {
+    let kind = "Puppet::Type.newtype(:thing) do\n  ensurable\n  newparam(:path, namevar: true)\nend\n";
+    write(&modules.join("m/lib/puppet/type/thing.rb"), kind);
+    let provider = format!(
+        "Puppet::Type.type(:thing).provide(:ruby) do\n  {confines}\n  mk_resource_methods\n  \
+         def exists?; File.exist?(resource[:path]) && File.read(resource[:path]) == {text}; end\n  \
+         def create; File.write(resource[:path], {text}); end\n  def destroy; File.delete(resource[:path]); end\nend\n"
+    );
+    write(&modules.join("m/lib/puppet/provider/thing/ruby.rb"), &provider);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_applies_knows_the_facts_of_modules() {
+    let place = tempfile::tempdir().unwrap();
+    let (modules, out) = (place.path().join("modules"), place.path().join("out"));
+    let seen = place.path().join("seen");
+    let fact = format!("Facter.add(:shape) do\n  setcode {{ File.read('{}') }}\nend\n", seen.display());
+    write(&seen, "round");
+    write(&modules.join("m/lib/facter/shape.rb"), &fact);
+    write(&modules.join("m/facts.d/colour.txt"), "colour=blue\n");
+    let text = "\"#{Facter.value(:shape)} #{Facter.value('colour')} #{Facter.value('os.family')}\"";
+    write_thing(&modules, "confine shape: %w[round square]\n  confine colour: 'blue'", text);
+    let puppet = with_modules(&modules);
+    let apply = || async { puppet.apply(&[thing(&out)], false, PATIENCE).await.unwrap().remove(0) };
+    let applied = apply().await;
+    assert!(applied.changed && !applied.failed, "{applied:?}");
+    assert!(std::fs::read_to_string(&out).unwrap().starts_with("round blue "), "{out:?}");
+    // What somebody has changed meanwhile is known as well.
+    write(&seen, "square");
+    assert!(apply().await.changed);
+    assert!(std::fs::read_to_string(&out).unwrap().starts_with("square blue "), "{out:?}");
+    write(&seen, "flat");
+    let applied = apply().await;
+    assert!(applied.failed, "{applied:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_is_used_as_soon_as_it_can_be() {
+    let place = tempfile::tempdir().unwrap();
+    let (modules, out, program) =
+        (place.path().join("modules"), place.path().join("out"), place.path().join("program"));
+    write_thing(&modules, &format!("commands program: '{}'", program.display()), "'special'");
+    write(
+        &modules.join("m/lib/puppet/provider/thing/plain.rb"),
+        "Puppet::Type.type(:thing).provide(:plain) do\n  def self.specificity; -1; end\n  \
+         def exists?; File.exist?(resource[:path]); end\n  def create; File.write(resource[:path], 'plain'); end\nend\n",
+    );
+    let puppet = with_modules(&modules);
+    let apply = || async { puppet.apply(&[thing(&out)], false, PATIENCE).await.unwrap().remove(0) };
+    assert!(apply().await.changed);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "plain");
+    // Somebody installs the program of the other one, which is better.
+    write(&program, "#!/bin/sh\n");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let applied = apply().await;
+    assert!(applied.changed && !applied.failed, "{applied:?}");
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "special");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_or_a_provider_that_is_edited_is_loaded_again() {
+    let place = tempfile::tempdir().unwrap();
+    let (modules, out) = (place.path().join("modules"), place.path().join("out"));
+    write_thing(&modules, "", "'one'");
+    let puppet = with_modules(&modules);
+    let apply = || async { puppet.apply(&[thing(&out)], false, PATIENCE).await.unwrap().remove(0) };
+    assert!(apply().await.changed);
+    let first = puppet.process_id().await;
+    assert!(!apply().await.changed);
+    assert_eq!(puppet.process_id().await, first, "it was started again for nothing");
+    write_thing(&modules, "", "'two, which is longer'");
+    assert!(apply().await.changed);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "two, which is longer");
+    // So it is for whoever compiles: a parameter that a type has now.
+    let code = Input::Code(format!("thing {{ '{}': ensure => present, shade => 'dark' }}", out.display()));
+    assert!(puppet.compile(&code).await.is_err());
+    let kind = "Puppet::Type.newtype(:thing) do\n  ensurable\n  newparam(:path, namevar: true)\n  newparam(:shade)\nend\n";
+    write(&modules.join("m/lib/puppet/type/thing.rb"), kind);
+    let compiled = puppet.compile(&code).await.unwrap();
+    assert!(
+        compiled.files.contains(&modules.join("m/lib/puppet/type/thing.rb")),
+        "what was loaded is not followed: {:?}",
+        compiled.files
+    );
+    assert!(!apply().await.failed);
+}

@@ -10,6 +10,8 @@ pub(crate) const REFUSED: &str = "P0202";
 pub(crate) const SAME: &str = "P0203";
 pub(crate) const LOSS: &str = "P0204";
 pub(crate) const EXPORTED: &str = "P0205";
+pub(crate) const NOT_PURGED: &str = "P0206";
+pub(crate) const CONFLICT: &str = "P0207";
 pub(crate) const UNMATCHED: &str = "P0301";
 pub(crate) const NOT_EMPTY: &str = "P0302";
 pub(crate) const NOT_PUPPET: &str = "P0303";
@@ -72,6 +74,19 @@ pub const CODES: &[(&str, &str, &str)] = &[
          server has. This host compiles alone, so nothing is exported, and nothing is collected. Have the server compile, with `mgmt run \
          puppet agent`; or put what hosts share into a program, with the metaparameter `export` and `collect`, which `langpuppet` joins \
          with the manifest. With `--strict`, this is an error.",
+    ),
+    (
+        NOT_PURGED,
+        "a directory is not purged",
+        "Purging removes what no resource manages. A resource of a type that comes from a module may generate further files, and says which \
+         ones only when it is applied, so nothing is removed here. The directory is managed otherwise. With `--strict`, this is an error.",
+    ),
+    (
+        CONFLICT,
+        "two resources write one file",
+        "One resource has the whole content of a file, another one edits a line, a setting or an entry in it. Each would undo what the other \
+         one does, for ever. Put the line into the content, or have the file without `content` and `source`. With `replace => false` the two \
+         agree: the content is only for a file that is not there.",
     ),
     (
         UNMATCHED,

@@ -52,11 +52,15 @@ impl Diagnostic {
             "warning" if message.source != "Facter" => (Level::Warning, codes::PUPPET_WARNING),
             _ => return None,
         };
-        let origin = message.line.map(|line| Origin {
-            file: message.file.as_deref().map_or_else(|| inline.clone(), std::sync::Arc::from),
-            line,
-            column: message.column.unwrap_or(1),
-        });
+        let origin = match (message.line, &message.file) {
+            (Some(line), file) => Some(Origin {
+                file: file.as_deref().map_or_else(|| inline.clone(), std::sync::Arc::from),
+                line,
+                column: message.column.unwrap_or(1),
+            }),
+            (None, Some(file)) => Some(last_line(file)),
+            (None, None) => None,
+        };
         if let Some(exported) = without_store(&message.message) {
             return Some(exported.at(origin));
         }
@@ -78,6 +82,13 @@ impl Diagnostic {
             None => diagnostic,
         }]
     }
+}
+
+/// The end of a file: Puppet names no line for what is missing there.
+fn last_line(file: &str) -> Origin {
+    let text = std::fs::read(file).unwrap_or_default();
+    let lines = text.split_inclusive(|byte| *byte == b'\n').count().max(1);
+    Origin { file: std::sync::Arc::from(file), line: u32::try_from(lines).unwrap_or(u32::MAX), column: 1 }
 }
 
 /// What Puppet says where it would need a store that hosts share, in words that say what to do.

@@ -20,6 +20,7 @@
 mod automatic;
 mod catalogue;
 mod codes;
+mod conflict;
 mod data;
 mod diagnostic;
 mod merge;

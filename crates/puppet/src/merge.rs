@@ -15,6 +15,7 @@ use mgmt_resource::{Edge, Id, Origin, ResourceGraph, Spec, did_you_mean};
 use mgmt_value::Str;
 
 use crate::codes;
+use crate::conflict::{Writers, file_path};
 use crate::diagnostic::{Diagnostic, Level};
 use purging::Beside;
 
@@ -161,7 +162,35 @@ impl Merging<'_> {
                 self.sides.entry((from, to)).or_insert(side);
             }
         }
+        self.refuse_shared_files();
         self.refuse_cycles();
+    }
+
+    /// One path is for one resource, whatever the two are called; and who has the whole content of a file does not leave room for edits.
+    fn refuse_shared_files(&mut self) {
+        let files = self.program.nodes().filter(|(_, spec)| !spec.meta.hidden);
+        let files: HashMap<String, &Spec> =
+            files.filter_map(|(_, spec)| Some((file_path(spec)?, spec))).collect();
+        for (_, spec) in self.manifest.nodes() {
+            let Some((path, other)) = file_path(spec).and_then(|path| files.get_key_value(&path)) else {
+                continue;
+            };
+            if spec.id == other.id {
+                continue;
+            }
+            let message = format!(
+                "{} of the program{} and {} of the manifest{} are the same file: {path}",
+                other.id,
+                place(other.origin.as_ref()),
+                spec.id,
+                place(spec.origin.as_ref())
+            );
+            let found = Diagnostic::new(Level::Error, codes::SAME, message).at(spec.origin.clone());
+            self.diagnostics.push(found.hint("take it out of one of them"));
+        }
+        let (ours, theirs) = (Writers::of(self.program), Writers::of(self.manifest));
+        let found = ours.against(&theirs).into_iter().chain(theirs.against(&ours));
+        self.diagnostics.extend(found);
     }
 
     fn all_edges(&self) -> Vec<(Side, NodeId, NodeId, Edge)> {

@@ -2,6 +2,7 @@
 
 mod account;
 mod augeas;
+mod claims;
 mod concat;
 mod context;
 mod cron;
@@ -13,7 +14,9 @@ mod rule;
 mod schedule;
 mod service;
 mod small;
+mod text;
 mod tidy;
+mod watched;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -27,11 +30,14 @@ use mgmt_value::{Native as _, Str};
 
 use crate::catalogue::{Catalogue, Declared};
 use crate::codes;
+use crate::conflict::Writers;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::relations::{Relations, Vertex, relate};
+use claims::Claims;
 use context::PASSIVE;
 use rule::{Around, Rule, Unfit, Wanting, loudness};
 
+pub(crate) use context::spared_path;
 pub use looked::Looked;
 pub use rule::Reason;
 
@@ -111,6 +117,8 @@ pub struct TranslateOptions {
     pub puppet_only: bool,
     /// Where programs of this host are, on which some kinds depend.
     pub programs: Vec<PathBuf>,
+    /// A file that is there if SELinux is on.
+    pub selinux: PathBuf,
 }
 
 /// Where the kinds look for programs, too.
@@ -144,6 +152,7 @@ impl Default for TranslateOptions {
             schedules: true,
             puppet_only: false,
             programs: PROGRAMS.map(PathBuf::from).into(),
+            selinux: PathBuf::from("/sys/fs/selinux/enforce"),
         }
     }
 }
@@ -160,10 +169,12 @@ const TYPES: &[(&str, Translate)] = &[
     ("Cron", cron::cron),
     ("Exec", exec::exec),
     ("File", file::file),
-    ("File_line", small::file_line),
+    ("File_line", text::file_line),
     ("Filebucket", small::passive),
     ("Group", account::group),
     ("Host", small::host),
+    ("Ini_setting", text::ini_setting),
+    ("Ini_subsetting", text::ini_subsetting),
     ("Mount", small::mount),
     ("Notify", small::notify),
     ("Package", package::package),
@@ -203,11 +214,16 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         }
     };
     let relations = relate(&catalogue, &compiled.relations);
-    let mut modulepath: Vec<String> =
-        compiled.modules.values().filter_map(|module| Some(module.parent()?.display().to_string())).collect();
-    modulepath.dedup();
+    let claims = Claims::new(&catalogue, compiled);
+    let modulepath: Vec<String> = match compiled.modules.is_empty() {
+        true => Vec::new(),
+        false => compiled.modulepath.iter().map(|directory| directory.display().to_string()).collect(),
+    };
     let around = Around {
         catalogue: &catalogue,
+        claims: &claims,
+        tags: &options.tags,
+        skip_tags: &options.skip_tags,
         registry,
         modules: &compiled.modules,
         interval: i32::try_from(options.interval).unwrap_or(i32::MAX),
@@ -218,6 +234,7 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
         schedules: options.schedules,
         puppet_only: options.puppet_only,
         programs: &options.programs,
+        selinux: &options.selinux,
         augtool: OnceCell::new(),
         looked: RefCell::default(),
     };
@@ -233,6 +250,9 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
     };
     translating.add_all(&relations);
     let Translating { graph, decisions, mut diagnostics, .. } = translating;
+    let writers = Writers::of(&graph);
+    diagnostics.extend(writers.against(&writers));
+    drop(writers);
     if options.strict {
         for diagnostic in &mut diagnostics {
             diagnostic.level = Level::Error;
@@ -261,7 +281,7 @@ impl Translating<'_> {
         let mut nodes: HashMap<Vertex, NodeId> = HashMap::new();
         for &vertex in &relations.vertices {
             let spec = match vertex {
-                Vertex::Resource(at) => self.resource(&catalogue.resources[at]),
+                Vertex::Resource(at) => self.resource(at, &catalogue.resources[at]),
                 Vertex::Begin(at) | Vertex::End(at) => self.marker(vertex, &catalogue.resources[at]),
             };
             let Some(spec) = spec else { continue };
@@ -286,9 +306,26 @@ impl Translating<'_> {
             let diagnostic = Diagnostic::new(Level::Error, codes::BROKEN, message);
             self.diagnostics.push(diagnostic.at(declared.origin.clone()));
         }
+        self.tell_unknown_purges();
         self.refuse_cycles();
         if self.options.ordering == Ordering::Manifest {
             self.chain(&nodes);
+        }
+    }
+
+    /// Nothing is purged where something may make files of which nobody knows before it has run.
+    fn tell_unknown_purges(&mut self) {
+        let Some(&maker) = self.around.claims.unknown.first() else { return };
+        let catalogue = self.around.catalogue;
+        let maker = &catalogue.resources[maker];
+        for declared in catalogue.resources.iter().filter(|declared| file::purges(declared)) {
+            let place = maker.origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
+            let message = format!(
+                "{declared} is not purged: {maker}{place} may generate files below it that are not known before it is applied"
+            );
+            let diagnostic = Diagnostic::new(Level::Warning, codes::NOT_PURGED, message);
+            let hint = "manage the directory without `purge`, or leave both to `puppet apply`";
+            self.diagnostics.push(diagnostic.at(declared.origin.clone()).hint(hint));
         }
     }
 
@@ -335,13 +372,7 @@ impl Translating<'_> {
 
     /// Why a resource is none of our business. Whatever it would do, it is still in the order of things.
     fn left_out(&mut self, declared: &Declared) -> Option<Spec> {
-        let TranslateOptions { tags, skip_tags, .. } = self.options;
-        let has = |tag: &&String| declared.tags.iter().any(|found| found.eq_ignore_ascii_case(tag));
-        let why = match skip_tags.iter().find(has) {
-            Some(tag) => format!("it is tagged with {tag}"),
-            None if tags.is_empty() || tags.iter().any(|tag| has(&tag)) => return None,
-            None => format!("it is not tagged with {}", tags.join(" or ")),
-        };
+        let why = self.around.left_out(declared)?;
         self.decide(declared, Outcome::LeftOut(vec![Reason { parameter: None, why }]));
         let schema = self.around.registry.get("noop")?;
         let mut spec = Spec::of(Str::from(declared.to_string()), Arc::from((schema.make)()));
@@ -350,7 +381,7 @@ impl Translating<'_> {
         Some(spec)
     }
 
-    fn resource(&mut self, declared: &Declared) -> Option<Spec> {
+    fn resource(&mut self, at: usize, declared: &Declared) -> Option<Spec> {
         if let Some(spec) = self.left_out(declared) {
             return Some(spec);
         }
@@ -378,9 +409,10 @@ impl Translating<'_> {
             None => Wanting {
                 reasons: vec![Reason { parameter: None, why: "no kind does the same".to_owned() }],
                 context: context::of_unknown(declared, self.around.catalogue, self.types),
+                spared: Vec::new(),
             },
         };
-        self.through_puppet(declared, wanting)
+        self.through_puppet(at, declared, wanting)
     }
 
     /// Whatever is different, although it is one of ours.
@@ -393,8 +425,8 @@ impl Translating<'_> {
         self.diagnostics.push(Diagnostic::new(Level::Note, codes::LOSS, message).at(declared.origin.clone()));
     }
 
-    fn through_puppet(&mut self, declared: &Declared, wanting: Wanting) -> Option<Spec> {
-        let Wanting { reasons, context } = wanting;
+    fn through_puppet(&mut self, at: usize, declared: &Declared, wanting: Wanting) -> Option<Spec> {
+        let Wanting { reasons, context, spared } = wanting;
         let schema = self.around.registry.get("pippet")?;
         let mut resource = (schema.make)();
         let mut parameters = declared.raw.as_object().cloned().unwrap_or_default();
@@ -402,8 +434,9 @@ impl Translating<'_> {
         // What we do not understand of schedules, Puppet does.
         let ours = |name: &str| RELATIVE.contains(&name) || (name == "schedule" && window.is_ok());
         parameters.retain(|name, _| !ours(name));
+        context::spare_unknown(declared, self.around, &mut parameters);
         let named: &[_] = if window.is_ok() { &context::NAMED[1..] } else { &context::NAMED };
-        let context = context::text(declared, &context, named, self.around.catalogue, self.types);
+        let context = context::text(declared, &context, &spared, named, self.around.catalogue, self.types);
         let texts =
             |list: &[String]| list.iter().map(|text| Str::from(text.as_str())).collect::<Vec<_>>().to_value();
         let path = Some(self.modulepath.as_str()).filter(|path| !path.is_empty());
@@ -419,12 +452,31 @@ impl Translating<'_> {
             ("context", Str::from(context).to_value()),
             ("conf", Str::from(configuration.unwrap_or_default()).to_value()),
             ("settings", texts(&settings)),
+            ("paths", texts(self.around.claims.of(at))),
         ];
         for (field, value) in fields {
             if !matches!(resource.set(field, &value), Some(Ok(()))) {
                 // The kind is ours; its fields are these.
                 return None;
             }
+        }
+        let window = window.unwrap_or_default();
+        let mut meta = Meta {
+            noop: self.around.is_noop(declared),
+            window,
+            poll: self.around.interval,
+            ..Meta::default()
+        };
+        let paths = match declared.kind.as_str() {
+            "Exec" => watched::of_conditions(declared),
+            _ => watched::of_parameters(declared),
+        };
+        if !paths.is_empty() && meta.poll > 0 {
+            // Both are fields of the kind.
+            let interval = u32::try_from(meta.poll).unwrap_or(0);
+            let _ = resource.set("watchfiles", &texts(&paths));
+            let _ = resource.set("interval", &interval.to_value());
+            watched::limit(&mut meta);
         }
         let name = Str::from(declared.to_string());
         if let Err(invalid) = resource.validate(&name) {
@@ -437,9 +489,7 @@ impl Translating<'_> {
             .push(Diagnostic::new(Level::Note, codes::THROUGH_PUPPET, message).at(declared.origin.clone()));
         self.decide(declared, Outcome::Puppet(reasons));
         let mut spec = Spec::of(name, Arc::from(resource));
-        let noop = self.around.is_noop(declared);
-        let window = window.unwrap_or_default();
-        spec.meta = Meta { noop, window, poll: self.around.interval, ..Meta::default() }.into();
+        spec.meta = meta.into();
         spec.origin = declared.origin.clone();
         spec.loudness = loudness(declared);
         Some(spec)

@@ -1,6 +1,8 @@
 //! One graph of a program and a manifest: the mistakes, each with both places.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+mod translated;
+
 use std::sync::{Arc, LazyLock};
 
 use mgmt_puppet::{Half, Level, Merged, TranslateOptions, merge, translate};
@@ -214,13 +216,6 @@ fn what_the_program_manages_is_not_purged_by_the_manifest() {
             "context",
             "\"title\":\"/tmp/a/b\"",
         ),
-        (
-            "file /tmp/a/b",
-            "tidy { '/tmp/a': age => '1w', recurse => true }",
-            "tidy[/tmp/a]",
-            "keep",
-            "\"/tmp/a/b\"",
-        ),
     ] {
         let (ours, theirs) = (program(ours), manifest(theirs));
         let merged = merged_with(&ours, &theirs, false);
@@ -251,4 +246,53 @@ fn what_the_program_manages_is_not_purged_by_the_manifest() {
         let (ours, theirs) = (program("crontab c"), manifest(theirs));
         assert!(merged_with(&ours, &theirs, false).graph.is_some());
     }
+}
+
+#[test]
+fn one_file_is_on_one_side_whatever_it_is_called() {
+    for theirs in [
+        "file { 'other': path => '/tmp//a/b/', ensure => file }",
+        "file { 'other': path => '/tmp/a/b', mode => '0600' }",
+        "file { '/tmp/a/b': ensure => directory }",
+    ] {
+        let found = mistakes("file /tmp/a/b/", theirs);
+        let [(code, message, _)] = found.as_slice() else { panic!("{theirs}: {found:?}") };
+        assert!(*code == "P0203" && message.contains("/tmp/a/b"), "{message}");
+        assert!(message.contains("main.mcl:1") && message.contains("site.pp:1"), "{message}");
+    }
+}
+
+#[test]
+fn who_has_the_whole_content_and_who_edits_it_are_told_of_each_other() {
+    let edits = "file_line { 'l': path => '/tmp/a/b', line => 'x' }\n";
+    let conflicts = |code: &str| {
+        let translated = translated::translated(code);
+        let found = translated.diagnostics.into_iter().filter(|found| found.code == "P0207");
+        found.map(|found| found.message).collect::<Vec<_>>()
+    };
+    for (whole, count) in [
+        ("file { '/tmp/a/b': content => 'x' }", 1),
+        ("file { '/tmp/a/b': content => 'x', audit => 'mode' }", 1),
+        ("file { '/tmp/a/b': source => '/etc/hostname' }", 1),
+        ("concat { '/tmp/a/b': } concat::fragment { 'f': target => '/tmp/a/b', content => 'x' }", 1),
+        (
+            "concat { '/tmp/a/b': format => yaml } concat::fragment { 'f': target => '/tmp/a/b', content => 'x: 1' }",
+            1,
+        ),
+        ("file { '/tmp/a/b': ensure => file, mode => '0600' }", 0),
+        ("file { '/tmp/a/b': content => 'x', replace => false }", 0),
+        ("file { '/tmp/a/c': content => 'x' }", 0),
+    ] {
+        let found = conflicts(&format!("{edits}{whole}"));
+        assert_eq!(found.len(), count, "{whole}: {found:?}");
+        assert!(found.iter().all(|found| found.contains("line[l] (code:1) edits /tmp/a/b")), "{found:?}");
+    }
+    let code = "host { 'h': ip => '192.0.2.1' }\nfile { '/etc/hosts': content => 'x' }";
+    assert_eq!(conflicts(code).len(), 1);
+    // One of the two is in the program.
+    let (ours, theirs) = (program("host h"), manifest("file { '/etc/hosts': content => 'x' }"));
+    let merged = merged_with(&ours, &theirs, false);
+    assert!(merged.graph.is_some());
+    let codes: Vec<_> = merged.diagnostics.iter().map(|found| found.code).collect();
+    assert_eq!(codes, ["P0207"], "{:?}", merged.diagnostics);
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use mgmt_value::Value;
+use mgmt_value::{Str, Value};
 use tokio::sync::Notify;
 
 use crate::schema::Fields;
-use crate::{Effect, Effects, Error, Foreseen, Host, Id, Meta, Resource, Result};
+use crate::{Effect, Effects, Error, Foreseen, Host, Id, Meta, Needed, Resource, Result};
 
 /// One run of a resource.
 pub struct Context<'a> {
@@ -82,6 +82,13 @@ impl<'a> Context<'a> {
         self.foreseen.and_then(|foreseen| foreseen.file(path))
     }
 
+    /// Whether something that is missing now may be there when a run needs it. When only looking, whatever makes it in earnest
+    /// has not made it: a plan knows what would, a run that only looks assumes it.
+    pub fn may_come(&self, needed: Needed<'_>) -> bool {
+        !self.apply
+            && self.foreseen.is_none_or(|foreseen| self.effects.bring(needed) || foreseen.may_come(needed))
+    }
+
     /// Whether a received parameter has changed since the last run that succeeded.
     pub fn received_change(&self, field: &str) -> bool {
         self.received.iter().any(|received| received.field == field && received.changed)
@@ -95,6 +102,18 @@ impl<'a> Context<'a> {
         view.each(&mut |id, resource| {
             if id.kind == self.id.kind && id != self.id && resource.schema().traits.query {
                 show(id, resource);
+            }
+        });
+    }
+
+    /// Shows the paths that other resources of the running graph make, edit or read, of whatever kind they are. To be asked before
+    /// anything is removed because nobody manages it.
+    pub fn claimed_paths(&self, mut show: impl FnMut(&Str)) {
+        let view = self.host.view.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let Some(view) = view else { return };
+        view.each(&mut |id, resource| {
+            if id != self.id {
+                resource.claimed_paths(&id.name).iter().for_each(&mut show);
             }
         });
     }

@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mgmt_sys::error::Escaped;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,9 @@ pub struct Effect {
     /// What comes of it cannot be told beforehand.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opaque: bool,
+    /// It rests on something that this look could not see, and that a run will see.
+    #[serde(skip)]
+    pub presumed: bool,
     /// It is about something that not everybody may read: nothing of that is told, here or in the cause.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
@@ -98,6 +102,7 @@ impl Effect {
             before: None,
             after: None,
             opaque: false,
+            presumed: false,
             private: false,
             texts: None,
         }
@@ -224,6 +229,18 @@ impl Effects {
         self.push(effect);
     }
 
+    /// Whether one of them makes a path.
+    fn makes(&self, path: &[u8]) -> bool {
+        let effects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |effect: &Effect| without_slash(effect.what.as_bytes()) == without_slash(path);
+        effects.iter().any(|effect| effect.action == Action::Create && is_it(effect))
+    }
+
+    /// Whether what is missing is made by this run itself.
+    pub(crate) fn bring(&self, needed: Needed<'_>) -> bool {
+        matches!(needed, Needed::Path(path) if self.makes(path))
+    }
+
     /// None: what was described did not come to be, and is looked at again.
     pub fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -235,11 +252,51 @@ impl Effects {
     }
 }
 
+/// Something that a run needs and a look at the host has not found.
+#[derive(Clone, Copy, Debug)]
+pub enum Needed<'a> {
+    /// A file or directory.
+    Path(&'a [u8]),
+    /// A file of this name, in whatever directory.
+    FileName(&'a [u8]),
+    /// A user, by name.
+    User(&'a [u8]),
+    /// A group, by name.
+    Group(&'a [u8]),
+    /// Anything else: only known is whether something before it would change.
+    Other,
+}
+
 /// What earlier resources of a plan will have done, as far as that is known.
 #[derive(Clone, Debug, Default)]
 pub struct Foreseen {
     files: std::collections::HashMap<Vec<u8>, Option<Box<[u8]>>>,
     private: std::collections::HashSet<Vec<u8>>,
+    /// Paths that will have been created, without a slash at their end.
+    created: std::collections::BTreeSet<Vec<u8>>,
+    /// Users and groups that will have been created.
+    accounts: std::collections::HashSet<(Account, Vec<u8>)>,
+    /// Paths below which anything may appear: a file system will have been mounted there.
+    mounted: Vec<Vec<u8>>,
+    /// More will have been created than was described.
+    uncounted: bool,
+    before: Before,
+    denied: Arc<AtomicBool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Account {
+    User,
+    Group,
+}
+
+/// What is known of everything that a resource comes after.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Before {
+    /// Something of it would change.
+    pub changes: bool,
+    /// It includes a command or a package installation, which may bring anything.
+    pub brings_anything: bool,
 }
 
 impl Foreseen {
@@ -251,6 +308,54 @@ impl Foreseen {
     /// Not everybody will be able to read it.
     pub fn is_private(&self, path: &[u8]) -> bool {
         self.private.contains(path)
+    }
+
+    /// Begins a look at the next resource, given what comes before it.
+    pub fn begin(&mut self, before: Before) {
+        self.before = before;
+        self.denied = Arc::default();
+    }
+
+    /// Whether something that is missing now may be there when the run needs it.
+    pub fn may_come(&self, needed: Needed<'_>) -> bool {
+        let comes = match needed {
+            Needed::Other => return self.before.changes,
+            Needed::Path(path) => self.will_be(path),
+            Needed::FileName(name) => {
+                let is_it = |path: &Vec<u8>| path.rsplit(|byte| *byte == b'/').next() == Some(name);
+                self.created.iter().any(is_it)
+            }
+            Needed::User(name) => self.has_account(Account::User, name),
+            Needed::Group(name) => self.has_account(Account::Group, name),
+        };
+        let comes = comes || self.before.brings_anything || self.uncounted;
+        if !comes {
+            self.denied.store(true, Ordering::Relaxed);
+        }
+        comes
+    }
+
+    /// The present look has asked for something that is missing, and nothing before it would bring it: its error is certain.
+    pub fn has_denied(&self) -> bool {
+        self.denied.load(Ordering::Relaxed)
+    }
+
+    fn has_account(&self, account: Account, name: &[u8]) -> bool {
+        self.accounts.contains(&(account, name.to_vec()))
+    }
+
+    /// A path will have been created, or something in it, or a file system that it may be in.
+    fn will_be(&self, path: &[u8]) -> bool {
+        let path = without_slash(path);
+        let below = self.created.range(path.to_vec()..).next();
+        below.is_some_and(|first| is_inside(path, first))
+            || self.created.range([path, b"/"].concat()..).next().is_some_and(|first| is_inside(path, first))
+            || self.mounted.iter().any(|point| is_inside(point, path))
+    }
+
+    /// The content of a file of this name that will have been written to one of these directories, the first that has one.
+    pub fn file_in(&self, directories: &[&str], name: &str) -> Option<&[u8]> {
+        directories.iter().find_map(|directory| self.file(format!("{directory}/{name}").as_bytes()).flatten())
     }
 
     /// Takes note of what a resource would do.
@@ -269,8 +374,44 @@ impl Foreseen {
                 }
                 _ => {}
             }
+            self.note_presence(effect);
         }
     }
+
+    fn note_presence(&mut self, effect: &Effect) {
+        let what = effect.what.as_bytes();
+        match (effect.action, effect.aspect.as_deref()) {
+            (Action::More, _) => self.uncounted = true,
+            (Action::Create | Action::Change, Some("mount")) => {
+                self.mounted.push(without_slash(what).to_vec());
+                self.created.insert(without_slash(what).to_vec());
+            }
+            (Action::Create, Some("user")) => {
+                self.accounts.insert((Account::User, what.to_vec()));
+                // A new user has a group of the same name, unless the host is set up otherwise.
+                self.accounts.insert((Account::Group, what.to_vec()));
+            }
+            (Action::Create, Some("group")) => {
+                self.accounts.insert((Account::Group, what.to_vec()));
+            }
+            (Action::Create, _) if what.starts_with(b"/") => {
+                self.created.insert(without_slash(what).to_vec());
+            }
+            (Action::Remove, _) if what.starts_with(b"/") => {
+                let gone = without_slash(what).to_vec();
+                self.created.retain(|path| !is_inside(&gone, path));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn without_slash(path: &[u8]) -> &[u8] {
+    path.strip_suffix(b"/").unwrap_or(path)
+}
+
+fn is_inside(outer: &[u8], inner: &[u8]) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 #[cfg(test)]
@@ -306,6 +447,34 @@ mod tests {
         let told = effects.take();
         assert_eq!(told.len(), MOST + 1);
         assert_eq!(told.last().map(|last| (last.action, &*last.what)), Some((Action::More, "7")));
+    }
+
+    #[test]
+    fn what_is_missing_may_come_only_if_something_before_would_bring_it() {
+        let mut foreseen = Foreseen::default();
+        let path = |foreseen: &Foreseen, path: &str| foreseen.may_come(Needed::Path(path.as_bytes()));
+        assert!(!path(&foreseen, "/a") && foreseen.has_denied());
+        foreseen.begin(Before::default());
+        foreseen.note(&[
+            Effect::create("/a/b/").aspect("directory"),
+            Effect::create("/a/b-c"),
+            Effect::create("joe").aspect("user"),
+            Effect::create("/m").aspect("mount"),
+        ]);
+        for there in ["/a", "/a/", "/a/b", "/a/b/", "/m/x/y"] {
+            assert!(path(&foreseen, there), "{there}");
+        }
+        assert!(foreseen.may_come(Needed::User(b"joe")) && foreseen.may_come(Needed::Group(b"joe")));
+        assert!(!foreseen.has_denied() && !foreseen.may_come(Needed::Other));
+        assert!(
+            !path(&foreseen, "/a/b/c") && !path(&foreseen, "/b") && !foreseen.may_come(Needed::User(b"j"))
+        );
+        foreseen.note(&[Effect::remove("/a/b").aspect("directory")]);
+        assert!(!path(&foreseen, "/a/b"));
+        foreseen.begin(Before { changes: true, brings_anything: false });
+        assert!(!path(&foreseen, "/b") && foreseen.may_come(Needed::Other));
+        foreseen.begin(Before { changes: true, brings_anything: true });
+        assert!(path(&foreseen, "/b") && !foreseen.has_denied());
     }
 
     #[test]

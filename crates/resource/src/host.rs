@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 
 use mgmt_sys::process::Helper;
@@ -35,6 +36,9 @@ pub struct Host {
     pub program_files: tokio::sync::watch::Sender<Option<Arc<dyn ProgramFiles>>>,
     /// After how long without work the program ends, if it does.
     pub ends_after: Option<std::time::Duration>,
+    /// Some declarations of the program have never been evaluated, so the running graph does not say what is *not* declared: nothing
+    /// may be purged or reversed for that reason alone.
+    pub incomplete: AtomicBool,
 }
 
 /// The files that belong to the program that runs: its texts, and those that its modules bring along. What a deploy consists of.

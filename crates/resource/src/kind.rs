@@ -46,6 +46,16 @@ pub trait Kind: Declared + Clone + PartialEq + fmt::Debug + Send + Sync + 'stati
         true
     }
 
+    /// What becomes of a run that is under way when the resource leaves the graph.
+    fn on_leave(&self) -> OnLeave {
+        OnLeave::Finish
+    }
+
+    /// What becomes of a run that is under way when the program is asked to end for the first time.
+    fn on_stop(&self) -> OnLeave {
+        OnLeave::Finish
+    }
+
     /// Trait `edges`: what it is, for others to find.
     fn provides(&self, name: &Str) -> Vec<Identity> {
         let _ = name;
@@ -56,6 +66,16 @@ pub trait Kind: Declared + Clone + PartialEq + fmt::Debug + Send + Sync + 'stati
     fn wants(&self, name: &Str) -> Vec<Want> {
         let _ = name;
         Vec::new()
+    }
+
+    /// Absolute paths that it makes, edits or reads. A resource that purges or tidies a directory leaves them alone, with all below them.
+    /// Unless a kind knows better, those are the paths that it watches.
+    fn claimed_paths(&self, name: &Str) -> Vec<Str> {
+        let path = |watch| match watch {
+            Watch::Path { path, .. } => Some(path),
+            _ => None,
+        };
+        Kind::watches(self, name).into_iter().filter_map(path).collect()
     }
 
     /// Trait `group`: whether `other` may be served together with this one. Both ends are asked only this way
@@ -99,6 +119,16 @@ pub trait Kind: Declared + Clone + PartialEq + fmt::Debug + Send + Sync + 'stati
         let _ = (name, other);
         None
     }
+}
+
+/// What becomes of a run that is under way when its resource leaves the graph, or the program ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLeave {
+    /// It goes on to its end: half of the work would be worse than all of it.
+    #[default]
+    Finish,
+    /// It is asked to stop, as by the metaparameter `timeout`.
+    Cancel,
 }
 
 /// What a run found.
@@ -270,10 +300,16 @@ pub trait Resource: fmt::Debug + Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<Checked>> + Send + 'a>>;
     /// See [`Kind::blocks`].
     fn blocks(&self) -> bool;
+    /// See [`Kind::on_leave`].
+    fn on_leave(&self) -> OnLeave;
+    /// See [`Kind::on_stop`].
+    fn on_stop(&self) -> OnLeave;
     /// See [`Kind::provides`].
     fn provides(&self, name: &Str) -> Vec<Identity>;
     /// See [`Kind::wants`].
     fn wants(&self, name: &Str) -> Vec<Want>;
+    /// See [`Kind::claimed_paths`].
+    fn claimed_paths(&self, name: &Str) -> Vec<Str>;
     /// See [`Kind::groups_with`].
     fn groups_with(&self, other: &dyn Resource) -> bool;
     /// See [`Kind::groups_alike`]. Not if the other is of another kind.
@@ -341,12 +377,24 @@ impl<K: Kind> Resource for K {
         Kind::blocks(self)
     }
 
+    fn on_leave(&self) -> OnLeave {
+        Kind::on_leave(self)
+    }
+
+    fn on_stop(&self) -> OnLeave {
+        Kind::on_stop(self)
+    }
+
     fn provides(&self, name: &Str) -> Vec<Identity> {
         Kind::provides(self, name)
     }
 
     fn wants(&self, name: &Str) -> Vec<Want> {
         Kind::wants(self, name)
+    }
+
+    fn claimed_paths(&self, name: &Str) -> Vec<Str> {
+        Kind::claimed_paths(self, name)
     }
 
     fn groups_with(&self, other: &dyn Resource) -> bool {

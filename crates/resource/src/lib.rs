@@ -37,12 +37,14 @@ mod window;
 
 pub use because::{Because, ChangedValue};
 pub use context::{Cancel, Child, Context, Received, Sent, Stage, state_name};
-pub use effect::{Action, Effect, Effects, Foreseen, LONGEST_TEXT, Texts};
+pub use effect::{Action, Before, Effect, Effects, Foreseen, LONGEST_TEXT, Needed, Texts};
 pub use error::{Error, Result, ResultExt};
 pub use graph::{Edge, Id, Loudness, Origin, Receive, ResourceGraph, Spec};
 pub use host::{GraphView, Host, ProgramFile, ProgramFileKind, ProgramFiles};
 pub use identity::{Identity, Order, Want};
-pub use kind::{Background, Checked, Invalid, Kind, Resource, StartStream, Watch, WatchStream, schema_of};
+pub use kind::{
+    Background, Checked, Invalid, Kind, OnLeave, Resource, StartStream, Watch, WatchStream, schema_of,
+};
 pub use meta::{Meta, SharedMeta};
 pub use mgmt_resource_derive::{Fields, Resource, StructValue};
 pub use schema::{Declared, FieldSpec, Fields, Nothing, Registry, Schema, Traits, did_you_mean};

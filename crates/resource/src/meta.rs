@@ -17,11 +17,14 @@ use crate::schema::Fields as _;
 pub struct Meta {
     /// Check only: report what would change and change nothing.
     pub noop: bool,
-    /// How many more times to try after an error, of the watch and of the check separately; -1 is for ever.
-    pub retry: i16,
-    /// Refill the budget of `retry` after each success.
+    /// The number of retries after a failure, `delay` apart, of the watch and of the check separately; -1 is for ever.
+    /// When they are used up, time alone leads to no further attempt, but an event, another graph, a reload and `mgmt retry` each lead to one. If it is not
+    /// declared, a failure is retried for ever with exponential backoff: after 1 s, 2 s, 4 s and so on up to 5 minutes, and at once
+    /// when something changes that the resource watches or depends on.
+    pub retry: Option<i16>,
+    /// Give all retries that `retry` declares back after each success.
     pub retryreset: bool,
-    /// How long to wait before trying again, in milliseconds.
+    /// The time between retries that `retry` declares, in milliseconds.
     pub delay: u64,
     /// How long one check and apply may take, in milliseconds; 0 is for ever.
     pub timeout: u64,
@@ -31,11 +34,11 @@ pub struct Meta {
     pub limit: f64,
     /// How many events may come at once before `limit` is felt.
     pub burst: i64,
-    /// Forget the used up budget of `retry` when the resource is replaced.
+    /// Give all retries that `retry` declares back when the resource is declared differently.
     pub reset: bool,
     /// Semaphores to hold during check and apply, each as `id` (one at a time) or `id:count`.
     pub sema: Vec<Str>,
-    /// When the graph is swapped, start again if the resource had failed for good.
+    /// When another graph runs and the resource is failing, set its watch up anew and give all retries back.
     pub rewatch: bool,
     /// Succeed at least once before a later graph may remove or change the resource.
     pub realize: bool,
@@ -100,7 +103,7 @@ impl Default for Meta {
     fn default() -> Meta {
         Meta {
             noop: false,
-            retry: 0,
+            retry: None,
             retryreset: false,
             delay: 0,
             timeout: 0,
@@ -125,7 +128,7 @@ impl Default for Meta {
 impl Meta {
     /// Checks what the types cannot say.
     pub fn validate(&self) -> Result<(), Invalid> {
-        if self.retry < -1 {
+        if self.retry.is_some_and(|retry| retry < -1) {
             return Err(Invalid::field("retry", "the smallest value is -1, which tries for ever"));
         }
         if self.limit.is_nan() || self.limit < 0.0 {

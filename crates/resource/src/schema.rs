@@ -156,7 +156,14 @@ impl Registry {
 
     /// The kind that was probably meant. Kinds that start with an underscore are not for people.
     pub fn suggest(&self, kind: &str) -> Option<&'static str> {
-        did_you_mean(kind, self.schemas().map(|schema| schema.kind).filter(|kind| !kind.starts_with('_')))
+        let candidates = self.schemas().map(|schema| schema.kind).filter(|candidate| {
+            // `dhcp:server` is no misspelt `http:server`: each part has to be close by itself.
+            let parts = || kind.split(':').zip(candidate.split(':'));
+            let are_close = parts().all(|(part, other)| did_you_mean(part, [other].into_iter()).is_some());
+            !candidate.starts_with('_')
+                && (are_close || kind.split(':').count() != candidate.split(':').count())
+        });
+        did_you_mean(kind, candidates)
     }
 }
 

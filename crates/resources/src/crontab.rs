@@ -8,7 +8,7 @@
 mod table;
 
 use mgmt_resource::{
-    Checked, Context, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
+    Checked, Context, Error, Identity, Invalid, Kind, Needed, Nothing, Order, Resource, Result, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_sys::replace::InPlace;
@@ -221,7 +221,8 @@ impl Crontab {
                 Some((user, group.unwrap_or(0)))
             }
             // Another resource may be about to make the user.
-            Err(_) if !cx.apply || self.state.as_bytes() == b"absent" => None,
+            Err(_) if self.state.as_bytes() == b"absent" => None,
+            Err(_) if cx.may_come(Needed::User(&self.user_name())) => None,
             Err(error) => return Err(error),
         };
         Ok(TextFile { path, owner, mode: MODE, in_place: InPlace::Allow })

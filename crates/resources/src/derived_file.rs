@@ -12,7 +12,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Needed, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Cause;
@@ -128,7 +128,7 @@ pub(crate) async fn keep<I: Ingredients>(
                 wait(&mut pause).await;
             }
             // Another resource may be about to make it, and only a run that changes things can tell.
-            Trouble::Input(error) if !cx.apply && is_missing(&error) => {
+            Trouble::Input(error) if is_missing(&error) && may_come(&error, cx) => {
                 describe(path, Str::new(path.as_bytes()).as_path().exists(), cx);
                 return Ok(Checked::Changed);
             }
@@ -190,6 +190,7 @@ fn once<I: Ingredients>(
     cx.effects.clear();
     describe(path, present.is_some(), cx);
     if !cx.apply {
+        crate::foresee::writable(cx, &parent)?;
         return Ok(Checked::Changed);
     }
     let (new, attributes, expect) = match &present {
@@ -229,6 +230,14 @@ fn describe(path: &ManagedPath, is_there: bool, cx: &Context<'_>) {
 async fn wait(pause: &mut Duration) {
     tokio::time::sleep(*pause).await;
     *pause = PAUSE.min(*pause * 2);
+}
+
+/// When only looking: whether what is missing may be there in a run.
+fn may_come(error: &mgmt_sys::Error, cx: &Context<'_>) -> bool {
+    cx.may_come(Needed::Path(match error.cause() {
+        Cause::Missing(missing) => missing,
+        _ => error.path(),
+    }))
 }
 
 fn is_missing(error: &mgmt_sys::Error) -> bool {

@@ -17,14 +17,19 @@ mod run;
 mod validate;
 mod watch;
 
+use std::time::Duration;
+
 use mgmt_resource::{
-    Checked, Context, Effect, Fields, Identity, Invalid, Kind, Order, Resource, Result, Want, Watch,
+    Checked, Context, Effect, Fields, Identity, Invalid, Kind, Needed, OnLeave, Order, Resource, Result,
+    Want, Watch,
 };
+use mgmt_sys::process::SpawnError;
 use mgmt_value::{Secret, Str};
 
 use self::kept::{Kept, Seen};
 use self::run::{CommandLine, Runner};
 use crate::account;
+use crate::applied_often::AppliedOften;
 
 pub use self::environment::Environment;
 
@@ -37,7 +42,10 @@ pub use self::environment::Environment;
 ///
 /// A command is given as words, split at whitespace without any quoting, or as a text for a `shell`. It gets the
 /// environment in `env` and no other variable, not even `PATH`, and nothing to read. It runs in a process group of
-/// its own; to stop it early, the whole group gets the signal `sig`, and ten seconds later SIGKILL.
+/// its own; to stop it early, the whole group gets the signal `sig`, and ten seconds later SIGKILL. That happens at a
+/// `timeout`, when mgmt is told to end, and when the resource leaves the graph while the command runs, unless `onleave` says
+/// otherwise. What is left of a command after mgmt was killed is stopped in the same way when mgmt next starts with the same
+/// working directory.
 ///
 /// What the command writes is sent as `output`, `stdout` and `stderr`, also later, when a condition says that it
 /// need not run again. A stream of more than 16 MiB is not sent.
@@ -67,7 +75,7 @@ pub struct Exec {
     /// The signal that asks a command to stop, by its full name, `SIGINT` for example. Unset, it is `SIGTERM`.
     pub sig: Str,
     /// A command that runs all the time. Each line that it writes, empty ones apart, is an event. Its end is an
-    /// error; the metaparameter `retry` starts it again.
+    /// error; it is started again after a while, as the metaparameter `retry` says.
     pub watchcmd: Str,
     /// The directory to run `watchcmd` in.
     pub watchcwd: Str,
@@ -75,6 +83,9 @@ pub struct Exec {
     pub watchshell: Str,
     /// Files and directories whose change is an event. With a slash at the end, everything below counts too.
     pub watchfiles: Vec<Str>,
+    /// Look again after so many seconds whether `cmd` has to run, besides after events. 0 is never. A command that every look runs is then
+    /// looked at in this interval alone. Only this implementation has it.
+    pub interval: u32,
     /// Run `cmd` only if this command exits with status 0.
     pub ifcmd: Str,
     /// The directory to run `ifcmd` in.
@@ -122,8 +133,19 @@ pub struct Exec {
     pub refreshcwd: Str,
     /// The shell that runs `refreshcmd`.
     pub refreshshell: Str,
+    /// What becomes of a command that runs when the resource leaves the graph: `cancel` stops it, `finish` lets it go on to
+    /// its end. Unset, it is `cancel`. Only this implementation has it.
+    pub onleave: Str,
     /// The exit codes with which `cmd` has succeeded. Empty, that is 0 alone. Only this implementation has it.
     pub returns: Vec<u8>,
+}
+
+/// What is remembered of a command.
+#[derive(Debug, Default)]
+pub struct ExecState {
+    /// What the last run left, once it has been read.
+    kept: Option<Kept>,
+    often: AppliedOften,
 }
 
 /// What a command has written. A stream that was not written to is not set.
@@ -138,8 +160,7 @@ pub struct Outputs {
 }
 
 impl Kind for Exec {
-    /// What the last run left, once it has been read.
-    type State = Option<Kept>;
+    type State = ExecState;
     type Sends = Outputs;
 
     fn validate(&self, name: &Str) -> Result<(), Invalid> {
@@ -156,10 +177,61 @@ impl Kind for Exec {
                 watches.push(watch);
             }
         }
+        watches.extend((self.interval > 0).then(|| Watch::Interval(self.interval())));
         watches
     }
 
-    async fn check_apply(&self, state: &mut Option<Kept>, cx: &mut Context<'_>) -> Result<Checked> {
+    async fn check_apply(&self, state: &mut ExecState, cx: &mut Context<'_>) -> Result<Checked> {
+        if !cx.refresh && state.often.is_over(self.interval()) {
+            return Ok(Checked::Right);
+        }
+        let checked = self.check_and_run(&mut state.kept, cx).await?;
+        if state.often.note(checked == Checked::Changed && cx.apply) && self.interval > 0 {
+            cx.warn("it runs after every look; it is looked at once for each `interval` from now on");
+        }
+        Ok(checked)
+    }
+
+    fn on_leave(&self) -> OnLeave {
+        if self.onleave == "finish" { OnLeave::Finish } else { OnLeave::Cancel }
+    }
+
+    fn wants(&self, name: &Str) -> Vec<Want> {
+        let mut wanted = Vec::new();
+        for line in self.lines(name) {
+            if let Some(program) = line.program().filter(|program| program.starts_with(b"/")) {
+                let path = Str::from(mgmt_sys::path::clean(&program));
+                wanted.extend([Identity::PackageFile(path.clone()), Identity::Path(path)]);
+            }
+        }
+        if !self.user.is_empty() {
+            wanted.push(account::user_identity(&self.user));
+        }
+        if !self.group.is_empty() {
+            wanted.push(account::group_identity(&self.group));
+        }
+        vec![Want::Each(Order::Before, wanted)]
+    }
+
+    fn equivalent(&self, name: &Str, other: &Exec) -> bool {
+        let spelled_out = |exec: &Exec| Exec { cmd: exec.command(name).clone(), ..exec.clone() };
+        self == other || spelled_out(self) == spelled_out(other)
+    }
+}
+
+impl Exec {
+    fn interval(&self) -> Duration {
+        Duration::from_secs(self.interval.into())
+    }
+
+    /// Looks whether the command has to run, and runs it.
+    async fn check_and_run(&self, state: &mut Option<Kept>, cx: &mut Context<'_>) -> Result<Checked> {
+        let guards = [self.watch_line(), self.if_line(), self.nif_line()];
+        let is_dormant = self.refreshonly && !cx.refresh;
+        self.foresee(
+            guards.into_iter().flatten().filter(|line| line.field == "watchcmd" || !is_dormant),
+            cx,
+        )?;
         let directory = cx.state_directory();
         let kept = match state {
             Some(kept) => kept,
@@ -179,6 +251,11 @@ impl Kind for Exec {
             cx.send(&self.or_declared(&kept.outputs));
             return Ok(Checked::Right);
         }
+        let main = match self.refresh_line().filter(|_| cx.refresh) {
+            Some(line) if self.refreshonly => line,
+            _ => self.main_line(&cx.id.name),
+        };
+        self.foresee([Some(main), self.done_line()].into_iter().flatten(), cx)?;
         cx.describe(self.effect(&self.main_line(&cx.id.name)));
         if let Some(line) = self.done_line() {
             cx.describe(self.effect(&line));
@@ -215,30 +292,6 @@ impl Kind for Exec {
         Ok(Checked::Changed)
     }
 
-    fn wants(&self, name: &Str) -> Vec<Want> {
-        let mut wanted = Vec::new();
-        for line in self.lines(name) {
-            if let Some(program) = line.program().filter(|program| program.starts_with(b"/")) {
-                let path = Str::from(mgmt_sys::path::clean(&program));
-                wanted.extend([Identity::PackageFile(path.clone()), Identity::Path(path)]);
-            }
-        }
-        if !self.user.is_empty() {
-            wanted.push(account::user_identity(&self.user));
-        }
-        if !self.group.is_empty() {
-            wanted.push(account::group_identity(&self.group));
-        }
-        vec![Want::Each(Order::Before, wanted)]
-    }
-
-    fn equivalent(&self, name: &Str, other: &Exec) -> bool {
-        let spelled_out = |exec: &Exec| Exec { cmd: exec.command(name).clone(), ..exec.clone() };
-        self == other || spelled_out(self) == spelled_out(other)
-    }
-}
-
-impl Exec {
     /// The text of the command.
     fn command<'a>(&'a self, name: &'a Str) -> &'a Str {
         if self.cmd.is_empty() { name } else { &self.cmd }
@@ -293,6 +346,36 @@ impl Exec {
         let others =
             [self.watch_line(), self.if_line(), self.nif_line(), self.done_line(), self.refresh_line()];
         std::iter::once(self.main_line(name)).chain(others.into_iter().flatten())
+    }
+
+    /// While a plan is made: fails as the run would, if one of these commands cannot be started and nothing before would change
+    /// that.
+    fn foresee<'a>(&self, lines: impl Iterator<Item = CommandLine<'a>>, cx: &Context<'_>) -> Result<()> {
+        if cx.apply || cx.foreseen.is_none() {
+            return Ok(());
+        }
+        for line in lines {
+            let who = match account::lookup_now(|| account::credentials(&self.user, &self.group)) {
+                Ok(who) => who,
+                Err(error) => {
+                    let is_user = !self.user.is_empty() && account::user_id(&self.user).is_err();
+                    let needed = if is_user { Needed::User(&self.user) } else { Needed::Group(&self.group) };
+                    return if cx.may_come(needed) { Ok(()) } else { Err(error) };
+                }
+            };
+            let Err(error) = line.command(self, cx.id, who, cx.host).check() else { continue };
+            let program = line.program().unwrap_or_default();
+            let comes = match &error {
+                SpawnError::WorkingDirectory { .. } => cx.may_come(Needed::Path(line.cwd)),
+                SpawnError::NotFound { .. } => cx.may_come(Needed::FileName(&program)),
+                SpawnError::Failed { .. } => cx.may_come(Needed::Path(&program)),
+                _ => false,
+            };
+            if !comes {
+                return Err(line.not_started(&error));
+            }
+        }
+        Ok(())
     }
 
     /// What to send without a run: what the last one left, else what is declared.

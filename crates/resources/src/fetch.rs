@@ -26,6 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
@@ -213,9 +214,18 @@ async fn once(address: &Address, question: &Question<'_>) -> Result<Response<Inc
     if !address.is_secure() {
         return send(address, question, stream).await;
     }
-    let tls = TlsConnector::from(Arc::new(configuration(question.authorities)?));
-    let name = ServerName::try_from(address.host().to_owned())?;
-    send(address, question, tls.connect(name, stream).await?).await
+    send(address, question, encrypted(address.host(), stream, question.authorities).await?).await
+}
+
+/// Encrypts a connection to a server that the host, or one of the named authorities, vouches for.
+pub(crate) async fn encrypted(
+    host: &str,
+    stream: TcpStream,
+    authorities: &[PathBuf],
+) -> Result<TlsStream<TcpStream>, Unfetched> {
+    let tls = TlsConnector::from(Arc::new(configuration(authorities)?));
+    let name = ServerName::try_from(host.to_owned())?;
+    Ok(tls.connect(name, stream).await?)
 }
 
 async fn send(

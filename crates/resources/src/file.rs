@@ -34,7 +34,7 @@ mod validation;
 use std::fmt;
 
 use mgmt_resource::{
-    Checked, Context, Identity, Invalid, Kind, Nothing, Resource as Derived, Result, Want, Watch,
+    Checked, Context, Identity, Invalid, Kind, Nothing, OnLeave, Resource as Derived, Result, Want, Watch,
 };
 use mgmt_value::Str;
 
@@ -102,8 +102,9 @@ pub struct File {
     pub recurse: bool,
     /// Replace what is there even if it is of another type, for example a directory by a file.
     pub force: bool,
-    /// Remove everything in the directory that neither `source` nor another `file` resource accounts for. Needs
-    /// `recurse`. Never crosses into another mount.
+    /// Remove everything in the directory that neither `source` nor another resource accounts for: what any resource of the graph makes,
+    /// edits, reads or watches stays, with all below it, and so does `keep`. A file that another program has begun to write in order to
+    /// rename it, told by its name, is left alone for a minute. Needs `recurse`. Never crosses into another mount.
     pub purge: bool,
     /// Be a symbolic link with `source` as its text.
     pub symlink: bool,
@@ -155,6 +156,8 @@ pub struct File {
     pub authorities: Vec<Str>,
     /// After how many seconds a server is asked again. Only this implementation has it.
     pub refetch: u32,
+    /// With `purge`: paths that stay, with all below them, although no resource accounts for them. Only this implementation has it.
+    pub keep: Vec<Str>,
 }
 
 impl Default for File {
@@ -191,6 +194,7 @@ impl Default for File {
             mirrors: Vec::new(),
             authorities: Vec::new(),
             refetch: download::REFETCH,
+            keep: Vec::new(),
         }
     }
 }
@@ -231,6 +235,7 @@ impl fmt::Debug for File {
             .field("mirrors", &self.mirrors)
             .field("authorities", &self.authorities)
             .field("refetch", &self.refetch)
+            .field("keep", &self.keep)
             .finish()
     }
 }
@@ -259,12 +264,25 @@ impl Kind for File {
         !self.is_remote()
     }
 
+    /// A copy may take long, and nothing is lost when it is given up: the file has its old content until the end.
+    fn on_leave(&self) -> OnLeave {
+        if self.source.is_empty() { OnLeave::Finish } else { OnLeave::Cancel }
+    }
+
+    fn on_stop(&self) -> OnLeave {
+        Kind::on_leave(self)
+    }
+
     fn provides(&self, name: &Str) -> Vec<Identity> {
         edges::provides(self, name)
     }
 
     fn wants(&self, name: &Str) -> Vec<Want> {
         edges::wants(self, name)
+    }
+
+    fn claimed_paths(&self, name: &Str) -> Vec<Str> {
+        edges::claimed_paths(self, name)
     }
 
     fn reversed(&self, name: &Str) -> Result<Option<File>> {

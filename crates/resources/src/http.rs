@@ -24,6 +24,7 @@
 //! Deliberately absent: TLS, host names as addresses, lists of directories, and any notion of who may ask for what.
 
 mod board;
+mod clients;
 mod content;
 mod file;
 mod flag;

@@ -17,8 +17,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mgmt_resource::{
-    Cancel, Checked, Context, Effect, Error, Host, Identity, Invalid, Kind, Nothing, Order, Resource, Result,
-    ResultExt, Want, Watch, WatchStream,
+    Cancel, Checked, Context, Effect, Error, Host, Identity, Invalid, Kind, Needed, Nothing, Order, Resource,
+    Result, ResultExt, Want, Watch, WatchStream,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_sys::replace::InPlace;
@@ -136,7 +136,7 @@ fn edit_file(path: ManagedPath, edits: &[Edit], cx: &Context<'_>) -> Result<Chec
         failed = None;
         let edited = match content {
             // Another resource may be about to make it, and only a run that changes things can tell.
-            None if !cx.apply => return Some(Vec::new()),
+            None if cx.may_come(Needed::Path(file.path.as_bytes())) => return Some(Vec::new()),
             None => Err(Error::new(format_args!("there is no file {}", file.path)).with_hint(
                 "declare a file of this path with `{}` as its content, or let a package bring it",
             )),

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mgmt_resource::{
-    Cancel, Checked, Context, Effect, Error, Host, Invalid, Kind, Nothing, Resource, Result, ResultExt,
-    Watch, WatchStream,
+    Cancel, Checked, Context, Effect, Error, Host, Invalid, Kind, Nothing, OnLeave, Resource, Result,
+    ResultExt, Watch, WatchStream,
 };
 use mgmt_value::Str;
 use mgmt_world::{Changes, Scope, World};
@@ -74,6 +74,11 @@ impl Kind for Kv {
             Ok(Box::new(Followed(changes)) as Box<dyn WatchStream>)
         };
         vec![Watch::Stream { key: told, start: Arc::new(start) }]
+    }
+
+    /// A store that does not answer may take for ever.
+    fn on_stop(&self) -> OnLeave {
+        OnLeave::Cancel
     }
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {

@@ -4,6 +4,7 @@
 //! completion come from the struct.
 
 mod account;
+mod applied_often;
 pub mod augeas;
 pub mod cron;
 pub mod crontab;
@@ -15,6 +16,7 @@ mod fetch;
 pub mod file;
 pub mod firewalld;
 mod follow;
+mod foresee;
 pub mod group;
 pub mod gsettings;
 pub mod gzip;
@@ -22,6 +24,7 @@ mod home;
 pub mod host;
 pub mod hostname;
 pub mod http;
+pub mod ini;
 pub mod json_edit;
 pub mod kv;
 pub mod line;
@@ -76,6 +79,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<http::HttpServerProxy>,
     schema_of::<http::HttpServerUi>,
     schema_of::<http::HttpServerUiInput>,
+    schema_of::<ini::Ini>,
     schema_of::<json_edit::JsonEdit>,
     schema_of::<kv::Kv>,
     schema_of::<line::Line>,

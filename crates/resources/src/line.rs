@@ -10,17 +10,18 @@
 //! - A file that was written a moment ago is left to its writer until it is quiet: who truncates a file and then writes it
 //!   would otherwise write into what has just been replaced, and all but our lines would be lost.
 //!
-//! Deliberately absent: a place in the file for new lines, which go to its end; patterns.
+//! `pattern` finds the place of one line by regular expressions.
 
 mod edit;
 mod home;
+mod pattern;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use mgmt_resource::{
-    Checked, Context, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
+    Checked, Context, Error, Identity, Invalid, Kind, Needed, Nothing, Order, Resource, Result, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
@@ -32,6 +33,7 @@ use mgmt_value::Str;
 
 use self::edit::Block;
 use self::home::Located;
+use self::pattern::{Ambiguous, Patterns};
 use crate::text_file;
 
 /// The longest file that is edited.
@@ -62,7 +64,18 @@ const NEW_MODE: u32 = 0o600;
 ///     content => "192.0.2.7 printer",
 /// }
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Resource)]
+///
+/// With `match`, one line takes the place of another:
+///
+/// ```mcl
+/// line "root stays out" {
+///     file => "/etc/ssh/sshd_config",
+///     state => "exists",
+///     content => "PermitRootLogin no",
+///     match => "^#?PermitRootLogin ",
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Resource)]
 #[resource(kind = "line", edges, receive, blocking)]
 pub struct Line {
     /// The file: an absolute path, or one that begins with `~/` or `~user/` and is found in that home directory. A new
@@ -75,6 +88,39 @@ pub struct Line {
     pub content: Str,
     /// Leave out white space at the beginning and at the end of `content`.
     pub trim: bool,
+    /// A regular expression. Where `content`, which is one line then, is nowhere in the file, it takes the place of the line that matches.
+    /// Only this implementation has it.
+    pub r#match: Str,
+    /// A regular expression. A new line goes behind the line that matches, instead of to the end. Only this implementation has it.
+    pub after: Str,
+    /// Several lines may match. Otherwise that is an error. Only this implementation has it.
+    pub multiple: bool,
+    /// A line that matches gives way. When false, it is as good as the wanted one. Only this implementation has it.
+    pub replace: bool,
+    /// Every line that matches gives way, also where the wanted one is there. Only this implementation has it.
+    pub replaceall: bool,
+    /// Where nothing matches, add the line. Only this implementation has it.
+    pub append: bool,
+    /// With `absent`: remove what matches, and not what is `content`. Only this implementation has it.
+    pub removematches: bool,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line {
+            file: Str::EMPTY,
+            state: Str::EMPTY,
+            content: Str::EMPTY,
+            trim: false,
+            r#match: Str::EMPTY,
+            after: Str::EMPTY,
+            multiple: false,
+            replace: true,
+            replaceall: false,
+            append: true,
+            removematches: false,
+        }
+    }
 }
 
 /// What a valid `state` means.
@@ -102,6 +148,7 @@ impl Kind for Line {
         if self.file.ends_with(b"/") {
             return file(format!("{:?} ends in a slash, which means a directory", self.file));
         }
+        self.patterns()?;
         self.wanted_state().map(|_| ())
     }
 
@@ -126,13 +173,17 @@ impl Kind for Line {
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
         let state = self.wanted_state().map_err(Error::new)?;
-        let Some(block) = Block::new(&self.content, self.trim) else { return Ok(Checked::Right) };
+        let patterns = self.patterns().map_err(Error::new)?;
+        let edit = match Block::new(&self.content, self.trim) {
+            None if !self.removematches => return Ok(Checked::Right),
+            block => How { block, patterns, line: self.single_line() },
+        };
         let located = home::locate(&self.file)?;
         let mut ours = alone(&located.path);
         let patient_until = Instant::now() + PATIENCE;
         let mut attempts = 0;
         loop {
-            let edit = Edit { state, block: &block, located: &located, ours: *ours, cx };
+            let edit = Edit { state, how: &edit, located: &located, ours: *ours, cx };
             match edit.once(Instant::now() < patient_until) {
                 Ok(Found::Right) => return Ok(Checked::Right),
                 Ok(Found::Wrong) => return Ok(Checked::Changed),
@@ -141,6 +192,12 @@ impl Kind for Line {
                     return Ok(Checked::Changed);
                 }
                 Ok(Found::Busy) => std::thread::sleep(QUIET / 4),
+                Ok(Found::Ambiguous(Ambiguous { field, count })) => {
+                    let message = format!("{count} lines of {} match `{field}`, and one may", located.path);
+                    return Err(
+                        Error::new(message).with_hint("make the pattern stricter, or set `multiple => true`")
+                    );
+                }
                 Err(error) if (error.is_raced() || error.is_exists()) && attempts < ATTEMPTS => attempts += 1,
                 Err(error) => return Err(explain(&error)),
             }
@@ -157,6 +214,42 @@ impl Kind for Line {
 }
 
 impl Line {
+    /// The line without its end.
+    fn single_line(&self) -> &[u8] {
+        let content: &[u8] = if self.trim { self.content.trim_ascii() } else { &self.content };
+        content.strip_suffix(b"\n").unwrap_or(content)
+    }
+
+    /// How the place of the line is found, if not by itself.
+    fn patterns(&self) -> Result<Option<Patterns>, Invalid> {
+        let read = |field: &'static str, pattern: &Str| match pattern.is_empty() {
+            true => Ok(None),
+            false => pattern::compile(&pattern.to_text()).map(Some).map_err(|why| Invalid::field(field, why)),
+        };
+        let (matching, after) = (read("match", &self.r#match)?, read("after", &self.after)?);
+        if matching.is_none() && (self.removematches || self.replaceall || !self.replace || !self.append) {
+            return Err(Invalid::field("match", "is missing"));
+        }
+        if matching.is_none() && after.is_none() {
+            return Ok(None);
+        }
+        if self.single_line().contains(&b'\n') {
+            return Err(Invalid::field(
+                "content",
+                "is more than one line, which cannot take the place of one",
+            ));
+        }
+        Ok(Some(Patterns {
+            matching,
+            after,
+            multiple: self.multiple,
+            replace: self.replace,
+            replace_all: self.replaceall,
+            append: self.append,
+            remove_matches: self.removematches,
+        }))
+    }
+
     fn wanted_state(&self) -> Result<State, Invalid> {
         match self.state.as_bytes() {
             b"exists" => Ok(State::Exists),
@@ -178,12 +271,35 @@ enum Found {
     Replaced(Stat),
     /// Not right, but somebody else may still be writing.
     Busy,
+    /// It is not known which line is meant.
+    Ambiguous(Ambiguous),
+}
+
+/// What is to be in a file, or is not.
+struct How<'a> {
+    block: Option<Block<'a>>,
+    patterns: Option<Patterns>,
+    /// With patterns: the line.
+    line: &'a [u8],
+}
+
+impl How<'_> {
+    /// The text as it is to be. Nothing if that is as it is.
+    fn edited(&self, state: State, text: &[u8]) -> Result<Option<Vec<u8>>, Ambiguous> {
+        match (&self.patterns, &self.block, state) {
+            (Some(patterns), _, State::Exists) => patterns.present(self.line, text),
+            (Some(patterns), _, State::Absent) => patterns.absent(self.line, text),
+            (None, Some(block), State::Exists) => Ok((!block.is_in(text)).then(|| block.added_to(text))),
+            (None, Some(block), State::Absent) => Ok(block.removed_from(text)),
+            (None, None, _) => Ok(None),
+        }
+    }
 }
 
 /// What has to be done to a file.
 struct Edit<'a, 'c> {
     state: State,
-    block: &'a Block<'a>,
+    how: &'a How<'a>,
     located: &'a Located,
     /// What we made of the file the last time.
     ours: Option<Stat>,
@@ -200,11 +316,16 @@ impl Edit<'_, '_> {
                         Ok(Found::Right)
                     }
                     // Another resource may be about to make it, and only a run that changes things can tell.
-                    Cause::Missing(_) if !self.cx.apply => {
+                    Cause::Missing(missing) if self.cx.may_come(Needed::Path(missing)) => {
                         let old = self.foreseen();
-                        let new = self.block.added_to(old.as_deref().unwrap_or_default());
-                        self.describe(old.as_deref(), &new, None);
-                        Ok(Found::Wrong)
+                        let text = old.as_deref().unwrap_or_default();
+                        match self.how.edited(self.state, text) {
+                            Ok(new) => {
+                                self.describe(old.as_deref(), new.as_deref().unwrap_or(text), None);
+                                Ok(if new.is_some() { Found::Wrong } else { Found::Right })
+                            }
+                            Err(ambiguous) => Ok(Found::Ambiguous(ambiguous)),
+                        }
                     }
                     _ => Err(error),
                 };
@@ -218,16 +339,14 @@ impl Edit<'_, '_> {
             Err(error) => return Err(error),
         };
         let old = self.foreseen().unwrap_or(old);
-        let new = match self.state {
-            State::Exists if self.block.is_in(&old) => return Ok(Found::Right),
-            State::Exists => self.block.added_to(&old),
-            State::Absent => match self.block.removed_from(&old) {
-                None => return Ok(Found::Right),
-                Some(new) => new,
-            },
+        let new = match self.how.edited(self.state, &old) {
+            Ok(None) => return Ok(Found::Right),
+            Ok(Some(new)) => new,
+            Err(ambiguous) => return Ok(Found::Ambiguous(ambiguous)),
         };
         let described = (seen.is_some() || self.foreseen().is_some()).then_some(&*old);
         if !self.cx.apply {
+            crate::foresee::writable(self.cx, &parent)?;
             self.describe(described, &new, seen);
             return Ok(Found::Wrong);
         }
@@ -335,7 +454,7 @@ mod tests {
     use super::*;
 
     fn line(file: &str, state: &str) -> Line {
-        Line { file: file.into(), state: state.into(), content: "a".into(), trim: false }
+        Line { file: file.into(), state: state.into(), content: "a".into(), ..Line::default() }
     }
 
     fn refused(line: &Line) -> String {

@@ -23,8 +23,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mgmt_resource::{
-    Cancel, Checked, Context, Effect, Error, Host, Identity, Invalid, Kind, Nothing, Resource, Result,
-    ResultExt, Want, Watch, WatchStream,
+    Cancel, Checked, Context, Effect, Error, Host, Identity, Invalid, Kind, Needed, Nothing, Resource,
+    Result, ResultExt, Want, Watch, WatchStream,
 };
 use mgmt_value::Str;
 use mgmt_watch::{KernelEvents, KernelTopic};
@@ -44,8 +44,8 @@ const UNTOLD: &str = "cannot hear of changes of network interfaces";
 /// `systemd-networkd`, `/etc/systemd/network/mgmt-NAME.network`, which is there as long as the interface is to be up. If that
 /// service runs, it is told.
 ///
-/// When somebody changes the interface, an address of it, a route through it, or the file, it is put right at once. That it is
-/// not there is an error; with `meta: {retry: -1, delay: 1000}` it is set up when it comes.
+/// When somebody changes the interface, an address of it, a route through it, or the file, it is put right at once. If it is
+/// not there, that is an error, and it is set up when it comes.
 ///
 /// With `meta: {reverse: true}` the interface becomes what it was when the resource is no longer declared: up or down, with the
 /// addresses and the default route that it had. The file goes if the interface was down.
@@ -259,7 +259,7 @@ impl Wanted {
             return match self.up {
                 Some(false) => Ok(Checked::Right),
                 // Another resource may be about to make it, and only a run that changes things can tell.
-                _ if !cx.apply => {
+                _ if cx.may_come(Needed::Other) => {
                     self.describe_all(name, cx);
                     Ok(Checked::Changed)
                 }

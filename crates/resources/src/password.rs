@@ -106,6 +106,9 @@ impl Kind for Password {
             ))
             .with_hint("remove it, or set `check_recovery => true`, to have another password made"));
         }
+        if kept.is_damaged && cx.apply {
+            Kept::set_aside(&directory);
+        }
         if matches!(found, Found::Right) {
             cx.send(&kept.secrets());
             return Ok(Checked::Right);
@@ -149,6 +152,9 @@ impl Password {
         let password = match &kept.password {
             None => return Found::Missing,
             _ if refresh => return Found::Missing,
+            Some(_) if kept.is_damaged => {
+                return Found::Invalid("it is damaged: its checksum does not match");
+            }
             Some(password) => password.reveal(),
         };
         let is_letter = |byte: &u8| LETTERS.contains(byte);
@@ -235,6 +241,7 @@ mod tests {
         let kept = |password: Option<&str>, hash: Option<&str>| Kept {
             password: password.map(Secret::from),
             hash: hash.map(Secret::from),
+            is_damaged: false,
         };
         let judged = |saved: bool, kept: &Kept| match (Password { saved, length: 3, check_recovery: false })
             .judge(kept, false)

@@ -9,15 +9,17 @@ mod worker;
 use std::time::Duration;
 
 use mgmt_puppet_process::{Applied, Apply, Change, Puppet, PuppetError};
-use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Kind, Nothing, Resource, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Kind, Nothing, Resource, Result, Watch};
 use mgmt_value::{Secret, Str};
 use serde_json::Value;
+
+use crate::applied_often::AppliedOften;
 
 /// Has Puppet bring a resource about.
 ///
 /// This is for what has no kind of its own here. Puppet has to be installed; it is started once and kept. What Puppet
-/// manages is looked at when the resource starts, when another one notifies it, and every so often with the metaparameter
-/// `poll`: Puppet has no events.
+/// manages is looked at when the resource starts, when another one notifies it, when one of `watchfiles` changes, and every so often with
+/// `interval`: Puppet has no events.
 ///
 /// A resource that is notified is applied and then refreshed, if its type can be.
 ///
@@ -48,15 +50,35 @@ pub struct Pippet {
     pub conf: Str,
     /// Puppet's settings by name, `modulepath` for example, as `NAME=VALUE`.
     pub settings: Vec<Str>,
+    /// Absolute paths that Puppet makes or edits for this resource. Directories that are purged or tidied leave them alone.
+    pub paths: Vec<Str>,
+    /// Files and directories whose change has Puppet look again. With a slash at the end, everything below counts too.
+    pub watchfiles: Vec<Str>,
+    /// Puppet looks again after so many seconds, besides after a change of `watchfiles`. 0 is never. A resource that every look changes is
+    /// then looked at in this interval alone.
+    pub interval: u32,
+}
+
+/// What is remembered of a resource.
+#[derive(Debug, Default)]
+pub struct PippetState {
+    /// The process, from the first use on.
+    worker: Option<worker::Worker>,
+    often: AppliedOften,
 }
 
 /// How long Puppet may work on one resource. What takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 impl Kind for Pippet {
-    /// The process, from the first use on.
-    type State = Option<Puppet>;
+    type State = PippetState;
     type Sends = Nothing;
+
+    fn watches(&self, _: &Str) -> Vec<Watch> {
+        let file = |path: &Str| Watch::Path { path: path.clone(), recursive: path.ends_with(b"/") };
+        let interval = (self.interval > 0).then(|| Watch::Interval(self.interval()));
+        self.watchfiles.iter().map(file).chain(interval).collect()
+    }
 
     fn validate(&self, _: &Str) -> Result<(), Invalid> {
         for (field, text) in [("type", &self.r#type), ("title", &self.title)] {
@@ -72,8 +94,14 @@ impl Kind for Pippet {
                 return Err(Invalid::field("settings", format!("expected `NAME=VALUE`, found {setting:?}")));
             }
         }
+        if let Some(path) = self.paths.iter().find(|path| !path.starts_with(b"/")) {
+            return Err(Invalid::field("paths", format!("expected absolute paths, found {path:?}")));
+        }
         if context(self.context.reveal()).is_none() {
             return Err(Invalid::field("context", "expected a list of maps in JSON"));
+        }
+        if let Some(path) = self.watchfiles.iter().find(|path| !path.starts_with(b"/")) {
+            return Err(Invalid::field("watchfiles", format!("expected absolute paths, found {path:?}")));
         }
         match parameters(self.params.reveal()) {
             Some(_) => Ok(()),
@@ -82,17 +110,28 @@ impl Kind for Pippet {
         }
     }
 
-    async fn check_apply(&self, state: &mut Option<Puppet>, cx: &mut Context<'_>) -> Result<Checked> {
-        let puppet = state.get_or_insert_with(|| worker::shared(&self.settings())).clone();
+    async fn check_apply(&self, state: &mut PippetState, cx: &mut Context<'_>) -> Result<Checked> {
+        if !cx.refresh && state.often.is_over(self.interval()) {
+            return Ok(Checked::Right);
+        }
+        let puppet: Puppet = (**state.worker.get_or_insert_with(|| worker::shared(&self.settings()))).clone();
         let resource = self.request(cx.refresh)?;
         let applied = tokio::select! {
             applied = puppet.apply_one(&resource, !cx.apply, PATIENCE) => applied,
             () = cx.cancel.interrupted() => return Err(Error::Cancelled),
         };
-        match applied {
-            Ok(applied) => outcome(&applied, cx),
-            Err(error) => Err(failure(&error)),
+        let checked = match applied {
+            Ok(applied) => outcome(&applied, cx)?,
+            Err(error) => return Err(failure(&error)),
+        };
+        if state.often.note(checked == Checked::Changed && cx.apply) && self.interval > 0 {
+            cx.warn("every check changes it; it is checked once for each `interval` from now on");
         }
+        Ok(checked)
+    }
+
+    fn claimed_paths(&self, _: &Str) -> Vec<Str> {
+        self.paths.clone()
     }
 
     fn equivalent(&self, _: &Str, other: &Pippet) -> bool {
@@ -127,6 +166,10 @@ fn context(text: &[u8]) -> Option<Vec<Value>> {
 }
 
 impl Pippet {
+    fn interval(&self) -> Duration {
+        Duration::from_secs(self.interval.into())
+    }
+
     fn settings(&self) -> mgmt_puppet_process::Settings {
         let options = self.settings.iter().filter_map(|setting| {
             let (name, value) = setting.as_str()?.split_once('=')?;

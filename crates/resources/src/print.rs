@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use mgmt_resource::{Checked, Context, Effect, Id, Invalid, Kind, Nothing, Resource, Result};
+use mgmt_resource::{Checked, Context, Id, Invalid, Kind, Nothing, Resource, Result};
 use mgmt_value::Str;
 
 /// Writes a message to the log of mgmt.
 ///
 /// The message is written once when the resource starts and again whenever it has changed, for example because it
-/// is received from another resource. Writing it counts as a change, so that resources behind a notifying edge hear
-/// of it. Several of them that stand in no order to each other are served together: when one message has changed, all
+/// is received from another resource. Resources behind a notifying edge hear of it; it is not a change of the host, and
+/// is not counted as one. Several of them that stand in no order to each other are served together: when one message has changed, all
 /// are written.
 ///
 /// ```mcl
@@ -62,7 +62,6 @@ impl Kind for Print {
         if !show {
             return Ok(Checked::Right);
         }
-        cx.describe(Effect::run("print").aspect("message"));
         if cx.apply {
             cx.info(shown(&self.msg));
             for (id, text) in texts.iter().filter(|(id, _)| *id != cx.id) {
@@ -70,7 +69,8 @@ impl Kind for Print {
             }
             printed.0 = texts;
         }
-        Ok(Checked::Changed)
+        // The host is as it was: only what comes after it hears of the message.
+        Ok(Checked::Forwarded)
     }
 
     fn groups_with(&self, other: &dyn Resource) -> bool {

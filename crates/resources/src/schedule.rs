@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mgmt_resource::{
-    Cancel, Checked, Context, Error, Host, Invalid, Kind, Nothing, Resource, Result, ResultExt, Watch,
-    WatchStream,
+    Cancel, Checked, Context, Error, Host, Invalid, Kind, Nothing, OnLeave, Resource, Result, ResultExt,
+    Watch, WatchStream,
 };
 use mgmt_value::Str;
 use mgmt_world::{Changes, Offer, Strategy};
@@ -129,6 +129,11 @@ impl Kind for Schedule {
             cx.info(if self.withdraw { "withdrawn" } else { "volunteered" });
         }
         Ok(if changed { Checked::Changed } else { Checked::Right })
+    }
+
+    /// A store that does not answer may take for ever.
+    fn on_stop(&self) -> OnLeave {
+        OnLeave::Cancel
     }
 
     fn equivalent(&self, name: &Str, other: &Schedule) -> bool {

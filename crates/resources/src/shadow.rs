@@ -135,6 +135,18 @@ impl Turn {
 
     /// Runs a tool, and fails with what it says.
     pub(crate) async fn run(&mut self, tool: &str, arguments: &[OsString], cx: &Context<'_>) -> Result<()> {
+        // No tool ends with a negative status.
+        self.run_up_to(tool, arguments, -1, cx).await.map(drop)
+    }
+
+    /// Runs a tool that has done the main part if it ends with the status `partly`, and then gives what it says.
+    pub(crate) async fn run_up_to(
+        &mut self,
+        tool: &str,
+        arguments: &[OsString],
+        partly: i32,
+        cx: &Context<'_>,
+    ) -> Result<Option<String>> {
         let own = std::env::var_os("PATH").unwrap_or_default();
         let program = find_program(OsStr::new(tool), OsStr::new(DIRECTORIES))
             .or_else(|| find_program(OsStr::new(tool), &own))
@@ -152,7 +164,10 @@ impl Turn {
         self.changed();
         let finished = finished.map_err(Error::new)?;
         match finished.status {
-            status if status.success() => Ok(()),
+            status if status.success() => Ok(None),
+            Status::Exited(status) if status == partly => {
+                Ok(Some(failure(tool, finished.status, &finished.stderr.bytes).to_string()))
+            }
             Status::Cancelled | Status::Interrupted => Err(Error::Cancelled),
             status => Err(failure(tool, status, &finished.stderr.bytes)),
         }

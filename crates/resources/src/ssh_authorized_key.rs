@@ -9,7 +9,8 @@ mod entry;
 use std::sync::{Mutex, PoisonError};
 
 use mgmt_resource::{
-    Checked, Context, Effect, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
+    Checked, Context, Effect, Error, Identity, Invalid, Kind, Needed, Nothing, Order, Resource, Result, Want,
+    Watch,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
@@ -126,7 +127,7 @@ impl Kind for SshAuthorizedKey {
             // Another resource may be about to make the account, and only a run that changes things can tell.
             return match presence {
                 Presence::Absent => Ok(Checked::Right),
-                Presence::Exists if !cx.apply => {
+                Presence::Exists if cx.may_come(Needed::User(&self.account())) => {
                     let file = self.declared_file();
                     cx.describe(Effect { private: true, ..Effect::change(file.display()).aspect("content") });
                     Ok(Checked::Changed)

@@ -13,10 +13,14 @@
 
 mod check;
 pub(crate) mod decide;
+mod last_start;
 pub(crate) mod manager;
 pub(crate) mod watch;
 
 pub(crate) use check::describe;
+pub use last_start::LastStart;
+
+use std::time::Duration;
 
 use mgmt_resource::{
     Checked, Context, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
@@ -81,10 +85,13 @@ pub struct Svc {
     /// Unmask a unit that is to run or to be enabled. Otherwise it is an error that it is masked. Only this implementation
     /// has it.
     pub unmask: bool,
+    /// Take a unit that was started and ends soon by itself for right, with a warning, and start it again after so many seconds. 0: that it
+    /// does not stay is an error, and it is started again at once. Only this implementation has it.
+    pub restart_interval: u32,
 }
 
 impl Kind for Svc {
-    type State = ();
+    type State = LastStart;
     type Sends = Nothing;
 
     fn validate(&self, name: &Str) -> Result<(), Invalid> {
@@ -100,19 +107,22 @@ impl Kind for Svc {
                 // The manager does not look at its files by itself.
                 let own = unit_directories(self.session).into_iter().next().unwrap_or_default();
                 let file = |path: String, recursive| Watch::Path { path: path.into(), recursive };
-                vec![
+                let mut watches = vec![
                     watch::unit(self.session, &unit),
                     file(format!("{own}{unit}"), false),
                     file(format!("{own}{unit}.d"), true),
-                ]
+                ];
+                let interval = Duration::from_secs(self.restart_interval.into());
+                watches.extend((self.restart_interval > 0).then_some(Watch::Interval(interval)));
+                watches
             }
             // Such a name does not get past validation.
             Err(_) => Vec::new(),
         }
     }
 
-    async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
-        check::check(self, cx).await
+    async fn check_apply(&self, last: &mut LastStart, cx: &mut Context<'_>) -> Result<Checked> {
+        check::check(self, last, cx).await
     }
 
     fn provides(&self, name: &Str) -> Vec<Identity> {

@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use mgmt_resource::{Checked, Context, Effect, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Needed, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::error::{Cause, Escaped};
@@ -97,7 +97,7 @@ impl TextFile {
                         Ok(Found::Right)
                     }
                     // Another resource may be about to make it, and only a run that changes things can tell.
-                    Cause::Missing(_) if !cx.apply => {
+                    Cause::Missing(missing) if cx.may_come(Needed::Path(missing)) => {
                         let old = self.foreseen(cx);
                         let new = change(old.as_deref());
                         self.describe(cx, old.as_deref(), new.as_deref(), None);
@@ -120,6 +120,9 @@ impl TextFile {
         };
         let Some(new) = change(old.as_deref()) else { return Ok(Found::Right) };
         if !cx.apply {
+            if self.in_place == InPlace::Refuse || seen.is_none() {
+                crate::foresee::writable(cx, &parent)?;
+            }
             self.describe(cx, old.as_deref(), Some(&new), seen);
             return Ok(Found::Wrong);
         }

@@ -56,7 +56,7 @@ pub struct Tidy {
     pub depth: Option<u32>,
     /// Remove directories as well, if they are old or large enough themselves and empty.
     pub rmdirs: bool,
-    /// Paths that stay, whatever they are: those that others take care of.
+    /// Paths that stay, whatever they are. Those that other resources of the graph make, edit or read stay anyway.
     pub keep: Vec<Str>,
 }
 

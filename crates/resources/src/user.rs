@@ -10,14 +10,14 @@ mod facts;
 mod plan;
 
 use mgmt_resource::{
-    Checked, Context, Effect, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
+    Checked, Context, Effect, Identity, Invalid, Kind, Needed, Nothing, Order, Resource, Result, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_value::{Secret, Str};
 
 use self::facts::Facts;
 use self::plan::Plan;
-use crate::account::lookup;
+use crate::account::{self, lookup};
 use crate::presence::Presence;
 use crate::shadow::{self, Managed, Turn};
 
@@ -79,7 +79,8 @@ pub struct User {
     pub createhome: bool,
     /// When `homedir` is not where the home directory is, move what is in it.
     pub movehome: bool,
-    /// When the account is removed, remove its home directory and its mail, too.
+    /// When the account is removed, remove its home directory and its mail, too. A home directory that is a symbolic link, or
+    /// belongs to somebody else, stays, with a warning.
     pub removehome: bool,
 }
 
@@ -127,9 +128,18 @@ impl Kind for User {
         files.into_iter().flatten().map(watch).collect()
     }
 
+    fn claimed_paths(&self, _: &Str) -> Vec<Str> {
+        let home = self.homedir.iter().filter(|_| self.createhome || self.movehome);
+        home.filter(|home| home.starts_with(b"/")).cloned().collect()
+    }
+
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
         let name = cx.id.name.to_text().into_owned();
-        shadow::settle(&Named { user: self, name }, cx).await
+        let checked = shadow::settle(&Named { user: self, name }, cx).await?;
+        if checked == Checked::Changed && self.state.as_bytes() != b"absent" {
+            account::lookup_now(|| self.foresee_groups(cx))?;
+        }
+        Ok(checked)
     }
 
     fn provides(&self, name: &Str) -> Vec<Identity> {
@@ -168,6 +178,22 @@ impl Kind for User {
 }
 
 impl User {
+    /// While a plan is made: fails if a group of the user is missing and nothing before would make it.
+    fn foresee_groups(&self, cx: &Context<'_>) -> Result<()> {
+        if cx.apply || cx.foreseen.is_none() {
+            return Ok(());
+        }
+        for group in self.group.iter().chain(self.groups.iter().flatten()) {
+            match account::group_id(group) {
+                Err(error) if !cx.may_come(Needed::Group(group)) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl User {
     fn validate_groups(&self, name: &Str) -> Result<(), Invalid> {
         if let Some(group) = &self.group {
             shadow::check_name("group", group).map_err(|why| Invalid::field("group", why))?;
@@ -194,6 +220,9 @@ impl User {
     }
 }
 
+/// The status of `userdel` when the account is gone and its home directory is not.
+const HOME_NOT_REMOVED: i32 = 12;
+
 struct Named<'a> {
     user: &'a User,
     name: String,
@@ -214,7 +243,12 @@ impl Managed for Named<'_> {
 
     async fn carry_out(&self, plan: &Plan, turn: &mut Turn, cx: &Context<'_>) -> Result<()> {
         if let Some((tool, words)) = &plan.tool {
-            turn.run(tool, words, cx).await?;
+            if let Some(home) = &plan.kept_home {
+                cx.warn(format_args!("the home directory {} is a symbolic link, and stays", home.display()));
+            }
+            if let Some(complaint) = turn.run_up_to(tool, words, HOME_NOT_REMOVED, cx).await? {
+                cx.warn(format_args!("the account is removed, but not its home directory: {complaint}"));
+            }
         }
         if let (true, Some(hash)) = (plan.hash, &self.user.password) {
             let (user, hash): (_, Secret<Str>) = (self.name.clone(), hash.clone());

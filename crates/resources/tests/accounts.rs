@@ -139,6 +139,32 @@ fn a_user_is_made_changed_and_removed() {
 }
 
 #[test]
+fn a_home_that_is_a_link_stays_and_that_is_told() {
+    if !on_own_host("a_home_that_is_a_link_stays_and_that_is_told") {
+        return;
+    }
+    let bench = Bench::new();
+    let removed = User { removehome: true, ..user("absent") };
+    settles(&bench, "joe", &User { homedir: Some("/home/joe".into()), ..user("exists") });
+    run("mkdir", &["/home/real"]);
+    fs::write("/home/real/kept", "kept").unwrap();
+    std::os::unix::fs::symlink("real", "/home/joe").unwrap();
+    let log = Log::capture();
+    settles(&bench, "joe", &removed);
+    assert_eq!(told("passwd", "joe"), "");
+    assert!(Path::new("/home/joe/kept").exists(), "the link and what is behind it stay");
+    let said = log.take().join("\n");
+    assert!(said.contains("/home/joe is a symbolic link, and stays"), "{said}");
+    fs::remove_file("/home/joe").unwrap();
+    // Somebody else's directory: the tool removes the account, and says by its status that it has left the directory.
+    settles(&bench, "joe", &User { homedir: Some("/home/real".into()), ..user("exists") });
+    settles(&bench, "joe", &removed);
+    assert!(Path::new("/home/real/kept").exists());
+    let said = log.take().join("\n");
+    assert!(said.contains("the account is removed, but not its home directory"), "{said}");
+}
+
+#[test]
 fn a_group_that_cannot_be_is_told_and_changes_nothing() {
     if !on_own_host("a_group_that_cannot_be_is_told_and_changes_nothing") {
         return;

@@ -264,7 +264,8 @@ fn the_schema_has_all_parameters_in_their_order() {
             "checksum",
             "mirrors",
             "authorities",
-            "refetch"
+            "refetch",
+            "keep"
         ]
     );
     assert!(schema.field("content").unwrap().optional && schema.field("selinux").unwrap().optional);

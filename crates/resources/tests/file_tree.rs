@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use file_common::{World, run};
-use mgmt_resource::Checked;
+use mgmt_resource::{Checked, Id};
 use mgmt_resources::file::{File, Memory};
 
 fn copy(world: &World) -> File {
@@ -139,6 +139,52 @@ fn what_other_resources_manage_is_not_purged() {
     assert_eq!(world.names("d/sub"), ["deep"]);
     assert_eq!(world.names("d/sub/deep"), ["managed"]);
     assert_eq!(world.names("d/own"), ["anything"]);
+}
+
+#[test]
+fn what_resources_of_any_kind_name_is_not_purged() {
+    let world = World::new();
+    for name in ["line", "left/to/puppet", "created", "kept/x", "surplus", "old", "backed-up.old"] {
+        world.write(format!("d/{name}"), "");
+    }
+    let line = mgmt_resources::line::Line {
+        file: world.path("d/line"),
+        state: "exists".into(),
+        ..Default::default()
+    };
+    let pippet = mgmt_resources::pippet::Pippet {
+        r#type: "thing".into(),
+        title: "t".into(),
+        paths: vec![world.path("d/left/to/puppet")],
+        ..Default::default()
+    };
+    let exec = mgmt_resources::exec::Exec { creates: world.path("d/created"), ..Default::default() };
+    let backed = File { backup: ".old".into(), ..world.content("d/backed-up", "") };
+    world.graph_of(vec![
+        (Id::new("line", "a"), Box::new(line)),
+        (Id::new("pippet", "b"), Box::new(pippet)),
+        (Id::new("exec", "c"), Box::new(exec)),
+        (Id::new("file", "d"), Box::new(backed)),
+    ]);
+    let file = File { keep: vec![world.path("d/kept")], ..purge(&world) };
+    world.converges(&file);
+    assert_eq!(world.names("d"), ["backed-up.old", "created", "kept", "left", "line"]);
+    assert_eq!((world.names("d/left/to"), world.names("d/kept")), (vec!["puppet".into()], vec!["x".into()]));
+}
+
+#[test]
+fn a_file_that_another_program_is_just_writing_is_not_purged() {
+    let world = World::new();
+    for name in ["motd20260131-4711-1a2b3c", "x.dpkg-new", "plain"] {
+        world.write(format!("d/{name}"), "");
+    }
+    world.converges(&purge(&world));
+    assert_eq!(world.names("d"), ["motd20260131-4711-1a2b3c", "x.dpkg-new"]);
+    // One that nobody has written to for long was left behind.
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(world.at("d/x.dpkg-new")).unwrap().set_modified(old).unwrap();
+    world.converges(&purge(&world));
+    assert_eq!(world.names("d"), ["motd20260131-4711-1a2b3c"]);
 }
 
 #[test]

@@ -98,10 +98,70 @@ async fn a_client_that_takes_nothing_is_cut_off() {
     running.stop();
 }
 
+/// A client at another address of the loopback network.
+async fn connect_from(client: [u8; 4], port: u16) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind((client, 0).into()).unwrap();
+    socket.connect(([127, 0, 0, 1], port).into()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_opens_all_it_can_does_not_starve_another() {
+    let mut running = Running::start();
+    let (server, port) = server();
+    running.swap(graph(vec![spec("s", server), spec("/a", text("fine"))])).await;
+    let mut crowd = Vec::new();
+    for _ in 0..1300 {
+        let mut stream = connect_from([127, 0, 0, 2], port).await;
+        // Half of a request. Those who are turned away may be gone before that.
+        let _ = stream.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\nX-").await;
+        crowd.push(stream);
+    }
+    for _ in 0..100 {
+        assert_eq!(get(port, "/a").await.text(), "fine");
+    }
+    let mut turned_away = crowd.pop().unwrap();
+    let mut answer = Vec::new();
+    // What it has sent meanwhile may cost it the answer.
+    let _ = turned_away.read_to_end(&mut answer).await;
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 429"), "{}", String::from_utf8_lossy(&answer));
+    drop(crowd);
+    for _ in 0..100 {
+        let mut stream = connect_from([127, 0, 0, 2], port).await;
+        let _ = stream.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+        if until_closed(&mut stream).await.ends_with(b"fine") {
+            running.stop();
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("a client that has let go is not let in again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_says_which_host_it_is_for() {
+    let mut running = Running::start();
+    let (server, port) = server();
+    running.swap(graph(vec![spec("s", server), spec("/a", text("fine"))])).await;
+    for (head, status) in [
+        ("GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200"),
+        ("GET /a HTTP/1.1\r\nConnection: close\r\n\r\n", "HTTP/1.1 400"),
+        ("GET /a HTTP/1.1\r\nHost: x\r\nHost: y\r\nConnection: close\r\n\r\n", "HTTP/1.1 400"),
+        ("GET /a HTTP/1.0\r\n\r\n", "HTTP/1.0 200"),
+    ] {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let answer = until_closed(&mut stream).await;
+        assert!(answer.starts_with(status.as_bytes()), "{head}: {}", String::from_utf8_lossy(&answer));
+    }
+    running.stop();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn more_connections_than_there_is_room_for_wait_their_turn() {
     let mut running = Running::start();
     let (server, port) = server();
+    let server = HttpServer { connections_per_client: Some(0), ..server };
     running.swap(graph(vec![spec("s", server), spec("/a", text("fine"))])).await;
     let mut crowd = Vec::new();
     for _ in 0..256 {

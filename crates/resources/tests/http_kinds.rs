@@ -116,8 +116,13 @@ async fn what_cannot_be_is_refused() {
     assert!(message.contains("ends with a slash"), "{message}");
     let input = HttpServerUiInput { r#type: "color://".into(), ..HttpServerUiInput::default() };
     assert!(refused(bench.vertex("i", input).validate().unwrap_err()).contains("`range://`"));
-    let proxy = HttpServerProxy { head: "https://example.com/".into(), ..HttpServerProxy::default() };
-    assert!(refused(bench.vertex("/p/", proxy).validate().unwrap_err()).contains("encryption"));
+    let proxy = HttpServerProxy { head: "ftp://example.com/".into(), ..HttpServerProxy::default() };
+    assert!(
+        refused(bench.vertex("/p/", proxy).validate().unwrap_err())
+            .contains("not the address of a directory")
+    );
+    let proxy = HttpServerProxy { authorities: vec!["ca.pem".into()], ..HttpServerProxy::default() };
+    assert!(refused(bench.vertex("/p/", proxy).validate().unwrap_err()).contains("`authorities`"));
 }
 
 #[test]

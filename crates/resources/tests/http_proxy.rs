@@ -152,3 +152,66 @@ async fn a_server_that_cannot_be_asked_is_an_error_and_no_end() {
     assert_eq!(get(port, "/kept/x").await.text(), "kept");
     running.stop();
 }
+
+/// A server that speaks HTTPS and answers every question with one text. Gives its port.
+async fn secure_origin(directory: &Path, text: &'static str) -> u16 {
+    use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use tokio_rustls::rustls::{ServerConfig, crypto};
+    let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out ca.pem -days 2 \
+                     -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=CA:FALSE";
+    let made = std::process::Command::new("openssl")
+        .args(arguments.split_whitespace())
+        .current_dir(directory)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let certificate = CertificateDer::from_pem_file(directory.join("ca.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(directory.join("key.pem")).unwrap();
+    let provider = std::sync::Arc::new(crypto::aws_lc_rs::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // Whoever does not trust the certificate goes away.
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut asked = [0; 4096];
+            let _ = stream.read(&mut asked).await;
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", text.len());
+            let _ = stream.write_all(format!("{head}{text}").as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_asked_over_https_if_an_authority_vouches_for_it() {
+    let mut running = Running::start();
+    let (cache, place) = (running.path("cache"), running.path("origin"));
+    fs::create_dir_all(&place).unwrap();
+    let head = secure_origin(&place, "over TLS").await;
+    let secure = |authorities: Vec<mgmt_value::Str>| HttpServerProxy {
+        head: format!("https://127.0.0.1:{head}/").into(),
+        authorities,
+        ..proxy(head, &cache)
+    };
+    let (server, port) = server();
+    let authority = place.join("ca.pem").display().to_string();
+    running
+        .swap(graph(vec![
+            spec("proxy", server),
+            spec("/mirror/trusted/", secure(vec![authority.as_str().into()])),
+            spec("/mirror/unknown/", secure(Vec::new())),
+        ]))
+        .await;
+    let fetched = get(port, "/mirror/trusted/x").await;
+    assert_eq!((fetched.status, fetched.text()), (200, "over TLS"));
+    assert_eq!(get(port, "/mirror/unknown/y").await.status, 500, "nobody vouches for it");
+    running.stop();
+}

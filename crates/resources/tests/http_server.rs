@@ -171,7 +171,7 @@ async fn an_address_in_use_is_a_clear_error_and_is_tried_again() {
 
     let mut patient = spec("s", server);
     let mut meta = (*patient.meta).clone();
-    (meta.retry, meta.delay) = (-1, 10);
+    (meta.retry, meta.delay) = (Some(-1), 10);
     patient.meta = meta.into();
     running.engine.swap(graph(vec![patient])).await.unwrap();
     drop(taken);

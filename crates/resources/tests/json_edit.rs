@@ -1,4 +1,4 @@
-//! `json:edit` on real files and in the real store.
+//! `json:edit` on real files and in the real store, and `ini` on real files.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 mod common;
@@ -11,6 +11,7 @@ use common::{Bench, Run};
 use host_common::{Running, edges, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Spec};
 use mgmt_resources::file::File;
+use mgmt_resources::ini::Ini;
 use mgmt_resources::json_edit::JsonEdit;
 use mgmt_resources::kv::Kv;
 use mgmt_value::Str;
@@ -140,4 +141,85 @@ fn an_edit_comes_after_the_file_it_edits() {
     assert_eq!(edges(specs), ["file[/a/] -> json:edit[/a/b/c.json]"]);
     let edit = JsonEdit { store: "file:///b/c.json".into(), ..json(&[".a = 1"]) };
     assert_eq!(edges(vec![file("/b/c.json"), Spec::new("x", edit)]), ["file[/b/c.json] -> json:edit[x]"]);
+}
+
+fn ini(file: Str, value: &str) -> Ini {
+    Ini {
+        file,
+        state: "exists".into(),
+        section: "PHP".into(),
+        setting: "memory_limit".into(),
+        value: Some(value.into()),
+        ..Ini::default()
+    }
+}
+
+#[tokio::test]
+async fn a_setting_is_made_changed_and_removed_and_all_else_stays() {
+    let bench = Bench::new();
+    let path = bench.path("php.ini");
+    let seen = || snapshot(&[path.parent().unwrap().to_str().unwrap()]);
+    let mut vertex = bench.vertex("memory", ini(text(&path), "1M"));
+    assert_eq!(vertex.look().await.checked(), Checked::Changed);
+    assert!(!path.exists(), "looking has changed something");
+    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "[PHP]\nmemory_limit = 1M\n");
+    let content = "; mine\n[PHP]\nmemory_limit=2M\nother = x\n\n[Date]\nmemory_limit = 3\n";
+    fs::write(&path, content).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    assert_eq!(fs::read_to_string(&path).unwrap(), content.replace("2M", "1M"));
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
+    let before = seen();
+    assert_eq!(vertex.apply().await.checked(), Checked::Right);
+    assert_eq!(vertex.look().await.checked(), Checked::Right);
+    assert_eq!(seen(), before, "something was touched although all was right");
+    let absent = Ini { state: "absent".into(), ..ini(text(&path), "") };
+    let mut vertex = bench.vertex("memory", absent);
+    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    assert_eq!(fs::read_to_string(&path).unwrap(), content.replace("memory_limit=2M\n", ""));
+    assert_eq!(vertex.apply().await.checked(), Checked::Right);
+}
+
+#[tokio::test]
+async fn a_setting_in_what_is_no_file_is_told_and_nothing_is_touched() {
+    let bench = Bench::new();
+    let (path, target) = (bench.path("a.ini"), bench.path("target"));
+    fs::write(&target, "x\n").unwrap();
+    std::os::unix::fs::symlink(&target, &path).unwrap();
+    let error = bench.vertex("a", ini(text(&path), "1")).apply().await.error();
+    assert!(error.contains("symbolic link"), "{error}");
+    assert_eq!(fs::read_to_string(&target).unwrap(), "x\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_somebody_does_to_a_setting_is_an_event_and_repaired() {
+    let mut running = Running::start();
+    let path = running.path("a.ini");
+    let specs = (0..10).map(|number| {
+        let setting = Str::from(format!("s{number}"));
+        Spec::new(format!("setting {number}"), Ini { setting, ..ini(text(&path), "1") })
+    });
+    running.swap(specs.collect()).await;
+    let right = || {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        (0..10).all(|number| text.lines().any(|line| line == format!("s{number} = 1")))
+    };
+    soon("all settings are there", right).await;
+    for drift in ["sed -i 's/s3 = 1/s3 = 2/' a.ini", "printf '[PHP]\n;s1 = 1\n' >a.ini", "rm a.ini"] {
+        shell(&format!("cd {}; {drift}", path.parent().unwrap().display()));
+        soon(drift, right).await;
+    }
+    running.stop();
+}
+
+#[test]
+fn a_setting_comes_after_its_file_and_the_directory_of_it() {
+    let file = |name: &str| Spec::new(name, File { state: "exists".into(), ..File::default() });
+    let specs = vec![file("/a/"), file("/b/c.ini"), Spec::new("x", ini("/a/b.ini".into(), "1"))];
+    assert_eq!(edges(specs), ["file[/a/] -> ini[x]"]);
+    assert_eq!(
+        edges(vec![file("/b/c.ini"), Spec::new("x", ini("/b/c.ini".into(), "1"))]),
+        ["file[/b/c.ini] -> ini[x]"]
+    );
 }

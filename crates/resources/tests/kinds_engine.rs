@@ -103,7 +103,7 @@ async fn a_line_that_somebody_removes_comes_back_whichever_way_it_went() {
     let mut running = Running::start();
     let file = running.path("hosts");
     fs::write(&file, "one\n").unwrap();
-    let line = Line { file: text(&file), state: "exists".into(), content: "two".into(), trim: false };
+    let line = Line { file: text(&file), state: "exists".into(), content: "two".into(), ..Line::default() };
     let unwanted = Line { state: "absent".into(), content: "three".into(), ..line.clone() };
     running.swap(vec![Spec::new("a", line), Spec::new("b", unwanted)]).await;
     assert_eq!(fs::read_to_string(&file).unwrap(), "one\ntwo\n");
@@ -260,8 +260,12 @@ async fn a_command_runs_again_whenever_what_it_watches_calls_for_it() {
 
 #[test]
 fn a_line_comes_after_its_file_and_the_directory_of_it() {
-    let line =
-        |file: &str| Line { file: file.into(), state: "exists".into(), content: "a".into(), trim: false };
+    let line = |file: &str| Line {
+        file: file.into(),
+        state: "exists".into(),
+        content: "a".into(),
+        ..Line::default()
+    };
     let file = || File { state: "exists".into(), ..File::default() };
     let (edges, grouped) = prepared(vec![
         Spec::new("/a/", file()),
@@ -326,7 +330,7 @@ fn an_installed_package_comes_before_everything_that_it_brings() {
             file: "/etc/demo/demo.conf".into(),
             state: "exists".into(),
             content: "b".into(),
-            trim: false,
+            ..Line::default()
         };
         vec![
             Spec::new("demo", Pkg::default()),

@@ -16,7 +16,7 @@ use mgmt_value::Str;
 
 fn line(file: &Path, state: &str, content: &str) -> Line {
     let file = Str::new(file.as_os_str().as_encoded_bytes());
-    Line { file, state: state.into(), content: content.into(), trim: false }
+    Line { file, state: state.into(), content: content.into(), ..Line::default() }
 }
 
 /// Looking changes nothing and says what applying does; applying twice is the same as once.
@@ -268,4 +268,22 @@ fn a_home_that_is_not_there_is_an_error_of_the_watch() {
     let [Watch::Stream { start, .. }] = &wish.watches(&"a".into())[..] else { panic!("expected a stream") };
     let error = start(&bench.host).err().expect("there is nothing to watch");
     assert!(error.to_string().contains("there is no user"), "{error}");
+}
+
+#[test]
+fn a_line_takes_the_place_of_one_that_matches() {
+    let bench = Bench::new();
+    let path = bench.path("sshd_config");
+    fs::write(&path, "Port 22\n#PermitRootLogin yes\nUsePAM yes\n").unwrap();
+    let wanted =
+        Line { r#match: "^#?PermitRootLogin ".into(), ..line(&path, "exists", "PermitRootLogin no") };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut vertex = bench.vertex("root", wanted);
+    assert_eq!(runtime.block_on(vertex.look()).checked(), Checked::Changed);
+    assert_eq!(runtime.block_on(vertex.apply()).checked(), Checked::Changed);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "Port 22\nPermitRootLogin no\nUsePAM yes\n");
+    assert_eq!(runtime.block_on(vertex.apply()).checked(), Checked::Right);
+    fs::write(&path, "PermitRootLogin yes\nPermitRootLogin maybe\n").unwrap();
+    let error = runtime.block_on(vertex.apply()).error();
+    assert!(error.contains("2 lines") && error.contains("`match`"), "{error}");
 }

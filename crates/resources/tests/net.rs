@@ -168,7 +168,7 @@ async fn whatever_somebody_does_to_an_interface_is_repaired() {
     let wanted = net("up", &["192.0.2.1/24", "2001:db8::1/64"], "192.0.2.254");
     let mut spec = Spec::new("test0", wanted);
     // While the interface is not there, it fails.
-    spec.meta = Meta { retry: -1, delay: 20, ..Meta::default() }.into();
+    spec.meta = Meta { retry: Some(-1), delay: 20, ..Meta::default() }.into();
     running.swap(vec![spec]).await;
     let right = seen();
     assert!(right[1].contains("default via 192.0.2.254"), "{right:?}");

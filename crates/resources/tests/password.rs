@@ -83,6 +83,36 @@ async fn a_saved_password_is_made_once_and_sent_for_ever() {
 }
 
 #[tokio::test]
+async fn what_is_damaged_is_not_sent() {
+    let bench = Bench::new();
+    let made = bench.vertex("demo", password(true)).apply().await;
+    let (secret, hash) = (text(&made.sent("password")).unwrap(), text(&made.sent("hash")).unwrap());
+    let flip = |name: &str| {
+        let path = kept(&bench).join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        // Another letter, so that it looks right.
+        let at = bytes.len() - 3;
+        bytes[at] = if bytes[at] == b'a' { b'b' } else { b'a' };
+        fs::write(&path, bytes).unwrap();
+    };
+    // A hash is made again of the same password.
+    flip("hash");
+    let again = bench.vertex("demo", password(true)).apply().await;
+    let rehashed = text(&again.sent("hash")).unwrap();
+    assert_eq!(text(&again.sent("password")), Some(secret.clone()));
+    assert!(rehashed != hash && fits(&secret, &rehashed));
+    // A password cannot be, and nothing is sent instead of it.
+    flip("password");
+    let failed = bench.vertex("demo", password(true)).apply().await.error();
+    assert!(failed.contains("damaged"), "{failed}");
+    let recovering = Password { check_recovery: true, ..password(true) };
+    let another = bench.vertex("demo", recovering).apply().await;
+    let fresh = text(&another.sent("password")).unwrap();
+    assert!(fresh != secret && fits(&fresh, &text(&another.sent("hash")).unwrap()));
+    assert!(kept(&bench).join("password.damaged-1").exists());
+}
+
+#[tokio::test]
 async fn a_password_that_is_not_saved_is_sent_once_and_its_hash_for_ever() {
     let bench = Bench::new();
     let made = bench.vertex("demo", Password { length: 7, ..password(false) }).apply().await;

@@ -71,7 +71,7 @@ async fn print_writes_a_message_once_and_again_when_it_changes() {
     let bench = Bench::new();
     let log = Log::capture();
     let mut vertex = bench.vertex("a", print("hello\nworld"));
-    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    assert_eq!(vertex.apply().await.checked(), Checked::Forwarded);
     assert_eq!(log.take(), [r"hello\nworld"]);
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
     assert_eq!(vertex.look().await.checked(), Checked::Right);
@@ -79,11 +79,11 @@ async fn print_writes_a_message_once_and_again_when_it_changes() {
 
     vertex.resource.msg = "other".into();
     let received = Run { received: &[("msg", true)], ..Run::APPLY };
-    assert_eq!(vertex.run(received).await.checked(), Checked::Changed);
+    assert_eq!(vertex.run(received).await.checked(), Checked::Forwarded);
     assert_eq!(log.take(), ["received a new message", "other"]);
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
     vertex.resource.msg = Str::EMPTY;
-    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    assert_eq!(vertex.apply().await.checked(), Checked::Forwarded);
     assert_eq!(log.take(), ["(empty)"]);
 }
 
@@ -92,10 +92,10 @@ async fn print_writes_nothing_when_only_looking() {
     let bench = Bench::new();
     let log = Log::capture();
     let mut vertex = bench.vertex("a", print("hello"));
-    assert_eq!(vertex.look().await.checked(), Checked::Changed);
-    assert_eq!(vertex.look().await.checked(), Checked::Changed);
+    assert_eq!(vertex.look().await.checked(), Checked::Forwarded);
+    assert_eq!(vertex.look().await.checked(), Checked::Forwarded);
     assert!(log.take().is_empty());
-    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    assert_eq!(vertex.apply().await.checked(), Checked::Forwarded);
     assert_eq!(log.take(), ["hello"]);
 }
 
@@ -106,10 +106,10 @@ async fn print_with_refresh_only_waits_for_a_notification() {
     let mut vertex = bench.vertex("a", Print { refresh_only: true, ..print("hello") });
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
     assert!(log.take().is_empty());
-    assert_eq!(vertex.run(Run { refresh: true, ..Run::LOOK }).await.checked(), Checked::Changed);
+    assert_eq!(vertex.run(Run { refresh: true, ..Run::LOOK }).await.checked(), Checked::Forwarded);
     assert_eq!(log.take(), ["notified"]);
     for _ in 0..2 {
-        assert_eq!(vertex.run(Run::REFRESH).await.checked(), Checked::Changed);
+        assert_eq!(vertex.run(Run::REFRESH).await.checked(), Checked::Forwarded);
         assert_eq!(log.take(), ["notified", "hello"]);
     }
     vertex.resource.msg = "other".into();
@@ -135,9 +135,9 @@ async fn a_group_of_prints_is_shown_as_a_whole_when_one_has_changed() {
     let (two, three) = (print("two"), print(""));
     let children: [(Id, &dyn Resource); 2] = [(Id::new("print", "c"), &two), (Id::new("print", "b"), &three)];
     let run = Run { children: &children, ..Run::APPLY };
-    assert_eq!(vertex.run(Run { apply: false, ..run }).await.checked(), Checked::Changed);
+    assert_eq!(vertex.run(Run { apply: false, ..run }).await.checked(), Checked::Forwarded);
     assert!(log.take().is_empty());
-    assert_eq!(vertex.run(run).await.checked(), Checked::Changed);
+    assert_eq!(vertex.run(run).await.checked(), Checked::Forwarded);
     assert_eq!(log.take(), ["one", "print[b]: (empty)", "print[c]: two"]);
     assert_eq!(vertex.run(run).await.checked(), Checked::Right);
     assert!(log.take().is_empty());
@@ -145,7 +145,7 @@ async fn a_group_of_prints_is_shown_as_a_whole_when_one_has_changed() {
     let changed = print("TWO");
     let children: [(Id, &dyn Resource); 2] =
         [(Id::new("print", "c"), &changed), (Id::new("print", "b"), &three)];
-    assert_eq!(vertex.run(Run { children: &children, ..Run::APPLY }).await.checked(), Checked::Changed);
+    assert_eq!(vertex.run(Run { children: &children, ..Run::APPLY }).await.checked(), Checked::Forwarded);
     assert_eq!(log.take(), ["one", "print[b]: (empty)", "print[c]: TWO"]);
     assert_eq!(vertex.apply().await.checked(), Checked::Right, "a member that has left is no news");
 }

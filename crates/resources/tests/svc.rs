@@ -195,6 +195,40 @@ fn who_stops_a_service_while_it_is_restarted_does_not_win() {
     assert_eq!(outcome(&bench, "demo", &wanted, Run::APPLY).unwrap(), Checked::Right);
 }
 
+/// To Puppet, a start that has succeeded is enough.
+#[test]
+fn a_service_that_does_not_stay_is_an_error_unless_its_start_is_enough() {
+    if !on_booted_host("a_service_that_does_not_stay_is_an_error_unless_its_start_is_enough") {
+        return;
+    }
+    let short = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo x >>/run/demo-starts'\n";
+    fs::write(UNIT, short).unwrap();
+    run("systemctl", &["daemon-reload"]);
+    let starts = || fs::read_to_string("/run/demo-starts").unwrap_or_default().len() / 2;
+    let bench = Bench::new();
+    let error = outcome(&bench, "demo", &svc("running", ""), Run::APPLY).unwrap_err();
+    assert!(error.to_string().contains("was started, but does not run"), "{error}");
+    assert_eq!(starts(), 1);
+    runtime().block_on(async {
+        let wanted = Svc { restart_interval: 1800, ..svc("running", "") };
+        let mut vertex = bench.vertex("demo", wanted);
+        assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+        assert_eq!(starts(), 2);
+        // What its end tells us of is no reason to start it again.
+        for _ in 0..3 {
+            assert_eq!(vertex.apply().await.checked(), Checked::Right);
+        }
+        assert_eq!(starts(), 2);
+        // Another unit file is.
+        fs::write(UNIT, DEMO).unwrap();
+        run("systemctl", &["daemon-reload"]);
+        let mut vertex = bench.vertex("demo", Svc { restart_interval: 1800, ..svc("running", "") });
+        assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+        assert_eq!(told("is-active", "demo"), "active");
+        assert_eq!(vertex.apply().await.checked(), Checked::Right);
+    });
+}
+
 /// The same right after it was started, before anybody has looked at it.
 #[test]
 fn who_stops_a_service_that_was_just_started_does_not_win() {

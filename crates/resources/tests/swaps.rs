@@ -33,6 +33,7 @@ use mgmt_resources::hostname::Hostname;
 use mgmt_resources::http::{
     HttpServer, HttpServerFile, HttpServerFlag, HttpServerProxy, HttpServerUi, HttpServerUiInput,
 };
+use mgmt_resources::ini::Ini;
 use mgmt_resources::json_edit::JsonEdit;
 use mgmt_resources::kv::Kv;
 use mgmt_resources::line::Line;
@@ -195,7 +196,20 @@ fn anywhere(directory: &Path, port: u16) -> Vec<Spec> {
         spec(at("tree.tar"), Tar { inputs: vec![at("tree")], ..Tar::default() }),
         spec(at("program.tar"), DeployTar::default()),
         spec(at("settings.json"), JsonEdit { edits: vec![".a = 1".into()], ..JsonEdit::default() }),
-        spec("line", Line { file: at("lines"), state: exists(), content: "a line".into(), trim: false }),
+        spec(
+            "ini",
+            Ini {
+                file: at("a.ini"),
+                state: exists(),
+                setting: "a".into(),
+                value: Some("1".into()),
+                ..Ini::default()
+            },
+        ),
+        spec(
+            "line",
+            Line { file: at("lines"), state: exists(), content: "a line".into(), ..Line::default() },
+        ),
         spec("host", Host { state: exists(), ip: "192.0.2.7".into(), file: at("hosts"), ..Host::default() }),
         spec(
             "key",

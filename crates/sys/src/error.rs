@@ -1,8 +1,12 @@
 //! The one error of the file half of this crate.
 
+use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
+use rustix::fs::statvfs;
 use rustix::io::Errno;
 
 use crate::path::PathError;
@@ -75,6 +79,15 @@ pub enum Cause {
     UnknownAccessList,
     /// The change has to go through `/proc/self/fd`, which is not there.
     NoProc,
+    /// The file system has room for more bytes, but not for more files.
+    NoInodes,
+    /// The new content needs more room than the file system has.
+    NoRoom {
+        /// So many bytes are to be written.
+        needed: u64,
+        /// So many bytes are left.
+        free: u64,
+    },
     /// The stream that new content was read from failed.
     Source(String),
 }
@@ -91,7 +104,16 @@ pub enum Distrust {
 impl Error {
     /// Describes a failed operation. `operation` is a verb such as `replace`.
     pub(crate) fn new(operation: &'static str, path: impl Into<Box<[u8]>>, cause: impl Into<Cause>) -> Self {
-        Self(Box::new(Inner { operation, path: path.into(), cause: cause.into() }))
+        let (path, mut cause) = (path.into(), cause.into());
+        if cause == Cause::System(Errno::NOSPC) && has_no_inodes(&path) {
+            cause = Cause::NoInodes;
+        }
+        Self(Box::new(Inner { operation, path, cause }))
+    }
+
+    /// Describes a path that cannot be used for an operation. `operation` is a verb such as `replace`.
+    pub fn of_path(operation: &'static str, path: &[u8], error: PathError) -> Self {
+        Self::new(operation, path, Cause::Name(error))
     }
 
     /// What stood in the way.
@@ -118,6 +140,7 @@ impl Error {
             Cause::UntrustedLink { .. } | Cause::MayBePlanted => io::ErrorKind::PermissionDenied,
             Cause::CannotRenameOver | Cause::MountPoint(_) => io::ErrorKind::ResourceBusy,
             Cause::TooLarge(_) => io::ErrorKind::FileTooLarge,
+            Cause::NoInodes | Cause::NoRoom { .. } => io::ErrorKind::StorageFull,
             Cause::Name(_) | Cause::IsRoot => io::ErrorKind::InvalidInput,
             _ => io::ErrorKind::Other,
         }
@@ -176,7 +199,22 @@ impl Error {
     pub(crate) fn errno(&self) -> Option<Errno> {
         match self.0.cause {
             Cause::System(errno) | Cause::HalfWritten(errno) => Some(errno),
+            Cause::NoInodes | Cause::NoRoom { .. } => Some(Errno::NOSPC),
             _ => None,
+        }
+    }
+}
+
+/// Whether what is missing on the file system of a path is inodes, not space.
+fn has_no_inodes(path: &[u8]) -> bool {
+    let mut place = Path::new(OsStr::from_bytes(path));
+    loop {
+        match statvfs(place) {
+            Ok(room) => return room.f_files > 0 && room.f_favail == 0,
+            Err(_) => match place.parent() {
+                Some(parent) => place = parent,
+                None => return false,
+            },
         }
     }
 }
@@ -254,6 +292,13 @@ impl fmt::Display for Cause {
             Cause::UnknownAccessList => f.write_str(
                 "its access control list has an unknown form and would be lost; remove or rewrite it",
             ),
+            Cause::NoInodes => f.write_str(
+                "No space left on device: all inodes are in use, so that it can hold no more files, although bytes may \
+                 be free",
+            ),
+            Cause::NoRoom { needed, free } => {
+                write!(f, "No space left on device: {needed} bytes are needed, and {free} are free")
+            }
             Cause::NoProc => f.write_str("/proc is not mounted, and this change has to go through it"),
             Cause::Source(message) => write!(f, "reading the new content failed: {message}"),
         }

@@ -1,12 +1,13 @@
 //! System calls: safe paths, atomic replacement, child processes.
 //!
-//! This is the floor of the program: the one crate that may hold unsafe code (little, all in [`memory`]) and the only way to
+//! This is the floor of the program: the one crate that may hold unsafe code (little, in [`memory`] and for the descriptors of [`process`]) and the only way to
 //! change the file system. Parts that share nothing:
 //!
 //! - **Files.** A path from anywhere becomes a [`ManagedPath`] once; it is resolved once to the
 //!   handle of its [`Parent`](dir::Parent), the central type; every look and every change then names one entry of that
 //!   handle. [`Replacement`](replace::Replacement) puts new content in place, [`tree`] lists and removes, [`mode`] reads
 //!   permission bits, [`xattr`] labels. All of it blocks; callers put it on a thread where that is fine.
+//!   [`trusted`] reads what functions of a program ask for, and [`bounded`] has that done on threads that may block.
 //! - **Processes.** [`process`] runs and stops children.
 //! - **Memory.** [`memory`] tells the kernel when much of it is about to be used.
 //! - **The kernel's network.** [`netlink`] asks about interfaces, addresses and routes, and changes them.
@@ -46,6 +47,8 @@
 //! Deliberately absent: any function that takes a plain path and changes what is there; following links on request;
 //! async; caching of handles or of facts about files; resolution of user and group names.
 
+pub mod aside;
+pub mod bounded;
 pub mod dir;
 pub mod error;
 pub mod file;
@@ -59,9 +62,11 @@ pub mod process;
 pub mod replace;
 pub mod stat;
 pub mod tree;
+pub mod trusted;
 pub mod xattr;
 
 mod carry;
+mod sparse;
 mod temporary;
 mod walk;
 

@@ -5,10 +5,13 @@
 //!
 //! Invariants:
 //! - Every command leads its own process group, and signals go to the whole group.
+//! - A command has the three standard descriptors and no other: all of ours close when a program is executed, and those that
+//!   this process was started with are [kept](keep_inherited_descriptors), too.
 //! - A group is signalled only while its leader is not reaped. The leader's pid is the group's number, so the
 //!   number cannot have passed to a stranger.
 //! - Dropping a [`Running`] kills the group. Nothing we started outlives its owner by accident; what a command
 //!   left in the background when it *ended by itself* is the command's business and stays.
+//! - A command that says so is recorded while it runs; the next start ends what a killed process could not end.
 //! - Captured output is bounded; what does not fit is counted, and the pipe is still drained, so that a chatty
 //!   command never blocks on us.
 //! - Once the leader has ended, only what is already in the pipes is read. A background descendant that keeps
@@ -17,9 +20,11 @@
 //! Deliberately absent: `pre_exec`, `uid()` and `gid()`, which make the standard library copy the whole
 //! process. Other credentials go through [`exec_as_entry`].
 
+mod descriptors;
 mod exec_as;
 mod exec_with;
 mod lines;
+mod records;
 mod signal;
 
 use std::collections::BTreeMap;
@@ -27,6 +32,7 @@ use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -37,8 +43,10 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::Instant;
 
+pub use descriptors::keep_inherited_descriptors;
 pub use exec_as::{Credentials, EXEC_AS, Helper, exec_as_entry};
 pub use lines::{LINE_LIMIT, Line, LineEvent, Lines};
+pub use records::{LeftBehind, Recorded, end_left_behind, keep_records_in};
 pub use signal::{Signal, UnknownSignal};
 
 /// How many bytes of each stream are kept unless the command says otherwise.
@@ -67,6 +75,9 @@ pub struct Command {
     /// It is killed when the thread ends that has spawned it, and so when this process does, whatever becomes of this
     /// process. Without other credentials only.
     pub with_us: bool,
+    /// It is recorded while it runs, so that it does not outlive this process for longer than until the next start. See
+    /// [`end_left_behind`].
+    pub recorded: Option<Recorded>,
 }
 
 impl Command {
@@ -80,6 +91,7 @@ impl Command {
             capture_limit: DEFAULT_CAPTURE_LIMIT,
             helper: Helper::default(),
             with_us: false,
+            recorded: None,
         }
     }
 
@@ -105,15 +117,45 @@ impl Command {
         Ok((running, Sender::from_owned_fd(writer).map_err(failed)?))
     }
 
-    fn spawn_reading(&self, input: Stdio) -> Result<Running, SpawnError> {
+    /// Where the program is.
+    fn program(&self) -> Result<(&OsString, PathBuf), SpawnError> {
         let name = self.argv.first().filter(|name| !name.is_empty()).ok_or(SpawnError::Empty)?;
-        let program = if name.as_bytes().contains(&b'/') {
-            PathBuf::from(name)
-        } else {
-            let path = std::env::var_os("PATH").unwrap_or_default();
-            find_program(name, &path)
-                .ok_or_else(|| SpawnError::NotFound { program: display(name), path: display(&path) })?
+        if name.as_bytes().contains(&b'/') {
+            return Ok((name, PathBuf::from(name)));
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = find_program(name, &path)
+            .ok_or_else(|| SpawnError::NotFound { program: display(name), path: display(&path) })?;
+        Ok((name, found))
+    }
+
+    /// Fails as [`Command::spawn`] would, without starting anything, if the program or its directory is missing, if it cannot be
+    /// executed, or if this process may not start it as another user.
+    pub fn check(&self) -> Result<(), SpawnError> {
+        let (name, program) = self.program()?;
+        self.prepared(&program)?;
+        if let Some(cwd) = self.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+            return Err(SpawnError::WorkingDirectory {
+                program: display(name),
+                cwd: display(cwd.as_os_str()),
+            });
+        }
+        let failed = |errno: rustix::io::Errno| {
+            Err(SpawnError::Failed { program: display(name), source: errno.into() })
         };
+        match std::fs::metadata(&program) {
+            // Relative to what is for the kernel to say.
+            _ if !program.is_absolute() => Ok(()),
+            Err(source) => Err(SpawnError::Failed { program: display(name), source }),
+            Ok(found) if found.is_dir() || found.permissions().mode() & 0o111 == 0 => {
+                failed(rustix::io::Errno::ACCESS)
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn spawn_reading(&self, input: Stdio) -> Result<Running, SpawnError> {
+        let (name, program) = self.program()?;
         let failed = |source: io::Error| SpawnError::Failed { program: display(name), source };
 
         let (stdout, stdout_writer) = pipe().map_err(failed)?;
@@ -132,9 +174,15 @@ impl Command {
         let mut group = Group { child, leader: None };
         group.leader = group.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let Some(leader) = group.leader else { return Err(failed(io::Error::other("no process id"))) };
+        let record = match self.recorded.as_ref().map(|recorded| records::Record::write(leader, recorded)) {
+            Some(Ok(record)) => record,
+            // It runs all the same; what becomes of it is as without a record.
+            Some(Err(_)) | None => None,
+        };
         let exit = rustix::process::pidfd_open(leader, PidfdFlags::empty()).map_err(|e| failed(e.into()))?;
         Ok(Running {
             group,
+            _record: record,
             exit: Receiver::from_owned_fd_unchecked(exit).map_err(failed)?,
             streams: [Stream::new(stdout).map_err(failed)?, Stream::new(stderr).map_err(failed)?],
             buffer: vec![0; CHUNK],
@@ -229,6 +277,8 @@ pub enum SpawnError {
 #[derive(Debug)]
 pub struct Running {
     group: Group,
+    /// Goes after the group.
+    _record: Option<records::Record>,
     /// The leader's pidfd, readable from its end on and before it is reaped. It is no pipe, but this is the
     /// one safe way to have the runtime watch a descriptor, and only its readiness is used.
     exit: Receiver,

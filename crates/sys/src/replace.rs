@@ -24,10 +24,10 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, copy_file_range, fallocate, flock,
-    fstat, fsync, ftruncate, memfd_create, openat, unlinkat,
+    AtFlags, FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, fallocate, flock, fstat, fsync,
+    ftruncate, memfd_create, openat, unlinkat,
 };
-use rustix::io::{Errno, pread, retry_on_intr, write};
+use rustix::io::{Errno, retry_on_intr, write};
 
 use crate::carry::{Existing, carry, plan};
 use crate::dir::Parent;
@@ -35,11 +35,12 @@ use crate::error::{Cause, Error, Escaped, Result};
 use crate::file::{CHUNK, OpenedFile};
 use crate::handle::{Attributes, Node, Via, apply, change_mode, change_owner};
 use crate::made;
+use crate::sparse;
 use crate::stat::{Kind, Stat};
 use crate::temporary::{self, TemporaryName};
 use crate::xattr;
 
-pub use crate::temporary::{is_temporary, sweep_temporaries};
+pub use crate::temporary::{is_temporary, is_temporary_of_another_program, sweep_temporaries};
 
 /// New content for a path, not yet in place. Dropping it leaves everything as it was.
 pub struct Replacement<'a> {
@@ -156,9 +157,34 @@ impl<'a> Replacement<'a> {
         self.copy_from_while(source, || true).map(|_| ())
     }
 
-    /// The same, asking every now and then whether to go on. False if it was not to, and the content is incomplete.
+    /// The same, asking every now and then whether to go on. False if it was not to, and the content is incomplete. Holes stay
+    /// holes. What does not fit into the file system is refused before anything is written.
     pub fn copy_from_while(&mut self, source: &OpenedFile, mut go_on: impl FnMut() -> bool) -> Result<bool> {
-        copy(source.as_fd(), self.staging.as_fd(), &mut go_on).map_err(|errno| self.error(errno))
+        self.copy_from_telling(source, |_| go_on())
+    }
+
+    /// The same, telling how many bytes of the source are done whenever it asks whether to go on.
+    pub fn copy_from_telling(
+        &mut self,
+        source: &OpenedFile,
+        mut go_on: impl FnMut(u64) -> bool,
+    ) -> Result<bool> {
+        self.check_room(source)?;
+        sparse::copy(source.as_fd(), self.staging.as_fd(), &mut go_on).map_err(|errno| self.error(errno))
+    }
+
+    /// Refuses a source that has more data than the file system has room for.
+    fn check_room(&self, source: &OpenedFile) -> Result<()> {
+        let from = fstat(source).map_err(|errno| self.error(errno))?;
+        let to = fstat(&self.staging).map_err(|errno| self.error(errno))?;
+        let needed = u64::try_from(from.st_blocks).unwrap_or(0).saturating_mul(512);
+        match sparse::free(self.staging.as_fd()) {
+            // A copy on the same file system may share its blocks, and then needs no room.
+            Some((free, shares)) if needed > free && !(shares && from.st_dev == to.st_dev) => {
+                Err(self.error(Cause::NoRoom { needed, free }))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Appends everything a stream gives, and tells how many bytes that was.
@@ -241,7 +267,7 @@ impl<'a> Replacement<'a> {
     fn take_name(&mut self) -> Result<()> {
         let named = Self::begin(self.parent, self.name, self.in_place)?;
         let nameless = std::mem::replace(self, named);
-        copy(nameless.staging.as_fd(), self.staging.as_fd(), &mut || true)
+        sparse::copy(nameless.staging.as_fd(), self.staging.as_fd(), &mut |_| true)
             .map_err(|errno| self.error(errno))
             .map(|_| ())
     }
@@ -310,7 +336,7 @@ impl<'a> Replacement<'a> {
             return Err(self.error(errno));
         }
         apply(&target, &stat, &Attributes { mode: declared.mode.map(|mode| mode & 0o1777), ..*declared })?;
-        copy(self.staging.as_fd(), target.fd.as_fd(), &mut || true)
+        sparse::copy_all(self.staging.as_fd(), target.fd.as_fd(), &mut |_| true)
             .and_then(|_| ftruncate(&target.fd, length))
             .map_err(|errno| self.error(Cause::HalfWritten(errno)))?;
         if let Some(mode) = declared.mode.filter(|mode| mode & 0o6000 != 0) {
@@ -378,46 +404,7 @@ impl Node for Target<'_> {
     }
 }
 
-/// Copies all of `from` to where `to` is, in the kernel if it can. False if `go_on` said to stop.
-fn copy(
-    from: BorrowedFd<'_>,
-    to: BorrowedFd<'_>,
-    go_on: &mut dyn FnMut() -> bool,
-) -> rustix::io::Result<bool> {
-    const AT_ONCE: usize = 64 << 20;
-    let mut offset = 0;
-    while go_on() {
-        match copy_file_range(from, Some(&mut offset), to, None, AT_ONCE) {
-            Ok(0) if offset > 0 => return Ok(true),
-            // A special file may give nothing here and something to a read.
-            Ok(0) => return copy_by_hand(from, to, offset, go_on),
-            Ok(_) | Err(Errno::INTR) => {}
-            // Different file systems, a special one, an old kernel: copying by hand works or says what is wrong.
-            Err(_) => return copy_by_hand(from, to, offset, go_on),
-        }
-    }
-    Ok(false)
-}
-
-fn copy_by_hand(
-    from: BorrowedFd<'_>,
-    to: BorrowedFd<'_>,
-    mut offset: u64,
-    go_on: &mut dyn FnMut() -> bool,
-) -> rustix::io::Result<bool> {
-    let mut buffer = vec![0; CHUNK];
-    while go_on() {
-        let length = retry_on_intr(|| pread(from, &mut buffer[..], offset))?;
-        if length == 0 {
-            return Ok(true);
-        }
-        write_fully(to, &buffer[..length])?;
-        offset += length as u64;
-    }
-    Ok(false)
-}
-
-fn write_fully(to: BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {
+pub(crate) fn write_fully(to: BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {
     while !bytes.is_empty() {
         match retry_on_intr(|| write(to, bytes))? {
             0 => return Err(Errno::IO),

@@ -113,6 +113,26 @@ pub fn is_temporary(name: &[u8]) -> bool {
             .is_some_and(|digits| digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')))
 }
 
+/// Whether a name is one under which another program writes a file before it renames it into place: Ruby's and so Puppet's temporary files
+/// (`motd20260131-4711-1a2b3c`), and those of dpkg and Augeas.
+pub fn is_temporary_of_another_program(name: &[u8]) -> bool {
+    if [&b".dpkg-new"[..], b".dpkg-tmp", b".augnew"]
+        .iter()
+        .any(|end| name.len() > end.len() && name.ends_with(end))
+    {
+        return true;
+    }
+    let mut parts = name.rsplit(|&byte| byte == b'-');
+    let (Some(random), Some(process), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let date = rest.len().checked_sub(8).map(|start| &rest[start..]);
+    let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let is_random =
+        !random.is_empty() && random.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
+    is_random && digits(process) && date.is_some_and(digits)
+}
+
 /// Makes something under a name that nobody can guess, so that nobody can be there first. `create` says
 /// [`Errno::EXIST`] to be given another name.
 pub(crate) fn create<T>(
@@ -157,6 +177,26 @@ mod tests {
             assert!(!is_temporary(other.as_bytes()), "{other}");
         }
         assert!(is_temporary(b".mgmt-0123456789abcdef.tmp"));
+    }
+
+    #[test]
+    fn temporaries_of_other_programs_are_told_by_their_names() {
+        for name in ["motd20260131-4711-1a2b3c", "20260131-1-z", "x.conf.dpkg-new", "hosts.augnew"] {
+            assert!(is_temporary_of_another_program(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "motd",
+            "",
+            "-",
+            "--",
+            "a-1-b",
+            "report-2026-01",
+            "20260131-4711",
+            "x20260131-4711-",
+            ".dpkg-new",
+        ] {
+            assert!(!is_temporary_of_another_program(name.as_bytes()), "{name}");
+        }
     }
 
     #[test]

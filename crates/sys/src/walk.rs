@@ -30,6 +30,9 @@ pub(crate) const REGULAR: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
+/// Pins something without opening it, and not through a link.
+const PINNED: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
 /// Whether directories that are missing are to be made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
@@ -45,25 +48,41 @@ pub(crate) fn open_directory(path: &[u8], missing: Missing) -> Result<OwnedFd> {
     }
 }
 
-/// Opens the file `path`, which is absolute and clean, for reading and without blocking. The last component too may be
-/// a link that is trusted.
+/// Opens the file `path`, which is absolute, for reading and without blocking. The last component too may be a link that
+/// is trusted.
 pub(crate) fn open_file(path: &[u8]) -> Result<OwnedFd> {
-    if let Some(fd) = open_without_links(path, REGULAR) {
+    open_trusted(path, REGULAR)
+}
+
+/// Pins whatever `path`, which is absolute, leads to, without opening it. The last component too may be a link that is
+/// trusted.
+pub(crate) fn pin(path: &[u8]) -> Result<OwnedFd> {
+    open_trusted(path, PINNED)
+}
+
+fn open_trusted(path: &[u8], flags: OFlags) -> Result<OwnedFd> {
+    // A link in the last place can be pinned, but is not what it leads to.
+    let is_end = |fd: &OwnedFd| !flags.contains(OFlags::PATH) || !is_link(fd);
+    if let Some(fd) = open_without_links(path, flags).filter(is_end) {
         return Ok(fd);
     }
     let mut walk = Walk::start(path)?;
     loop {
-        let Some(step) = walk.pending.pop() else { return Err(Error::new("open", path, Errno::ISDIR)) };
+        let Some(step) = walk.pending.pop() else { return walk.end(path, flags) };
         if !walk.pending.is_empty() || *step.name == *b".." {
             walk.take(step, Missing::Report)?;
             continue;
         }
-        match openat(walk.here(), &*step.name, REGULAR, Mode::empty()) {
-            Ok(fd) => return Ok(fd),
-            Err(Errno::LOOP) => walk.take_other(step)?,
+        match openat(walk.here(), &*step.name, flags, Mode::empty()) {
+            Ok(fd) if is_end(&fd) => return Ok(fd),
+            Ok(_) | Err(Errno::LOOP) => walk.take_other(step)?,
             Err(errno) => return Err(Error::new("open", path, errno)),
         }
     }
+}
+
+fn is_link(fd: &OwnedFd) -> bool {
+    fstat(fd).is_ok_and(|raw| Stat::from(raw).kind == Kind::Symlink)
 }
 
 /// Opens `path` in one call if there is no link anywhere in it. Nothing if there is, or if anything else stands in the
@@ -152,9 +171,8 @@ impl<'a> Walk<'a> {
 
     /// Takes a step onto something that is not a directory.
     fn take_other(&mut self, step: Step) -> Result<()> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let failed = |errno| Error::new("open", self.at(&step.name), errno);
-        let fd = openat(self.here(), &*step.name, flags, Mode::empty()).map_err(failed)?;
+        let fd = openat(self.here(), &*step.name, PINNED, Mode::empty()).map_err(failed)?;
         let stat = Stat::from(fstat(&fd).map_err(failed)?);
         match stat.kind {
             Kind::Directory => self.enter(fd, step.name),
@@ -168,6 +186,14 @@ impl<'a> Walk<'a> {
             }
             kind => Err(Error::new("open", self.asked, Cause::NotADirectory(self.at(&step.name), kind))),
         }
+    }
+
+    /// The path ends in the directory where the walk is.
+    fn end(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
+        if !flags.contains(OFlags::PATH) {
+            return Err(Error::new("open", path, Errno::ISDIR));
+        }
+        openat(self.here(), c".", DIRECTORY, Mode::empty()).map_err(|errno| Error::new("open", path, errno))
     }
 
     fn enter(&mut self, fd: OwnedFd, name: Box<[u8]>) -> Result<()> {

@@ -71,7 +71,9 @@ fn a_full_disk_leaves_the_old_file_and_no_temporary() {
             1 => new.copy_from(&source).unwrap_err(),
             _ => new.copy_from_reader(&mut std::io::repeat(b'x')).unwrap_err(),
         };
-        assert_eq!(error.to_string(), expected);
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        // A size that is known beforehand is compared with the free space.
+        assert_eq!(error.to_string().contains("bytes are needed"), way == 1, "{error}");
         drop(new);
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(names(&scratch.at("small")), ["file"]);
@@ -89,7 +91,7 @@ fn a_disk_without_room_for_a_name_leaves_the_old_file() {
     std::fs::write(scratch.at("small/file"), "old").unwrap();
     let parent = Parent::open(&fs_common::managed(&scratch.at("small/file"))).unwrap();
     let Err(error) = Replacement::begin(&parent, b"file", InPlace::Allow) else { panic!("there was room") };
-    assert!(error.to_string().ends_with("file: No space left on device"), "{error}");
+    assert!(error.to_string().contains("file: No space left on device: all inodes are in use"), "{error}");
     assert_eq!(std::fs::read(scratch.at("small/file")).unwrap(), b"old");
 }
 

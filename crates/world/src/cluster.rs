@@ -116,7 +116,7 @@ use decide::Rule;
 pub use disk::{RecoverError, Remembered, recover};
 pub use drive::{Cluster, ClusterSettings, StartError};
 pub use keys::{Change, Keys, MemberId, Plan, Reason, Volunteer};
-pub use look::{Sight, look};
+pub use look::{Sight, look, refusal};
 pub use operate::{OperateError, dismiss, readmit, resize};
 pub use port::{
     Answer, Config, ConfigError, Disk, Input, Launch, Output, Process, Request, Settings, Start, Status,

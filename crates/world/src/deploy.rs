@@ -9,16 +9,20 @@
 //! only stored if no sweep has begun or ended since its chunks were looked for, and a sweep only removes something as long
 //! as its number stands.
 
+mod records;
+
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::keys::{self, NEWEST, SWEEP};
-use crate::seal::{Seal, Signer};
-use crate::store::{Condition, Effect, Entry, Snapshot, Span, StoreError, Transaction, Watch};
+use crate::seal::{Content, Seal, Signer};
+use crate::store::{Condition, Effect, Snapshot, Span, StoreError, Transaction, Watch};
 use crate::tree::{self, Blob, Manifest, Tree};
 use crate::{World, json};
+use records::Records;
+
+pub use records::{DeployList, NewestDeploy, UnreadableDeploy};
 
 /// A program that was given to all hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,8 +78,8 @@ pub struct Program {
 pub struct Commits {
     /// The commit that is deployed.
     pub hash: Option<String>,
-    /// The commit before it, which has to be the one that was deployed before. The first commit has none.
-    pub previous: Option<String>,
+    /// The deployed commit that it was compared with and follows. Nothing, if none was found to be deployed.
+    pub follows: Option<String>,
     /// Whatever was deployed before.
     pub forced: bool,
 }
@@ -94,13 +98,13 @@ pub enum DeployError {
         /// As which deploy.
         id: u64,
     },
-    /// Some other commit was deployed before.
-    #[error("expected the commit {expected} to be deployed, found {found}")]
-    NotPrevious {
-        /// The commit that comes before the one to be deployed.
-        expected: String,
+    /// Another commit is deployed than the one that this was compared with: compare it with that one, and try again.
+    #[error("the commit {found} has been deployed meanwhile, as number {id}")]
+    OtherCommit {
         /// The one that is deployed.
         found: String,
+        /// By this deploy or one before it.
+        id: u64,
     },
     /// There is no such deploy.
     #[error("there is no deploy {id}")]
@@ -153,52 +157,6 @@ impl World {
         self.store().watch(Span::Key(NEWEST.to_owned()))
     }
 
-    /// Waits for a deploy that is newer than one that is known. The watch is one of [`World::watch_deploys`]. A store that is lost
-    /// meanwhile is waited for; an error is the end.
-    pub async fn deploy_after(&self, known: u64, watch: &mut dyn Watch) -> Result<Deploy, StoreError> {
-        const AGAIN: Duration = Duration::from_millis(500);
-        loop {
-            match self.newest_deploy().await {
-                Ok(Some(deploy)) if deploy.id > known => return Ok(deploy),
-                Ok(_) => drop(watch.next().await?),
-                // What the watch has told is not told again.
-                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN).await,
-                Err(StoreError::Ended) => return Err(StoreError::Ended),
-                Err(error) => {
-                    tracing::error!("the newest deploy cannot be read: {error}");
-                    watch.next().await?;
-                }
-            }
-        }
-    }
-
-    /// The newest deploy.
-    pub async fn newest_deploy(&self) -> Result<Option<Deploy>, StoreError> {
-        loop {
-            let found = self.store().read(vec![Span::Key(NEWEST.to_owned())]).await?;
-            let Some(entry) = found.get(NEWEST) else { return Ok(None) };
-            let Newest { id } = json::value(entry)?;
-            if let Some(deploy) = self.deploy(id).await? {
-                return Ok(Some(deploy));
-            }
-            // So many others have come in between that it is gone already.
-            tokio::task::yield_now().await;
-        }
-    }
-
-    /// One deploy.
-    pub async fn deploy(&self, id: u64) -> Result<Option<Deploy>, StoreError> {
-        let key = keys::deploy(id);
-        let found = self.store().read(vec![Span::Key(key.clone())]).await?;
-        found.get(&key).map(json::value).transpose()
-    }
-
-    /// All deploys that are kept, the oldest first.
-    pub async fn deploys(&self) -> Result<Vec<Deploy>, StoreError> {
-        let found = self.store().read(vec![Span::Prefix(keys::DEPLOYS.to_owned())]).await?;
-        found.entries.iter().map(json::value).collect()
-    }
-
     /// The files of a deploy.
     pub async fn deployed_files(&self, deploy: &Deploy) -> Result<Tree, StoreError> {
         tree::fetch(&**self.store(), &deploy.files).await
@@ -224,7 +182,7 @@ impl World {
         if signer.is_some_and(|signer| !signer.has_signed(&old)) {
             return Err(DeployError::NotSigned { id });
         }
-        let commits = &Commits { hash: old.hash.clone(), previous: None, forced: true };
+        let commits = &Commits { hash: old.hash.clone(), follows: None, forced: true };
         let draft = Draft { program: &old.program, files: &old.files, commits, repeats: Some(id), signer };
         self.publish(&draft, None).await
     }
@@ -238,22 +196,26 @@ impl World {
         let Draft { program, files, commits, repeats, signer } = *draft;
         let store = &**self.store();
         for _ in 0..ATTEMPTS {
-            let before = store.read(vec![Span::Key(NEWEST.to_owned()), Span::Key(SWEEP.to_owned())]).await?;
-            let newest = self.newest_deploy().await?;
-            let id = newest.as_ref().map_or(1, |newest| newest.id + 1);
-            fits(commits, newest.as_ref())?;
+            let records = self.deploy_records().await?;
+            let (before, id) = (&records.snapshot, records.next_id());
+            let last = records.last_readable();
+            if let NewestDeploy::Unreadable(UnreadableDeploy { reason, .. }) = records.newest() {
+                tracing::warn!("the newest deploy cannot be read, and is replaced by deploy {id}: {reason}");
+            }
+            fits(commits, last)?;
             match chunks {
-                Some(chunks) => self.store_chunks(chunks, newest.as_ref()).await?,
+                Some(chunks) => self.store_chunks(chunks, last).await?,
                 // What is repeated has to be there still.
                 None => drop(tree::fetch(store, files).await?),
             }
+            let content = Content { program, hash: commits.hash.as_ref(), files };
             let seal =
-                signer.map(|signer| signer.seal(program, commits.hash.as_ref(), files, newest.as_ref()));
+                signer.map(|signer| signer.seal(content, id, records.readable(), &self.running_deploys()));
             let deploy = Deploy {
                 id,
                 program: program.clone(),
                 hash: commits.hash.clone(),
-                chain: commits.hash.clone().or_else(|| newest.and_then(|newest| newest.chain)),
+                chain: commits.hash.clone().or_else(|| last.and_then(|last| last.chain.clone())),
                 repeats,
                 by: self.host().to_text().into_owned(),
                 at: std::time::SystemTime::now()
@@ -263,11 +225,11 @@ impl World {
                 seal,
             };
             let key = keys::deploy(id);
-            let mut conditions = vec![Condition::Missing(key.clone()), as_it_was(&before, NEWEST)];
-            conditions.push(as_it_was(&before, SWEEP));
+            let mut conditions = vec![Condition::Missing(key.clone()), as_it_was(before, NEWEST)];
+            conditions.push(as_it_was(before, SWEEP));
             let mut effects =
                 vec![put(&key, json::stored(&deploy)?), put(NEWEST, json::stored(&Newest { id })?)];
-            let number = sweep(&before)?;
+            let number = sweep(before);
             if number % 2 == 1 {
                 // Whoever sweeps is told to stop.
                 effects.push(put(SWEEP, json::stored(&Sweep { number: number + 1 })?));
@@ -282,6 +244,11 @@ impl World {
         Err(DeployError::Raced)
     }
 
+    /// The deploys that hosts run, as far as that is known.
+    fn running_deploys(&self) -> BTreeSet<u64> {
+        self.statuses().values().filter_map(|status| status.deploy).collect()
+    }
+
     /// Stores chunks that are not there already.
     async fn store_chunks(
         &self,
@@ -289,7 +256,12 @@ impl World {
         newest: Option<&Deploy>,
     ) -> Result<(), StoreError> {
         let there = match newest {
-            Some(newest) => tree::manifest(&**self.store(), &newest.files).await?.chunks(&newest.files),
+            Some(newest) => match tree::manifest(&**self.store(), &newest.files).await {
+                Ok(manifest) => manifest.chunks(&newest.files),
+                Err(error) if error.is_passing() => return Err(error),
+                // Files of another deploy that cannot be read are no reason against this one: all chunks are stored.
+                Err(_) => BTreeSet::new(),
+            },
             None => BTreeSet::new(),
         };
         let limits = self.store().limits();
@@ -313,16 +285,18 @@ impl World {
         Ok(())
     }
 
-    /// Removes deploys that are too old, and the chunks that only they need.
+    /// Removes deploys that are too old, and the chunks that only they need. Where the chunks of a deploy that is kept are not
+    /// known, because its record cannot be read, old deploys stay until it is old itself.
     async fn prune(&self, newest: u64) -> Result<(), StoreError> {
         let store = &**self.store();
-        let mut old = self.deploys().await?;
-        old.retain(|deploy| deploy.id + KEPT <= newest);
+        let is_old = |id: u64| id.saturating_add(KEPT) <= newest;
+        let old = self.deploy_records().await?.by_id;
+        let mut old: Vec<_> = old.into_iter().filter(|(id, _)| is_old(*id)).collect();
         if old.is_empty() {
             return Ok(());
         }
         let before = store.read(vec![Span::Key(SWEEP.to_owned())]).await?;
-        let begun = sweep(&before)? / 2 * 2 + 1;
+        let begun = sweep(&before) / 2 * 2 + 1;
         let own = json::stored(&Sweep { number: begun })?;
         let begin = Transaction {
             conditions: vec![as_it_was(&before, SWEEP)],
@@ -333,22 +307,22 @@ impl World {
             return Ok(());
         }
         // Read again: what was stored before the sweep was announced is needed too.
-        let mut needed = BTreeSet::new();
-        for deploy in self.deploys().await?.iter().filter(|deploy| deploy.id + KEPT > newest) {
-            needed.extend(tree::manifest(store, &deploy.files).await?.chunks(&deploy.files));
-        }
         let mut gone: Vec<Effect> = Vec::new();
-        for deploy in &old {
-            // One whose files cannot be understood any more is removed alone.
-            if let Ok(manifest) = tree::manifest(store, &deploy.files).await {
-                let chunks = manifest.chunks(&deploy.files);
-                gone.extend(chunks.difference(&needed).map(|chunk| Effect::Delete(keys::chunk(chunk))));
+        let needed = self.needed_chunks(&self.deploy_records().await?, &is_old).await?;
+        old.retain(|(_, record)| needed.is_some() || record.is_err());
+        if let Some(needed) = needed {
+            for deploy in old.iter().filter_map(|(_, record)| record.as_ref().ok()) {
+                // One whose files cannot be understood any more is removed alone.
+                if let Ok(manifest) = tree::manifest(store, &deploy.files).await {
+                    let chunks = manifest.chunks(&deploy.files);
+                    gone.extend(chunks.difference(&needed).map(|chunk| Effect::Delete(keys::chunk(chunk))));
+                }
             }
         }
         gone.sort_unstable_by(|one, other| one.key().cmp(other.key()));
         gone.dedup_by(|one, other| one.key() == other.key());
         // The records go first: a record without files would be worse than files without a record.
-        let records = old.iter().map(|deploy| Effect::Delete(keys::deploy(deploy.id)));
+        let records = old.iter().map(|(id, _)| Effect::Delete(keys::deploy(*id)));
         let all: Vec<Effect> = records.chain(gone).collect();
         let standing = || vec![Condition::Value(SWEEP.to_owned(), own.clone())];
         for some in all.chunks(store.limits().operations.min(100)) {
@@ -363,17 +337,43 @@ impl World {
             .await?;
         Ok(())
     }
+
+    /// The chunks of all deploys that are not old; nothing if that cannot be known.
+    async fn needed_chunks(
+        &self,
+        records: &Records,
+        is_old: &(impl Fn(u64) -> bool + Sync),
+    ) -> Result<Option<BTreeSet<String>>, StoreError> {
+        let mut needed = BTreeSet::new();
+        for (id, record) in records.by_id.iter().filter(|(id, _)| !is_old(**id)) {
+            let Ok(deploy) = record else {
+                tracing::warn!("deploy {id} cannot be read, so old deploys are not removed yet");
+                return Ok(None);
+            };
+            match tree::manifest(&**self.store(), &deploy.files).await {
+                Ok(manifest) => needed.extend(manifest.chunks(&deploy.files)),
+                Err(error) if error.is_passing() => return Err(error),
+                Err(error) => {
+                    tracing::warn!(
+                        "the files of deploy {id} cannot be read, so old deploys are not removed yet: {error}"
+                    );
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(needed))
+    }
 }
 
-/// Whether a deploy may follow the newest one.
-fn fits(commits: &Commits, newest: Option<&Deploy>) -> Result<(), DeployError> {
-    let (Some(hash), Some(newest), false) = (&commits.hash, newest, commits.forced) else { return Ok(()) };
-    if newest.hash.as_ref() == Some(hash) {
-        return Err(DeployError::Same { hash: hash.clone(), id: newest.id });
+/// Whether a deploy may follow the last one.
+fn fits(commits: &Commits, last: Option<&Deploy>) -> Result<(), DeployError> {
+    let (Some(hash), Some(last), false) = (&commits.hash, last, commits.forced) else { return Ok(()) };
+    if last.hash.as_ref() == Some(hash) {
+        return Err(DeployError::Same { hash: hash.clone(), id: last.id });
     }
-    match (&commits.previous, &newest.chain) {
-        (Some(expected), Some(found)) if expected != found => {
-            Err(DeployError::NotPrevious { expected: expected.clone(), found: found.clone() })
+    match &last.chain {
+        Some(found) if commits.follows.as_ref() != Some(found) => {
+            Err(DeployError::OtherCommit { found: found.clone(), id: last.id })
         }
         _ => Ok(()),
     }
@@ -391,9 +391,11 @@ fn as_it_was(snapshot: &Snapshot, key: &str) -> Condition {
     }
 }
 
-fn sweep(snapshot: &Snapshot) -> Result<u64, StoreError> {
-    let number = |entry: &Entry| json::value(entry).map(|sweep: Sweep| sweep.number);
-    snapshot.get(SWEEP).map_or(Ok(0), number)
+/// The number of the last sweep. One that cannot be read is taken for one that goes on and is told to stop, with a number
+/// that no sweep has had: revisions of the store grow faster than sweeps.
+fn sweep(snapshot: &Snapshot) -> u64 {
+    let Some(entry) = snapshot.get(SWEEP) else { return 0 };
+    json::value(entry).map_or(snapshot.revision.saturating_mul(2) | 1, |sweep: Sweep| sweep.number)
 }
 
 impl Manifest {

@@ -19,7 +19,8 @@ use std::time::Duration;
 use tokio::sync::{broadcast, oneshot};
 
 use crate::store::{
-    Commit, Entry, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, StoreError, Transaction, Watch,
+    Commit, Effect, Entry, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, StoreError, Transaction,
+    Watch,
 };
 use disk::Disk;
 use writer::{Request, Writer};
@@ -51,9 +52,34 @@ impl Embedded {
         Embedded::with(Disk::open(path)?, path)
     }
 
+    /// Opens the store like [`Embedded::open`], after everything in it has been verified. A file that cannot be used, because it is damaged or
+    /// because a later version has written it, is [`StoreError::Corrupt`].
+    pub fn open_verified(path: &Path) -> Result<Embedded, StoreError> {
+        Embedded::with(Disk::open_verified(path)?, path)
+    }
+
     /// A store that is gone when the program ends.
     pub fn in_memory() -> Result<Embedded, StoreError> {
         Embedded::with(Disk::in_memory()?, Path::new("(memory)"))
+    }
+
+    /// A copy of all that another store has now, gone when the program ends. Whatever is written to it, the other does not see.
+    pub async fn copy_of(store: &dyn Store) -> Result<Embedded, StoreError> {
+        let copy = Embedded::in_memory()?;
+        let limits = copy.limits();
+        let all = store.read(vec![Span::Prefix(String::new())]).await?;
+        let mut effects = Vec::new();
+        let mut size = 0;
+        for entry in all.entries {
+            if effects.len() >= limits.operations || size + entry.value.len() > limits.value {
+                commit(&copy, std::mem::take(&mut effects)).await?;
+                size = 0;
+            }
+            size += entry.value.len();
+            effects.push(Effect::Put { key: entry.key, value: entry.value, lease: None });
+        }
+        commit(&copy, effects).await?;
+        Ok(copy)
     }
 
     fn with(disk: Disk, path: &Path) -> Result<Embedded, StoreError> {
@@ -87,6 +113,12 @@ impl Embedded {
             }
         })
     }
+}
+
+/// Makes changes that depend on nothing.
+async fn commit(store: &Embedded, effects: Vec<Effect>) -> Result<(), StoreError> {
+    let transaction = Transaction { conditions: Vec::new(), effects, otherwise: Vec::new() };
+    store.commit(transaction).await.map(drop)
 }
 
 impl Store for Embedded {

@@ -50,9 +50,10 @@ impl World {
         })?;
         let value = json::stored(&Stored { resource })?;
         self.live();
-        self.inner()
-            .own
-            .want(keys::export(self.host(), to, kind, name), Some(Want { value, time, leaves: false }));
+        self.inner().own.want(
+            keys::export(self.host(), to, kind, name),
+            Some(Want { value, time, leaves: false, every: None }),
+        );
         Ok(())
     }
 

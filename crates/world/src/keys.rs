@@ -6,6 +6,9 @@
 //!   /host/HOST/export/TO/KIND/NAME        a resource that a host offers to another, or to all (`*`)
 //!   /host/HOST/volunteer/NAME             a host would do what is scheduled under a name
 //!   /host/HOST/status                     what a host is doing
+//!   /host/HOST/agent                      the agent that writes in the name of a host
+//!   /host/HOST/rival/INSTANCE             another agent with the same host name, which stands back
+//!   /host/HOST/member                     a host runs an agent, or did and is gone
 //!   /host/HOST/log                        which log lines it shall show
 //!   /schedule/NAME                        the hosts that have been chosen under a name
 //!   /leader/scheduler                     the host that chooses
@@ -59,6 +62,24 @@ pub(crate) fn status(host: &Str) -> String {
     format!("{HOSTS}{}/status", part(host))
 }
 
+/// The claim of the agent that writes in the name of a host.
+pub(crate) fn agent(host: &Str) -> String {
+    format!("{HOSTS}{}/agent", part(host))
+}
+
+/// The agents that stand back for the one that holds the name of a host.
+pub(crate) fn rivals(host: &Str) -> String {
+    format!("{HOSTS}{}/rival/", part(host))
+}
+
+pub(crate) fn rival(host: &Str, instance: &str) -> String {
+    format!("{}{}", rivals(host), part(instance.as_bytes()))
+}
+
+pub(crate) fn member(host: &Str) -> String {
+    format!("{HOSTS}{}/member", part(host))
+}
+
 pub(crate) fn log(host: &Str) -> String {
     format!("{HOSTS}{}/log", part(host))
 }
@@ -98,6 +119,9 @@ pub(crate) enum Key {
     Export { host: Str, to: Str, kind: Str, name: Str },
     Volunteer { host: Str, name: Str },
     Status { host: Str },
+    Agent { host: Str },
+    Rival { host: Str, instance: Str },
+    Member { host: Str },
     Log { host: Str },
     Schedule(Str),
     Leader,
@@ -137,6 +161,9 @@ impl Key {
             (_, "export") => Key::Export { host: next()?, to: next()?, kind: next()?, name: next()? },
             (_, "volunteer") => Key::Volunteer { host: next()?, name: next()? },
             (_, "status") => Key::Status { host: next()? },
+            (_, "agent") => Key::Agent { host: next()? },
+            (_, "rival") => Key::Rival { host: next()?, instance: next()? },
+            (_, "member") => Key::Member { host: next()? },
             (_, "log") => Key::Log { host: next()? },
             _ => return None,
         };
@@ -150,6 +177,9 @@ impl Key {
             | Key::Export { host, .. }
             | Key::Volunteer { host, .. }
             | Key::Status { host }
+            | Key::Agent { host }
+            | Key::Rival { host, .. }
+            | Key::Member { host }
             | Key::Log { host } => Some(host),
             Key::String(_) | Key::Schedule(_) | Key::Leader => None,
         }
@@ -161,7 +191,7 @@ impl Key {
             Key::HostString { name, .. } => Topic::HostStrings(name),
             Key::Export { kind, .. } => Topic::Exports(kind),
             Key::Volunteer { .. } => Topic::Volunteers,
-            Key::Status { .. } => Topic::Status,
+            Key::Status { .. } | Key::Agent { .. } | Key::Rival { .. } | Key::Member { .. } => Topic::Status,
             Key::Log { .. } => Topic::LogLevels,
             Key::Schedule(name) => Topic::Schedule(name),
             Key::Leader => Topic::Leader,
@@ -251,6 +281,10 @@ mod tests {
             assert_eq!(Key::parse(&key), Some(Key::Volunteer { host: host.clone(), name: one }));
         }
         assert_eq!(Key::parse(&status(&"h".into())), Some(Key::Status { host: "h".into() }));
+        assert_eq!(Key::parse(&agent(&"h".into())), Some(Key::Agent { host: "h".into() }));
+        assert_eq!(Key::parse(&member(&"h".into())), Some(Key::Member { host: "h".into() }));
+        let rival = Key::parse(&rival(&"h".into(), "5b1c"));
+        assert_eq!(rival, Some(Key::Rival { host: "h".into(), instance: "5b1c".into() }));
         assert_eq!(Key::parse(SCHEDULER), Some(Key::Leader));
         for foreign in
             ["", "/", "/host", "/host/a", "/host/a/other/x", "/string", "/string/a/b", "/chunk/x", "x"]

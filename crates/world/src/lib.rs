@@ -32,13 +32,17 @@
 //! - A key is any bytes. A file is named by a digest of its key, and holds the key itself for whoever reads it.
 //! - Files are readable by their owner alone and are replaced in one step: a reader finds the old content or the new,
 //!   whenever the process is killed.
-//! - A file that cannot be understood is an error that names it. It is neither used nor overwritten.
+//! - A file that cannot be understood, or whose checksum does not match, is neither used nor overwritten: it is set aside under
+//!   another name, and what is lost with it is said. The memory of accepted deploys is the exception: it is an error, because
+//!   without it an old deploy could not be told from a new one.
 //! - Memory never runs ahead of the disk: what a call has returned, a later process will find.
 //! - Setting a value never waits for those who watch it.
 //!
 //! Deliberately absent there: more than one process per root, expiry, and any notion of who may read what. All calls are
 //! plain system calls that block for a short time; only the first look at a key, and changes, reach the disk.
 
+mod agent;
+mod boottime;
 mod bytes;
 pub mod cluster;
 mod deploy;
@@ -50,8 +54,11 @@ mod exports;
 pub mod hostile;
 mod json;
 mod keys;
+mod last_deploy;
+mod limit;
 mod live;
 mod local;
+mod members;
 mod own;
 mod pool;
 mod record;
@@ -69,13 +76,16 @@ mod world;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use deploy::{Commits, Deploy, DeployError, Program};
+pub use agent::Agent;
+pub use deploy::{Commits, Deploy, DeployError, DeployList, NewestDeploy, Program, UnreadableDeploy};
 pub use embedded::Embedded;
 pub use error::LocalError;
 pub use exports::{EVERYBODY, Exported};
+pub use last_deploy::{InstalledFiles, LastDeploy};
 pub use local::Local;
+pub use members::{ForgetError, MEMBER_EXPIRY, Member};
 pub use schedule::{Offer, Strategy};
-pub use seal::{KeyError, PublicKey, Refused, Seal, Signer, SigningKey, Trust};
+pub use seal::{KeyError, MAX_CLOCK_AHEAD, PublicKey, Refused, Seal, Signer, SigningKey, Trust};
 pub use status::Status;
 pub use store::StoreError;
 pub use strings::{Changes, Scope};

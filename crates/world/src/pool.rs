@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use mgmt_sys::aside::MARK;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::tree::{Limits, list};
 use mgmt_value::Str;
@@ -71,21 +72,43 @@ impl Pool {
         record::sweep(folder);
         let mut pool = Pool::default();
         let mut owners: FxHashMap<u64, String> = FxHashMap::default();
+        // Numbers are given one by one and never taken back, so a lost one is not above the number of files.
+        let mut given = 0_u64;
         for entry in list(folder, &Limits { entries: u64::MAX, depth: 1 })? {
+            given += u64::from(is_numbered(&entry.name));
             if !record::is_file_name(&entry.name) {
                 continue;
             }
             let name = String::from_utf8_lossy(&entry.name);
-            let Some(record) = Record::read(folder, &name)? else { continue };
-            let (uid, number) = read_number(&record, namespace, &name)?;
-            if let Some(other) = owners.insert(number, record.path().to_owned()) {
-                return Err(record.corrupt(format!("its number {number} is also that of {other}")));
-            }
+            let read = || {
+                let Some(record) = Record::read(folder, &name)? else { return Ok(None) };
+                let (uid, number) = read_number(&record, namespace, &name)?;
+                match owners.get(&number) {
+                    Some(other) => {
+                        Err(record.corrupt(format!("its number {number} is also that of {other}")))
+                    }
+                    None => Ok(Some((record.path().to_owned(), uid, number))),
+                }
+            };
+            let lost = format!("a number of the pool {namespace:?}, which gives its owner a new one");
+            let found = read().or_else(|error| record::set_aside(error, &lost, None))?;
+            let Some((path, uid, number)) = found else { continue };
+            owners.insert(number, path);
             pool.largest = pool.largest.max(number);
             pool.numbers.insert(uid, number);
         }
+        pool.largest = pool.largest.max(given);
         Ok(pool)
     }
+}
+
+/// Whether a file is one of a number, be it set aside.
+fn is_numbered(name: &[u8]) -> bool {
+    record::is_file_name(name)
+        || name
+            .windows(MARK.len())
+            .position(|part| part == MARK.as_bytes())
+            .is_some_and(|at| record::is_file_name(&name[..at]))
 }
 
 fn read_number(record: &Record, namespace: &Str, name: &str) -> Result<(Str, u64)> {

@@ -1,4 +1,4 @@
-//! One file of the store: versioned JSON under a name made from its key.
+//! One file of the local store: versioned JSON with a checksum, under a name made from its key.
 
 use std::fmt::Write;
 
@@ -23,10 +23,7 @@ const SUFFIX: &str = ".json";
 
 /// The name for a key: a digest, so that every key has one and no two share it.
 pub(crate) fn digest(key: &Str) -> String {
-    Sha256::digest(key.as_bytes()).iter().fold(String::new(), |mut name, byte| {
-        let _ = write!(name, "{byte:02x}");
-        name
-    })
+    sha256(key.as_bytes())
 }
 
 /// The file name for a key.
@@ -44,6 +41,8 @@ pub(crate) fn is_file_name(name: &[u8]) -> bool {
 pub(crate) struct Record {
     path: String,
     json: Json,
+    /// It has a checksum, and that matches.
+    is_verified: bool,
 }
 
 impl Record {
@@ -55,11 +54,16 @@ impl Record {
             Err(error) => return Err(error.into()),
         };
         let path = path_of(folder, name);
-        let json = match serde_json::from_slice(&file.read(MAX_SIZE)?) {
+        let bytes = file.read(MAX_SIZE)?;
+        let intact = intact(&bytes);
+        if intact == Some(false) {
+            return Err(LocalError::Corrupt { path, reason: "its checksum does not match".to_owned() });
+        }
+        let json = match serde_json::from_slice(&bytes) {
             Ok(json) => json,
             Err(error) => return Err(LocalError::Corrupt { path, reason: error.to_string() }),
         };
-        let record = Record { path, json };
+        let record = Record { path, json, is_verified: intact.is_some() };
         match record.json.get("format").and_then(Json::as_u64) {
             Some(1..=FORMAT) => Ok(Some(record)),
             Some(format) if format > FORMAT => {
@@ -82,6 +86,14 @@ impl Record {
         }
     }
 
+    /// Refuses a file without a checksum, where no earlier version has written any.
+    pub(crate) fn verified(self) -> Result<Record> {
+        match self.is_verified {
+            true => Ok(self),
+            false => Err(self.corrupt("it has no checksum")),
+        }
+    }
+
     /// What is wrong with the file.
     pub(crate) fn corrupt(&self, reason: impl Into<String>) -> LocalError {
         LocalError::Corrupt { path: self.path.clone(), reason: reason.into() }
@@ -93,10 +105,48 @@ impl Record {
     }
 }
 
-/// The text of a file, one member to a line, for whoever reads it.
+/// The text of a file, one member to a line, for whoever reads it. The last member is a checksum of all before it.
 pub(crate) fn text(json: &Json) -> String {
     // `{:#}` is JSON with indentation.
-    format!("{json:#}\n")
+    let text = format!("{json:#}");
+    match text.strip_suffix(END).filter(|_| json.is_object()) {
+        Some(members) => format!("{members}{CHECKSUM}{}{CHECKSUM_END}", sha256(members.as_bytes())),
+        None => text + "\n",
+    }
+}
+
+const END: &str = "\n}";
+const CHECKSUM: &str = ",\n  \"checksum\": \"";
+const CHECKSUM_END: &str = "\"\n}\n";
+
+/// Whether the checksum at the end of a file is that of what is before it. Files of earlier versions have none.
+fn intact(bytes: &[u8]) -> Option<bool> {
+    let body = bytes.strip_suffix(CHECKSUM_END.as_bytes())?;
+    let (members, sum) = body.split_at_checked(body.len().checked_sub(64)?)?;
+    let members = members.strip_suffix(CHECKSUM.as_bytes())?;
+    Some(sha256(members).as_bytes() == sum)
+}
+
+/// The SHA-256 of bytes, in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Sets a file aside that cannot be used, and says so together with what is lost by it. Every other error is passed on.
+pub(crate) fn set_aside<T>(error: LocalError, lost: &str, instead: T) -> Result<T> {
+    let (path, reason) = match &error {
+        LocalError::Corrupt { path, reason } => (path, reason.clone()),
+        LocalError::Newer { path, format, known } => {
+            (path, format!("it has format {format}, and this version reads up to {known}"))
+        }
+        _ => return Err(error),
+    };
+    let said = mgmt_sys::aside::set_aside_and_describe(std::path::Path::new(path), &reason);
+    tracing::error!(target: "mgmt::local", "{said}; lost: {lost}");
+    Ok(instead)
 }
 
 /// A key as it stands in a file.

@@ -18,7 +18,7 @@ use mgmt_value::Str;
 use serde::{Deserialize, Serialize};
 
 use crate::keys::{self, Key, SCHEDULER, Topic};
-use crate::own::Want;
+use crate::own::{Settled, Want};
 use crate::store::{Condition, Effect, Entry, StoreError, Transaction};
 use crate::strings::Changes;
 use crate::world::Inner;
@@ -135,9 +135,10 @@ impl World {
         }
         let time = offer.ttl.map_or(OFFER, |ttl| Duration::from_secs(u64::from(ttl.max(1))));
         let time = (!offer.persist).then_some(time);
-        self.inner().own.want(key, Some(Want { value, time, leaves: offer.ttl.is_none() && !offer.persist }));
+        let leaves = offer.ttl.is_none() && !offer.persist;
+        self.inner().own.want(key, Some(Want { value, time, leaves, every: None }));
         self.schedule_too();
-        self.settled().await;
+        self.written().await?;
         Ok(!is_there)
     }
 
@@ -148,9 +149,21 @@ impl World {
         let is_there = self.live().get(&key).is_some();
         if apply && (is_there || self.inner().own.wanted(&key).is_some()) {
             self.inner().own.want(key, None);
-            self.settled().await;
+            self.written().await?;
         }
         Ok(is_there)
+    }
+
+    /// Waits until the store has what this host wants there. An agent that stands back writes nothing.
+    async fn written(&self) -> Result<(), StoreError> {
+        if self.inner().settled().await == Settled::StandsBack {
+            let reason = format!(
+                "another agent uses the host name {:?}, and this one stands back",
+                self.host().to_text()
+            );
+            return Err(StoreError::Refused { reason });
+        }
+        Ok(())
     }
 
     /// The hosts that have been chosen under a name, as far as that is known.
@@ -258,7 +271,6 @@ impl Inner {
     async fn win(&self, lease: crate::store::LeaseId) -> Result<(), StoreError> {
         let value = json::stored(&Leader { host: self.host.to_text().into_owned() })?;
         let won = self
-            .store
             .commit(Transaction {
                 conditions: vec![Condition::Missing(SCHEDULER.to_owned())],
                 effects: vec![Effect::Put { key: SCHEDULER.to_owned(), value, lease: Some(lease) }],
@@ -311,7 +323,6 @@ impl Inner {
                 _ => Effect::Put { key: key.clone(), value: json::stored(&choice)?, lease: None },
             };
             let done = self
-                .store
                 .commit(Transaction {
                     conditions: vec![Condition::Created(SCHEDULER.to_owned(), leader.created)],
                     effects: vec![effect],

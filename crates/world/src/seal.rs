@@ -1,21 +1,32 @@
 //! Deploys that are signed, so that a host runs nothing that somebody else has put into the store.
 //!
-//! Whoever deploys signs a [`Statement`]: which program it is, the digests of its files, and a number that only grows. The
-//! text of it is kept as it was signed, beside the signature. A host that was given public keys ([`Trust`]) runs what the
-//! statement says, and nothing that only stands beside it.
+//! Whoever deploys signs a [`Statement`]: which program it is, the digests of its files, the deploy's number in the store, and the
+//! series that the number belongs to. The text of it is kept as it was signed, beside the signature. A host that was given
+//! public keys ([`Trust`]) runs what the statement says, and nothing that only stands beside it.
 //!
 //! - The statement is verified before anything of the deploy is read. Files are named by their digests, so all of them are
 //!   covered.
-//! - A host remembers, on its own disk, the highest number that it has accepted from each key. What is older is refused, even
-//!   if the store was emptied and filled again with what was once right. The number is the time in microseconds, or one
-//!   more than the last, so that it grows even in a new store.
+//! - A host remembers, on its own disk, the last statement that it has accepted from each key. One that is not newer is refused
+//!   ([`Refused::Replayed`]), even if the store was emptied and filled again with what was once right.
+//! - Newer means: a higher number of the same series, or a later series. Within a series no clock matters. A series begins with
+//!   the first deploy that a key signs in a store, and is named by the signer's time in microseconds; so the numbers of a
+//!   new store, which begin with 1 again, are newer than those of the old one.
+//! - A statement counts only under the number that was signed ([`Refused::Misplaced`]).
+//! - A series that begins more than [`MAX_CLOCK_AHEAD`] in the future is refused until its time comes
+//!   ([`Refused::FromTheFuture`]), so that a signer whose clock is ahead cannot lock out others: they begin a series of
+//!   the present, which hosts accept.
+//! - A store that was restored from a backup gives numbers a second time. What is signed then has to begin a new
+//!   series ([`Signer::new_series`]); nobody without the key can.
 //! - A host that has never heard of a key has nothing to compare with. For it, a statement may say until when it may be
 //!   begun with; a host that has accepted it in time may go on with it afterwards.
+//!
+//! Statements of earlier versions have a `sequence` instead, the time or one more than the last. It counts as a series of its own.
 //!
 //! Deliberately absent: chains of certificates, and any way to revoke a key but to stop naming it.
 
 mod keys;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -28,6 +39,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use keys::{KeyError, PublicKey, SigningKey};
 
+use crate::LocalError;
 use crate::deploy::{Deploy, Program};
 use crate::error::Result as LocalResult;
 use crate::local::Folders;
@@ -52,7 +64,14 @@ pub struct Seal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Statement {
     format: u64,
+    /// The order among statements, for versions that do not know of series.
     sequence: u64,
+    /// When the series began, in microseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    series: Option<u64>,
+    /// The deploy's number in the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
     /// Until when it may be begun with, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<u64>,
@@ -69,6 +88,26 @@ pub struct Signer {
     pub key: SigningKey,
     /// For how long hosts may begin with them; for ever if nothing is said.
     pub valid_for: Option<Duration>,
+    /// Begin a new series, because the store gives numbers a second time.
+    pub new_series: bool,
+}
+
+/// The part of a deploy that is signed.
+#[derive(Clone, Copy)]
+pub(crate) struct Content<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) hash: Option<&'a String>,
+    pub(crate) files: &'a Blob,
+}
+
+/// How far the clock of a signer may be ahead of the clock of a host that has not accepted anything of its series yet.
+pub const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(300);
+
+/// The place of a statement among all of its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Order {
+    series: u64,
+    number: u64,
 }
 
 /// Whose deploys a host runs, and what it has accepted of them already.
@@ -100,9 +139,32 @@ pub enum Refused {
     },
     /// A newer one was accepted.
     #[error(
-        "it is older than one that this host has accepted before: it may have been put into the store again"
+        "it is older than one that this host has accepted before (number {number}, accepted {accepted}): it may have been put into \
+         the store again"
     )]
-    Replayed,
+    Replayed {
+        /// Its number, as it was signed.
+        number: u64,
+        /// The number of the one that was accepted.
+        accepted: u64,
+    },
+    /// It was signed as another deploy.
+    #[error("it was signed as number {signed} and stands in the store as number {found}")]
+    Misplaced {
+        /// As it was signed.
+        signed: u64,
+        /// As it is stored.
+        found: u64,
+    },
+    /// The clock of its signer, or of this host, is wrong.
+    #[error(
+        "it was signed {ahead} seconds in the future, and at most {} are accepted: the clock of the signer is ahead, or the clock \
+         of this host is behind", MAX_CLOCK_AHEAD.as_secs()
+    )]
+    FromTheFuture {
+        /// In seconds.
+        ahead: u64,
+    },
     /// It came too late.
     #[error("it was to be begun with until {until} seconds after 1970")]
     Expired {
@@ -114,30 +176,61 @@ pub enum Refused {
     Memory(#[from] crate::LocalError),
 }
 
+impl Refused {
+    /// Time alone can change it.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Refused::FromTheFuture { .. } | Refused::Memory(_))
+    }
+}
+
 impl Signer {
-    /// Signs what is about to be deployed after `newest`.
-    pub(crate) fn seal(
+    /// Signs what is about to be deployed under this number, after the deploys that are in the store, some of which hosts run.
+    pub(crate) fn seal<'a>(
         &self,
-        program: &Program,
-        hash: Option<&String>,
-        files: &Blob,
-        newest: Option<&Deploy>,
+        content: Content<'_>,
+        number: u64,
+        stored: impl Iterator<Item = &'a Deploy>,
+        running: &BTreeSet<u64>,
     ) -> Seal {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let last = newest.and_then(|newest| self.opened(newest)).map_or(0, |last| last.sequence);
+        let own: Vec<(bool, Statement)> =
+            stored.filter_map(|deploy| Some((running.contains(&deploy.id), self.opened(deploy)?))).collect();
+        let last = own.iter().map(|(_, last)| last.sequence).max().unwrap_or(0);
         let statement = Statement {
             format: FORMAT,
-            sequence: u64::try_from(now.as_micros()).unwrap_or(u64::MAX).max(last.saturating_add(1)),
+            sequence: micros(now).max(last.saturating_add(1)),
+            series: Some(self.series(micros(now), &own)),
+            number: Some(number),
             until: self.valid_for.map(|time| now.saturating_add(time).as_secs()),
-            program: program.clone(),
-            hash: hash.cloned(),
-            files: files.clone(),
+            program: content.program.clone(),
+            hash: content.hash.cloned(),
+            files: content.files.clone(),
         };
         // A struct of texts and numbers always has a text.
         let statement = serde_json::to_string(&statement).unwrap_or_default();
         let signature = self.key.sign(&message(&statement));
         let key = Base64::encode_string(self.key.public().bytes());
         Seal { statement, key, signature: Base64::encode_string(&signature) }
+    }
+
+    /// The series of the last deploy of this key in the store, or one that begins now. A series that begins in the future, which
+    /// hosts refuse, is not gone on with, unless a host runs it: then it is this clock that is behind.
+    fn series(&self, now: u64, own: &[(bool, Statement)]) -> u64 {
+        let limit = now.saturating_add(micros(MAX_CLOCK_AHEAD));
+        let series = |statement: &Statement| statement.order().series;
+        let counts = |(runs, statement): &&(bool, Statement)| *runs || series(statement) <= limit;
+        let known = own.iter().rev().find(counts).map(|(_, statement)| series(statement));
+        if let Some((_, ahead)) = own.last().filter(|last| !counts(last)) {
+            let seconds = (series(ahead) - now) / 1_000_000;
+            tracing::warn!(
+                "the last deploy with this key was signed {seconds}s in the future, and is not gone on with: compare the clocks of both hosts"
+            );
+        }
+        match known {
+            Some(known) if self.new_series => now.max(known.saturating_add(1)),
+            Some(known) => known,
+            None => now,
+        }
     }
 
     /// Whether a deploy is one that this key has signed, as it is.
@@ -176,33 +269,81 @@ impl Trust {
         let name = format!("{}.json", hex(&Sha256::digest(key.bytes())));
         let digest = hex(&Sha256::digest(seal.statement.as_bytes()));
         let (last, which) = match Record::read(&folder, &name)? {
-            None => (0, String::new()),
+            None => (Order::default(), String::new()),
             Some(record) => {
-                let sequence = record.get("sequence")?.as_u64();
-                let sequence = sequence.ok_or_else(|| record.corrupt("`sequence` is not a number"))?;
-                (sequence, record.get("statement")?.as_str().unwrap_or_default().to_owned())
+                (accepted(&record)?, record.get("statement")?.as_str().unwrap_or_default().to_owned())
             }
         };
-        let is_the_last = statement.sequence == last && digest == which;
-        if statement.sequence <= last && !is_the_last {
-            return Err(Refused::Replayed);
+        let order = statement.order();
+        let is_the_last = order == last && digest == which;
+        if order <= last && !is_the_last {
+            return Err(Refused::Replayed { number: order.number, accepted: last.number });
         }
+        statement.is_placed(deploy)?;
         if !is_the_last {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-            if let Some(until) = statement.until.filter(|until| *until < now) {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let limit = micros(now).saturating_add(micros(MAX_CLOCK_AHEAD));
+            if order.series > last.series.max(limit) {
+                let ahead = order.series.saturating_sub(micros(now)) / 1_000_000;
+                return Err(Refused::FromTheFuture { ahead });
+            }
+            if let Some(until) = statement.until.filter(|until| *until < now.as_secs()) {
                 return Err(Refused::Expired { until });
             }
             let text = record::text(&json!({
                 "format": FORMAT,
                 "key": key.to_string(),
                 "sequence": statement.sequence,
+                "series": order.series,
+                "number": order.number,
                 "statement": digest,
             }));
             record::write(&folder, &name, &text, Durability::Full)?;
         }
-        let Statement { program, hash, files, .. } = statement;
-        Ok(Deploy { program, hash, files, ..deploy.clone() })
+        Ok(statement.of(deploy))
     }
+
+    /// The deploy as its signer has stated it, for one that this host has accepted and run before: it has to be signed with a key that is
+    /// trusted now. Neither its order nor its time counts, because it is not taken from the store.
+    pub fn confirm(&self, deploy: &Deploy) -> Result<Deploy, Refused> {
+        let seal = deploy.seal.as_ref().ok_or(Refused::Unsigned)?;
+        let (_, statement) = open(seal, &self.keys)?;
+        statement.is_placed(deploy)?;
+        Ok(statement.of(deploy))
+    }
+}
+
+impl Statement {
+    fn order(&self) -> Order {
+        Order { series: self.series.unwrap_or(self.sequence), number: self.number.unwrap_or(0) }
+    }
+
+    /// It stands where it was signed to stand.
+    fn is_placed(&self, deploy: &Deploy) -> Result<(), Refused> {
+        match self.number {
+            Some(signed) if signed != deploy.id => Err(Refused::Misplaced { signed, found: deploy.id }),
+            _ => Ok(()),
+        }
+    }
+
+    fn of(self, deploy: &Deploy) -> Deploy {
+        Deploy { program: self.program, hash: self.hash, files: self.files, ..deploy.clone() }
+    }
+}
+
+/// The place of the last statement that was accepted. Earlier versions have only remembered its `sequence`.
+fn accepted(record: &Record) -> Result<Order, LocalError> {
+    let number = |member: &str| {
+        record.get(member)?.as_u64().ok_or_else(|| record.corrupt(format!("`{member}` is not a number")))
+    };
+    match record.get("series") {
+        Ok(_) => Ok(Order { series: number("series")?, number: number("number")? }),
+        Err(_) => Ok(Order { series: number("sequence")?, number: 0 }),
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// What was signed, and by which of these keys.
@@ -255,146 +396,4 @@ impl fmt::Debug for Trust {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
-
-    use super::*;
-
-    fn program(entry: &str) -> Program {
-        Program {
-            frontend: "lang".into(),
-            entry: entry.into(),
-            noop: false,
-            sema: -1,
-            no_autoedges: false,
-            no_autogroup: false,
-        }
-    }
-
-    fn signer(seed: u8) -> Signer {
-        Signer { key: SigningKey::of_seed([seed; 32]), valid_for: None }
-    }
-
-    fn deploy(signer: &Signer, entry: &str, newest: Option<&Deploy>) -> Deploy {
-        let (program, files) = (program(entry), Blob { size: 3, chunks: vec!["ab".into()] });
-        let seal = Some(signer.seal(&program, None, &files, newest));
-        Deploy {
-            id: newest.map_or(1, |newest| newest.id + 1),
-            program,
-            hash: None,
-            chain: None,
-            repeats: None,
-            by: "a".into(),
-            at: 0,
-            files,
-            seal,
-        }
-    }
-
-    fn trust(directory: &tempfile::TempDir, signer: &Signer) -> Trust {
-        Trust::new(vec![signer.key.public().clone()], directory.path().to_owned()).unwrap()
-    }
-
-    #[test]
-    fn what_is_signed_is_accepted_again_and_again_but_nothing_older() {
-        let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
-        let first = deploy(&signer, "one", None);
-        let second = deploy(&signer, "two", Some(&first));
-        let trust_ = trust(&directory, &signer);
-        assert_eq!(trust_.accept(&first).unwrap(), first);
-        assert_eq!(trust_.accept(&first).unwrap(), first, "it may start again");
-        assert_eq!(trust_.accept(&second).unwrap().program.entry, "two");
-        assert!(matches!(trust_.accept(&first), Err(Refused::Replayed)));
-        // Under any number, and after a restart.
-        let trust_ = trust(&directory, &signer);
-        assert!(matches!(trust_.accept(&Deploy { id: 99, ..first }), Err(Refused::Replayed)));
-        assert!(trust_.accept(&second).is_ok());
-    }
-
-    #[test]
-    fn the_number_grows_even_if_the_clock_does_not() {
-        let signer = signer(1);
-        let mut newest = deploy(&signer, "one", None);
-        for _ in 0..100 {
-            let next = deploy(&signer, "one", Some(&newest));
-            let (before, after) = (signer.opened(&newest).unwrap(), signer.opened(&next).unwrap());
-            assert!(after.sequence > before.sequence);
-            newest = next;
-        }
-        // What a stranger says about it does not count.
-        let stranger = Signer { key: SigningKey::of_seed([2; 32]), valid_for: None };
-        let mut loud = deploy(&stranger, "x", None);
-        let seal = loud.seal.as_mut().unwrap();
-        seal.statement = seal.statement.replace(r#""sequence":"#, r#""sequence":9"#);
-        let mine = signer.opened(&deploy(&signer, "one", Some(&loud))).unwrap();
-        assert!(mine.sequence < 9_000_000_000_000_000);
-    }
-
-    #[test]
-    fn what_stands_beside_the_statement_does_not_count() {
-        let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
-        let right = deploy(&signer, "one", None);
-        let mut wrong = right.clone();
-        wrong.program.entry = "evil".into();
-        wrong.files.chunks = vec!["cd".into()];
-        assert!(!signer.has_signed(&wrong) && signer.has_signed(&right));
-        let accepted = trust(&directory, &signer).accept(&wrong).unwrap();
-        assert_eq!((accepted.program, accepted.files), (right.program, right.files));
-    }
-
-    #[test]
-    fn whatever_is_changed_in_a_seal_is_noticed() {
-        let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
-        let (trust, right) = (trust(&directory, &signer), deploy(&signer, "one", None));
-        assert!(matches!(trust.accept(&Deploy { seal: None, ..right.clone() }), Err(Refused::Unsigned)));
-        let stranger = Signer { key: SigningKey::of_seed([2; 32]), valid_for: None };
-        assert!(matches!(trust.accept(&deploy(&stranger, "one", None)), Err(Refused::Stranger { .. })));
-        let parts: [fn(&mut Seal) -> &mut String; 3] =
-            [|seal| &mut seal.statement, |seal| &mut seal.key, |seal| &mut seal.signature];
-        for part in parts {
-            let length = part(right.clone().seal.as_mut().unwrap()).len();
-            for at in 0..length {
-                for bit in [1, 2, 4, 64] {
-                    let mut wrong = right.clone();
-                    let text = part(wrong.seal.as_mut().unwrap());
-                    let mut bytes = std::mem::take(text).into_bytes();
-                    bytes[at] ^= bit;
-                    *text = String::from_utf8_lossy(&bytes).into_owned();
-                    assert!(trust.accept(&wrong).is_err(), "byte {at}: {wrong:?}");
-                }
-                let mut short = right.clone();
-                part(short.seal.as_mut().unwrap()).truncate(at);
-                assert!(trust.accept(&short).is_err(), "cut at {at}");
-            }
-        }
-        assert!(trust.accept(&right).is_ok());
-    }
-
-    #[test]
-    fn what_has_expired_is_only_run_by_those_who_had_begun() {
-        let directory = tempfile::tempdir().unwrap();
-        let late = Signer { valid_for: Some(Duration::from_secs(3600)), ..signer(1) };
-        let right = deploy(&late, "one", None);
-        let mut statement = late.opened(&right).unwrap();
-        statement.until = Some(1);
-        let text = serde_json::to_string(&statement).unwrap();
-        let signature = Base64::encode_string(&late.key.sign(&message(&text)));
-        let seal = Seal { statement: text, signature, ..right.seal.clone().unwrap() };
-        let expired = Deploy { seal: Some(seal), ..right.clone() };
-        let trust = trust(&directory, &late);
-        assert!(matches!(trust.accept(&expired), Err(Refused::Expired { until: 1 })));
-        assert!(trust.accept(&right).is_ok());
-        assert!(matches!(trust.accept(&expired), Err(Refused::Replayed)));
-    }
-
-    #[test]
-    fn a_memory_that_cannot_be_read_refuses_everything() {
-        let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
-        let (trust, right) = (trust(&directory, &signer), deploy(&signer, "one", None));
-        trust.accept(&right).unwrap();
-        let file =
-            std::fs::read_dir(directory.path().join("accepted")).unwrap().next().unwrap().unwrap().path();
-        std::fs::write(&file, "{").unwrap();
-        assert!(matches!(trust.accept(&right), Err(Refused::Memory(_))));
-    }
-}
+mod tests;

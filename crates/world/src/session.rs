@@ -1,4 +1,9 @@
 //! Leases that are kept as long as somebody needs them.
+//!
+//! A lease counts as held until a moment that is computed from before the store was asked, so it is over here before it is over
+//! there, however long the answer took, and whether the process was stopped (SIGSTOP) or the host suspended meanwhile: both the
+//! monotonic clock and the one that goes on during suspension have to be before that moment. [`Session::held`] looks at
+//! both clocks each time; and as soon as the process goes on after that moment, whoever follows the session is told.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::boottime;
 use crate::store::{LeaseId, Store};
 
 /// Keeps a lease, and begins another when it is lost.
@@ -21,6 +27,28 @@ pub(crate) struct Held {
     pub(crate) lease: LeaseId,
     /// Counted from before the store was asked, so it is over here before it is over there.
     pub(crate) until: Instant,
+    /// The same moment by the clock that goes on while the host is suspended.
+    until_boottime: Duration,
+}
+
+impl Held {
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until || boottime::now() >= self.until_boottime
+    }
+}
+
+/// The moment before a question to the store.
+#[derive(Clone, Copy)]
+struct Asked(Instant, Duration);
+
+impl Asked {
+    fn now() -> Asked {
+        Asked(Instant::now(), boottime::now())
+    }
+
+    fn held(self, lease: LeaseId, time: Duration) -> Held {
+        Held { lease, until: self.0 + time, until_boottime: self.1.saturating_add(time) }
+    }
 }
 
 impl Session {
@@ -35,10 +63,10 @@ impl Session {
         let (sender, held) = watch::channel(None);
         let task = tokio::spawn(async move {
             loop {
-                let asked = Instant::now();
+                let asked = Asked::now();
                 match store.grant(time).await {
                     Ok(lease) => {
-                        let held = Held { lease: lease.id, until: asked + lease.time };
+                        let held = asked.held(lease.id, lease.time);
                         sender.send_replace(Some(held));
                         changed();
                         keep(&*store, held, lease.time, &sender).await;
@@ -58,7 +86,7 @@ impl Session {
 
     /// The lease, if it is surely held now.
     pub(crate) fn held(&self) -> Option<Held> {
-        self.held.borrow().filter(|held| Instant::now() < held.until)
+        self.held.borrow().filter(|held| !held.is_over())
     }
 
     /// Waits for another lease, or for none.
@@ -77,22 +105,30 @@ const AGAIN: Duration = Duration::from_millis(300);
 
 /// Keeps a lease until it is lost.
 async fn keep(store: &dyn Store, first: Held, time: Duration, sender: &watch::Sender<Option<Held>>) {
-    let Held { lease, mut until } = first;
+    let mut held = first;
     let mut pause = time / 3;
     loop {
-        tokio::time::sleep(pause).await;
-        let asked = Instant::now();
-        if asked >= until {
+        // A host that was suspended does not sleep on for the rest of a pause that began before.
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = boottime::reached(held.until_boottime) => {}
+        }
+        if held.is_over() {
             return;
         }
-        match tokio::time::timeout_at(until, store.keep(lease)).await {
+        let asked = Asked::now();
+        match tokio::time::timeout_at(held.until, store.keep(held.lease)).await {
             Ok(Ok(true)) => {
-                until = asked + time;
-                sender.send_replace(Some(Held { lease, until }));
+                held = asked.held(held.lease, time);
+                // The answer may have waited for a process that was stopped; then it is too old to count.
+                if held.is_over() {
+                    return;
+                }
+                sender.send_replace(Some(held));
                 pause = time / 3;
             }
             Ok(Ok(false)) | Err(_) => return,
-            Ok(Err(_)) => pause = AGAIN.min(until.saturating_duration_since(Instant::now())),
+            Ok(Err(_)) => pause = AGAIN.min(held.until.saturating_duration_since(Instant::now())),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! What hosts are doing.
+//! Host statuses: the report that every agent keeps in the store while it runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mgmt_health::{Counts, HostReport, ProgramState};
 use mgmt_value::Str;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::keys::{self, Topic};
 use crate::own::Want;
@@ -34,17 +35,51 @@ pub struct Status {
     /// Why something older runs than what there is now: the first mistake in that, and its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mistake: Option<String>,
+    /// The health report. Versions before 0.2 have none; the fields above are what they write and read.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    pub report: Option<HostReport>,
 }
 
-/// How long a host is shown that is gone without a word.
-const SHOWN: Duration = Duration::from_secs(15);
+impl Status {
+    /// The health report, or what the record of an earlier version says.
+    pub fn report(&self) -> HostReport {
+        if let Some(report) = &self.report {
+            return report.clone();
+        }
+        let program = match &self.mistake {
+            Some(error) => ProgramState::Invalid { since: self.since, error: error.clone() },
+            None => ProgramState::Live,
+        };
+        let counts = Counts {
+            total: self.resources,
+            failed: self.failed,
+            flapping: self.undone.len() as u64,
+            ..Counts::default()
+        };
+        let mut report = HostReport { quiet: self.converged, program, counts, ..HostReport::default() };
+        report.deploy.running = self.deploy;
+        report
+    }
+}
+
+/// A report that cannot be understood is none: the fields beside it still can.
+fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<HostReport>, D::Error> {
+    let value = Option::<serde_json::Value>::deserialize(deserializer)?;
+    Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+}
+
+/// How long the status of a host stays that is gone without a word.
+pub(crate) const STATUS_TTL: Duration = Duration::from_secs(15);
+
+/// How often a host stores its status at most. The last one always arrives.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 impl World {
     /// Tells all hosts what this one is doing.
     pub fn tell_status(&self, status: &Status) -> Result<(), StoreError> {
         self.live();
         let value = json::stored(status)?;
-        let want = Want { value, time: Some(SHOWN), leaves: true };
+        let want = Want { value, time: Some(STATUS_TTL), leaves: true, every: Some(STATUS_INTERVAL) };
         self.inner().own.want(keys::status(self.host()), Some(want));
         Ok(())
     }
@@ -74,5 +109,52 @@ impl World {
         }
         let entry = self.live().get(keys::SCHEDULER)?;
         json::value(&entry).ok().map(|leader: Leader| Str::from(leader.host.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Entry;
+
+    fn read(text: &str) -> Status {
+        let value = text.as_bytes().to_vec();
+        json::value(&Entry { key: "/host/h/status".to_owned(), value, created: 1, modified: 1, lease: None })
+            .unwrap()
+    }
+
+    #[test]
+    fn the_record_of_an_earlier_version_is_read() {
+        let status = read(
+            r#"{"format":1,"version":"0.1.0","since":5,"deploy":3,"converged":true,"resources":7,"failed":2}"#,
+        );
+        let report = status.report();
+        assert_eq!((report.counts.total, report.counts.failed), (7, 2));
+        assert_eq!(report.deploy.running, Some(3));
+        assert_eq!(report.state(), mgmt_health::HostState::Degraded);
+    }
+
+    #[test]
+    fn an_earlier_version_reads_what_this_one_writes() {
+        #[derive(Deserialize)]
+        struct Earlier {
+            converged: bool,
+            resources: u64,
+            failed: u64,
+        }
+        let report = Some(HostReport { quiet: true, ..HostReport::default() });
+        let status = Status { converged: true, resources: 7, report, ..Status::default() };
+        let text = String::from_utf8(json::stored(&status).unwrap()).unwrap();
+        let earlier: Earlier = serde_json::from_str(&text).unwrap();
+        assert_eq!((earlier.converged, earlier.resources, earlier.failed), (true, 7, 0));
+        assert_eq!(read(&text), status);
+    }
+
+    #[test]
+    fn a_report_of_a_later_version_leaves_the_rest_readable() {
+        let status = read(
+            r#"{"format":1,"version":"9","since":5,"converged":false,"resources":7,"failed":1,"report":{"program":{"state":"later"}}}"#,
+        );
+        assert_eq!((status.report.clone(), status.report().counts.failed), (None, 1));
     }
 }

@@ -284,6 +284,14 @@ pub enum StoreError {
     /// The store has been closed.
     #[error("the store has ended")]
     Ended,
+    /// Whoever asked does not wait any longer.
+    #[error("{place} has not answered within {seconds}s")]
+    TimedOut {
+        /// The store, for people.
+        place: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
 }
 
 impl StoreError {

@@ -81,8 +81,10 @@ impl Values {
         if let Some(known) = self.memory().known.get(key) {
             return Ok(known.clone());
         }
-        let record = Record::read(&folders.open(&[self.folder])?, &record::file_name(key))?;
-        let value = record.map(|record| value_of(&record, key)).transpose()?;
+        let record = Record::read(&folders.open(&[self.folder])?, &record::file_name(key));
+        let value = record.and_then(|record| record.map(|record| value_of(&record, key)).transpose());
+        let value =
+            value.or_else(|error| record::set_aside(error, &format!("the value of {key:?}"), None))?;
         self.memory().known.insert(key.clone(), value.clone());
         Ok(value)
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mgmt_value::Str;
 use tokio::task::JoinHandle;
 
+use crate::limit::RateLimit;
 use crate::live::Live;
 use crate::lock;
 use crate::own::Own;
@@ -28,22 +29,33 @@ pub(crate) struct Inner {
     pub(crate) host: Str,
     live: OnceLock<Live>,
     pub(crate) own: Own,
+    /// Everything that is written, by whomever.
+    limit: RateLimit,
+    writes: std::sync::atomic::AtomicU64,
     sessions: Mutex<HashMap<Duration, Arc<Session>>>,
     /// This host takes part in finding a leader.
     leads: std::sync::atomic::AtomicBool,
+    /// Programs run though the store has not been read yet.
+    begins_without_store: std::sync::atomic::AtomicBool,
     this: std::sync::Weak<Inner>,
 }
 
 impl World {
     /// The world as this host sees it.
     pub fn new(store: Arc<dyn Store>, host: &str) -> World {
+        const BURST: u32 = 500;
+        const PER_SECOND: u32 = 50;
+        let is_shared = !store.ends_with_us();
         let inner = Arc::new_cyclic(|this| Inner {
             store,
             host: host.into(),
             live: OnceLock::new(),
-            own: Own::default(),
+            own: Own::new(is_shared),
+            limit: if is_shared { RateLimit::new(BURST, PER_SECOND) } else { RateLimit::none() },
+            writes: 0.into(),
             sessions: Mutex::default(),
             leads: false.into(),
+            begins_without_store: false.into(),
             this: this.clone(),
         });
         World { inner, tasks: Mutex::default() }
@@ -74,22 +86,44 @@ impl World {
         self.live().is_ready()
     }
 
+    /// Programs begin to run now, though the store may not have been read yet.
+    pub fn begin_without_store(&self) {
+        self.inner.begins_without_store.store(true, std::sync::atomic::Ordering::Release);
+    }
+
+    /// Programs run, and the store has never been read: nothing is known of it.
+    pub fn is_unheard(&self) -> bool {
+        self.inner.begins_without_store.load(std::sync::atomic::Ordering::Acquire) && !self.is_ready()
+    }
+
     /// Waits until the store has all that this host wants to keep there.
     pub async fn settled(&self) {
         self.live();
         self.inner.settled().await;
     }
 
+    /// The number of transactions that this host has written.
+    pub fn writes(&self) -> u64 {
+        self.inner.writes.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// Takes back what ends with this host, and lets others lead. Without the store, that ends by itself.
     pub async fn leave(&self) {
-        const PATIENCE: Duration = Duration::from_secs(2);
+        self.leave_as(false).await;
+    }
+
+    /// The same, and keeps the host's member record if it `stays` a member, which runs no more for now.
+    pub async fn leave_as(&self, stays: bool) {
+        const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
         if self.inner.live.get().is_none() {
             return;
         }
+        self.end_membership(stays);
         self.inner.own.leave();
-        let _ = tokio::time::timeout(PATIENCE, async {
+        let _ = tokio::time::timeout(LEAVE_TIMEOUT, async {
             self.inner.settled().await;
             self.inner.resign().await;
+            self.inner.release_claim().await;
         })
         .await;
     }
@@ -122,7 +156,7 @@ impl World {
         let mut pause = Duration::from_millis(100);
         let mut told = false;
         loop {
-            match self.inner.store.commit(transaction.clone()).await {
+            match self.inner.commit(transaction.clone()).await {
                 Err(error) if error.is_passing() => {
                     if !std::mem::replace(&mut told, true) {
                         tracing::warn!("waiting: {error}");
@@ -143,6 +177,13 @@ impl Inner {
     )]
     pub(crate) fn live(&self) -> &Live {
         self.live.get().expect("the store is followed")
+    }
+
+    /// Commits a transaction as soon as the rate limit allows it.
+    pub(crate) async fn commit(&self, transaction: Transaction) -> Result<Commit, StoreError> {
+        self.limit.acquire().await;
+        self.writes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.store.commit(transaction).await
     }
 
     /// True for the first one who asks.

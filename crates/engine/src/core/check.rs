@@ -1,6 +1,6 @@
 //! The invariants, as code.
 
-use super::{Core, Vertex, WatchState};
+use super::{Core, Retry, Vertex, WatchState};
 
 impl Core {
     /// Panics when an invariant does not hold. Walks the whole graph: for tests.
@@ -8,6 +8,7 @@ impl Core {
         let mut running = [0; 2];
         let mut unsettled = 0;
         let mut busy = 0;
+        let mut unwell = 0;
         for vertex in self.indices() {
             let Some(state) = self.get(vertex) else { continue };
             let name = vertex.0;
@@ -23,6 +24,10 @@ impl Core {
             assert_eq!(state.counted_busy, state.is_busy(), "{name} is counted wrongly as busy");
             unsettled += usize::from(state.is_unsettled());
             busy += usize::from(state.is_busy());
+            assert_eq!(state.counted_unwell, !state.is_well(), "{name} is counted wrongly as unwell");
+            unwell += usize::from(!state.is_well());
+            let failing = state.is_open() && state.is_failing();
+            assert_eq!(self.failing.contains(&vertex), failing, "{name} is listed wrongly as failing");
             let undone = state.before.iter().filter(|edge| !self.has_succeeded(edge.from)).count();
             assert_eq!(state.undone as usize, undone, "{name} counts its undone predecessors wrongly");
             for edge in &state.before {
@@ -50,6 +55,7 @@ impl Core {
         assert_eq!(running, self.running, "runs are miscounted");
         assert_eq!(unsettled, self.unsettled, "unsettled vertices are miscounted");
         assert_eq!(busy, self.convergence.busy(), "busy vertices are miscounted");
+        assert_eq!(unwell, self.convergence.unwell(), "unwell vertices are miscounted");
         for (semaphore, held) in self.semaphores.held() {
             assert!(held <= semaphore.size(), "too many hold {semaphore:?}");
         }
@@ -58,18 +64,27 @@ impl Core {
     /// A vertex that wants to run and may is on its way to running: nothing is forgotten.
     fn check_progress(&self, vertex: Vertex) {
         let Some(state) = self.get(vertex) else { return };
-        let idle = state.is_open() && !state.failed && state.running.is_none() && !state.queued;
+        let idle = state.is_open() && state.running.is_none() && !state.queued;
         let wants = idle && state.is_dirty() && state.undone == 0;
         let watched = state.watch == WatchState::Ready || state.rules.hidden;
         if wants && watched {
             assert!(
-                state.waits_for.is_some() || state.wake_at.is_some() || state.not_before == u64::MAX,
+                state.waits_for.is_some() || state.wake_at.is_some() || state.due() == u64::MAX,
                 "{} wants to run, may, and does not",
                 vertex.0
             );
         }
-        if idle && let WatchState::Waiting(_) = state.watch {
-            assert!(state.wake_at.is_some(), "{} waits to watch again, for ever", vertex.0);
+        if idle && let WatchState::Waiting(at) = state.watch {
+            let waits = state.wake_at.is_some() || at == u64::MAX;
+            assert!(waits, "{} waits to watch again, for ever", vertex.0);
+        }
+        // A failing vertex has a next attempt, unless its declared attempts are used up.
+        if state.is_open() && state.is_failing() && state.is_exhausted() {
+            assert!(
+                matches!(state.rules.retry, Retry::Times(_)),
+                "{} is failing and will not be attempted again",
+                vertex.0
+            );
         }
     }
 

@@ -1,29 +1,45 @@
-//! Convergence: has the graph come to rest, and for how long?
+//! Convergence: has the graph come to rest, for how long, and with every vertex in its declared state?
 
 use super::Action;
 
 /// Counts busy vertices and remembers when something last happened.
 ///
-/// Something happens when a run changes or fails, and when the graph changes. A check that finds everything right is
-/// nothing, so neither a chatty watch nor a poll keeps a graph from converging; nor does a failed vertex, nor one
-/// that waits behind it, nor one that only looks.
+/// Something happens when a run changes something, when a vertex begins to fail or recovers, and when the graph changes. A check
+/// that finds everything right is nothing, so neither a chatty watch nor a poll keeps a graph from coming to rest; nor does an
+/// attempt that fails again, nor a vertex that waits behind it, nor one that only looks.
 #[derive(Debug)]
 pub(super) struct Convergence {
     after: Option<u64>,
     busy: usize,
+    /// Vertices that are not in their declared state.
+    unwell: usize,
     last_activity: u64,
     /// A graph has been given. Before that there is nothing to converge.
     started: bool,
-    converged: bool,
+    rest: Rest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// Something is under way, or has happened too recently.
+    Active,
+    /// Nothing is under way but retries, and not everything is well: so many are failing.
+    Quiet(usize),
+    /// Nothing is under way, and everything is well.
+    Converged,
 }
 
 impl Convergence {
     pub(super) fn new(after: Option<u64>, now: u64) -> Convergence {
-        Convergence { after, busy: 0, last_activity: now, started: false, converged: false }
+        Convergence { after, busy: 0, unwell: 0, last_activity: now, started: false, rest: Rest::Active }
     }
 
     pub(super) fn count(&mut self, was_busy: bool, is_busy: bool) {
         self.busy = self.busy + usize::from(is_busy) - usize::from(was_busy);
+    }
+
+    pub(super) fn count_unwell(&mut self, was_unwell: bool, is_unwell: bool) {
+        self.unwell = self.unwell + usize::from(is_unwell) - usize::from(was_unwell);
     }
 
     pub(super) fn active(&mut self, now: u64) {
@@ -41,8 +57,16 @@ impl Convergence {
         self.busy
     }
 
+    pub(super) fn unwell(&self) -> usize {
+        self.unwell
+    }
+
     pub(super) fn is_converged(&self) -> bool {
-        self.converged
+        self.rest == Rest::Converged
+    }
+
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.rest != Rest::Active
     }
 
     fn due(&self) -> Option<u64> {
@@ -51,25 +75,25 @@ impl Convergence {
 
     /// When to look again: only while at rest and not yet for long enough.
     pub(super) fn deadline(&self) -> Option<u64> {
-        self.due().filter(|_| self.busy == 0 && !self.converged)
+        self.due().filter(|_| self.busy == 0 && self.rest == Rest::Active)
     }
 
-    /// The change of state, if there is one.
-    pub(super) fn evaluate(&mut self, now: u64) -> Option<Action> {
+    /// The change of state, if there is one. `failing`: so many vertices are.
+    pub(super) fn evaluate(&mut self, now: u64, failing: usize) -> Option<Action> {
         let due = self.due()?;
-        if self.converged && due > now {
-            self.converged = false;
+        // With no waiting time at all a change would not be seen as one by the first test.
+        let changed_now = self.after == Some(0) && self.last_activity == now && self.busy > 0;
+        if self.is_at_rest() && (due > now || changed_now) {
+            self.rest = Rest::Active;
             return Some(Action::Diverged);
         }
-        // With no waiting time at all a change would not be seen as one by the test above.
-        if self.converged && self.after == Some(0) && self.last_activity == now && self.busy > 0 {
-            self.converged = false;
-            return Some(Action::Diverged);
+        if self.busy > 0 || due > now {
+            return None;
         }
-        if !self.converged && self.busy == 0 && due <= now {
-            self.converged = true;
-            return Some(Action::Converged);
-        }
-        None
+        let (rest, action) = match self.unwell {
+            0 => (Rest::Converged, Action::Converged),
+            _ => (Rest::Quiet(failing), Action::Quiet(failing)),
+        };
+        (std::mem::replace(&mut self.rest, rest) != rest).then_some(action)
     }
 }

@@ -18,10 +18,33 @@
 //! by all that it passed until someone else becomes unsettled, so a wave of changes through a deep graph
 //! looks at each vertex once and not once for every vertex below it. Clean ancestors never run again.
 //!
+//! # Failure and retry
+//!
+//! A vertex whose last attempt failed is *failing* until an attempt succeeds. Failing is a state, not an end: the vertex stays
+//! dirty, keeps its watch, and its next attempt starts at the earliest of two times:
+//!
+//! - **By time** ([`Retry`]): with exponential backoff and jitter for ever if nothing is declared; `delay` apart for as many times
+//!   as are declared. A vertex whose declared attempts are used up has no time, and is *exhausted*.
+//! - **By a prompt**: an event of its watch, a poll, a notification, a received value, a direct predecessor that changed
+//!   something or recovered, another graph ([`Delta::retry`]) or [`Core::retry`]. A prompted attempt starts at once, uses up no declared attempt and
+//!   does not lengthen the backoff. More than `FREE_PROMPTS` prompted attempts that fail in a row are spaced by a growing
+//!   minimum, so that a flood of events does not become a busy loop.
+//!
+//! A watch that failed is set up again under the same rule, with counters of its own. When a failing vertex recovers, the attempts of
+//! all others that wait for their time are brought forward: what failed together often heals together.
+//!
+//! # Rest
+//!
+//! The graph is *quiet* when nothing is under way except attempts by time of vertices whose retry has no declared end. A quiet graph
+//! in which every vertex has succeeded and none is dirty, failing or blocked is *converged* ([`Action::Converged`]); any other
+//! one is [`Action::Quiet`].
+//!
 //! # Invariants
 //!
 //! - At most one run of a vertex at a time; none before its watch has begun; none while paused or stopping.
 //! - An event during a run leads to another run, because `done` takes the generation of the run's beginning.
+//! - A failing vertex that is not exhausted has an attempt under way, scheduled, or waiting for an ancestor.
+//! - Every notification is reported ([`Action::Notified`]) before the run that acts on it.
 //! - A pending notification is a stamp on the edge. A run acknowledges the stamp that it saw, so a newer one stays.
 //! - Semaphores are taken all at once and in the order of asking, so there is no deadlock and no starvation.
 //! - A vertex keeps its id from declaration to removal, over all replacements. An incarnation number tells a late
@@ -31,9 +54,11 @@
 
 mod check;
 mod converge;
+mod retry;
 mod rules;
 mod schedule;
 mod semaphore;
+mod state;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -43,10 +68,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub use rules::{Poll, Pool, Rules, Semaphore};
+pub use retry::Standing;
+pub use rules::{Poll, Pool, Retry, Rules, Semaphore};
 pub use swap::{Delta, Link};
 
 use converge::Convergence;
+use retry::Attempts;
 use rules::Bucket;
 use schedule::Timers;
 use semaphore::Semaphores;
@@ -80,17 +107,24 @@ pub enum Action {
     Close(Vertex),
     /// The id may be used again.
     Freed(Vertex),
-    /// An error will be tried again after this many nanoseconds.
-    Retry(Vertex, u64),
-    /// The vertex has failed for good.
-    Failed(Vertex),
+    /// An attempt failed, the given one in a row; the next attempt by time starts after this many nanoseconds.
+    Retry(Vertex, u64, u32),
+    /// An attempt failed, the given one in a row, and no attempt by time is left.
+    Failed(Vertex, u32),
+    /// The next attempt by time of a failing vertex was brought forward: it starts after this many nanoseconds.
+    Rescheduled(Vertex, u64),
     /// The next run was put off by this many nanoseconds to keep the rate; `u64::MAX`: for ever, the rate is zero.
     Limited(Vertex, u64),
     /// A notification from the first to the second is now pending, or no longer.
     Pending(Vertex, Vertex, bool),
-    /// The whole graph has been quiet for long enough.
+    /// The first has notified the second, which runs because of it.
+    Notified(Vertex, Vertex),
+    /// The whole graph has been quiet for long enough, and every vertex is in its declared state.
     Converged,
-    /// It no longer is.
+    /// The whole graph has been quiet for long enough, but not every vertex is in its declared state: so many are failing, or so
+    /// many are still.
+    Quiet(usize),
+    /// It is no longer converged or quiet.
     Diverged,
     /// Nothing runs; nothing will until resumed.
     Paused,
@@ -111,6 +145,8 @@ pub struct Run {
     pub refresh: bool,
     /// In which pool.
     pub pool: Pool,
+    /// A poll is among the reasons.
+    pub polled: bool,
 }
 
 /// How a run ended.
@@ -144,11 +180,13 @@ pub struct Settings {
     pub capacity: [usize; 2],
     /// Quiet time in nanoseconds that counts as converged; `None`: nobody asks.
     pub converge_after: Option<u64>,
+    /// The seed of the jitter of retries. Hosts with different seeds do not retry at the same moment.
+    pub seed: u64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { capacity: [8, 1024], converge_after: None }
+        Settings { capacity: [8, 1024], converge_after: None, seed: 0 }
     }
 }
 
@@ -173,6 +211,10 @@ pub struct Core {
     waiting: BTreeSet<Vertex>,
     /// Vertices that stay only until they have succeeded once.
     lingering: BTreeSet<Vertex>,
+    /// Vertices that are failing.
+    failing: BTreeSet<Vertex>,
+    /// When the attempts of failing vertices were last brought forward because one recovered.
+    brought_forward_at: Option<u64>,
     /// Vertices that become something else once the present run is over, or once they have succeeded once.
     deferred: BTreeSet<Vertex>,
     /// Vertices to look at before the present input is over.
@@ -208,27 +250,28 @@ struct State {
     succeeded: bool,
     /// Direct predecessors that have not.
     undone: u32,
-    failed: bool,
     running: Option<Running>,
     watch: WatchState,
-    /// Errors left before giving up: of the check, and of the watch.
-    budget: Option<u32>,
-    watch_budget: Option<u32>,
-    /// Errors in a row: of the check since it has succeeded, and of the watch in this incarnation.
-    failures: u8,
-    watch_failures: u8,
+    /// When the watch began.
+    watch_since: u64,
+    /// Attempts and failures: of the check, and of the watch.
+    check: Attempts,
+    watch_attempts: Attempts,
     bucket: Bucket,
-    /// No run before this time: a retry's delay or the rate.
+    /// No run before this time: the rate, or a hold.
     not_before: u64,
-    /// A token has been taken for the coming run; more events ride along.
-    token_taken: bool,
-    /// It is dirty only because of a poll.
+    /// The token for the coming run; more events ride along.
+    token: Token,
+    /// It is dirty only because of a poll, or because an attempt failed that is made again by time without end.
     routine: bool,
+    /// A poll has come since the last run began.
+    polled: bool,
     /// In a ready queue, or waiting for semaphores.
     queued: bool,
     ticket: Option<u64>,
     counted_unsettled: bool,
     counted_busy: bool,
+    counted_unwell: bool,
     /// The ancestor that it waits for, and those that wait for it.
     waits_for: Option<Vertex>,
     waiters: Vec<Vertex>,
@@ -260,6 +303,17 @@ enum Phase {
     Closing,
 }
 
+/// Whether an event has asked for a token of the rate since the last run began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    /// None has been asked for.
+    None,
+    /// One has been taken, which is there from this time on.
+    Taken(u64),
+    /// The rate is zero: there will be none.
+    Never,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Running {
     incarnation: u32,
@@ -275,63 +329,10 @@ enum WatchState {
     Starting,
     /// Begun: runs are allowed.
     Ready,
-    /// Failed; to be asked for again at this time, once nothing runs.
+    /// Failed; to be asked for again at this time, once nothing runs. `u64::MAX`: not by time.
     Waiting(u64),
-    /// Failed for good, or not needed.
+    /// Not needed.
     Off,
-}
-
-impl State {
-    fn is_dirty(&self) -> bool {
-        self.wanted > self.done
-    }
-
-    fn is_open(&self) -> bool {
-        self.phase == Phase::Open
-    }
-
-    fn is_unsettled(&self) -> bool {
-        self.is_open()
-            && self.succeeded
-            && (self.is_dirty() || self.running.is_some() || self.failed || self.undone > 0)
-    }
-
-    /// Whether there is anything to run: a hidden vertex has nothing to do, unless it is exported.
-    fn has_work(&self) -> bool {
-        !self.rules.hidden || (self.rules.export && !self.rules.noop)
-    }
-
-    /// Dirty, and nothing about the vertex itself or its direct predecessors is in the way.
-    fn wants_to_run(&self) -> bool {
-        self.is_open()
-            && !self.failed
-            && self.running.is_none()
-            && self.undone == 0
-            && self.is_dirty()
-            && (self.rules.hidden || self.watch == WatchState::Ready)
-    }
-
-    fn edge_from(&mut self, from: Vertex) -> Option<&mut In> {
-        let position = self.before.binary_search_by_key(&from, |edge| edge.from).ok()?;
-        self.before.get_mut(position)
-    }
-
-    /// Whether notifications are listened to: by the vertex as it is, or as it will be once it comes back.
-    fn is_listening(&self) -> bool {
-        let rules = if self.is_open() { Some(&*self.rules) } else { self.next.as_deref() };
-        rules.is_some_and(|rules| rules.refreshable)
-    }
-
-    /// Has work under way that will end by itself. A vertex that is merely blocked is not busy: what blocks it
-    /// either is, or has failed. A poll is no work, or many of them would keep each other from convergence;
-    /// unless someone waits for it.
-    fn is_busy(&self) -> bool {
-        let routine = self.routine && self.waiters.is_empty();
-        !self.is_open()
-            || (!self.failed && matches!(self.watch, WatchState::Starting | WatchState::Waiting(_)))
-            || (!routine
-                && (self.running.is_some() || self.queued || (!self.failed && self.wake_at.is_some())))
-    }
 }
 
 impl Core {
@@ -351,6 +352,8 @@ impl Core {
             unsettled: 0,
             waiting: BTreeSet::new(),
             lingering: BTreeSet::new(),
+            failing: BTreeSet::new(),
+            brought_forward_at: None,
             deferred: BTreeSet::new(),
             to_consider: VecDeque::new(),
             walk: 0,
@@ -393,9 +396,11 @@ impl Core {
     /// The watch of this incarnation has begun. This is the first event.
     pub fn watching(&mut self, vertex: Vertex, incarnation: u32, now: u64) {
         self.advance(now);
+        let now = self.now;
         let Some(state) = self.open_mut(vertex) else { return };
         if state.incarnation == incarnation && state.watch == WatchState::Starting {
             state.watch = WatchState::Ready;
+            state.watch_since = now;
             self.dirty(vertex, Cause::Event);
         }
         self.settle_up();
@@ -422,7 +427,9 @@ impl Core {
         self.advance(now);
         let now = self.now;
         let Some(state) = self.open_mut(vertex) else { return };
+        // A late answer of a vertex that had the same id may look like one of this incarnation.
         if state.incarnation != incarnation
+            || !state.rules.is_watched()
             || !matches!(state.watch, WatchState::Starting | WatchState::Ready)
         {
             return;
@@ -431,22 +438,10 @@ impl Core {
         // result says nothing.
         let cancel =
             state.running.as_mut().is_some_and(|running| !std::mem::replace(&mut running.cancelled, true));
-        let spent = spend(&mut state.watch_budget);
-        state.watch_failures = state.watch_failures.saturating_add(1);
-        let delay = state.rules.pause(state.watch_failures);
-        if spent {
-            state.watch = WatchState::Waiting(now.saturating_add(delay));
-            state.wake_at = None;
-            self.actions.push(Action::Retry(vertex, delay));
-        }
         if cancel {
             self.actions.push(Action::Cancel(vertex, Level::Cancel));
         }
-        match spent {
-            true => self.arm(vertex, now.saturating_add(delay)),
-            false => self.fail(vertex),
-        }
-        self.touch(vertex);
+        self.watch_attempt_failed(vertex, now);
         self.settle_up();
     }
 
@@ -477,7 +472,7 @@ impl Core {
         self.paused = false;
         self.pause_told = false;
         // What had converged still has; what had not was not watched, and waits anew.
-        if !self.convergence.is_converged() {
+        if !self.convergence.is_at_rest() {
             self.convergence.active(self.now);
         }
         self.settle_up();
@@ -498,9 +493,9 @@ impl Core {
         self.settle_up();
     }
 
-    /// Whether a vertex has failed for good.
+    /// Whether the last attempt of a vertex failed.
     pub fn has_failed(&self, vertex: Vertex) -> bool {
-        self.get(vertex).is_some_and(|state| state.failed)
+        self.get(vertex).is_some_and(|state| state.is_open() && state.is_failing())
     }
 
     /// Whether a vertex has succeeded since it was declared in its present form.
@@ -524,7 +519,7 @@ impl Core {
         })
     }
 
-    /// Whether the graph has been quiet for long enough.
+    /// Whether the graph has been quiet for long enough, with every vertex in its declared state.
     pub fn is_converged(&self) -> bool {
         self.convergence.is_converged()
     }
@@ -575,16 +570,4 @@ enum Cause {
     Poll,
     /// The graph itself: a notification, a received value, a new declaration.
     Graph,
-}
-
-/// Takes one from a budget. False: there was nothing left.
-fn spend(budget: &mut Option<u32>) -> bool {
-    match budget {
-        None => true,
-        Some(0) => false,
-        Some(left) => {
-            *left -= 1;
-            true
-        }
-    }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 pub struct Rules {
     /// Look only.
     pub noop: bool,
-    /// Errors allowed before giving up; `None` is for ever.
-    pub retry: Option<u32>,
+    /// What follows a failed attempt.
+    pub retry: Retry,
     /// Refill the error budget of the check after each success.
     pub retry_reset: bool,
-    /// Wait at least this long before trying again, in nanoseconds.
+    /// Wait at least this long before a declared retry, in nanoseconds.
     pub delay: u64,
     /// Instead of watching.
     pub poll: Poll,
@@ -35,20 +35,55 @@ pub struct Rules {
     pub pool: Pool,
 }
 
-/// After how many failures in a row the next try is put off even though no delay is asked for.
-const AT_ONCE: u8 = 8;
-/// The longest that is added by us.
-const LONGEST_PAUSE: u64 = 1_000_000_000;
+/// When a vertex is attempted again after a failure, if nothing prompts it earlier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retry {
+    /// Nothing is declared: for ever, with exponential backoff and jitter.
+    #[default]
+    Backoff,
+    /// Declared: so many times, `delay` apart.
+    Times(u32),
+    /// Declared: for ever, `delay` apart.
+    Forever,
+}
+
+/// The number of failures in a row after which the next attempt is put off even though no delay is declared, and the number of
+/// prompted attempts that may fail in a row at full speed.
+pub(super) const FREE_PROMPTS: u32 = 8;
+/// The longest pause that is added to declared retries without a delay.
+const MAX_DECLARED_PAUSE: u64 = 1_000_000_000;
+/// The longest pause between prompted attempts that keep failing.
+const MAX_PROMPT_PAUSE: u64 = 5_000_000_000;
+/// The first pause of the backoff.
+pub(super) const MIN_BACKOFF: u64 = 1_000_000_000;
+/// The longest pause of the backoff.
+pub(super) const MAX_BACKOFF: u64 = 300_000_000_000;
+
+/// Nothing for the first few failures in a row, then 1 ms, 2 ms, 4 ms and so on.
+fn growing_pause(failures: u32, longest: u64) -> u64 {
+    match failures.checked_sub(FREE_PROMPTS + 1) {
+        None => 0,
+        Some(doublings) => (1_000_000 << doublings.min(20)).min(longest),
+    }
+}
+
+/// How long a prompted attempt waits after so many prompted attempts that failed in a row.
+pub(super) fn prompt_pause(failures: u32) -> u64 {
+    growing_pause(failures, MAX_PROMPT_PAUSE)
+}
+
+/// How long to wait after so many attempts by time that failed in a row: twice as long each time, less up to a quarter of it, which
+/// `noise` decides.
+pub(super) fn backoff(failures: u32, noise: u64) -> u64 {
+    let longest = (MIN_BACKOFF << failures.saturating_sub(1).min(20)).min(MAX_BACKOFF);
+    longest - noise % (longest / 4)
+}
 
 impl Rules {
-    /// How long to wait after so many failures in a row. A few tries follow each other at once, as asked for; whoever may try
-    /// for ever without a delay does not take a processor for it: 1 ms, 2 ms, 4 ms, up to a second.
-    pub(super) fn pause(&self, failures: u8) -> u64 {
-        let doublings = match failures.checked_sub(AT_ONCE + 1) {
-            None => return self.delay,
-            Some(doublings) => u32::from(doublings.min(10)),
-        };
-        self.delay.max((1_000_000 << doublings).min(LONGEST_PAUSE))
+    /// How long a declared retry waits after so many failures in a row. The first few follow each other as declared; a vertex
+    /// that is tried for ever without a delay does not occupy a processor: 1 ms, 2 ms, 4 ms, up to a second.
+    pub(super) fn pause(&self, failures: u32) -> u64 {
+        self.delay.max(growing_pause(failures, MAX_DECLARED_PAUSE))
     }
 
     /// Whether the driver is to watch.
@@ -104,7 +139,7 @@ impl Default for Rules {
     fn default() -> Rules {
         Rules {
             noop: false,
-            retry: Some(0),
+            retry: Retry::Backoff,
             retry_reset: false,
             delay: 0,
             poll: Poll::Watch,

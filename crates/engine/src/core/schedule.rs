@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{
-    Action, Bucket, Cause, Core, In, Level, Outcome, Poll, Run, Running, State, Vertex, WatchState, spend,
+    Action, Bucket, Cause, Core, In, Level, Outcome, Poll, Run, Running, State, Token, Vertex, WatchState,
 };
 
 /// Times at which a vertex wants to be looked at. An entry that the vertex no longer stands for is dropped when it
@@ -46,17 +46,29 @@ impl Core {
         let now = self.now;
         let Some(state) = self.get_mut(vertex) else { return };
         state.routine = cause == Cause::Poll && (state.routine || !state.is_dirty());
+        state.polled |= cause == Cause::Poll;
         state.wanted = generation;
-        if state.failed {
-            return;
-        }
-        if cause != Cause::Graph && !std::mem::replace(&mut state.token_taken, true) {
-            let wait = state.bucket.take(&state.rules, now).unwrap_or(u64::MAX);
-            state.not_before = state.not_before.max(now.saturating_add(wait));
+        let mut not_before = Some(now);
+        if cause != Cause::Graph && state.token == Token::None {
+            let wait = state.bucket.take(&state.rules, now);
+            state.token = wait.map_or(Token::Never, |wait| Token::Taken(now.saturating_add(wait)));
+            let wait = wait.unwrap_or(u64::MAX);
+            not_before = Some(now.saturating_add(wait));
             if wait > 0 {
                 self.actions.push(Action::Limited(vertex, wait));
             }
+        } else if cause != Cause::Graph {
+            // It rides along with the event that took the token.
+            not_before = None;
         }
+        let Some(state) = self.get_mut(vertex) else { return };
+        match not_before {
+            // A rate holds up what events lead to, but not the attempt that is due by time.
+            Some(at) if state.check.is_failing() && state.running.is_none() => state.check.prompt(at),
+            Some(at) => state.not_before = state.not_before.max(at),
+            None => {}
+        }
+        self.prompt_watch(vertex);
         self.touch(vertex);
         self.consider(vertex);
     }
@@ -73,7 +85,7 @@ impl Core {
         if state.queued || !state.wants_to_run() {
             return;
         }
-        let (has_work, not_before) = (state.has_work(), state.not_before);
+        let (has_work, not_before) = (state.has_work(), state.due());
         if not_before > self.now {
             if not_before != u64::MAX {
                 self.arm(vertex, not_before);
@@ -200,7 +212,7 @@ impl Core {
     fn start_or_wait(&mut self, vertex: Vertex) {
         // The reasons to run may have gone since it was queued, or it may have to wait after all.
         let now = self.now;
-        let ready = self.get(vertex).is_some_and(|state| state.wants_to_run() && state.not_before <= now);
+        let ready = self.get(vertex).is_some_and(|state| state.wants_to_run() && state.due() <= now);
         if !ready || self.blocked_by_ancestor(vertex) {
             self.unqueue(vertex);
             return self.consider(vertex);
@@ -233,9 +245,18 @@ impl Core {
     }
 
     fn start(&mut self, vertex: Vertex) {
+        let now = self.now;
         let Some(state) = self.get_mut(vertex) else { return };
         state.queued = false;
-        state.token_taken = false;
+        state.wake_at = None;
+        state.check.begin();
+        // A retry by time or by the graph needs no token. One that an event took in advance goes back, or a flood of events over
+        // many retries would run up a debt that takes for ever to pay.
+        if let Token::Taken(at) = std::mem::replace(&mut state.token, Token::None)
+            && at > now
+        {
+            state.bucket.give_back();
+        }
         state.running =
             Some(Running { incarnation: state.incarnation, generation: state.wanted, cancelled: false });
         let notified = state.see_notifications();
@@ -245,6 +266,7 @@ impl Core {
             apply: !state.rules.noop,
             refresh: notified && state.rules.refreshable,
             pool: state.rules.pool,
+            polled: std::mem::take(&mut state.polled),
         };
         self.running[run.pool as usize] += 1;
         self.actions.push(Action::Run(run));
@@ -266,7 +288,7 @@ impl Core {
             match outcome {
                 // Asked to stop or not: it was done, so it counts, and whoever listens must hear of it.
                 Outcome::Right | Outcome::Changed => self.run_succeeded(vertex, running.generation, outcome),
-                Outcome::Failed if !running.cancelled => self.run_failed(vertex),
+                Outcome::Failed if !running.cancelled => self.run_failed(vertex, running),
                 _ => {}
             }
         }
@@ -282,19 +304,26 @@ impl Core {
 
     fn run_succeeded(&mut self, vertex: Vertex, generation: u64, outcome: Outcome) {
         let Some(state) = self.get_mut(vertex) else { return };
-        state.failures = 0;
+        let recovered = state.check.succeed();
         if state.rules.retry_reset {
-            state.budget = state.rules.retry;
+            state.check.refill(&state.rules);
         }
         let noop = state.rules.noop;
         if !noop {
             self.acknowledge(vertex);
         }
-        if outcome == Outcome::Changed && !noop {
-            self.convergence.active(self.now);
+        let changed = outcome == Outcome::Changed && !noop;
+        if changed {
             self.notify(vertex);
         }
         self.succeed(vertex, generation);
+        if changed || recovered {
+            self.convergence.active(self.now);
+            self.prompt_successors(vertex);
+        }
+        if recovered {
+            self.bring_forward();
+        }
     }
 
     /// Takes back the notifications that the run has seen. A newer one stays.
@@ -325,6 +354,7 @@ impl Core {
             if fresh {
                 self.actions.push(Action::Pending(vertex, successor, true));
             }
+            self.actions.push(Action::Notified(vertex, successor));
             self.dirty(successor, Cause::Graph);
         }
     }
@@ -347,39 +377,6 @@ impl Core {
         }
     }
 
-    fn run_failed(&mut self, vertex: Vertex) {
-        self.convergence.active(self.now);
-        let now = self.now;
-        let Some(state) = self.get_mut(vertex) else { return };
-        if !spend(&mut state.budget) {
-            return self.fail(vertex);
-        }
-        // An event during the run is covered by the next try, which no rate holds up: its token goes back, or a
-        // flood of events over many tries would run up a debt that takes for ever to pay.
-        if std::mem::replace(&mut state.token_taken, false) && state.not_before != u64::MAX {
-            state.bucket.give_back();
-        }
-        state.failures = state.failures.saturating_add(1);
-        let delay = state.rules.pause(state.failures);
-        state.not_before = now.saturating_add(delay);
-        state.routine = false;
-        self.actions.push(Action::Retry(vertex, delay));
-    }
-
-    /// Gives a vertex up. What comes after it stays where it is.
-    pub(super) fn fail(&mut self, vertex: Vertex) {
-        let Some(state) = self.get_mut(vertex) else { return };
-        state.failed = true;
-        state.watch = WatchState::Off;
-        state.wake_at = None;
-        state.poll_at = None;
-        self.actions.push(Action::Unwatch(vertex));
-        self.actions.push(Action::Failed(vertex));
-        self.convergence.active(self.now);
-        self.unqueue(vertex);
-        self.release_excused();
-    }
-
     /// What follows a run: leaving, becoming something else, or the next run.
     pub(super) fn after_run(&mut self, vertex: Vertex) {
         let Some(state) = self.get(vertex) else { return };
@@ -399,7 +396,11 @@ impl Core {
         if let Some(state) = self.get(vertex)
             && let WatchState::Waiting(at) = state.watch
         {
-            return if at <= self.now { self.start_watch(vertex) } else { self.arm(vertex, at) };
+            return match at {
+                at if at <= self.now => self.start_watch(vertex),
+                u64::MAX => {}
+                at => self.arm(vertex, at),
+            };
         }
         self.consider(vertex);
     }
@@ -415,6 +416,7 @@ impl Core {
         match state.rules.poll {
             Poll::Watch => {
                 state.watch = WatchState::Starting;
+                state.watch_attempts.begin();
                 let incarnation = state.incarnation;
                 self.actions.push(Action::Watch(vertex, incarnation));
                 self.touch(vertex);
@@ -466,10 +468,18 @@ impl Core {
         let Some(state) = self.get_mut(vertex) else { return };
         let unsettled = state.is_unsettled();
         let busy = state.is_busy();
+        let unwell = !state.is_well();
+        let failing = state.is_open() && state.is_failing();
         let has_successors = !state.after.is_empty();
         let was_unsettled = std::mem::replace(&mut state.counted_unsettled, unsettled);
         let was_busy = std::mem::replace(&mut state.counted_busy, busy);
+        let was_unwell = std::mem::replace(&mut state.counted_unwell, unwell);
         self.convergence.count(was_busy, busy);
+        self.convergence.count_unwell(was_unwell, unwell);
+        match failing {
+            true => self.failing.insert(vertex),
+            false => !self.failing.is_empty() && self.failing.remove(&vertex),
+        };
         match (was_unsettled, unsettled) {
             (false, true) => {
                 self.unsettled += 1;
@@ -486,6 +496,9 @@ impl Core {
     pub(super) fn wake_waiters(&mut self, vertex: Vertex) {
         let waiters =
             self.get_mut(vertex).map(|state| std::mem::take(&mut state.waiters)).unwrap_or_default();
+        if !waiters.is_empty() {
+            self.touch(vertex);
+        }
         for waiter in waiters {
             self.waiting.remove(&waiter);
             if let Some(state) = self.get_mut(waiter) {
@@ -534,7 +547,7 @@ impl Core {
             }
             return;
         }
-        if let Some(action) = self.convergence.evaluate(self.now) {
+        if let Some(action) = self.convergence.evaluate(self.now, self.failing.len()) {
             self.actions.push(action);
         }
         #[cfg(debug_assertions)]

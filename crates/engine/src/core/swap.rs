@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Action, Bucket, Cause, Core, In, Phase, Rules, State, Vertex, WatchState};
+use super::{
+    Action, Attempts, Bucket, Cause, Core, In, Phase, Retry, Rules, State, Token, Vertex, WatchState,
+};
 
 /// A change of the graph. Applied as a whole; the caller has made sure that the result has no cycle.
 #[derive(Clone, Debug, Default)]
 pub struct Delta {
     /// Vertices to take out, with all their edges.
     pub remove: Vec<Vertex>,
-    /// Vertices that run other rules from now on. Also revives a failed one.
+    /// Vertices that run other rules from now on.
     pub replace: Vec<(Vertex, Rules)>,
     /// Vertices to add. The id is new, or that of a vertex still on its way out.
     pub add: Vec<(Vertex, Rules)>,
@@ -20,6 +22,8 @@ pub struct Delta {
     pub unlink: Vec<(Vertex, Vertex)>,
     /// Edges to add or change.
     pub link: Vec<Link>,
+    /// A whole graph was declared: attempt what is failing once more, whether the graph differs or not.
+    pub retry: bool,
 }
 
 /// An edge to add or change.
@@ -36,7 +40,7 @@ pub struct Link {
 }
 
 impl Delta {
-    /// Whether there is nothing to do.
+    /// Whether the graph stays as it is.
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty()
             && self.replace.is_empty()
@@ -52,6 +56,9 @@ impl Core {
         self.advance(now);
         self.convergence.start(self.now);
         if delta.is_empty() {
+            if delta.retry {
+                self.prompt_failing();
+            }
             return self.settle_up();
         }
         self.convergence.active(self.now);
@@ -85,6 +92,9 @@ impl Core {
         // Only now are all edges in place, so that nothing starts before what comes first is known.
         for vertex in fresh {
             self.start_watch(vertex);
+        }
+        if delta.retry {
+            self.prompt_failing();
         }
         self.settle_up();
     }
@@ -133,21 +143,21 @@ impl Core {
             done: 0,
             succeeded: false,
             undone: 0,
-            failed: false,
             running: None,
             watch: WatchState::Off,
-            budget: rules.retry,
-            watch_budget: rules.retry,
-            failures: 0,
-            watch_failures: 0,
+            watch_since: 0,
+            check: Attempts::new(&rules),
+            watch_attempts: Attempts::new(&rules),
             bucket: Bucket::new(&rules, now),
             not_before: 0,
-            token_taken: false,
+            token: Token::None,
             routine: false,
+            polled: false,
             queued: false,
             ticket: None,
             counted_unsettled: false,
             counted_busy: false,
+            counted_unwell: false,
             waits_for: None,
             waiters: Vec::new(),
             mark: 0,
@@ -180,6 +190,7 @@ impl Core {
         }
         let edge = &mut state.before[position];
         edge.notify = link.notify;
+        let notified = link.pending && edge.notify;
         if link.pending {
             edge.pending = stamp;
         }
@@ -196,7 +207,8 @@ impl Core {
         self.touch(link.to);
         if dropped {
             self.actions.push(Action::Pending(link.from, link.to, false));
-        } else if link.pending {
+        } else if notified {
+            self.actions.push(Action::Notified(link.from, link.to));
             self.dirty(link.to, Cause::Graph);
         }
     }
@@ -235,16 +247,13 @@ impl Core {
         let Some(state) = self.get_mut(vertex) else { return };
         let was_done = std::mem::replace(&mut state.succeeded, false);
         state.incarnation = state.incarnation.wrapping_add(1);
-        if rules.reset || state.failed {
-            state.budget = rules.retry;
-        }
-        state.watch_budget = rules.retry;
-        state.failures = 0;
-        state.watch_failures = 0;
-        state.failed = false;
+        let keep = !rules.reset && !state.is_excused() && matches!(state.rules.retry, Retry::Times(_));
+        state.check = if keep { state.check.inherited(&rules) } else { Attempts::new(&rules) };
+        state.watch_attempts = Attempts::new(&rules);
         state.not_before = 0;
-        state.token_taken = false;
+        state.token = Token::None;
         state.routine = false;
+        state.polled = false;
         state.wake_at = None;
         state.poll_at = None;
         state.done = 0;
@@ -287,9 +296,8 @@ impl Core {
         state.watch = WatchState::Off;
         state.wake_at = None;
         state.poll_at = None;
-        // Should it come back, it has neither succeeded nor failed yet.
+        // Should it come back, it has not succeeded yet.
         state.succeeded = false;
-        state.failed = false;
         let running = state.running.is_some();
         self.actions.push(Action::Unwatch(vertex));
         self.touch(vertex);
@@ -325,7 +333,9 @@ impl Core {
         }
         // Not busy any more, whatever follows.
         let was_busy = std::mem::replace(&mut state.counted_busy, false);
+        let was_unwell = std::mem::replace(&mut state.counted_unwell, false);
         self.convergence.count(was_busy, false);
+        self.convergence.count_unwell(was_unwell, false);
         let Some(mut state) = self.vertices.get_mut(vertex.index()).and_then(Option::take) else { return };
         match state.next.take() {
             None => self.actions.push(Action::Freed(vertex)),
@@ -386,19 +396,23 @@ impl Core {
     /// Whether a vertex still owes its one success. A failed ancestor excuses it.
     pub(super) fn must_realize(&mut self, vertex: Vertex) -> bool {
         let owes = self.get(vertex).is_some_and(|state| {
-            state.rules.realize && !state.succeeded && !state.failed && !state.rules.hidden && state.is_open()
+            state.rules.realize
+                && !state.succeeded
+                && !state.is_excused()
+                && !state.rules.hidden
+                && state.is_open()
         });
-        owes && self.stopping.is_none() && !self.has_failed_ancestor(vertex)
+        owes && self.stopping.is_none() && !self.has_excused_ancestor(vertex)
     }
 
-    /// Whether it, or a vertex before it, has failed.
-    fn has_failed_ancestor(&mut self, vertex: Vertex) -> bool {
+    /// Whether it, or a vertex before it, is failing with no declared attempt left.
+    fn has_excused_ancestor(&mut self, vertex: Vertex) -> bool {
         self.walk += 1;
         let walk = self.walk;
         let mut stack = vec![vertex];
         while let Some(ancestor) = stack.pop() {
             let Some(state) = self.get_mut(ancestor) else { continue };
-            if state.failed {
+            if state.is_open() && state.is_excused() {
                 return true;
             }
             if std::mem::replace(&mut state.mark, walk) != walk {
@@ -418,20 +432,20 @@ impl Core {
     }
 
     /// Lets those go that need not, or cannot any more, succeed first; be it to leave or to become something else.
-    /// To be called when something has failed for good, when edges have changed, and when we stop.
+    /// To be called when a vertex has no declared attempt left, when edges have changed, and when we stop.
     pub(super) fn release_excused(&mut self) {
         // All are found before the first one goes: with it go the edges by which the others would be found.
         let mut excused: Vec<Vertex> = self.lingering.iter().copied().collect();
-        excused.retain(|vertex| self.stopping.is_some() || self.has_failed_ancestor(*vertex));
+        excused.retain(|vertex| self.stopping.is_some() || self.has_excused_ancestor(*vertex));
         for vertex in excused {
             self.remove(vertex);
         }
         if self.stopping.is_some() {
             return;
         }
-        // The failed ones come first: revived, they excuse nobody.
+        // Those that are failing come first: as something else, they excuse nobody.
         let (failed, others): (Vec<Vertex>, Vec<Vertex>) =
-            self.deferred.iter().partition(|vertex| self.has_failed(**vertex));
+            self.deferred.iter().partition(|vertex| self.get(**vertex).is_some_and(State::is_excused));
         for vertex in failed.into_iter().chain(others) {
             let idle = self.get(vertex).is_some_and(|state| state.is_open() && state.running.is_none());
             if idle && !self.must_realize(vertex) {

@@ -17,7 +17,7 @@ fn refreshable() -> Rules {
 }
 
 fn retrying(retry: u32) -> Rules {
-    Rules { retry: Some(retry), ..Rules::default() }
+    Rules { retry: Retry::Times(retry), ..Rules::default() }
 }
 
 fn holding(semaphores: &[&str]) -> Rules {

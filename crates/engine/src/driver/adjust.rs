@@ -35,7 +35,7 @@ impl Driver {
             let new = adjusted.entry(node).or_insert_with(|| (**old).clone());
             put(new, spec)?;
         }
-        // A resource that has failed for good and says `rewatch` starts again although it is the same.
+        // A failing resource that says `rewatch` starts from the beginning although it is the same.
         adjusted.retain(|node, new| {
             let vertex = self.vertex_of.get(node.index()).copied().flatten();
             let revived = new.meta.rewatch && vertex.is_some_and(|vertex| self.core.has_failed(vertex));
@@ -64,7 +64,7 @@ impl Driver {
     }
 }
 
-fn names(graph: &Dag<Arc<Spec>, Edge>) -> Names {
+pub(super) fn names(graph: &Dag<Arc<Spec>, Edge>) -> Names {
     let members = graph.nodes().flat_map(|(node, spec)| specs(spec).map(move |spec| (spec, node)));
     members.filter(|(spec, _)| !spec.meta.hidden).map(|(spec, node)| (spec.id.clone(), node)).collect()
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use mgmt_resource::{Checked, Effect, Error, Id, Loudness, Result, Spec};
 use mgmt_sys::made::Made;
 
-use super::node::specs;
+use super::node::{Reported, specs};
 use super::reasons::Reasons;
 use super::run::Done;
+use super::strife::PEACE;
 use super::witness::{Cause, Causes, Ended, Health, MemberEffects, Ran, Undone};
-use super::{Alarm, Driver, EngineEvent, messages};
+use super::{Alarm, Driver, messages};
 use crate::core::{Outcome, Vertex};
 
 /// Writes to the log what a resource has changed, or would, as loudly as is wanted: the level is part of the place in the
@@ -96,16 +97,14 @@ impl Driver {
         let (id, apply) = (&end.spec.id, !end.spec.meta.noop);
         let (ended, error, outcome) = match result {
             Ok(checked) => {
-                if self.last_error.remove(&end.vertex).is_some() {
-                    self.witnessed(|witness| witness.health(id, Health::Well));
-                }
+                self.succeeded(end.vertex, end.spec, checked);
                 let ended = if checked == Checked::Changed { Ended::Changed } else { Ended::Right };
                 (ended, None, self.report_success(&end, checked))
             }
             Err(Error::Cancelled) => return Outcome::Cancelled,
             Err(error) => {
                 let text = error.to_string();
-                self.report_error(end.vertex, &text, error.hint(), &end.causes);
+                self.keep_error(end.vertex, &text, error.hint(), &end.causes);
                 (Ended::Failed, Some(text), Outcome::Failed)
             }
         };
@@ -138,14 +137,20 @@ impl Driver {
         match &by {
             Some(by) => tracing::warn!(
                 target: "mgmt::engine", resource = %id, message_id = messages::UNDONE,
-                "{by} undoes it: put right {times} times lately; waiting {wait:?} before the next time"
+                "flapping: reverted by {by} {times} times; backing off {wait:?}"
             ),
             None => tracing::warn!(
                 target: "mgmt::engine", resource = %id, message_id = messages::UNDONE,
-                "something outside of mgmt undoes it: put right {times} times lately; waiting {wait:?} before the next time"
+                "flapping: reverted by an external process {times} times; backing off {wait:?}"
             ),
         }
-        self.witnessed(|witness| witness.undone(&Undone { id, by: by.as_ref(), times, wait }));
+        let undone = Undone { id, by: by.as_ref(), times, wait };
+        self.witnessed(|witness| witness.health(id, Health::Flapping(undone)));
+        if let Some(node) = self.node(end.vertex) {
+            node.reported = Reported::Flapping;
+        }
+        let calm = Duration::from_nanos(found.until.saturating_add(PEACE));
+        self.alarms.insert(calm, Alarm::Calm(end.vertex));
     }
 
     fn report_success(&mut self, end: &End<'_>, checked: Checked) -> Outcome {
@@ -169,33 +174,6 @@ impl Driver {
             }
         }
         Outcome::Changed
-    }
-
-    pub(super) fn report_error(
-        &mut self,
-        vertex: Vertex,
-        message: &str,
-        hint: Option<&str>,
-        causes: &[Cause],
-    ) {
-        let Some(id) = self.id(vertex) else { return };
-        let (message_id, cause) = (messages::FAILED, Causes(causes));
-        match hint {
-            Some(hint) => {
-                tracing::error!(target: "mgmt::engine", resource = %id, message_id, %cause, hint, "{message} (hint: {hint})");
-            }
-            None => tracing::error!(target: "mgmt::engine", resource = %id, message_id, %cause, "{message}"),
-        }
-        self.last_error.insert(vertex, message.to_owned());
-    }
-
-    pub(super) fn failed(&mut self, vertex: Vertex) {
-        let message = self.last_error.entry(vertex).or_default().clone();
-        let Some(id) = self.id(vertex).cloned() else { return };
-        let message_id = messages::FAILED_FOR_GOOD;
-        tracing::error!(target: "mgmt::engine", resource = %id, message_id, "has failed for good");
-        self.witnessed(|witness| witness.health(&id, Health::Failed));
-        self.tell(EngineEvent::Failed { id, message });
     }
 
     /// Keeps what a run sent, and tells who receives something new.

@@ -58,14 +58,25 @@ pub struct EngineSettings {
 pub enum EngineEvent {
     /// Everything has been in the declared state for long enough.
     Converged,
-    /// It no longer is.
+    /// The graph has been quiet for long enough, apart from scheduled retries, but not everything is in the declared state.
+    Quiet {
+        /// The number of resources, or groups of them, whose last attempt failed. What is behind them is blocked.
+        failed: usize,
+    },
+    /// The graph is no longer converged or quiet.
     Diverged,
-    /// A resource has failed for good.
+    /// A resource is failing: its first attempt failed, or, if attempts are declared, the last of them. It is sent once until the resource
+    /// recovers or another graph runs.
     Failed {
         /// Which.
         id: Id,
         /// Why.
         message: String,
+    },
+    /// A resource that had failed has succeeded.
+    Recovered {
+        /// Which.
+        id: Id,
     },
     /// The engine has ended.
     Stopped,
@@ -107,8 +118,21 @@ pub struct Summary {
     pub changes: u64,
     /// Changes that would have been made, by resources that only look.
     pub would_change: u64,
-    /// Resources that have failed for good and were not replaced since.
+    /// Resources, or groups of them, whose last attempt failed.
     pub failed: usize,
+}
+
+/// What is blocked, and what else has something to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blocked {
+    /// The number of resources that may not run because one before them is failing.
+    pub count: usize,
+    /// Some of them: the resource, and the failing one.
+    pub listed: Vec<(Id, Id)>,
+    /// The number of resources that are not blocked and not failing, and have not been checked since something happened.
+    pub pending: usize,
+    /// The number of resources whose last attempt failed.
+    pub failing: usize,
 }
 
 /// What waits to be done.
@@ -250,6 +274,29 @@ impl Engine {
         answer.await.map_err(|_| SwapError::Stopped)
     }
 
+    /// Attempts a resource that is failing once more, or all of them, whatever holds them up. Returns the number of resources, or groups
+    /// of them, that will be attempted.
+    ///
+    /// # Errors
+    ///
+    /// The engine has ended.
+    pub async fn retry(&self, id: Option<Id>) -> Result<usize, SwapError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Retry(id, reply));
+        answer.await.map_err(|_| SwapError::Stopped)
+    }
+
+    /// Counts what is blocked and pending, and lists up to `limit` blocked resources with the failing resource before each. Walks the graph.
+    ///
+    /// # Errors
+    ///
+    /// The engine has ended.
+    pub async fn blocked(&self, limit: usize) -> Result<Blocked, SwapError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Blocked(limit, reply));
+        answer.await.map_err(|_| SwapError::Stopped)
+    }
+
     /// Watches a path with the hub that serves the graph: there is one in the program. Once this returns, no change is
     /// missed. What is called must be quick, and must not panic: that ends the engine. Nothing is reported once the engine has
     /// ended.
@@ -299,7 +346,11 @@ pub fn prepare_for(
     how: &Preparation,
 ) -> Result<Prepared, SwapError> {
     let declared = graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| spec.id.clone()).collect();
-    let (reversals, problems) = reversal::pending(&host.state, &declared, registry);
+    // A resource that is missing only because a value of the program is does not have to be undone.
+    let (reversals, problems) = match host.incomplete.load(Ordering::Acquire) {
+        true => (Vec::new(), Vec::new()),
+        false => reversal::pending(&host.state, &declared, registry),
+    };
     let mut prepared = prepare(graph, reversals, how)?;
     prepared.warnings.extend(problems);
     Ok(prepared)

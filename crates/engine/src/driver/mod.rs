@@ -3,6 +3,7 @@
 mod adjust;
 mod background;
 mod echo;
+mod failures;
 mod finish;
 mod handle;
 mod helm;
@@ -41,11 +42,12 @@ use crate::core::{Action, Core, Level, Outcome, Run, Settings, Vertex};
 use crate::journal::Journal;
 use crate::prepare::Prepared;
 pub use handle::{
-    Backlog, Engine, EngineEvent, EngineSettings, Export, PathWatch, Summary, SwapReport, prepare_for,
+    Backlog, Blocked, Engine, EngineEvent, EngineSettings, Export, PathWatch, Summary, SwapReport,
+    prepare_for,
 };
 use inbox::{Inbox, Mail, Share};
 use node::{Node, specs};
-pub use plan::{Certainty, Plan, Step, plan};
+pub use plan::{Certainty, Plan, Step, StepError, plan};
 use pool::Crew;
 use run::{Done, Job, Order};
 use strife::Strife;
@@ -56,6 +58,10 @@ enum Message {
     Swap(Box<Prepared>, oneshot::Sender<SwapReport>),
     Adjust(Vec<Spec>, oneshot::Sender<Option<SwapReport>>),
     Inspect(oneshot::Sender<FxHashMap<Id, Arc<dyn Resource>>>),
+    /// Attempt a resource, or all that are failing, once more.
+    Retry(Option<Id>, oneshot::Sender<usize>),
+    /// Report what is blocked, and list so many.
+    Blocked(usize, oneshot::Sender<Blocked>),
     Finished(Vec<Done>),
     StreamStarted(Vertex, u32),
     StreamFailed(Vertex, u32, Error),
@@ -77,6 +83,8 @@ impl Message {
 enum Alarm {
     Interval(Vertex),
     Timeout(Vertex),
+    /// The time after which a resource that nothing reverted again is no longer flapping.
+    Calm(Vertex),
 }
 
 struct Driver {
@@ -110,7 +118,10 @@ struct Driver {
     /// Watches to begin, in the order in which the core asked for them.
     to_watch: VecDeque<(Vertex, u32)>,
     events: mpsc::UnboundedSender<EngineEvent>,
-    last_error: FxHashMap<Vertex, String>,
+    /// The last error of each vertex that has not succeeded since.
+    failures: FxHashMap<Vertex, failures::Failure>,
+    /// Vertices with an error that no log line has reported yet.
+    unreported: Vec<Vertex>,
     /// Who was put right again and again lately.
     strife: Strife,
     /// Who waits for its window.
@@ -142,6 +153,7 @@ impl Driver {
         let core = Settings {
             capacity: [threads * 64, 1024],
             converge_after: settings.converge_after.map(nanoseconds),
+            seed: failures::seed(&settings.host.hostname),
         };
         Ok(Driver {
             core: Core::new(core, 0),
@@ -168,7 +180,8 @@ impl Driver {
             jobs: Vec::new(),
             to_watch: VecDeque::new(),
             events,
-            last_error: FxHashMap::default(),
+            failures: FxHashMap::default(),
+            unreported: Vec::new(),
             strife: Strife::new(settings.slow_down),
             openings: window::Openings::default(),
             origin: Instant::now(),
@@ -230,7 +243,7 @@ impl Driver {
         let graph = self.graph.read().unwrap_or_else(PoisonError::into_inner);
         self.summary.resources = graph.nodes().map(|(_, spec)| 1 + spec.children.len()).sum();
         drop(graph);
-        self.summary.failed = self.last_error.keys().filter(|vertex| self.core.has_failed(**vertex)).count();
+        self.summary.failed = self.failures.len();
         self.inbox.close();
         // The receiver may have gone; then nobody wants to know.
         let _ = self.events.send(EngineEvent::Stopped);
@@ -275,8 +288,16 @@ impl Driver {
                 let resources = self.nodes.iter().flatten().flat_map(|node| node.resources()).collect();
                 let _ = reply.send(resources);
             }
+            Message::Retry(id, reply) => {
+                let count = self.retry(id.as_ref());
+                let _ = reply.send(count);
+            }
+            Message::Blocked(limit, reply) => {
+                let blocked = self.blocked(limit);
+                let _ = reply.send(blocked);
+            }
             Message::Finished(done) => done.into_iter().for_each(|done| self.finished(done)),
-            Message::StreamStarted(vertex, incarnation) => self.stream_started(vertex, incarnation),
+            Message::StreamStarted(vertex, incarnation) => self.watch_began(vertex, incarnation),
             Message::StreamFailed(vertex, incarnation, error) => {
                 self.watch_failed(vertex, incarnation, &error);
             }
@@ -285,7 +306,10 @@ impl Driver {
                 self.host.request_exit(1);
             }
             Message::Clock => self.clock_struck(),
-            Message::Stop(level) => self.core.stop(level, self.now()),
+            Message::Stop(level) => {
+                self.cancel_what_need_not_end();
+                self.core.stop(level, self.now());
+            }
         }
     }
 
@@ -313,6 +337,7 @@ impl Driver {
                         cancel.raise(Stage::Cancel);
                     }
                 }
+                Alarm::Calm(vertex) => self.calmed(vertex),
             }
         }
     }
@@ -342,6 +367,7 @@ impl Driver {
                 self.take_in(Share::Done);
             }
         }
+        self.report_unreported();
         if let Some(journal) = &mut self.journal {
             self.ended.drain(..).for_each(|id| journal.end(&id));
         }
@@ -377,18 +403,18 @@ impl Driver {
                 if let Some(journal) = &mut self.journal {
                     journal.set_pending(&from, &id, pending);
                 }
-                if pending && let Some(node) = self.node(to) {
-                    node.note().notified.push(from);
+            }
+            Action::Notified(from, to) => {
+                let Some(from) = self.id(from).cloned() else { return };
+                if let Some(node) = self.node(to) {
+                    node.note().notified_by(from);
                 }
             }
-            Action::Retry(vertex, delay) => {
-                if let Some(id) = self.id(vertex) {
-                    let delay = Duration::from_nanos(delay);
-                    tracing::warn!(target: "mgmt::engine", resource = %id, "will try again in {delay:?}");
-                    self.witnessed(|witness| witness.health(id, Health::Retrying));
-                }
+            Action::Retry(vertex, delay, attempt) => {
+                self.attempt_failed(vertex, attempt, Some(Duration::from_nanos(delay)));
             }
-            Action::Failed(vertex) => self.failed(vertex),
+            Action::Failed(vertex, attempt) => self.attempt_failed(vertex, attempt, None),
+            Action::Rescheduled(vertex, delay) => self.rescheduled(vertex, Duration::from_nanos(delay)),
             Action::Limited(vertex, delay) => {
                 if let Some(id) = self.id(vertex) {
                     let delay = Duration::from_nanos(delay);
@@ -396,6 +422,7 @@ impl Driver {
                 }
             }
             Action::Converged => self.tell(EngineEvent::Converged),
+            Action::Quiet(failed) => self.tell(EngineEvent::Quiet { failed }),
             Action::Diverged => self.tell(EngineEvent::Diverged),
             Action::Paused => {}
             Action::Stopped => self.stopped = true,
@@ -420,7 +447,10 @@ impl Driver {
         }
         if let Err(message) = self.receive(vertex) {
             let now = self.now();
-            self.report_error(vertex, &message, None, &[]);
+            self.keep_error(vertex, &message, None, &[]);
+            if let Some(node) = self.node(vertex) {
+                node.note().attempts += 1;
+            }
             self.core.finished(vertex, Outcome::Failed, &[], now);
             return;
         }
@@ -430,6 +460,9 @@ impl Driver {
         let cancel = Cancel::default();
         node.cancel = Some(cancel.clone());
         node.echo.begin();
+        if run.polled {
+            node.note().polled = true;
+        }
         node.running_for = node.reasons.take();
         node.timed_out = false;
         let timeout = node.spec.meta.timeout;

@@ -39,6 +39,18 @@ pub(super) struct Node {
     pub(super) running_for: Option<Box<Reasons>>,
     /// A run has succeeded as it is declared now.
     pub(super) settled: bool,
+    /// The state that the observer was told last.
+    pub(super) reported: Reported,
+}
+
+/// What the observer was told last about a vertex.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Reported {
+    #[default]
+    Ok,
+    WouldChange,
+    Failing,
+    Flapping,
 }
 
 /// A resource as it runs: what it has received, sent and remembers.
@@ -75,6 +87,7 @@ impl Node {
             reasons: None,
             running_for: None,
             settled: false,
+            reported: Reported::Ok,
         };
         node.reset();
         node

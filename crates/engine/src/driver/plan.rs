@@ -9,6 +9,9 @@
 //!   to it would change the same, or what it reads, and it was told what of that is known if that comes first;
 //! - **unknown**: a command would run, or a value would come from one, and only that can tell.
 //!
+//! A resource that needs something which is missing, and which nothing before it would bring, will fail; everything after it is
+//! blocked, as in a run.
+//!
 //! Deliberately absent: watching, retries, limits. One look at each, one after the other.
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,7 +19,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use jiff::Zoned;
 use mgmt_graph::{Dag, NodeId};
 use mgmt_resource::{
-    Cancel, Checked, Edge, Effect, Error, Foreseen, GraphView, Host, Id, Origin, Sent, Spec, Window, held,
+    Before, Cancel, Checked, Edge, Effect, Foreseen, GraphView, Host, Id, Origin, Sent, Spec, Window, held,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -47,10 +50,27 @@ pub struct Step {
     pub rests_on: Certainty,
     /// What it would change; nothing if all is right.
     pub effects: Vec<MemberEffects>,
-    /// Why that cannot be told.
-    pub error: Option<String>,
+    /// Why it will fail, or why that cannot be told.
+    pub error: Option<StepError>,
+    /// The resource before it that will fail, because of which it will not run.
+    pub blocked_by: Option<Id>,
     /// Why it is not looked at now: its window is not open.
     pub held: Option<String>,
+    /// It only looks, in a run, too.
+    pub noop: bool,
+    /// It is no longer declared, and is undone.
+    pub is_reversal: bool,
+}
+
+/// An error while a resource was looked at.
+#[derive(Clone, Debug)]
+pub struct StepError {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// A run would fail with it. If not, something before it may mend it.
+    pub is_certain: bool,
 }
 
 /// How certain a line is.
@@ -78,12 +98,30 @@ impl Certainty {
 impl Step {
     /// How certain one of its effects is.
     pub fn certainty(&self, effect: &Effect) -> Certainty {
-        if effect.opaque { Certainty::Unknown } else { self.rests_on }
+        match effect {
+            Effect { opaque: true, .. } => Certainty::Unknown,
+            Effect { presumed: true, .. } => self.rests_on.max(Certainty::Predicted),
+            _ => self.rests_on,
+        }
     }
 
     /// It would change something.
     pub fn is_change(&self) -> bool {
-        !self.effects.is_empty()
+        !self.effects.is_empty() && !self.noop
+    }
+
+    fn new(spec: &Spec) -> Step {
+        Step {
+            id: spec.id.clone(),
+            origin: spec.origin.clone(),
+            rests_on: Certainty::Exact,
+            effects: Vec::new(),
+            error: None,
+            blocked_by: None,
+            held: None,
+            noop: spec.meta.noop,
+            is_reversal: spec.is_reversal,
+        }
     }
 }
 
@@ -102,6 +140,7 @@ pub async fn plan(prepared: Prepared, host: &Arc<Host>, last: &LastRuns) -> Plan
         sent: FxHashMap::default(),
         touched: FxHashMap::default(),
         reach: Vec::new(),
+        failed: FxHashMap::default(),
     };
     let mut plan = Plan::default();
     for &node in &order {
@@ -114,6 +153,10 @@ pub async fn plan(prepared: Prepared, host: &Arc<Host>, last: &LastRuns) -> Plan
             })
         };
         let Some((spec, before)) = found else { continue };
+        if let Some(by) = before.iter().find_map(|(from, _)| planner.failed.get(from)).cloned() {
+            plan.steps.push(planner.blocked(node, &spec, by));
+            continue;
+        }
         if let Some(why) = held_back(&spec, last) {
             plan.steps.push(planner.pass(node, &spec, &before, why));
             continue;
@@ -162,6 +205,8 @@ struct Planner {
     touched: FxHashMap<NodeId, Touch>,
     /// What each has to do with, one for each step.
     reach: Vec<(NodeId, Reach)>,
+    /// Those that will fail, and those that are blocked: by which resource.
+    failed: FxHashMap<NodeId, Id>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -170,32 +215,58 @@ struct Touch {
     changes: bool,
     /// It, or something before it, would.
     stirs: bool,
+    /// It, or something before it, would run a command or install a package, which may bring anything.
+    brings_anything: bool,
 }
+
+/// Kinds whose changes bring more than they describe: files, accounts, units. A new user may have a home.
+const BRINGS_ANYTHING: [&str; 5] = ["pkg", "pippet", "remote", "nspawn", "user"];
 
 impl Planner {
     /// A resource that is left alone. Those after it wait for those before it nevertheless.
     fn pass(&mut self, node: NodeId, spec: &Spec, before: &[(NodeId, bool)], why: String) -> Step {
-        let stirs = before.iter().any(|(from, _)| self.touched.get(from).is_some_and(|touch| touch.stirs));
-        self.touched.insert(node, Touch { changes: false, stirs });
-        self.reach.push((node, Reach::default()));
-        let (id, origin, rests_on) = (spec.id.clone(), spec.origin.clone(), Certainty::Exact);
-        Step { id, origin, rests_on, effects: Vec::new(), error: None, held: Some(why) }
+        let before = self.before(before);
+        self.touch(
+            node,
+            Touch { changes: false, stirs: before.changes, brings_anything: before.brings_anything },
+        );
+        Step { held: Some(why), ..Step::new(spec) }
     }
 
-    async fn step(&mut self, node: NodeId, spec: Arc<Spec>, before: &[(NodeId, bool)]) -> Step {
-        let touch = |from: &NodeId| self.touched.get(from).copied().unwrap_or_default();
-        let stirred = before.iter().any(|(from, _)| touch(from).stirs);
+    /// A resource that does not run, because one before it fails.
+    fn blocked(&mut self, node: NodeId, spec: &Spec, by: Id) -> Step {
+        self.touch(node, Touch::default());
+        self.failed.insert(node, by.clone());
+        Step { blocked_by: Some(by), ..Step::new(spec) }
+    }
+
+    /// Notes a step that has to do with nothing.
+    fn touch(&mut self, node: NodeId, touch: Touch) {
+        self.touched.insert(node, touch);
+        self.reach.push((node, Reach::default()));
+    }
+
+    fn before(&self, before: &[(NodeId, bool)]) -> Before {
+        let mut all = Before::default();
+        for touch in before.iter().filter_map(|(from, _)| self.touched.get(from)) {
+            all.changes |= touch.stirs;
+            all.brings_anything |= touch.brings_anything;
+        }
+        all
+    }
+
+    async fn step(&mut self, node: NodeId, spec: Arc<Spec>, edges: &[(NodeId, bool)]) -> Step {
+        let before = self.before(edges);
         let refreshable = specs(&spec).any(|spec| spec.resource.schema().traits.refresh);
-        let refresh = refreshable && before.iter().any(|(from, notify)| *notify && touch(from).changes);
-        let mut rests_on = if stirred { Certainty::Predicted } else { Certainty::Exact };
+        let notified =
+            edges.iter().any(|(from, notify)| *notify && self.touched.get(from).is_some_and(|t| t.changes));
+        let mut rests_on = if before.changes { Certainty::Predicted } else { Certainty::Exact };
         let (members, received) = match self.members(&spec) {
             Ok(found) => found,
             Err(message) => {
-                self.touched.insert(node, Touch { changes: false, stirs: true });
-                self.reach.push((node, Reach::default()));
-                let (id, origin) = (spec.id.clone(), spec.origin.clone());
-                let rests_on = Certainty::Unknown;
-                return Step { id, origin, rests_on, effects: Vec::new(), error: Some(message), held: None };
+                self.touch(node, Touch { changes: false, stirs: true, brings_anything: true });
+                let error = Some(StepError { message, hint: None, is_certain: false });
+                return Step { rests_on: Certainty::Unknown, error, ..Step::new(&spec) };
             }
         };
         rests_on = rests_on.max(received);
@@ -203,7 +274,15 @@ impl Planner {
         for (spec, member) in specs(&spec).zip(&members) {
             reach.reads(&spec.id.name, &*member.effective);
         }
-        let run = Run { vertex: Vertex(0), incarnation: 0, apply: false, refresh, pool: Pool::Waiting };
+        Arc::make_mut(&mut self.foreseen).begin(before);
+        let run = Run {
+            vertex: Vertex(0),
+            incarnation: 0,
+            apply: false,
+            refresh: refreshable && notified,
+            pool: Pool::Waiting,
+            polled: false,
+        };
         let order = Order {
             run,
             spec: Arc::clone(&spec),
@@ -211,7 +290,8 @@ impl Planner {
             host: Arc::clone(&self.host),
             export: None,
             snapshot: false,
-            foreseen: Some(Arc::clone(&self.foreseen)),
+            // What only looks in a run looks here as it does there.
+            foreseen: (!spec.meta.noop).then(|| Arc::clone(&self.foreseen)),
         };
         let done = Job { order, members }.run().await;
         let effects = match &done.result {
@@ -225,15 +305,32 @@ impl Planner {
                 self.sent.insert(spec.id.clone(), (sent, certainty));
             }
         }
-        for member in &effects {
-            Arc::make_mut(&mut self.foreseen).note(&member.effects);
+        let error = done.result.as_ref().err().map(|error| StepError {
+            message: error.to_string(),
+            hint: error.hint().map(ToOwned::to_owned),
+            // What is received from a command may be another value by then.
+            is_certain: received != Certainty::Unknown && (!before.changes || self.foreseen.has_denied()),
+        });
+        if error.as_ref().is_some_and(|error| error.is_certain) {
+            self.failed.insert(node, spec.id.clone());
         }
-        reach.writes(&effects);
-        self.reach.push((node, reach));
-        let error = done.result.as_ref().err().map(Error::to_string);
         let changes = !effects.is_empty() || matches!(done.result, Ok(Checked::Forwarded));
-        self.touched.insert(node, Touch { changes, stirs: changes || stirred || error.is_some() });
-        Step { id: spec.id.clone(), origin: spec.origin.clone(), rests_on, effects, error, held: None }
+        // What only looks changes nothing for those after it.
+        let changes = changes && !spec.meta.noop;
+        if changes {
+            effects.iter().for_each(|member| Arc::make_mut(&mut self.foreseen).note(&member.effects));
+            reach.writes(&effects);
+        }
+        self.reach.push((node, reach));
+        let brings = changes && (opaque || BRINGS_ANYTHING.contains(&spec.id.kind));
+        let open = error.as_ref().is_some_and(|error| !error.is_certain);
+        let touch = Touch {
+            changes,
+            stirs: changes || before.changes || open,
+            brings_anything: brings || before.brings_anything || open,
+        };
+        self.touched.insert(node, touch);
+        Step { rests_on, effects, error, ..Step::new(&spec) }
     }
 
     /// A resource and its group with what they would receive, and how certain that is.

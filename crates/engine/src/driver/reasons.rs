@@ -17,6 +17,8 @@ pub(super) struct Reasons {
     /// What it was declared as before.
     pub(super) was: Option<Arc<Spec>>,
     pub(super) event: bool,
+    /// The time of its poll has come.
+    pub(super) polled: bool,
     /// Its window has opened.
     pub(super) opened: bool,
     pub(super) notified: Vec<Id>,
@@ -30,12 +32,9 @@ impl Reasons {
     pub(super) fn absorb(&mut self, earlier: Reasons) {
         self.was = earlier.was.or_else(|| self.was.take());
         self.event |= earlier.event;
+        self.polled |= earlier.polled;
         self.opened |= earlier.opened;
-        for id in earlier.notified {
-            if !self.notified.contains(&id) {
-                self.notified.push(id);
-            }
-        }
+        earlier.notified.into_iter().for_each(|id| self.notified_by(id));
         for handed in earlier.received {
             if !self.received.contains(&handed) {
                 self.received.push(handed);
@@ -44,9 +43,16 @@ impl Reasons {
         self.attempts += earlier.attempts;
     }
 
-    /// Nothing but an event.
+    /// A resource has notified it.
+    pub(super) fn notified_by(&mut self, id: Id) {
+        if !self.notified.contains(&id) {
+            self.notified.push(id);
+        }
+    }
+
+    /// Nothing but an event or a poll.
     pub(super) fn is_event_alone(&self) -> bool {
-        self.event
+        (self.event || self.polled)
             && !self.opened
             && self.was.is_none()
             && self.notified.is_empty()
@@ -65,6 +71,9 @@ impl Reasons {
         if self.event {
             causes.push(Cause::Event(node.watches().iter().map(watched).collect()));
         }
+        if self.polled {
+            causes.push(Cause::Event(vec![format!("poll every {} s", node.spec.meta.poll)]));
+        }
         if self.opened {
             causes.push(Cause::Event(vec!["its window opened".to_owned()]));
         }
@@ -76,6 +85,10 @@ impl Reasons {
         }
         if self.attempts > 0 {
             causes.push(Cause::Retried { attempts: self.attempts });
+        }
+        // Nothing runs without a reason. One that nobody noted is told as what it is: something happened.
+        if causes.is_empty() {
+            causes.push(Cause::Event(Vec::new()));
         }
         causes
     }

@@ -19,7 +19,7 @@ const SECOND: u64 = 1_000_000_000;
 const OFTEN: usize = 12;
 const WINDOW: u64 = 60 * SECOND;
 const LONGEST: u64 = 60 * SECOND;
-const PEACE: u64 = 300 * SECOND;
+pub(super) const PEACE: u64 = 300 * SECOND;
 /// More than this many are not kept in mind.
 const MOST: usize = 4096;
 

@@ -3,12 +3,11 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use mgmt_graph::{Dag, DotEdge, DotStyle, NodeId, diff};
-use mgmt_resource::{Edge, GraphView, Id, Resource, Spec};
+use mgmt_resource::{Edge, GraphView, Id, OnLeave, Resource, Spec, Stage};
 
 use super::node::{Node, specs};
-use super::witness::Health;
-use super::{Driver, SwapReport};
-use crate::core::{Delta, Link, Poll, Pool, Rules, Semaphore, Vertex};
+use super::{Alarm, Driver, SwapReport};
+use crate::core::{Delta, Link, Poll, Pool, Retry, Rules, Semaphore, Vertex};
 use crate::prepare::Prepared;
 use crate::reversal;
 
@@ -33,7 +32,7 @@ impl Driver {
             |old, new| old.same_as(new),
             |old, new| old == new,
         );
-        // A resource that has failed for good and says `rewatch` starts again although it is the same.
+        // A failing resource that says `rewatch` starts from the beginning although it is the same.
         let (revived, kept): (Vec<_>, Vec<_>) = found.kept.iter().copied().partition(|(node, _)| {
             let failed = self.vertex(*node).is_some_and(|vertex| self.core.has_failed(vertex));
             failed && old.node(*node).is_some_and(|spec| spec.meta.rewatch)
@@ -54,13 +53,17 @@ impl Driver {
             |_, _, edge| edge,
         );
 
-        let mut delta = Delta::default();
+        // Whether the graph differs or not: what is failing is attempted again.
+        let mut delta = Delta { retry: true, ..Delta::default() };
         for node in &found.removed {
             if let (Some(vertex), Some(spec)) = (self.vertex(*node), old.node(*node)) {
                 self.unindex(vertex, spec);
                 // Hidden ones may share a name, so they do not come back as the same vertex.
                 if !spec.meta.hidden {
                     self.leaving.insert(spec.id.clone(), vertex);
+                }
+                if specs(spec).any(|spec| spec.resource.on_leave() == OnLeave::Cancel) {
+                    self.cancel_run(vertex);
                 }
                 delta.remove.push(vertex);
             }
@@ -121,8 +124,29 @@ impl Driver {
         let view: Arc<dyn GraphView> = Arc::new(View(shared));
         *self.host.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
         self.dismiss_workers();
+        self.failures.values_mut().for_each(|failure| failure.is_announced = false);
         self.core.apply(delta, self.now());
         report
+    }
+
+    /// Asks the run of a vertex to stop, if there is one.
+    fn cancel_run(&mut self, vertex: Vertex) {
+        let Some(node) = self.node(vertex) else { return };
+        if let Some(cancel) = &node.cancel {
+            tracing::info!(target: "mgmt::engine", resource = %node.spec.id, "left the graph while it ran: cancelling");
+            cancel.raise(Stage::Cancel);
+        }
+    }
+
+    /// The program is to end: asks the runs to stop that lose nothing by it. The others may finish.
+    pub(super) fn cancel_what_need_not_end(&mut self) {
+        for node in self.nodes.iter().flatten() {
+            if let Some(cancel) = &node.cancel
+                && specs(&node.spec).all(|spec| spec.resource.on_stop() == OnLeave::Cancel)
+            {
+                cancel.raise(Stage::Cancel);
+            }
+        }
     }
 
     fn vertex(&self, node: NodeId) -> Option<Vertex> {
@@ -168,11 +192,9 @@ impl Driver {
 
     pub(super) fn reincarnate(&mut self, vertex: Vertex) {
         self.forget_reversal(vertex);
-        if self.last_error.remove(&vertex).is_some()
-            && let Some(id) = self.id(vertex).cloned()
-        {
-            // What was wrong with the declaration before is not wrong with this one, as far as anybody knows.
-            self.witnessed(|witness| witness.health(&id, Health::Well));
+        // A failure stays reported until a run succeeds; another declaration alone repairs nothing.
+        if let Some(failure) = self.failures.get_mut(&vertex) {
+            failure.is_announced = false;
         }
         let Some(node) = self.node(vertex) else { return };
         if let Some(next) = node.next.take() {
@@ -186,7 +208,8 @@ impl Driver {
     }
 
     pub(super) fn freed(&mut self, vertex: Vertex) {
-        self.last_error.remove(&vertex);
+        self.failures.remove(&vertex);
+        self.alarms.cancel(Alarm::Calm(vertex));
         self.strife.forget(vertex);
         self.openings.forget(vertex);
         if let Some(node) = self.nodes.get_mut(vertex.index()).and_then(Option::take)
@@ -256,7 +279,10 @@ pub(super) fn rules(spec: &Spec) -> Rules {
     let burst = meta.burst as f64;
     Rules {
         noop: meta.noop,
-        retry: u32::try_from(meta.retry).ok(),
+        retry: match meta.retry {
+            None => Retry::Backoff,
+            Some(times) => u32::try_from(times).map_or(Retry::Forever, Retry::Times),
+        },
         retry_reset: meta.retryreset,
         delay: nanoseconds(meta.delay),
         poll: match meta.poll {

@@ -29,6 +29,7 @@ fn settings(directory: &tempfile::TempDir) -> EngineSettings {
         exit: tokio::sync::watch::Sender::new(None),
         program_files: tokio::sync::watch::Sender::new(None),
         ends_after: None,
+        incomplete: Default::default(),
     };
     EngineSettings {
         host: Arc::new(host),

@@ -20,7 +20,7 @@ impl Driver {
         match self.subscribe(vertex, incarnation, watches) {
             // With a source of its own the vertex is watched once that has started.
             Ok(true) => {}
-            Ok(false) => self.core.watching(vertex, incarnation, self.now()),
+            Ok(false) => self.watch_began(vertex, incarnation),
             Err(error) => self.watch_failed(vertex, incarnation, &error),
         }
     }
@@ -42,8 +42,7 @@ impl Driver {
         for watch in watches {
             match watch {
                 Watch::Path { path, recursive } => {
-                    let path = WatchPath::from_bytes(&path, recursive)
-                        .map_err(|error| Error::new(format_args!("cannot watch: {error}")))?;
+                    let path = WatchPath::from_bytes(&path, recursive).map_err(Error::new)?;
                     watching.paths.push(self.hub.subscribe(Token(u64::from(vertex.0)), &path));
                 }
                 Watch::Interval(interval) => {
@@ -76,7 +75,11 @@ impl Driver {
         Ok(streams)
     }
 
-    pub(super) fn stream_started(&mut self, vertex: Vertex, incarnation: u32) {
+    /// A watch has begun, or has begun again: anything may have happened before.
+    pub(super) fn watch_began(&mut self, vertex: Vertex, incarnation: u32) {
+        if let Some(node) = self.node(vertex).filter(|node| node.settled) {
+            node.note().event = true;
+        }
         self.core.watching(vertex, incarnation, self.now());
     }
 
@@ -84,7 +87,7 @@ impl Driver {
         if self.core.incarnation(vertex) != incarnation {
             return;
         }
-        self.report_error(vertex, &format!("the watch failed: {error}"), error.hint(), &[]);
+        self.keep_error(vertex, &format!("cannot watch: {error}"), error.hint(), &[]);
         self.unwatch(vertex);
         self.core.watch_failed(vertex, incarnation, self.now());
     }

@@ -25,13 +25,10 @@ pub trait Witness: Send + Sync {
     /// A resource has been looked at, and put right if that was needed and allowed.
     fn ran(&self, run: Ran<'_>);
 
-    /// A resource is well again, or is not.
-    fn health(&self, id: &Id, health: Health);
-
-    /// A resource is put right again and again, because something else undoes it each time.
-    fn undone(&self, undone: &Undone<'_>) {
-        let _ = undone;
-    }
+    /// The state of a resource is another one, or an attempt failed again. A resource that was never reported is
+    /// [`Health::Ok`] once it has [run](Witness::ran). Which resources are blocked or pending is not reported as it happens, but can be
+    /// [asked](crate::Engine::blocked).
+    fn health(&self, id: &Id, health: Health<'_>);
 }
 
 /// A run of a resource, with its group if it has one.
@@ -164,7 +161,7 @@ pub struct FieldChange {
 }
 
 /// A resource that something else undoes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undone<'a> {
     /// Which.
     pub id: &'a Id,
@@ -187,15 +184,33 @@ pub enum Ended {
     Failed,
 }
 
-/// How a resource is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Health {
-    /// Nothing is wrong with it.
-    Well,
-    /// It has failed, and is tried again.
-    Retrying,
-    /// It has failed for good.
-    Failed,
+/// The state of a resource, as its last run left it. A failure lasts until a run succeeds, over all graphs that declare the
+/// resource, whatever they declare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health<'a> {
+    /// The last run found the declared state or restored it.
+    Ok,
+    /// The last run was not allowed to change anything, and would have.
+    WouldChange,
+    /// The last attempt failed, and the next one is scheduled.
+    Retrying {
+        /// The number of attempts that have failed in a row.
+        attempt: u32,
+        /// The time until the next attempt, unless an event leads to one earlier.
+        wait: Duration,
+        /// The error of the last attempt.
+        error: &'a str,
+    },
+    /// The last attempt failed, and the declared attempts are used up: an event, another graph or [`crate::Engine::retry`] leads to the
+    /// next one.
+    Failed {
+        /// The number of attempts that have failed in a row.
+        attempt: u32,
+        /// The error of the last attempt.
+        error: &'a str,
+    },
+    /// Something else reverts the resource after each repair, so repairs are backed off.
+    Flapping(Undone<'a>),
 }
 
 #[cfg(test)]

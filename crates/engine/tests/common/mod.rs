@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use mgmt_engine::{Engine, EngineEvent, EngineSettings, Export, Level, Preparation};
+use mgmt_engine::{Engine, EngineEvent, EngineSettings, Export, Level, Preparation, Witness};
 use mgmt_graph::NodeId;
 use mgmt_resource::{
     Background, Checked, Context, Edge, Error, Fields, Host, Id, Identity, Invalid, Kind, Order, Registry,
@@ -158,6 +158,7 @@ pub struct World {
     pub preparation: Preparation,
     pub converge_after: Option<Duration>,
     pub export: Option<Arc<dyn Export>>,
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 impl World {
@@ -177,6 +178,7 @@ impl World {
             exit: tokio::sync::watch::Sender::new(None),
             program_files: tokio::sync::watch::Sender::new(None),
             ends_after: None,
+            incomplete: Default::default(),
         };
         World {
             directory,
@@ -184,6 +186,7 @@ impl World {
             preparation: Preparation::default(),
             converge_after: Some(Duration::ZERO),
             export: None,
+            witness: None,
         }
     }
 
@@ -204,7 +207,7 @@ impl World {
             converge_after: self.converge_after,
             threads: None,
             export: self.export.clone(),
-            witness: None,
+            witness: self.witness.clone(),
             journal: Some(self.directory.path().join("notifications")),
             dot: false,
             slow_down: false,
@@ -254,6 +257,19 @@ impl Running {
 
     pub async fn converged(&mut self) {
         while self.event().await != EngineEvent::Converged {}
+    }
+
+    /// Waits until nothing is under way but retries. Returns how many are failing.
+    pub async fn quiet(&mut self) -> usize {
+        loop {
+            if let EngineEvent::Quiet { failed } = self.event().await {
+                return failed;
+            }
+        }
+    }
+
+    pub async fn failed(&mut self) {
+        while !matches!(self.event().await, EngineEvent::Failed { .. }) {}
     }
 
     pub async fn swap(&self, graph: ResourceGraph) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mgmt_engine::core::{Delta, Link, Poll, Pool, Rules, Semaphore, Vertex};
+use mgmt_engine::core::{Delta, Link, Poll, Pool, Retry, Rules, Semaphore, Vertex};
 
 use super::random::Random;
 
@@ -226,9 +226,9 @@ impl Taste {
             ..Rules::default()
         };
         rules.retry = match random.percent(self.patience) {
-            true if random.percent(50) => None,
-            true => Some(random.between(1, 4) as u32),
-            false => Some(0),
+            true if random.percent(50) => Retry::Forever,
+            true => Retry::Times(random.between(0, 4) as u32),
+            false => Retry::Backoff,
         };
         if random.percent(self.delay) {
             rules.delay = random.between(1, 2000) * MILLISECOND;

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use mgmt_engine::core::{Action, Core, Run, Semaphore, Vertex};
+use mgmt_engine::core::{Action, Core, Retry, Run, Semaphore, Vertex};
 
-use super::oracle::{Node, Oracle, Place, Watch, vertex};
+use super::oracle::{Node, Oracle, Place, Rest, Watch, vertex};
 
 impl Oracle {
     /// Takes the core's actions after one input. Everything that was expected must be there, nothing else may be;
     /// runs are not expected one by one (the core chooses among those that may), but each must be allowed.
     pub(crate) fn observe(&mut self, actions: &[Action]) {
         let mut freed = Vec::new();
+        self.prompt_by_events(actions);
         for (position, action) in actions.iter().enumerate() {
             for named in named(action) {
                 assert!(!freed.contains(&named), "{action:?} names a vertex that is free");
@@ -18,13 +19,30 @@ impl Oracle {
             match action {
                 Action::Run(run) => self.observe_run(*run),
                 Action::Limited(limited, wait) => self.observe_limit(*limited, *wait),
+                Action::Retry(vertex, delay, attempt) => {
+                    self.observe_failure(*vertex, Some(*delay), *attempt);
+                }
+                Action::Failed(vertex, attempt) => self.observe_failure(*vertex, None, *attempt),
+                Action::Rescheduled(vertex, delay) => {
+                    // It may have become something else with the same input.
+                    let gone = |action: &Action| matches!(action, Action::Reincarnate(other, _) | Action::Close(other) if other == vertex);
+                    if !actions.iter().any(gone) {
+                        self.observe_sooner(*vertex, *delay);
+                    }
+                }
                 Action::Converged => {
-                    assert!(!self.converged, "converged twice");
-                    self.converged = true;
+                    assert!(self.rest != Some(Rest::Converged), "converged twice");
+                    self.rest = Some(Rest::Converged);
+                }
+                Action::Quiet(failing) => {
+                    assert!(self.rest != Some(Rest::Quiet(*failing)), "quiet twice");
+                    self.rest = Some(Rest::Quiet(*failing));
+                    let open = self.nodes.iter().flatten().filter(|node| node.is_open());
+                    assert_eq!(*failing, open.filter(|node| node.is_failing()).count(), "failing vertices");
                 }
                 Action::Diverged if self.settings.converge_after == Some(0) => {
-                    assert!(self.converged, "diverged twice");
-                    self.converged = false;
+                    assert!(self.rest.is_some(), "diverged twice");
+                    self.rest = None;
                 }
                 other => {
                     let found = self.expected.iter().position(|expected| expected == other);
@@ -40,14 +58,94 @@ impl Oracle {
             }
         }
         assert!(self.expected.is_empty(), "did not come: {:?}", self.expected);
+        assert!(self.failures.is_empty(), "not reported: {:?}", self.failures);
+        self.recovered = false;
         for id in self.ids() {
             let may_run = self.may_run(id);
             if let Some(node) = &mut self.nodes[id] {
                 node.in_line |= may_run;
             }
         }
-        if actions.contains(&Action::Converged) {
-            self.check_converged();
+        if let Some(rest) = self.rest
+            && actions.iter().any(|action| matches!(action, Action::Converged | Action::Quiet(_)))
+        {
+            self.check_at_rest(rest);
+        }
+    }
+
+    /// Events of failing vertices ask for an attempt: at once, or when the rate allows.
+    fn prompt_by_events(&mut self, actions: &[Action]) {
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            let Some(at) = node.as_mut().and_then(|node| node.prompt_at.take()) else { continue };
+            let wait = actions.iter().find_map(|action| match action {
+                Action::Limited(limited, wait) if *limited == vertex(id) => Some(*wait),
+                _ => None,
+            });
+            if let Some(node) = node {
+                node.check.prompt(at.saturating_add(wait.unwrap_or(0)));
+            }
+        }
+    }
+
+    fn observe_failure(&mut self, failed: Vertex, delay: Option<u64>, attempt: u32) {
+        let id = failed.0 as usize;
+        let found = self.failures.iter().position(|failure| (failure.id, failure.attempt) == (id, attempt));
+        let Some(found) = found else { panic!("{failed:?} has not failed {attempt} times") };
+        let failure = self.failures.swap_remove(found);
+        match (failure.pause, delay) {
+            (None, None) => {}
+            (Some((shortest, longest)), Some(delay)) => {
+                assert!(
+                    (shortest..=longest).contains(&delay),
+                    "{failed:?} after {delay}, not {shortest} to {longest}"
+                );
+                let now = self.now;
+                // It may be gone by now, or be something else.
+                if let Some(node) = &mut self.nodes[id]
+                    && shortest < longest
+                {
+                    let next = now + delay;
+                    match (failure.watch, node.watch) {
+                        // A later prompt that came with the same input stands.
+                        (false, _) if node.check.failures == attempt && node.check.next >= next => {
+                            node.check.next = next;
+                            node.check.prompted = failure.prompt == Some(next);
+                        }
+                        (true, Watch::Again(at)) if node.watch_tries.failures == attempt && at >= next => {
+                            node.watch_tries.next = next;
+                            node.watch = Watch::Again(next);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            (expected, delay) => {
+                panic!("{failed:?} is attempted again after {delay:?}, expected {expected:?}")
+            }
+        }
+    }
+
+    /// An attempt by time may start earlier than was told when something recovers.
+    fn observe_sooner(&mut self, sooner: Vertex, delay: u64) {
+        let now = self.now;
+        assert!(self.recovered, "{sooner:?} is attempted sooner although nothing has recovered");
+        assert!(delay <= 500_000_000, "{sooner:?} is attempted soon, after {delay}");
+        let Some(node) = &mut self.nodes[sooner.0 as usize] else { panic!("{sooner:?} is free") };
+        assert!(node.is_failing() && node.rules.retry == Retry::Backoff && node.running.is_none());
+        let watch = matches!(node.watch, Watch::Again(_));
+        let tries = if watch { &mut node.watch_tries } else { &mut node.check };
+        // A prompt that came with the same input stands.
+        if tries.prompted && tries.next <= now {
+            return;
+        }
+        assert!(now + delay < tries.next, "{sooner:?} is not attempted sooner");
+        assert!(
+            (now - tries.failed_at) * 8 >= tries.next - tries.failed_at - 8,
+            "{sooner:?} has just failed"
+        );
+        tries.next = now + delay;
+        if watch {
+            node.watch = Watch::Again(now + delay);
         }
     }
 
@@ -56,12 +154,11 @@ impl Oracle {
         assert!(!self.paused && self.stopping.is_none(), "{run:?} while paused or stopping");
         let node = self.nodes[id].as_ref().unwrap_or_else(|| panic!("{run:?} of a vertex that is free"));
         assert!(node.running.is_none(), "{run:?} while it runs");
-        assert!(!node.failed, "{run:?} of a failed vertex");
         assert!(node.is_open(), "{run:?} of a vertex on its way out");
         assert!(node.has_work(), "{run:?} of a hidden vertex");
         assert!(node.rules.hidden || node.watch == Watch::On, "{run:?} before its watch has begun");
         assert!(node.dirty, "{run:?} without a reason");
-        assert!(node.not_before <= self.now, "{run:?} before its time");
+        assert!(node.due() <= self.now, "{run:?} before its time");
         for (other, ancestor) in self.nodes.iter().enumerate() {
             let before = self.ancestors[id] & (1 << other) != 0;
             let settled = ancestor.as_ref().is_some_and(Node::is_settled);
@@ -73,13 +170,17 @@ impl Oracle {
         let pending = self.edges.iter().any(|edge| edge.to == id && edge.pending);
         assert_eq!(run.refresh, pending && node.rules.refreshable, "{run:?} refreshes wrongly");
 
+        let mut news = Vec::new();
         for edge in self.edges.iter_mut().filter(|edge| edge.to == id) {
             edge.seen = edge.pending;
+            if std::mem::take(&mut edge.news) {
+                news.push(edge.from);
+            }
         }
         let now = self.now;
         if let Some(node) = &mut self.nodes[id] {
-            node.begin_run();
-            let by_event = std::mem::replace(&mut node.event_waits, false) && !node.retrying;
+            node.begin_run(news);
+            let by_event = std::mem::replace(&mut node.event_waits, false) && node.rated <= now;
             if by_event && node.rules.limit.is_finite() {
                 node.event_runs.push(now);
                 check_rate(node);
@@ -99,7 +200,10 @@ impl Oracle {
             u64::MAX => assert!(node.rules.limit == 0.0, "{limited:?} will never run again"),
             _ => assert!(wait as f64 <= period + 2.0, "{limited:?} is put off by {wait}, over {period}"),
         }
-        node.not_before = node.not_before.max(now.saturating_add(wait));
+        node.rated = now.saturating_add(wait);
+        if node.check.failures == 0 || node.running.is_some() {
+            node.not_before = node.not_before.max(now.saturating_add(wait));
+        }
     }
 
     fn check_capacities(&self) {
@@ -136,37 +240,45 @@ impl Oracle {
     /// The definition: it wants to, and everything before it has settled.
     pub(crate) fn may_run(&self, id: usize) -> bool {
         self.wants_to_run(id)
-            && self.nodes[id].as_ref().is_some_and(|node| node.not_before <= self.now)
+            && self.nodes[id].as_ref().is_some_and(|node| node.due() <= self.now)
             && self.ancestors_settled(id)
     }
 
     fn wants_to_run(&self, id: usize) -> bool {
         self.nodes[id].as_ref().is_some_and(|node| {
             let watched = node.rules.hidden || node.watch == Watch::On;
-            node.is_open()
-                && node.dirty
-                && !node.failed
-                && node.running.is_none()
-                && watched
-                && node.has_work()
+            node.is_open() && node.dirty && node.running.is_none() && watched && node.has_work()
         })
     }
 
     /// Whether a vertex has something to do that will get done without another event. A poll alone is nothing.
     pub(crate) fn is_busy(&self, id: usize) -> bool {
         let Some(node) = &self.nodes[id] else { return false };
-        let hopeless = is_stuck(node) || self.has_ancestor(id, is_stuck);
-        !node.is_open()
-            || (!node.failed && matches!(node.watch, Watch::Asked | Watch::Again(_)))
-            || (!node.routine && (node.running.is_some() || (node.dirty && !hopeless)))
+        let blocked = self.has_ancestor(id, |ancestor| ancestor.is_failing() || is_stuck(ancestor));
+        // What is attempted by time for ever is nothing that one could wait for.
+        let endless = |failures: u32| failures > 0 && node.is_endless();
+        let watch = match node.watch {
+            Watch::Asked => !endless(node.watch_tries.failures),
+            Watch::Again(at) => at != u64::MAX && !endless(node.watch_tries.failures),
+            Watch::On | Watch::Off => false,
+        };
+        let unwatched = matches!(node.watch, Watch::Asked | Watch::Again(_));
+        let waits = node.dirty && !blocked && !is_stuck(node) && !unwatched;
+        !node.is_open() || watch || (!node.routine && (node.running.is_some() || waits))
     }
 
-    fn check_converged(&self) {
-        let Some(after) = self.settings.converge_after else { panic!("converged, and nobody asked") };
-        assert!(self.last_activity + after <= self.now, "converged too early");
+    fn check_at_rest(&self, rest: Rest) {
+        let Some(after) = self.settings.converge_after else { panic!("at rest, and nobody asked") };
+        assert!(self.last_activity + after <= self.now, "at rest too early");
         for id in self.ids() {
-            assert!(!self.is_busy(id), "converged while {id} has something to do");
+            assert!(!self.is_busy(id), "{rest:?} while {id} has something to do");
         }
+        let well = |node: &Node| node.succeeded && !node.is_failing() && (!node.dirty || node.routine);
+        let all_well = self.nodes.iter().flatten().all(well);
+        // What waits behind a poll that the rate never allows is not well, though nothing else is wrong.
+        let stuck = self.nodes.iter().flatten().any(is_stuck);
+        assert!(all_well || rest != Rest::Converged, "{rest:?}");
+        assert!(!all_well || stuck || rest == Rest::Converged, "{rest:?}");
     }
 
     /// When no timer is due: whoever may run does, unless there is no room.
@@ -176,12 +288,12 @@ impl Oracle {
             let Some(node) = node else { continue };
             count += 1;
             if node.is_open() {
-                assert_eq!(core.has_failed(vertex(id)), node.failed, "whether {id} has failed");
+                assert_eq!(core.has_failed(vertex(id)), node.is_failing(), "whether {id} has failed");
             }
             assert_eq!(core.has_succeeded(vertex(id)), node.succeeded, "whether {id} has succeeded");
         }
         assert_eq!(core.vertex_count(), count, "vertices");
-        assert_eq!(core.is_converged(), self.converged, "whether it has converged");
+        assert_eq!(core.is_converged(), self.rest == Some(Rest::Converged), "whether it has converged");
         if self.paused || self.stopping.is_some() {
             return;
         }
@@ -220,13 +332,24 @@ impl Oracle {
             assert!(hopeless || node.rules.noop || !notified, "{id} has not acted on a notification");
         }
         if self.settings.converge_after.is_some() {
-            assert!(self.converged, "it has not converged");
+            let stuck = self.nodes.iter().flatten().any(is_stuck);
+            let rest = if stuck { self.rest.is_some() } else { self.rest == Some(Rest::Converged) };
+            assert!(rest, "it has come to rest as {:?}", self.rest);
         }
     }
 
     /// Whether it is worth waiting any longer for [`Oracle::check_quiet`].
     pub(crate) fn is_quiet(&self) -> bool {
-        (self.ids()).all(|id| !self.is_busy(id)) && (self.converged || self.settings.converge_after.is_none())
+        // A failing vertex recovers by time, unless it may not even run.
+        let retried = |(id, node): (usize, &Option<Node>)| {
+            let Some(node) = node.as_ref().filter(|node| node.is_failing() && !is_stuck(node)) else {
+                return false;
+            };
+            !matches!(node.watch, Watch::On | Watch::Off) || !self.has_ancestor(id, is_stuck)
+        };
+        (self.ids()).all(|id| !self.is_busy(id))
+            && !self.nodes.iter().enumerate().any(retried)
+            && (self.rest.is_some() || self.settings.converge_after.is_none())
     }
 }
 
@@ -237,9 +360,9 @@ struct Holders<'a> {
     askers: u64,
 }
 
-/// It will never succeed again as it is: it has failed, or its rate is zero and used up.
+/// It will not succeed by itself as it is: its declared retries are used up, or its rate is zero and used up.
 fn is_stuck(node: &Node) -> bool {
-    node.failed || (node.dirty && node.not_before == u64::MAX)
+    node.is_exhausted() || (node.dirty && node.not_before == u64::MAX)
 }
 
 /// In no stretch of time may more runs begin because of events than the rate allows: what has been saved up, what
@@ -279,11 +402,14 @@ fn named(action: &Action) -> Vec<Vertex> {
         | Action::Reincarnate(vertex, _)
         | Action::Close(vertex)
         | Action::Freed(vertex)
-        | Action::Retry(vertex, _)
-        | Action::Failed(vertex)
+        | Action::Retry(vertex, _, _)
+        | Action::Failed(vertex, _)
+        | Action::Rescheduled(vertex, _)
         | Action::Limited(vertex, _) => vec![*vertex],
         Action::Run(run) => vec![run.vertex],
-        Action::Pending(from, to, _) => vec![*from, *to],
-        Action::Converged | Action::Diverged | Action::Paused | Action::Stopped => Vec::new(),
+        Action::Pending(from, to, _) | Action::Notified(from, to) => vec![*from, *to],
+        Action::Converged | Action::Quiet(_) | Action::Diverged | Action::Paused | Action::Stopped => {
+            Vec::new()
+        }
     }
 }

@@ -9,4 +9,5 @@ pub(crate) mod judge;
 pub(crate) mod oracle;
 pub(crate) mod random;
 pub(crate) mod swap;
+pub(crate) mod tries;
 pub(crate) mod world;

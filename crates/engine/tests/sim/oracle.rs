@@ -5,9 +5,10 @@
 //! which vertices may run. It never asks the core. Where the core counts, stamps and queues, the oracle walks the
 //! whole graph. [`super::judge`] compares the two.
 
-use mgmt_engine::core::{Action, Level, Outcome, Poll, Rules, Settings, Vertex};
+use mgmt_engine::core::{Action, Level, Outcome, Poll, Retry, Rules, Settings, Vertex};
 
 use super::graph::MOST_VERTICES;
+use super::tries::Tries;
 
 pub(crate) struct Oracle {
     pub(crate) settings: Settings,
@@ -21,10 +22,32 @@ pub(crate) struct Oracle {
     pause_told: bool,
     pub(crate) stopping: Option<Level>,
     stop_told: bool,
-    pub(crate) converged: bool,
+    /// At rest: converged, or only quiet.
+    pub(crate) rest: Option<Rest>,
     pub(crate) last_activity: u64,
     /// Actions that must come, in any order.
     pub(crate) expected: Vec<Action>,
+    /// Reports of failed attempts that must come.
+    pub(crate) failures: Vec<Failure>,
+    /// A vertex has recovered with the present input.
+    pub(crate) recovered: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    Converged,
+    Quiet(usize),
+}
+
+/// A failed attempt: whose, which one in a row, and between which pauses the next one starts. `None`: not by time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) id: usize,
+    pub(crate) watch: bool,
+    pub(crate) attempt: u32,
+    pub(crate) pause: Option<(u64, u64)>,
+    /// What had happened meanwhile led to an attempt at this time, if none is due by then.
+    pub(crate) prompt: Option<u64>,
 }
 
 pub(crate) struct Node {
@@ -38,19 +61,18 @@ pub(crate) struct Node {
     /// It is dirty only because of a poll.
     pub(crate) routine: bool,
     pub(crate) succeeded: bool,
-    pub(crate) failed: bool,
     pub(crate) running: Option<Running>,
     pub(crate) not_before: u64,
     pub(crate) poll_at: Option<u64>,
-    budget: Option<u32>,
-    watch_budget: Option<u32>,
-    /// Failures in a row.
-    failures: u32,
-    watch_failures: u32,
+    pub(crate) check: Tries,
+    pub(crate) watch_tries: Tries,
+    watch_since: u64,
     /// An event has come since the last run began.
     pub(crate) event_waits: bool,
-    /// The last run failed and is to be tried again.
-    pub(crate) retrying: bool,
+    /// An event asks for an attempt at once, unless a limit is told.
+    pub(crate) prompt_at: Option<u64>,
+    /// When the rate allows the run that the event leads to.
+    pub(crate) rated: u64,
     /// It could have run before, so it may stand in line for its semaphores even if it cannot run now.
     pub(crate) in_line: bool,
     /// When runs began because of events, in this incarnation.
@@ -83,6 +105,8 @@ pub(crate) struct Running {
     again: bool,
     /// Asked to stop.
     pub(crate) cancelled: bool,
+    /// Who had notified it.
+    pub(crate) news: Vec<usize>,
 }
 
 pub(crate) struct Edge {
@@ -90,6 +114,8 @@ pub(crate) struct Edge {
     pub(crate) to: usize,
     pub(crate) notify: bool,
     pub(crate) pending: bool,
+    /// No run has begun since it was told, or only ones that did not succeed.
+    pub(crate) news: bool,
     /// It was pending when the present run of `to` began, and nothing newer has come.
     pub(crate) seen: bool,
 }
@@ -97,10 +123,9 @@ pub(crate) struct Edge {
 impl Node {
     pub(crate) fn new(rules: Rules) -> Node {
         Node {
-            budget: rules.retry,
-            watch_budget: rules.retry,
-            failures: 0,
-            watch_failures: 0,
+            check: Tries::new(&rules),
+            watch_tries: Tries::new(&rules),
+            watch_since: 0,
             rules,
             next: None,
             incarnation: 0,
@@ -109,12 +134,12 @@ impl Node {
             dirty: false,
             routine: false,
             succeeded: false,
-            failed: false,
             running: None,
             not_before: 0,
             poll_at: None,
             event_waits: false,
-            retrying: false,
+            prompt_at: None,
+            rated: 0,
             in_line: false,
             event_runs: Vec::new(),
         }
@@ -125,7 +150,56 @@ impl Node {
     }
 
     pub(crate) fn is_settled(&self) -> bool {
-        self.is_open() && self.succeeded && !self.dirty && self.running.is_none() && !self.failed
+        self.is_open() && self.succeeded && !self.dirty && self.running.is_none() && !self.is_failing()
+    }
+
+    /// The last attempt to check or to watch failed.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.check.failures > 0 || self.is_watch_failing()
+    }
+
+    fn is_watch_failing(&self) -> bool {
+        match self.watch {
+            Watch::Again(_) => true,
+            Watch::Asked => self.watch_tries.failures > 0,
+            Watch::On | Watch::Off => false,
+        }
+    }
+
+    /// It is attempted by time for ever.
+    pub(crate) fn is_endless(&self) -> bool {
+        !matches!(self.rules.retry, Retry::Times(_))
+    }
+
+    /// It is failing, and nothing but a prompt leads to another attempt.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        (self.check.failures > 0 && self.check.next == u64::MAX) || self.watch == Watch::Again(u64::MAX)
+    }
+
+    /// It is failing, and what was promised of it need not be kept: it has had all declared retries, or none were declared.
+    pub(crate) fn is_excused(&self) -> bool {
+        let over = |tries: &Tries| match self.rules.retry {
+            Retry::Backoff => true,
+            Retry::Times(_) => !tries.taken,
+            Retry::Forever => false,
+        };
+        (self.check.failures > 0 && over(&self.check)) || (self.is_watch_failing() && over(&self.watch_tries))
+    }
+
+    pub(crate) fn due(&self) -> u64 {
+        if self.check.failures > 0 { self.not_before.max(self.check.next) } else { self.not_before }
+    }
+
+    /// Attempts it once more if it is failing: the graph says so.
+    fn prompt(&mut self, now: u64) {
+        self.make_dirty();
+        if self.check.failures > 0 && self.running.is_none() {
+            self.check.prompt(now);
+        }
+        if matches!(self.watch, Watch::Again(_)) {
+            self.watch_tries.prompt(now);
+            self.watch = Watch::Again(self.watch_tries.next);
+        }
     }
 
     /// Whether there is anything to run at all.
@@ -141,13 +215,17 @@ impl Node {
         }
     }
 
-    fn hear_event(&mut self) {
+    fn hear_event(&mut self, now: u64) {
         self.make_dirty();
-        self.event_waits = true;
+        if !std::mem::replace(&mut self.event_waits, true) {
+            self.rated = now;
+            self.prompt_at = (self.check.failures > 0 && self.running.is_none()).then_some(now);
+        }
     }
 
-    pub(crate) fn begin_run(&mut self) {
-        self.running = Some(Running { again: false, cancelled: false });
+    pub(crate) fn begin_run(&mut self, news: Vec<usize>) {
+        self.running = Some(Running { again: false, cancelled: false, news });
+        self.check.begin();
         self.in_line = false;
     }
 }
@@ -164,9 +242,11 @@ impl Oracle {
             pause_told: false,
             stopping: None,
             stop_told: false,
-            converged: false,
+            rest: None,
             last_activity: now,
             expected: Vec::new(),
+            failures: Vec::new(),
+            recovered: false,
         }
     }
 
@@ -179,7 +259,7 @@ impl Oracle {
                 {
                     node.poll_at = Some(now + period);
                     let routine = node.routine || !node.dirty;
-                    node.hear_event();
+                    node.hear_event(now);
                     node.routine = routine;
                 }
             }
@@ -189,46 +269,51 @@ impl Oracle {
     }
 
     pub(crate) fn watching(&mut self, id: usize, incarnation: u32) {
+        let now = self.now;
         if let Some(node) = self.watched(id, incarnation)
             && node.watch == Watch::Asked
         {
             node.watch = Watch::On;
-            node.hear_event();
+            node.watch_since = now;
+            node.hear_event(now);
         }
         self.settle();
     }
 
     pub(crate) fn changed(&mut self, id: usize) {
+        let now = self.now;
         if let Some(node) = self.open(id)
             && node.watch == Watch::On
         {
-            node.hear_event();
+            node.hear_event(now);
         }
         self.settle();
     }
 
     pub(crate) fn watch_failed(&mut self, id: usize, incarnation: u32) {
         let now = self.now;
-        let mut actions = Vec::new();
         if let Some(node) = self.watched(id, incarnation)
-            && !node.failed
+            && node.rules.poll == Poll::Watch
             && matches!(node.watch, Watch::Asked | Watch::On)
         {
-            if let Some(running) = &mut node.running
-                && !std::mem::replace(&mut running.cancelled, true)
-            {
-                actions.push(Action::Cancel(vertex(id), Level::Cancel));
+            let cancel =
+                node.running.as_mut().is_some_and(|running| !std::mem::replace(&mut running.cancelled, true));
+            let first = !node.is_failing();
+            if node.watch == Watch::On && now >= node.watch_since + 60_000_000_000 {
+                node.watch_tries = Tries::new(&node.rules);
             }
-            if spend(&mut node.watch_budget) {
-                node.watch_failures += 1;
-                let delay = pause(&node.rules, node.watch_failures);
-                node.watch = Watch::Again(now + delay);
-                actions.push(Action::Retry(vertex(id), delay));
-            } else {
-                self.fail(id);
+            let pause = node.watch_tries.fail(&node.rules, now);
+            node.watch_tries.next = pause.map_or(u64::MAX, |(_, longest)| now + longest);
+            node.watch = Watch::Again(node.watch_tries.next);
+            let attempt = node.watch_tries.failures;
+            self.failures.push(Failure { id, watch: true, attempt, pause, prompt: None });
+            if cancel {
+                self.expected.push(Action::Cancel(vertex(id), Level::Cancel));
+            }
+            if first {
+                self.last_activity = now;
             }
         }
-        self.expected.append(&mut actions);
         self.settle();
     }
 
@@ -237,14 +322,20 @@ impl Oracle {
         if self.open(id).is_some() {
             match outcome {
                 Outcome::Right | Outcome::Changed => self.run_succeeded(id, running.again, outcome),
-                Outcome::Failed if !running.cancelled => self.run_failed(id),
+                Outcome::Failed if !running.cancelled => self.run_failed(id, running.again),
                 Outcome::Failed | Outcome::Cancelled => {}
             }
         }
+        if outcome == Outcome::Failed {
+            // Those that it excuses go at once.
+            while self.let_go() || self.become_next() {}
+        }
+        if matches!(outcome, Outcome::Failed | Outcome::Cancelled) {
+            let again = |edge: &&mut Edge| edge.to == id && edge.pending && running.news.contains(&edge.from);
+            self.edges.iter_mut().filter(again).for_each(|edge| edge.news = true);
+        }
         for receiver in dirtied {
-            if let Some(node) = self.open(receiver.0 as usize) {
-                node.make_dirty();
-            }
+            self.prompt(receiver.0 as usize);
         }
         if self.nodes[id].as_ref().is_some_and(|node| node.place == Place::Leaving) {
             self.close(id);
@@ -278,7 +369,7 @@ impl Oracle {
     pub(crate) fn resume(&mut self) {
         self.paused = false;
         self.pause_told = false;
-        if !self.converged {
+        if self.rest.is_none() {
             self.last_activity = self.now;
         }
         self.settle();
@@ -302,13 +393,17 @@ impl Oracle {
     /// Still owes the one success that it promised.
     pub(crate) fn owes(&self, id: usize) -> bool {
         let promised = self.nodes[id].as_ref().is_some_and(|node| {
-            node.is_open() && node.rules.realize && !node.rules.hidden && !node.succeeded && !node.failed
+            node.is_open()
+                && node.rules.realize
+                && !node.rules.hidden
+                && !node.succeeded
+                && !node.is_excused()
         });
-        promised && self.stopping.is_none() && !self.is_behind_failed(id)
+        promised && self.stopping.is_none() && !self.is_behind_excused(id)
     }
 
-    pub(crate) fn is_behind_failed(&self, id: usize) -> bool {
-        self.has_ancestor(id, |ancestor| ancestor.failed && ancestor.is_open())
+    pub(crate) fn is_behind_excused(&self, id: usize) -> bool {
+        self.has_ancestor(id, |ancestor| ancestor.is_open() && ancestor.is_excused())
     }
 
     pub(crate) fn ancestors_settled(&self, id: usize) -> bool {
@@ -329,21 +424,68 @@ impl Oracle {
 
     fn run_succeeded(&mut self, id: usize, again: bool, outcome: Outcome) {
         let Some(node) = &mut self.nodes[id] else { return };
-        node.failures = 0;
+        let recovered = node.check.succeed();
         if node.rules.retry_reset {
-            node.budget = node.rules.retry;
+            node.check = Tries::new(&node.rules);
         }
-        node.retrying = false;
         node.dirty = again;
         node.succeeded = true;
         let noop = node.rules.noop;
         if !noop {
             self.acknowledge(id);
         }
-        if outcome == Outcome::Changed && !noop {
-            self.last_activity = self.now;
+        let changed = outcome == Outcome::Changed && !noop;
+        if changed {
             self.notify(id);
         }
+        if changed || recovered {
+            self.last_activity = self.now;
+            let after: Vec<usize> =
+                self.edges.iter().filter(|edge| edge.from == id).map(|edge| edge.to).collect();
+            for to in after {
+                if self.open(to).is_some_and(|node| node.is_failing()) {
+                    self.prompt(to);
+                }
+            }
+        }
+        self.recovered |= recovered;
+    }
+
+    /// Attempts everything that is failing once more.
+    pub(crate) fn prompt_failing(&mut self) {
+        for id in self.ids() {
+            if self.open(id).is_some_and(|node| node.is_failing()) {
+                self.prompt(id);
+            }
+        }
+    }
+
+    /// Makes a vertex dirty, and attempts what has failed of it again.
+    pub(crate) fn prompt(&mut self, id: usize) {
+        let now = self.now;
+        let Some(node) = self.open(id) else { return };
+        let waits = matches!(node.watch, Watch::Again(_));
+        node.prompt(now);
+        if waits {
+            self.watch_again(id);
+        }
+    }
+
+    pub(crate) fn retry(&mut self, id: Option<usize>) -> usize {
+        let now = self.now;
+        let mut count = 0;
+        for at in self.ids() {
+            let Some(node) = self.open(at) else { continue };
+            let held = id == Some(at) && node.dirty && node.not_before > now;
+            if id.is_none_or(|id| id == at) && (node.is_failing() || held) {
+                count += 1;
+                node.not_before = 0;
+                (node.check.gate, node.watch_tries.gate) = (0, 0);
+                self.prompt(at);
+            }
+        }
+        self.settle();
+        count
     }
 
     fn acknowledge(&mut self, id: usize) {
@@ -354,43 +496,43 @@ impl Oracle {
     }
 
     fn notify(&mut self, id: usize) {
+        let mut told = Vec::new();
         for edge in self.edges.iter_mut().filter(|edge| edge.from == id && edge.notify) {
             let Some(node) = &mut self.nodes[edge.to] else { continue };
             let rules = if node.is_open() { Some(&node.rules) } else { node.next.as_ref() };
             if rules.is_some_and(|rules| rules.refreshable) {
                 node.make_dirty();
+                told.push(edge.to);
                 edge.seen = false;
+                edge.news = true;
+                self.expected.push(Action::Notified(vertex(id), vertex(edge.to)));
                 if !std::mem::replace(&mut edge.pending, true) {
                     self.expected.push(Action::Pending(vertex(id), vertex(edge.to), true));
                 }
             }
         }
+        told.into_iter().for_each(|id| self.prompt(id));
     }
 
-    fn run_failed(&mut self, id: usize) {
-        self.last_activity = self.now;
+    fn run_failed(&mut self, id: usize, again: bool) {
         let now = self.now;
         let Some(node) = &mut self.nodes[id] else { return };
-        if !spend(&mut node.budget) {
-            return self.fail(id);
+        if !node.is_failing() {
+            self.last_activity = now;
         }
-        node.retrying = true;
-        node.routine = false;
-        node.failures += 1;
-        let delay = pause(&node.rules, node.failures);
-        node.not_before = now + delay;
-        self.expected.push(Action::Retry(vertex(id), delay));
-    }
-
-    fn fail(&mut self, id: usize) {
-        self.last_activity = self.now;
-        if let Some(node) = &mut self.nodes[id] {
-            node.failed = true;
-            node.watch = Watch::Off;
-            node.poll_at = None;
+        let rated = if node.event_waits { node.rated } else { now };
+        node.not_before = 0;
+        let mut pause = node.check.fail(&node.rules, now);
+        node.check.next = pause.map_or(u64::MAX, |(_, longest)| now + longest);
+        let mut prompt = None;
+        if again && node.check.prompt(rated) {
+            prompt = Some(node.check.next);
+            let prompted = node.check.next - now;
+            let sooner = |(shortest, longest): (u64, u64)| (shortest.min(prompted), longest.min(prompted));
+            pause = Some(pause.map_or((prompted, prompted), sooner));
         }
-        self.expected.push(Action::Unwatch(vertex(id)));
-        self.expected.push(Action::Failed(vertex(id)));
+        node.routine = (node.routine || !again) && node.is_endless();
+        self.failures.push(Failure { id, watch: false, attempt: node.check.failures, pause, prompt });
     }
 
     pub(crate) fn start(&mut self, id: usize) {
@@ -403,17 +545,18 @@ impl Oracle {
         match node.rules.poll {
             Poll::Watch => {
                 node.watch = Watch::Asked;
+                node.watch_tries.begin();
                 self.expected.push(Action::Watch(vertex(id), node.incarnation));
             }
             poll => {
                 node.watch = Watch::On;
                 node.poll_at = if let Poll::Every(period) = poll { Some(now + period) } else { None };
-                node.hear_event();
+                node.hear_event(now);
             }
         }
     }
 
-    fn watch_again(&mut self, id: usize) {
+    pub(crate) fn watch_again(&mut self, id: usize) {
         let (now, stopping) = (self.now, self.stopping.is_some());
         let due = self.open(id).is_some_and(|node| {
             node.running.is_none() && matches!(node.watch, Watch::Again(at) if at <= now) && !stopping
@@ -435,8 +578,8 @@ impl Oracle {
             .ids()
             .filter(|id| self.lingers(*id))
             .filter(|id| {
-                let over = self.nodes[*id].as_ref().is_some_and(|node| node.succeeded || node.failed);
-                over || self.stopping.is_some() || self.is_behind_failed(*id)
+                let over = self.nodes[*id].as_ref().is_some_and(|node| node.succeeded || node.is_excused());
+                over || self.stopping.is_some() || self.is_behind_excused(*id)
             })
             .collect();
         going.iter().for_each(|id| self.leave(*id));
@@ -448,20 +591,23 @@ impl Oracle {
             let waits = |node: &Node| node.is_open() && node.next.is_some() && node.running.is_none();
             self.stopping.is_none() && self.nodes[*id].as_ref().is_some_and(waits) && !self.owes(*id)
         };
-        // A failed one excuses those behind it only if it stays so.
-        let failed = |id: &usize| self.nodes[*id].as_ref().is_some_and(|node| node.failed) && ready(id);
-        let first = self.ids().find(failed).or_else(|| self.ids().find(ready));
+        // A failing one excuses those behind it only if it stays so.
+        let failing = |id: &usize| self.nodes[*id].as_ref().is_some_and(Node::is_excused) && ready(id);
+        let first = self.ids().find(failing).or_else(|| self.ids().find(ready));
         let Some(id) = first else { return false };
         if let Some(old) = self.nodes[id].take()
-            && let Some(rules) = old.next
+            && let Some(rules) = old.next.clone()
         {
-            let budget = if rules.reset || old.failed { rules.retry } else { old.budget };
+            let mut fresh = Node::new(rules.clone());
+            if matches!(old.rules.retry, Retry::Times(_)) && !rules.reset && !old.is_excused() {
+                fresh.check.left = old.check.left;
+            }
             let incarnation = old.incarnation + 1;
             let real = |rules: &Rules| rules.poll == Poll::Watch && !rules.hidden;
             if real(&old.rules) && old.watch != Watch::Off && !real(&rules) {
                 self.expected.push(Action::Unwatch(vertex(id)));
             }
-            self.nodes[id] = Some(Node { budget, incarnation, place: old.place, ..Node::new(rules) });
+            self.nodes[id] = Some(Node { incarnation, place: old.place, ..fresh });
             self.expected.push(Action::Reincarnate(vertex(id), incarnation));
             self.start(id);
         }
@@ -497,10 +643,10 @@ impl Oracle {
                 self.expected.push(Action::Paused);
             }
         } else if let Some(after) = self.settings.converge_after
-            && self.converged
+            && self.rest.is_some()
             && self.last_activity + after > self.now
         {
-            self.converged = false;
+            self.rest = None;
             self.expected.push(Action::Diverged);
         }
     }
@@ -528,22 +674,4 @@ impl Oracle {
 
 pub(crate) fn vertex(id: usize) -> Vertex {
     Vertex(id as u32)
-}
-
-/// Eight tries as the rules say; then twice as long each time, from a millisecond up to a second, unless the rules ask for more.
-fn pause(rules: &Rules, failures: u32) -> u64 {
-    let ours = (9..=failures).fold(500_000, |pause: u64, _| (pause * 2).min(1_000_000_000));
-    if failures > 8 { ours.max(rules.delay) } else { rules.delay }
-}
-
-/// Takes one from a budget. False: it was empty.
-fn spend(budget: &mut Option<u32>) -> bool {
-    match budget {
-        Some(0) => false,
-        Some(left) => {
-            *left -= 1;
-            true
-        }
-        None => true,
-    }
 }

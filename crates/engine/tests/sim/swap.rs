@@ -6,6 +6,12 @@ use super::oracle::{Edge, Node, Oracle, Place, Watch, vertex};
 
 impl Oracle {
     pub(crate) fn apply(&mut self, delta: &Delta) {
+        if delta.is_empty() {
+            if delta.retry {
+                self.prompt_failing();
+            }
+            return self.settle();
+        }
         self.last_activity = self.now;
         let removed: Vec<usize> = delta.remove.iter().map(|removed| removed.0 as usize).collect();
         let kept = self.to_linger(&removed);
@@ -50,8 +56,13 @@ impl Oracle {
             }
         }
         self.find_ancestors();
+        // What becomes something else at once is not failing any more.
+        self.settle();
         for id in fresh {
             self.start(id);
+        }
+        if delta.retry {
+            self.prompt_failing();
         }
         self.settle();
     }
@@ -60,7 +71,7 @@ impl Oracle {
         let (from, to) = (link.from.0 as usize, link.to.0 as usize);
         let position = self.edges.iter().position(|edge| (edge.from, edge.to) == (from, to));
         let position = position.unwrap_or_else(|| {
-            self.edges.push(Edge { from, to, notify: false, pending: false, seen: false });
+            self.edges.push(Edge { from, to, notify: false, pending: false, seen: false, news: false });
             self.edges.len() - 1
         });
         let edge = &mut self.edges[position];
@@ -68,13 +79,17 @@ impl Oracle {
         if link.pending {
             edge.pending = true;
             edge.seen = false;
+            edge.news = edge.notify;
         }
         if !edge.notify && std::mem::take(&mut edge.pending) {
+            edge.news = false;
             self.expected.push(Action::Pending(link.from, link.to, false));
         } else if link.pending
             && let Some(node) = &mut self.nodes[to]
         {
+            self.expected.push(Action::Notified(link.from, link.to));
             node.make_dirty();
+            self.prompt(to);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The driver and the host, played with a seed.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt::Write as _;
 
 use mgmt_engine::core::{Action, Core, Delta, Level, Outcome, Settings, Vertex};
@@ -26,6 +26,9 @@ pub(crate) struct World {
     /// How often things go wrong and graphs change in this story, of a hundred.
     bad_luck: u64,
     restlessness: u64,
+    /// As the driver does: who has notified a vertex since its last run began, and those that its present run is for.
+    reasons: Vec<BTreeSet<usize>>,
+    running_for: Vec<BTreeSet<usize>>,
     trace: Option<String>,
 }
 
@@ -49,6 +52,7 @@ enum Input<'a> {
     Resume,
     Stop(Level),
     Apply(&'a Delta),
+    Retry(Option<usize>),
 }
 
 /// Plays one story. Panics where the core and the oracle differ; what happened until then is in `trace`.
@@ -71,6 +75,7 @@ impl World {
                 1 => Some(0),
                 _ => Some(random.between(1, 5000) * MILLISECOND),
             },
+            seed,
         };
         let now = random.below(1000 * SECOND);
         World {
@@ -84,6 +89,8 @@ impl World {
             calm: false,
             bad_luck: *random.pick(&[0, 5, 20, 50]),
             restlessness: *random.pick(&[1, 5, 15, 30]),
+            reasons: vec![BTreeSet::new(); MOST_VERTICES],
+            running_for: vec![BTreeSet::new(); MOST_VERTICES],
             trace: traced.then(String::new),
             random,
         }
@@ -139,6 +146,10 @@ impl World {
             96 if self.random.percent(8) || self.oracle.stopping.is_some() => {
                 let level = *self.random.pick(&[Level::Graceful, Level::Cancel, Level::Interrupt]);
                 self.feed(Input::Stop(level));
+            }
+            97 | 98 => {
+                let one = self.random.percent(50).then(|| self.some_vertex());
+                self.feed(Input::Retry(one));
             }
             100.. => self.swap(),
             _ => self.feed(Input::Tick),
@@ -243,9 +254,10 @@ impl World {
     }
 
     fn declare(&mut self, there: Declared, replaced: &[u32]) {
-        let delta = self.declared.delta_to(&there, replaced, &mut self.random);
+        let mut delta = self.declared.delta_to(&there, replaced, &mut self.random);
+        delta.retry = self.random.percent(60);
         self.declared = there;
-        if !delta.is_empty() {
+        if !delta.is_empty() || delta.retry {
             self.feed(Input::Apply(&delta));
         }
     }
@@ -275,13 +287,24 @@ impl World {
             Input::Resume => (core.resume(now), oracle.resume()),
             Input::Stop(level) => (core.stop(level, now), oracle.stop(level)),
             Input::Apply(delta) => (core.apply(delta.clone(), now), oracle.apply(delta)),
+            Input::Retry(id) => {
+                assert_eq!(core.retry(id.map(vertex), now), oracle.retry(id), "vertices to attempt");
+                ((), ())
+            }
         };
+        if let Input::Finished(id, outcome, _) = input {
+            let earlier = std::mem::take(&mut self.running_for[id]);
+            if matches!(outcome, Outcome::Failed | Outcome::Cancelled) {
+                self.reasons[id].extend(earlier);
+            }
+        }
         let ticked = matches!(input, Input::Tick);
         let actions = self.core.take_actions();
         for action in &actions {
             self.note(&format!("    {action:?}"));
         }
         self.oracle.observe(&actions);
+        self.note_reasons(&actions);
         self.core.check_invariants();
         for action in actions {
             self.carry_out(action);
@@ -292,6 +315,33 @@ impl World {
             self.oracle.check_rest(&self.core);
         } else if self.calm || self.random.percent(70) {
             self.feed(Input::Tick);
+        }
+    }
+
+    /// Keeps who has notified whom, as the driver does, and compares it with what the oracle knows whenever a run begins: no
+    /// notification is lost, and none without its reason.
+    fn note_reasons(&mut self, actions: &[Action]) {
+        for action in actions {
+            match action {
+                Action::Notified(from, to) => {
+                    self.reasons[to.0 as usize].insert(from.0 as usize);
+                }
+                Action::Run(run) => {
+                    let id = run.vertex.0 as usize;
+                    self.running_for[id] = std::mem::take(&mut self.reasons[id]);
+                    let running = self.oracle.node(id).and_then(|node| node.running.as_ref());
+                    let news = running.map(|running| running.news.as_slice()).unwrap_or_default();
+                    for from in news {
+                        let told = self.running_for[id].contains(from);
+                        assert!(told, "{run:?} does not know that {from} has notified it");
+                    }
+                }
+                Action::Freed(vertex) => {
+                    self.reasons[vertex.0 as usize].clear();
+                    self.running_for[vertex.0 as usize].clear();
+                }
+                _ => {}
+            }
         }
     }
 
@@ -342,7 +392,7 @@ impl World {
         self.calm = true;
         self.note("calm from here");
         self.feed(Input::Resume);
-        let end = self.now + 600 * SECOND;
+        let end = self.now + 3000 * SECOND;
         // Answers that were already on their way may still be bad.
         while !self.answers.is_empty() || !self.oracle.is_quiet() {
             assert!(self.now < end, "it did not come to rest");
@@ -405,6 +455,7 @@ impl World {
             Input::Resume => "resume".to_string(),
             Input::Stop(level) => format!("stop {level:?}"),
             Input::Apply(delta) => describe(delta),
+            Input::Retry(id) => format!("retry {id:?}"),
         };
         let milliseconds = now as f64 / MILLISECOND as f64;
         self.note(&format!("{milliseconds:.3} {line}"));
@@ -412,7 +463,7 @@ impl World {
 }
 
 fn describe(delta: &Delta) -> String {
-    let mut text = format!("apply: remove {:?}", delta.remove);
+    let mut text = format!("apply: retry {} remove {:?}", delta.retry, delta.remove);
     for (word, list) in [("add", &delta.add), ("replace", &delta.replace)] {
         for (vertex, rules) in list {
             let _ = write!(text, "\n        {word} {} {rules:?}", vertex.0);

@@ -107,7 +107,10 @@ const LONGEST: f64 = 10_000.0;
     signature = "func(symbol str, multiplier int, peak float) str"
 )]
 fn vumeter(host: &dyn Host, symbol: &[u8], multiplier: i64, peak: f64) -> Result<Value, Failure> {
-    let Some(line) = host.command_line(&Str::from(LISTEN))? else { return Ok(Value::Nil) };
+    let unheard = |failure: Failure| {
+        Failure::catchable(format!("no amplitude was measured with `rec` and `sox`: {failure}"))
+    };
+    let Some(line) = host.command_line(&Str::from(LISTEN)).map_err(unheard)? else { return Ok(Value::Nil) };
     let level = numbers::parse_float(line.trim_ascii(), 64).ok().filter(|level| (0.0..=1.0).contains(level));
     let level =
         level.ok_or_else(|| Failure::fatal(format!("expected an amplitude from 0 to 1, found {line:?}")))?;

@@ -4,6 +4,7 @@ use mgmt_funcs_derive::function;
 use mgmt_value::{Str, Value};
 
 use crate::declare::module;
+use crate::look::{Answer, Question, look_now};
 use crate::{Failure, Host, Watch};
 
 module! {
@@ -27,10 +28,16 @@ fn response(host: &dyn Host, uid: &Str) -> Result<Value, Failure> {
     }
     let response = host.http_response(uid).unwrap_or_default();
     let body = response.body.map(|path| {
-        let content = std::fs::read(&path);
-        content.map_err(|error| {
-            Failure::fatal(format!("can't read the answer to {uid:?}, {}: {error}", path.display()))
-        })
+        match look_now(Question::Content(Str::new(path.as_os_str().as_encoded_bytes())))? {
+            Answer::Bytes(content) => Ok(content),
+            Answer::Failed(message) => {
+                Err(Failure::fatal(format!("can't read the answer to {uid:?}: {message}")))
+            }
+            _ => Err(Failure::fatal(format!(
+                "can't read the answer to {uid:?}: {} does not exist",
+                path.display()
+            ))),
+        }
     });
     let output = Value::str(body.transpose()?.unwrap_or_default());
     Ok(Value::structure([("status", Value::Int(response.status)), ("output", output)]))

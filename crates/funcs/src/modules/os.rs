@@ -1,16 +1,18 @@
 //! `os`
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use mgmt_funcs_derive::function;
 use mgmt_value::{Str, Value};
 
 use crate::declare::module;
+use crate::look::{Answer, Question, look, look_now};
 use crate::{Failure, Host, Watch};
 
 mod accounts;
 mod identity;
+
+pub(crate) use accounts::{account_named, own_account};
 
 module! {
     path: "os",
@@ -51,7 +53,11 @@ fn expand_home(path: &Str) -> Result<Str, Failure> {
 }
 
 fn marker(path: &str) -> Result<bool, Failure> {
-    Path::new(path).try_exists().map_err(|error| Failure::fatal(format!("can't look at {path}: {error}")))
+    match look_now(Question::Exists(path.into()))? {
+        Answer::Truth(exists) => Ok(exists),
+        Answer::Failed(message) => Err(Failure::fatal(message)),
+        _ => Ok(false),
+    }
 }
 
 /// The family of the distribution: `redhat`, `debian`, `archlinux`, or the empty text.
@@ -111,21 +117,23 @@ fn path_watch(path: &Str) -> Result<Vec<Watch>, Failure> {
     }
 }
 
-/// Whether a path exists, following symbolic links. It is watched.
+/// Whether a path exists. It is watched.
 ///
-/// A path that cannot be looked at is a fatal error.
+/// Symbolic links are followed, except for those that another user may have put there: these are a fatal error, as is a path
+/// that cannot be looked at.
 ///
 /// ```mcl
 /// os.file_exists("/") == true
 /// os.file_exists("/no/such/file") == false
 /// ```
-#[function(live = path_watch(filename)?)]
-fn file_exists(filename: &Str) -> Result<bool, Failure> {
+#[function(live = path_watch(filename)?, signature = "func(filename str) bool")]
+fn file_exists(filename: &Str) -> Result<Value, Failure> {
     path_watch(filename)?;
-    match std::fs::metadata(filename.as_path()) {
-        Ok(_) => Ok(true),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        Err(error) => Err(Failure::fatal(format!("can't look at {filename:?}: {error}"))),
+    match look(&Watch::Path(filename.as_path().to_owned()), Question::Exists(filename.clone()))? {
+        Some(Answer::Truth(exists)) => Ok(Value::Bool(exists)),
+        Some(Answer::Failed(message)) => Err(Failure::fatal(message)),
+        Some(_) => Ok(Value::Bool(false)),
+        None => Ok(Value::Nil),
     }
 }
 
@@ -156,11 +164,11 @@ fn is_virtual() -> Result<bool, Failure> {
 /// ```
 #[function(live = vec![Watch::Kernel("module")])]
 fn modinfo_loaded(module: &Str) -> Result<bool, Failure> {
-    let modules = match std::fs::read("/proc/modules") {
-        Ok(modules) => modules,
+    let modules = match look_now(Question::Content("/proc/modules".into()))? {
+        Answer::Bytes(modules) => modules,
+        Answer::Failed(message) => return Err(Failure::fatal(message)),
         // A kernel that can't load modules has none.
-        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Failure::fatal(format!("can't read /proc/modules: {error}"))),
+        _ => Str::EMPTY,
     };
     Ok(is_loaded(&modules, module))
 }
@@ -194,21 +202,23 @@ fn parse_distro_uid(uid: &[u8]) -> Value {
 
 /// The content of a file, which may be any bytes. It is watched, also while it does not exist.
 ///
-/// A file that does not exist is a catchable error; any other failure is fatal.
+/// A file that does not exist is a catchable error; any other failure is fatal: something else than a regular file (use
+/// `os.system` to read from a FIFO or a device), a file of more than 16 MiB (`MGMT_READ_LIMIT` sets another limit), a symbolic
+/// link that another user may have put there. Reading never holds up the program: there is no value before the file is read,
+/// and after 5 s without an answer from its file system, the value has failed until there is one.
 ///
 /// ```mcl
 /// (os.readfile("/no/such/file") <|> "none") == "none"
 /// ```
-#[function(live = path_watch(filename)?)]
-fn readfile(filename: &Str) -> Result<Str, Failure> {
+#[function(live = path_watch(filename)?, signature = "func(filename str) str")]
+fn readfile(filename: &Str) -> Result<Value, Failure> {
     path_watch(filename)?;
-    let content = std::fs::read(filename.as_path());
-    content.map(Str::from).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => {
-            Failure::catchable(format!("the file {filename:?} does not exist"))
-        }
-        _ => Failure::fatal(format!("can't read {filename:?}: {error}")),
-    })
+    match look(&Watch::Path(filename.as_path().to_owned()), Question::Content(filename.clone()))? {
+        Some(Answer::Bytes(content)) => Ok(Value::Str(content)),
+        Some(Answer::Failed(message)) => Err(Failure::fatal(message)),
+        Some(_) => Err(Failure::catchable(format!("the file {filename:?} does not exist"))),
+        None => Ok(Value::Nil),
+    }
 }
 
 /// What `/etc/os-release` says, or `/usr/lib/os-release`. Quotes and escapes are removed.
@@ -219,8 +229,15 @@ fn readfile(filename: &Str) -> Result<Str, Failure> {
 #[function(reads, signature = "func() struct{id str; variant_id str; version_id str}")]
 fn release() -> Result<Value, Failure> {
     let files = ["/etc/os-release", "/usr/lib/os-release"];
-    let content =
-        files.iter().filter_map(|path| std::fs::read(path).ok()).find(|content| !content.is_empty());
+    let mut content = None;
+    for path in files {
+        if let Answer::Bytes(found) = look_now(Question::Content(path.into()))?
+            && !found.is_empty()
+        {
+            content = Some(found);
+            break;
+        }
+    }
     let content = content
         .ok_or_else(|| Failure::fatal("neither /etc/os-release nor /usr/lib/os-release can be read"))?;
     let field = |name: &str| Value::str(identity::field(&content, name).unwrap_or_default());
@@ -260,9 +277,14 @@ fn uid(user: &Str) -> Result<String, Failure> {
 /// os.user_exists("root") == true
 /// os.user_exists("") == false
 /// ```
-#[function(live = vec![Watch::Path(PathBuf::from("/etc/passwd"))])]
-fn user_exists(user: &Str) -> Result<bool, Failure> {
-    Ok(accounts::find(user)?.is_some())
+#[function(live = vec![Watch::Path(PathBuf::from("/etc/passwd"))], signature = "func(user str) bool")]
+fn user_exists(user: &Str) -> Result<Value, Failure> {
+    match look(&Watch::Path(PathBuf::from("/etc/passwd")), Question::Account(user.clone()))? {
+        Some(Answer::Account(account)) => Ok(Value::Bool(account.is_some())),
+        Some(Answer::Failed(message)) => Err(Failure::fatal(message)),
+        Some(_) => Ok(Value::Bool(false)),
+        None => Ok(Value::Nil),
+    }
 }
 
 #[cfg(test)]
@@ -299,7 +321,7 @@ mod tests {
             ("b", "false", "C: the file"),
             ("dangling", "false", "C: the file"),
             ("a/b", "false", "C: the file"),
-            ("", "true", "F: can't read"),
+            ("", "true", "F: cannot open"),
         ] {
             assert_eq!(shown("os.file_exists", &[path(name)]), exists, "{name}");
             assert!(shown("os.readfile", &[path(name)]).starts_with(content), "{name}");

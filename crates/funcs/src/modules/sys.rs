@@ -7,6 +7,7 @@ use mgmt_funcs_derive::function;
 use mgmt_value::{Str, Value};
 
 use crate::declare::module;
+use crate::look::{Answer, Question, look_now};
 use crate::{Failure, Watch};
 
 module! {
@@ -23,8 +24,11 @@ module! {
 #[function(live = vec![Watch::Kernel("cpu")])]
 fn cpu_count() -> Result<i64, Failure> {
     const PATH: &str = "/sys/devices/system/cpu/online";
-    let text = std::fs::read_to_string(PATH)
-        .map_err(|error| Failure::fatal(format!("can't read {PATH}: {error}")))?;
+    let text = match look_now(Question::Content(PATH.into()))? {
+        Answer::Bytes(text) => text.to_text().into_owned(),
+        Answer::Failed(message) => return Err(Failure::fatal(message)),
+        _ => return Err(Failure::fatal(format!("can't read {PATH}: it does not exist"))),
+    };
     count(text.trim()).ok_or_else(|| Failure::fatal(format!("{PATH} is not a list of numbers: {text:?}")))
 }
 

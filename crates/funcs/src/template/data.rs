@@ -113,6 +113,29 @@ impl Datum {
         }
     }
 
+    /// The type that the value has in Go: lists of plain values, and lists of those, have typed elements.
+    pub(super) fn go_type(&self) -> String {
+        match self {
+            Datum::List(items) => {
+                let element = items.iter().map(Datum::go_type).find(|ty| !ty.ends_with("interface {}"));
+                match element.filter(|ty| !ty.starts_with("map[") && !ty.starts_with("struct")) {
+                    Some(element) => format!("[]{element}"),
+                    None => "[]interface {}".to_owned(),
+                }
+            }
+            Datum::Map(entries) => {
+                let key = entries.first().map_or_else(|| "string".to_owned(), |(key, _)| key.go_type());
+                format!("map[{key}]interface {{}}")
+            }
+            Datum::Record(fields) => {
+                let field = |(name, value): &(String, Datum)| format!("{name} {}", value.go_type());
+                let fields: Vec<String> = fields.iter().map(field).collect();
+                format!("struct {{ {} }}", fields.join("; "))
+            }
+            other => other.kind().to_owned(),
+        }
+    }
+
     pub(super) fn get<'a>(entries: &'a [(Datum, Datum)], key: &Datum) -> Option<&'a Datum> {
         let found = entries.binary_search_by(|(found, _)| found.order(key)).ok()?;
         Some(&entries[found].1)

@@ -1,7 +1,7 @@
 //! Text from data, by the rules of Go's `fmt`.
 
 use super::data::Datum;
-use crate::quote::{self, Keep};
+use super::verb::{Flags, one};
 
 /// The default text: `%v`.
 pub(super) fn text(datum: &Datum) -> String {
@@ -51,29 +51,54 @@ pub(super) fn println(values: &[Datum]) -> Vec<u8> {
     out
 }
 
-/// The longest padding or precision. Rust's own formatting panics above 16 bits, and adds a few digits of its own before.
-const WIDEST: usize = 60_000;
+/// The largest width or precision that Go accepts from a value, and before the last digit of one in the format.
+const MAX_COUNT: usize = 1_000_000;
 
-#[derive(Default)]
-struct Flags {
-    plus: bool,
-    minus: bool,
-    sharp: bool,
-    space: bool,
-    zero: bool,
-    width: Option<usize>,
-    precision: Option<usize>,
+/// A format while it is read.
+struct Format<'a> {
+    format: &'a [u8],
+    at: usize,
+    values: &'a [Datum],
+    next_value: usize,
+    /// An index such as `[2]` has changed the order of the values.
+    is_reordered: bool,
+    /// All indexes of the present verb are right.
+    is_index_good: bool,
 }
 
+/// `printf` by the rules of Go's `fmt`.
 pub(super) fn printf(format: &[u8], values: &[Datum]) -> Vec<u8> {
+    let mut state = Format { format, at: 0, values, next_value: 0, is_reordered: false, is_index_good: true };
     let mut out = Vec::with_capacity(format.len());
-    let mut rest = format;
-    let mut used = 0;
-    while let Some(percent) = memchr::memchr(b'%', rest) {
-        out.extend_from_slice(&rest[..percent]);
-        rest = &rest[percent + 1..];
+    while let Some(percent) = memchr::memchr(b'%', &format[state.at..]) {
+        out.extend_from_slice(&format[state.at..state.at + percent]);
+        state.at += percent + 1;
+        if !state.verb(&mut out) {
+            break;
+        }
+    }
+    out.extend_from_slice(format.get(state.at..).unwrap_or_default());
+    if !state.is_reordered && state.next_value < values.len() {
+        let extra = |value: &Datum| match value {
+            Datum::Nil => b"<nil>".to_vec(),
+            value => [value.go_type().as_bytes(), b"=", &bytes(value)].concat(),
+        };
+        let extra: Vec<_> = values[state.next_value..].iter().map(extra).collect();
+        out.extend([b"%!(EXTRA ", extra.join(&b", "[..]).as_slice(), b")"].concat());
+    }
+    out
+}
+
+impl Format<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.format.get(self.at).copied()
+    }
+
+    /// One verb with its flags. False at the end of the format.
+    fn verb(&mut self, out: &mut Vec<u8>) -> bool {
         let mut flags = Flags::default();
-        while let Some((flag, after)) = rest.split_first().filter(|(flag, _)| b"+-# 0".contains(flag)) {
+        self.is_index_good = true;
+        while let Some(flag) = self.peek().filter(|flag| b"+-# 0".contains(flag)) {
             match flag {
                 b'+' => flags.plus = true,
                 b'-' => flags.minus = true,
@@ -81,177 +106,127 @@ pub(super) fn printf(format: &[u8], values: &[Datum]) -> Vec<u8> {
                 b' ' => flags.space = true,
                 _ => flags.zero = true,
             }
-            rest = after;
+            self.at += 1;
         }
-        flags.width = count(&mut rest, values, &mut used, &mut flags.minus);
-        if let Some(after) = rest.strip_prefix(b".") {
-            rest = after;
-            let mut negative = false;
-            flags.precision = Some(count(&mut rest, values, &mut used, &mut negative).unwrap_or(0));
+        let mut after_index = self.index();
+        after_index = self.width(&mut flags, after_index, out);
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.is_index_good &= !after_index;
+            after_index = self.precision(&mut flags, out);
         }
+        if !after_index {
+            self.index();
+        }
+        let rest = self.format.get(self.at..).unwrap_or_default();
         let Some((_, verb, width)) = crate::text::runes(&rest[..rest.len().min(4)]).next() else {
             out.extend_from_slice(b"%!(NOVERB)");
-            break;
+            return false;
         };
-        rest = &rest[width..];
-        match values.get(used) {
+        self.at += width;
+        match self.values.get(self.next_value) {
             _ if verb == '%' => out.push(b'%'),
+            _ if !self.is_index_good => out.extend(format!("%!{verb}(BADINDEX)").into_bytes()),
+            None => out.extend(format!("%!{verb}(MISSING)").into_bytes()),
             Some(value) => {
-                used += 1;
+                self.next_value += 1;
+                if verb == 'v' {
+                    flags.sharp_v = std::mem::take(&mut flags.sharp);
+                    flags.plus_v = std::mem::take(&mut flags.plus);
+                }
                 out.extend(one(value, verb, &flags));
             }
-            None => out.extend(format!("%!{verb}(MISSING)").into_bytes()),
         }
+        true
     }
-    out.extend_from_slice(rest.get(..).filter(|rest| !rest.contains(&b'%')).unwrap_or_default());
-    if used < values.len() {
-        let extra = |value: &Datum| [value.kind().as_bytes(), b"=", &bytes(value)].concat();
-        let extra: Vec<_> = values[used..].iter().map(extra).collect();
-        out.extend([b"%!(EXTRA ", extra.join(&b", "[..]).as_slice(), b")"].concat());
-    }
-    out
-}
 
-/// A width or precision: digits, or `*` for the next value.
-fn count(rest: &mut &[u8], values: &[Datum], used: &mut usize, negative: &mut bool) -> Option<usize> {
-    if let Some(after) = rest.strip_prefix(b"*") {
-        *rest = after;
-        let value = values.get(*used);
-        *used += usize::from(value.is_some());
-        return match value {
-            Some(Datum::Int(number)) => {
-                *negative |= *number < 0;
-                Some((number.unsigned_abs() as usize).min(WIDEST))
-            }
-            _ => None,
+    /// `[2]`: the value that comes next. Says whether there was one.
+    fn index(&mut self) -> bool {
+        if self.peek() != Some(b'[') {
+            return false;
+        }
+        self.is_reordered = true;
+        let rest = &self.format[self.at..];
+        let Some(close) = memchr::memchr(b']', rest).filter(|close| rest.len() >= 3 && *close > 0) else {
+            self.at += 1;
+            self.is_index_good = false;
+            return false;
         };
-    }
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let text = std::str::from_utf8(&rest[..digits]).ok()?;
-    *rest = &rest[digits..];
-    text.parse::<usize>().ok().map(|count| count.min(WIDEST))
-}
-
-fn one(value: &Datum, verb: char, flags: &Flags) -> Vec<u8> {
-    let inner = |items: Vec<Vec<u8>>, open: &[u8], close: &[u8]| [open, &items.join(&b' '), close].concat();
-    match (value, verb) {
-        (_, 'T') => pad(value.kind().as_bytes().to_vec(), flags, false),
-        (_, 'v') if flags.sharp => pad(source(value), flags, false),
-        (Datum::Nil, 'v') => pad(b"<nil>".to_vec(), flags, false),
-        (Datum::Nil, verb) => format!("%!{verb}(<nil>)").into_bytes(),
-        (Datum::Bool(value), 't' | 'v') => pad(value.to_string().into_bytes(), flags, false),
-        (Datum::Int(number), verb) => int(*number, verb, flags).unwrap_or_else(|| wrong(value, verb)),
-        (Datum::Float(number), verb) => float(*number, verb, flags).unwrap_or_else(|| wrong(value, verb)),
-        (Datum::Str(text), verb) => string(text, verb, flags).unwrap_or_else(|| wrong(value, verb)),
-        (Datum::List(items), verb) => {
-            inner(items.iter().map(|item| one(item, verb, flags)).collect(), b"[", b"]")
+        self.at += close + 1;
+        let index =
+            std::str::from_utf8(&rest[1..close]).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        let index = index.and_then(|text| text.parse::<usize>().ok()).filter(|index| *index <= MAX_COUNT);
+        let found = index.and_then(|index| index.checked_sub(1)).filter(|index| *index < self.values.len());
+        match found {
+            Some(found) => self.next_value = found,
+            None => self.is_index_good = false,
         }
-        (Datum::Map(entries), verb) => {
-            let entry = |(k, v): &(Datum, Datum)| [one(k, verb, flags), one(v, verb, flags)].join(&b':');
-            inner(entries.iter().map(entry).collect(), b"map[", b"]")
+        index.is_some()
+    }
+
+    fn width(&mut self, flags: &mut Flags, after_index: bool, out: &mut Vec<u8>) -> bool {
+        if self.peek() == Some(b'*') {
+            self.at += 1;
+            match self.count_value() {
+                None => out.extend_from_slice(b"%!(BADWIDTH)"),
+                Some(width) => {
+                    flags.minus |= width < 0;
+                    flags.width = Some(width.unsigned_abs() as usize);
+                }
+            }
+            return false;
         }
-        (Datum::Record(fields), verb) => {
-            let field = |(name, value): &(String, Datum)| match flags.plus {
-                true => [name.as_bytes(), b":", &one(value, verb, flags)].concat(),
-                false => one(value, verb, flags),
-            };
-            inner(fields.iter().map(field).collect(), b"{", b"}")
+        flags.width = self.count();
+        self.is_index_good &= !(after_index && flags.width.is_some());
+        after_index
+    }
+
+    fn precision(&mut self, flags: &mut Flags, out: &mut Vec<u8>) -> bool {
+        let after_index = self.index();
+        if self.peek() == Some(b'*') {
+            self.at += 1;
+            match self.count_value() {
+                Some(precision) if precision >= 0 => {
+                    flags.precision = Some(precision.unsigned_abs() as usize);
+                }
+                // A negative one counts as none, and is said to be wrong, as in Go.
+                _ => out.extend_from_slice(b"%!(BADPREC)"),
+            }
+            return false;
         }
-        (value, verb) => wrong(value, verb),
+        flags.precision = Some(self.count().unwrap_or(0));
+        after_index
     }
-}
 
-fn wrong(value: &Datum, verb: char) -> Vec<u8> {
-    [format!("%!{verb}({}=", value.kind()).as_bytes(), &bytes(value), b")"].concat()
-}
-
-/// `%#v`: as a program would write it.
-fn source(value: &Datum) -> Vec<u8> {
-    match value {
-        Datum::Str(text) => quote::quote(text, Keep::Printable).into_bytes(),
-        value => bytes(value),
-    }
-}
-
-fn pad(text: Vec<u8>, flags: &Flags, numeric: bool) -> Vec<u8> {
-    let missing = flags.width.unwrap_or(0).saturating_sub(crate::text::count(&text));
-    if missing == 0 {
-        return text;
-    }
-    if flags.minus {
-        return [text, vec![b' '; missing]].concat();
-    }
-    if flags.zero && numeric {
-        let sign = usize::from(text.first().is_some_and(|byte| b"+- ".contains(byte)));
-        return [&text[..sign], &vec![b'0'; missing], &text[sign..]].concat();
-    }
-    [vec![if flags.zero { b'0' } else { b' ' }; missing], text].concat()
-}
-
-fn signed(negative: bool, digits: &str, flags: &Flags) -> String {
-    let sign = match (negative, flags.plus, flags.space) {
-        (true, ..) => "-",
-        (_, true, _) => "+",
-        (_, _, true) => " ",
-        _ => "",
-    };
-    format!("{sign}{digits}")
-}
-
-fn int(number: i64, verb: char, flags: &Flags) -> Option<Vec<u8>> {
-    let magnitude = number.unsigned_abs();
-    let character = || u32::try_from(number).ok().and_then(char::from_u32).unwrap_or('\u{fffd}');
-    let (digits, prefix) = match verb {
-        'd' | 'v' => (magnitude.to_string(), ""),
-        'b' => (format!("{magnitude:b}"), "0b"),
-        'o' => (format!("{magnitude:o}"), "0"),
-        'O' => (format!("0o{magnitude:o}"), ""),
-        'x' => (format!("{magnitude:x}"), "0x"),
-        'X' => (format!("{magnitude:X}"), "0X"),
-        'c' => return Some(pad(character().to_string().into_bytes(), flags, false)),
-        'q' => {
-            let quoted = quote::quote(character().encode_utf8(&mut [0; 4]).as_bytes(), Keep::Printable);
-            let inner = quoted.trim_matches('"').replace("\\\"", "\"").replace('\'', "\\'");
-            let inner = if inner.is_empty() { "\"".to_owned() } else { inner };
-            return Some(pad(format!("'{inner}'").into_bytes(), flags, false));
+    /// The next value as a width or precision.
+    fn count_value(&mut self) -> Option<i64> {
+        let value = self.values.get(self.next_value)?;
+        self.next_value += 1;
+        match value {
+            Datum::Int(number) if number.unsigned_abs() <= MAX_COUNT as u64 => Some(*number),
+            _ => None,
         }
-        'U' => return Some(pad(format!("U+{magnitude:04X}").into_bytes(), flags, false)),
-        _ => return None,
-    };
-    let width = flags.precision.unwrap_or(0);
-    let digits = format!("{}{digits:0>width$}", if flags.sharp { prefix } else { "" });
-    // A precision makes zeros of its own.
-    let flags = &Flags { zero: flags.zero && flags.precision.is_none(), ..copy(flags) };
-    Some(pad(signed(number < 0, &digits, flags).into_bytes(), flags, true))
-}
+    }
 
-fn copy(flags: &Flags) -> Flags {
-    Flags { ..*flags }
-}
-
-fn float(number: f64, verb: char, flags: &Flags) -> Option<Vec<u8>> {
-    let magnitude = number.abs();
-    let digits = match verb {
-        _ if !number.is_finite() => general(magnitude, None, b'e'),
-        'f' | 'F' => format!("{magnitude:.*}", flags.precision.unwrap_or(6)),
-        'e' => exponent(&format!("{magnitude:.*e}", flags.precision.unwrap_or(6)), 'e'),
-        'E' => exponent(&format!("{magnitude:.*e}", flags.precision.unwrap_or(6)), 'E'),
-        'v' | 'g' => general(magnitude, flags.precision, b'e'),
-        'G' => general(magnitude, flags.precision, b'E'),
-        _ => return None,
-    };
-    let digits = digits.trim_start_matches('+');
-    let negative = number.is_sign_negative() && !number.is_nan();
-    let flags = &Flags {
-        zero: flags.zero && number.is_finite(),
-        plus: flags.plus || number == f64::INFINITY,
-        ..copy(flags)
-    };
-    Some(pad(signed(negative, digits, flags).into_bytes(), flags, true))
+    /// Digits. A number that is too large ends the format.
+    fn count(&mut self) -> Option<usize> {
+        let rest = &self.format[self.at..];
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits == 0 {
+            return None;
+        }
+        self.at += digits;
+        let number = std::str::from_utf8(&rest[..digits]).ok().and_then(|text| text.parse::<usize>().ok());
+        let number = number.filter(|number| *number / 10 <= MAX_COUNT);
+        if number.is_none() {
+            self.at = self.format.len();
+        }
+        number
+    }
 }
 
 /// The shorter of plain and exponent notation, with the shortest digits that are exact or with so many digits.
-fn general(number: f64, precision: Option<usize>, letter: u8) -> String {
+pub(super) fn general(number: f64, precision: Option<usize>, letter: u8) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
     }
@@ -283,31 +258,11 @@ fn general(number: f64, precision: Option<usize>, letter: u8) -> String {
 }
 
 /// At least two digits and always a sign.
-fn exponent(text: &str, letter: char) -> String {
+pub(super) fn exponent(text: &str, letter: char) -> String {
     let (mantissa, power) = text.split_once('e').unwrap_or((text, "0"));
     let (sign, digits) = match power.strip_prefix('-') {
         Some(digits) => ('-', digits),
         None => ('+', power),
     };
     format!("{mantissa}{letter}{sign}{digits:0>2}")
-}
-
-fn string(text: &[u8], verb: char, flags: &Flags) -> Option<Vec<u8>> {
-    let cut = match flags.precision {
-        Some(most) => crate::text::runes(text).nth(most).map_or(text, |(end, ..)| &text[..end]),
-        None => text,
-    };
-    let hex = |upper: bool| {
-        let digit = |byte: &u8| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") };
-        text.iter().map(digit).collect::<Vec<_>>().join(if flags.space { " " } else { "" }).into_bytes()
-    };
-    let out = match verb {
-        's' | 'v' => cut.to_vec(),
-        'q' if flags.sharp && quote::can_backquote(cut) => [b"`", cut, b"`"].concat(),
-        'q' => quote::quote(cut, if flags.plus { Keep::Ascii } else { Keep::Printable }).into_bytes(),
-        'x' => hex(false),
-        'X' => hex(true),
-        _ => return None,
-    };
-    Some(pad(out, flags, false))
 }

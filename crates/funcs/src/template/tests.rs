@@ -228,3 +228,40 @@ fn no_template_runs_for_ever_or_exhausts_the_stack() {
     assert!(shown(&"{{ if true }}".repeat(100_000), None).contains("nests too deep"));
     assert!(shown(&format!("{{{{ {} }}}}", "(".repeat(100_000)), None).contains("nests too deep"));
 }
+
+/// Formats, the number of the values that they are for, and what Go 1.26 makes of them.
+const GO_PRINTF: &str = include_str!("printf.txt");
+
+#[test]
+fn printf_formats_as_go_does() {
+    use std::rc::Rc;
+
+    use super::data::Datum;
+
+    let list = |items: Vec<Datum>| Datum::List(Rc::new(items));
+    let ints = [0, 5, -5, 1_234_567, 955].into_iter().map(Datum::Int);
+    let floats = [1.5, -0.25, 1e21, 0.0, 100_000.0, 3.0, f64::INFINITY].into_iter().map(Datum::Float);
+    let texts = ["ab", "", "h\u{e9}\n\"`"].into_iter().map(Datum::str);
+    let others = [
+        Datum::Bool(true),
+        list(vec![Datum::str("a"), Datum::str("b")]),
+        list(vec![Datum::Int(1), Datum::Int(-2)]),
+        Datum::map(vec![(Datum::str("k"), Datum::Int(1)), (Datum::str("a"), Datum::str("x"))]),
+        list(vec![list(vec![Datum::str("a")]), list(vec![Datum::str("b"), Datum::str("c")])]),
+        list(vec![Datum::map(vec![(Datum::str("A"), Datum::Int(1))])]),
+        Datum::map(vec![(Datum::Int(2), Datum::str("x"))]),
+    ];
+    let values: Vec<Datum> = ints.chain(floats).chain(texts).chain(others).collect();
+    let several = [Datum::Int(7), Datum::str("x"), Datum::Float(2.5)];
+    for line in GO_PRINTF.lines() {
+        let parts: Vec<&str> = line.split('\t').collect();
+        let format: String = serde_json::from_str(parts[1]).unwrap();
+        let expected: String = serde_json::from_str(parts[2]).unwrap();
+        let given = match parts[0].parse::<usize>().unwrap() {
+            100 => &several[..],
+            index => std::slice::from_ref(&values[index]),
+        };
+        let found = super::format::printf(format.as_bytes(), given);
+        assert_eq!(String::from_utf8_lossy(&found), expected, "{} {format:?}", parts[0]);
+    }
+}

@@ -15,9 +15,9 @@ use mgmt_resource::{Edge, Id, Receive, Registry, ResourceGraph, Spec};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::Outcome;
+use super::{Fault, Outcome};
 use crate::diagnostic::Diagnostic;
-use crate::output::{self, Assembled, Declaration, DeclaredEdge, End};
+use crate::output::{self, Assembled, Declaration, DeclaredEdge, End, Problem};
 use crate::source::Span;
 
 /// What a statement declares.
@@ -25,7 +25,7 @@ use crate::source::Span;
 pub(crate) struct Declared {
     pub(crate) resources: Vec<Declaration>,
     pub(crate) edges: Vec<DeclaredEdge>,
-    /// What it says but cannot be.
+    /// What it says but cannot be. Gone before anybody else sees it: a statement with errors has no value.
     pub(crate) wrong: Vec<Diagnostic>,
 }
 
@@ -63,9 +63,16 @@ impl Change {
 #[derive(Default)]
 pub(super) struct Declarations {
     /// In the order of the nodes, which is nearly the one in which they are put together.
-    by_node: BTreeMap<NodeId, Arc<Declared>>,
+    pub(super) by_node: BTreeMap<NodeId, Arc<Declared>>,
     listener: Listener,
+    /// What was declared in the last graph without conflicts, where it is something else now. Nothing before the first graph.
+    pub(super) before: Option<Before>,
+    /// The conflicts because of which the last graph is not what is declared.
+    conflicts: Vec<Diagnostic>,
 }
+
+/// What some statements declared before; nothing for those that declared nothing.
+pub(super) type Before = FxHashMap<NodeId, Option<Arc<Declared>>>;
 
 /// What is known of the graph that the listener has.
 #[derive(Default)]
@@ -78,6 +85,8 @@ enum Listener {
     Everything,
     /// The graph that was told last.
     Told(Box<Told>),
+    /// A graph in which some statements declare what they declared before, and nothing has changed since.
+    Reconciled,
 }
 
 /// All that is declared, put together, and in which order it was declared.
@@ -91,6 +100,28 @@ impl Declarations {
         }
         if let Some(old) = self.by_node.remove(&node) {
             self.count(&old, None, kinds);
+            self.remember(node, Some(old));
+        }
+    }
+
+    /// What a statement declares.
+    pub(super) fn get(&self, node: NodeId) -> Option<&Arc<Declared>> {
+        self.by_node.get(&node)
+    }
+
+    /// Gives away everything.
+    pub(super) fn take(&mut self) -> BTreeMap<NodeId, Arc<Declared>> {
+        std::mem::take(self).by_node
+    }
+
+    /// The conflicts because of which the last graph is not what is declared.
+    pub(super) fn conflicts(&self) -> &[Diagnostic] {
+        &self.conflicts
+    }
+
+    fn remember(&mut self, node: NodeId, old: Option<Arc<Declared>>) {
+        if let Some(before) = &mut self.before {
+            before.entry(node).or_insert(old);
         }
     }
 
@@ -100,6 +131,7 @@ impl Declarations {
         let old = self.by_node.insert(node, Arc::clone(new));
         let nothing = Arc::default();
         self.count(old.as_ref().unwrap_or(&nothing), Some(new), kinds);
+        self.remember(node, old);
     }
 
     /// Finds out who declares what, before that changes.
@@ -113,6 +145,9 @@ impl Declarations {
     }
 
     fn count(&mut self, old: &Arc<Declared>, new: Option<&Arc<Declared>>, kinds: &Registry) {
+        if matches!(self.listener, Listener::Reconciled) {
+            self.forget();
+        }
         let Listener::Told(told) = &mut self.listener else { return };
         if new.is_some_and(|new| new.is_nothing_else_than(old)) {
             return;
@@ -126,18 +161,30 @@ impl Declarations {
         }
     }
 
-    /// Tells what has changed since this was last asked for.
-    pub(super) fn tell(&mut self, kinds: &Registry) -> Outcome {
+    /// Tells what has changed since this was last asked for. If something is frozen, its conflicts with the rest are reconciled.
+    pub(super) fn tell(&mut self, kinds: &Registry, is_frozen: bool) -> Outcome {
         let change = match &mut self.listener {
             Listener::Unknown => None,
             Listener::Everything => return Outcome::Unchanged,
+            Listener::Reconciled if is_frozen => return Outcome::Unchanged,
+            Listener::Reconciled => None,
             Listener::Told(told) => told.bring_up_to_date(),
         };
-        match change {
-            Some(change) if change.is_empty() => Outcome::Unchanged,
-            Some(change) => Outcome::Changed(change),
-            None => self.assemble(kinds),
+        let Some(change) = change else { return self.assemble(kinds, is_frozen) };
+        self.is_consistent();
+        match change.is_empty() {
+            true => Outcome::Unchanged,
+            false => Outcome::Changed(change),
         }
+    }
+
+    /// What is declared now makes a graph without conflicts.
+    fn is_consistent(&mut self) {
+        match &mut self.before {
+            Some(before) => before.clear(),
+            None => self.before = Some(Before::default()),
+        }
+        self.conflicts.clear();
     }
 
     /// What was told last is not what the listener has.
@@ -146,35 +193,39 @@ impl Declarations {
     }
 
     /// Tells everything.
-    pub(super) fn whole(&mut self, kinds: &Registry) -> Outcome {
+    pub(super) fn whole(&mut self, kinds: &Registry, is_frozen: bool) -> Outcome {
         match &self.listener {
             Listener::Told(told) if told.touched.is_empty() && told.touched_edges.is_empty() => {
                 Outcome::Graph(told.graph.clone())
             }
-            _ => self.assemble(kinds),
+            _ => self.assemble(kinds, is_frozen),
         }
     }
 
-    fn assemble(&mut self, kinds: &Registry) -> Outcome {
-        match self.put_together(kinds) {
+    fn assemble(&mut self, kinds: &Registry, is_frozen: bool) -> Outcome {
+        let problems = match self.put_together(kinds) {
             Ok((Assembled { graph, .. }, _)) => {
                 self.listener = Listener::Everything;
-                Outcome::Graph(graph)
+                self.is_consistent();
+                return Outcome::Graph(graph);
             }
-            Err(wrong) => {
-                self.forget();
-                Outcome::Wrong(wrong)
+            Err(problems) => problems,
+        };
+        self.forget();
+        match is_frozen.then(|| self.reconcile(kinds)).flatten() {
+            Some(reconciled) => {
+                self.listener = Listener::Reconciled;
+                self.before = Some(reconciled.held_back);
+                self.conflicts = reconciled.conflicts;
+                Outcome::Graph(reconciled.graph)
             }
+            None => Outcome::Wrong(problems.into_iter().map(|problem| problem.diagnostic).collect()),
         }
     }
 
-    fn put_together(&self, kinds: &Registry) -> Result<Whole<'_>, Vec<Diagnostic>> {
+    fn put_together(&self, kinds: &Registry) -> Result<Whole<'_>, Vec<Problem>> {
         let mut all: Vec<&Arc<Declared>> = self.by_node.values().collect();
         all.sort_by_key(|declared| declared.place());
-        let wrong: Vec<Diagnostic> = all.iter().flat_map(|declared| declared.wrong.iter().cloned()).collect();
-        if !wrong.is_empty() {
-            return Err(wrong);
-        }
         let resources = all
             .iter()
             .flat_map(|declared| &declared.resources)
@@ -257,9 +308,6 @@ impl Told {
 
     /// Counts in, or out, what a statement declares. `None`: it touches what is special.
     fn count(&mut self, declared: &Arc<Declared>, is_in: bool, kinds: &Registry) -> Option<()> {
-        if !declared.wrong.is_empty() {
-            return None;
-        }
         for (index, found) in (0_u32..).zip(&declared.resources) {
             let id = &found.spec.id;
             if !is_ordinary(&found.spec) || self.special.contains(id) {
@@ -421,7 +469,7 @@ impl Told {
 }
 
 /// The name of a resource that an edge leads to.
-fn id_of(end: &End, kinds: &Registry) -> Option<Id> {
+pub(super) fn id_of(end: &End, kinds: &Registry) -> Option<Id> {
     Some(Id::new(kinds.get(&end.kind)?.kind, end.name.clone()))
 }
 
@@ -440,12 +488,23 @@ fn alike(old: &Spec, new: &Spec) -> bool {
 impl Declared {
     /// Both declare the same edges, and nothing else.
     fn is_nothing_else_than(&self, other: &Declared) -> bool {
-        let only_edges = |declared: &Declared| declared.resources.is_empty() && declared.wrong.is_empty();
-        only_edges(self) && only_edges(other) && self.edges == other.edges
+        self.resources.is_empty() && other.resources.is_empty() && self.edges == other.edges
+    }
+
+    /// Itself, or the errors in it.
+    pub(super) fn sound(mut self) -> Result<Declared, Fault> {
+        if self.wrong.is_empty() {
+            return Ok(self);
+        }
+        let others = self.wrong.split_off(1).into();
+        match self.wrong.pop() {
+            Some(first) => Err(Fault { others, ..Fault::new(first, false) }),
+            None => Ok(self),
+        }
     }
 
     /// For a stable order: where it is, and what it is called.
-    fn place(&self) -> (Option<Span>, Option<&Id>) {
+    pub(super) fn place(&self) -> (Option<Span>, Option<&Id>) {
         let resource = self.resources.first();
         let span = resource.map(|found| found.span).or(self.edges.first().map(|edge| edge.span));
         (span, resource.map(|found| &found.spec.id))

@@ -8,7 +8,7 @@ use mgmt_funcs::{Body, Function, GraphFunction, Memory};
 use mgmt_value::{Str, Type, Value};
 
 use super::live::{LiveCall, failed, values};
-use super::{Builder, Datum, Fault, Flow, Frame, Maker, Place, Program, Settled, lock};
+use super::{Builder, Datum, Fault, Flow, Frame, Maker, Place, Program, Settled, Spot, lock};
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
 use crate::hir::*;
@@ -36,7 +36,7 @@ impl mgmt_value::Function for Closure {
 /// Only a mistake of ours leads here.
 pub(super) fn lost(span: Span) -> Fault {
     let message = "the value has no place here; this is a mistake of mgmt itself, please report it";
-    Fault { diagnostic: Arc::new(Diagnostic::new(Code::Failed, span, message)), catchable: false }
+    Fault::new(Diagnostic::new(Code::Failed, span, message), false)
 }
 
 fn done(value: Value) -> Settled {
@@ -282,7 +282,7 @@ impl Builder<'_> {
         let start = self.through(frame, &reference.via)?;
         let outer = start.of(place)?.clone();
         let maker = Some((Maker::Include(stmt), frame.clone()));
-        let made = Frame::new(Place::Class(class), Some(outer), frame.home, maker);
+        let made = Frame::new(Place::Class(class), Some(outer), frame.home, maker, frame.spot.at(stmt));
         lock(&frame.includes).insert(stmt, made.clone());
         Some(made)
     }
@@ -346,7 +346,8 @@ impl Builder<'_> {
         maker: Option<(Maker, Arc<Frame>)>,
     ) -> NodeId {
         let checked = self.checked();
-        let frame = Frame::new(Place::Func(func), Some(outer), scope, maker);
+        // No statement is in it.
+        let frame = Frame::new(Place::Func(func), Some(outer), scope, maker, Spot::default());
         lock(&frame.nodes).extend(checked.hir[func].params.iter().copied().zip(inputs.iter().copied()));
         self.expr(&frame, scope, checked.hir[func].body)
     }
@@ -409,7 +410,7 @@ impl Builder<'_> {
         let program = self.program.clone();
         let call = LiveCall { program, function, span, memory, ticket, watching: Vec::new(), last: None };
         let node = self.graph.compute(scope, inputs, call);
-        lock(&self.program.watches).is(ticket, node);
+        lock(&self.program.watches).is(ticket, node, span);
         node
     }
 

@@ -29,12 +29,21 @@ pub enum WatchChange {
 pub(crate) struct Watches {
     watchers: FxHashMap<Watch, FxHashSet<u64>>,
     nodes: FxHashMap<u64, NodeId>,
+    /// The calls by their nodes.
+    pub(super) calls: FxHashMap<NodeId, Call>,
     next: u64,
     changes: Vec<WatchChange>,
     /// Calls that gave another value than before, since this was last asked for.
     noted: Vec<Noted>,
     /// The frames of files, which are there once.
     pub(super) modules: FxHashMap<ModuleId, Arc<Frame>>,
+}
+
+/// A call of a function that looks at the outside world.
+pub(super) struct Call {
+    pub(super) span: Span,
+    /// Something can wake it.
+    pub(super) is_watching: bool,
 }
 
 impl Watches {
@@ -44,8 +53,9 @@ impl Watches {
         self.next
     }
 
-    pub(super) fn is(&mut self, ticket: u64, node: NodeId) {
+    pub(super) fn is(&mut self, ticket: u64, node: NodeId, span: Span) {
         self.nodes.insert(ticket, node);
+        self.calls.insert(node, Call { span, is_watching: false });
     }
 
     /// The nodes that wait for something.
@@ -121,6 +131,11 @@ impl LiveCall {
         for watch in self.watching.iter().filter(|watch| !wanted.contains(watch)) {
             watches.end(watch, self.ticket);
         }
+        if let Some(node) = watches.nodes.get(&self.ticket).copied()
+            && let Some(call) = watches.calls.get_mut(&node)
+        {
+            call.is_watching = !wanted.is_empty();
+        }
         drop(watches);
         self.watching = wanted;
     }
@@ -166,7 +181,9 @@ impl Drop for LiveCall {
         for watch in &self.watching {
             watches.end(watch, self.ticket);
         }
-        watches.nodes.remove(&self.ticket);
+        if let Some(node) = watches.nodes.remove(&self.ticket) {
+            watches.calls.remove(&node);
+        }
     }
 }
 
@@ -187,5 +204,5 @@ pub(super) fn failed(span: Span, failure: Failure) -> Fault {
     if catchable {
         diagnostic = diagnostic.hint("`<|>` gives another value for when this fails");
     }
-    Fault { diagnostic: Arc::new(diagnostic), catchable }
+    Fault::new(diagnostic, catchable)
 }

@@ -8,7 +8,7 @@ use mgmt_value::Value;
 
 use super::expr::lost;
 use super::stmt::{end, join, named, names};
-use super::{Builder, Datum, Declared, Fault, Frame, Program};
+use super::{Builder, Datum, Declared, Fault, Frame, Program, lock};
 use crate::hir::*;
 use crate::output::{Draft, End};
 use crate::source::Span;
@@ -66,7 +66,7 @@ impl Recipe {
         let Some((name, settings)) = values.split_first() else { return Err(lost(self.span)) };
         let drafts = match self.collect {
             true => crate::output::collect(name, self.schema, &program.kinds, self.span)
-                .map_err(|found| Fault { diagnostic: Arc::new(found), catchable: false })?,
+                .map_err(|found| Fault::new(found, false))?,
             false => {
                 let names = names(name, self.span)?.into_iter();
                 names.map(|name| Draft::new(self.schema, name, self.span)).collect()
@@ -76,7 +76,7 @@ impl Recipe {
         for draft in drafts {
             declare(&mut found, draft, &self.plan, settings, &self.kind, &program.checked.sources)?;
         }
-        Ok(found)
+        found.sound()
     }
 }
 
@@ -116,14 +116,18 @@ impl Builder<'_> {
             Some(Ok(found)) => {
                 let node = self.graph.constant(home, Datum::Declared(Arc::new(found)));
                 self.graph.mark_output(node);
+                // What is always there is never frozen.
+                if frame.spot.owner.is_some() {
+                    lock(&self.program.outputs).add(node, stmt, frame.spot.at(stmt));
+                }
                 return;
             }
-            Some(Err(fault)) => return self.output(home, &[], move |_| Err(fault.clone())),
+            Some(Err(fault)) => return self.output(frame, stmt, &[], move |_| Err(fault.clone())),
             None => {}
         }
         let Some(recipe) = Recipe::new(&self.program, stmt, resource) else {
             let span = self.program.checked.hir[stmt].span;
-            return self.output(home, &[], move |_| Err(lost(span)));
+            return self.output(frame, stmt, &[], move |_| Err(lost(span)));
         };
         // In order; nothing for those that come from nodes.
         let mut given: Vec<Option<Value>> = Vec::with_capacity(1 + recipe.plan.len());
@@ -144,7 +148,7 @@ impl Builder<'_> {
         }
         inputs(resource).for_each(|(condition, value)| push(self.input(frame, condition, value)));
         let program = self.program.clone();
-        self.output(home, &nodes, move |values: &[Value]| {
+        self.output(frame, stmt, &nodes, move |values: &[Value]| {
             let mut values = values.iter().cloned();
             let values: Vec<Value> =
                 given.iter().filter_map(|given| given.clone().or_else(|| values.next())).collect();
@@ -196,7 +200,11 @@ fn declare(
         };
         found.wrong.extend(wrong.err());
     }
-    match draft.finish(sources) {
+    let places = plan.iter().filter_map(|setting| match setting {
+        Setting::Field(name, at) | Setting::Meta(name, at) => Some((&**name, *at)),
+        Setting::AllMeta(_) | Setting::Edge(..) => None,
+    });
+    match draft.finish(sources, places) {
         Err(wrong) => found.wrong.push(wrong),
         Ok(declaration) => {
             let me = [End { kind: kind.clone(), name: declaration.spec.id.name.clone(), field: None }];

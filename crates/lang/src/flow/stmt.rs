@@ -9,7 +9,7 @@ use mgmt_value::{Str, Value};
 use super::expr::{Switch, lost, same_length, same_value};
 use super::live::values;
 use super::resource::Fixed;
-use super::{Builder, Datum, Declared, Fault, Frame, Place, lock};
+use super::{Builder, Datum, Declared, Fault, Frame, Place, Spot, lock};
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
 use crate::hir::*;
@@ -51,38 +51,49 @@ impl Builder<'_> {
         });
     }
 
-    /// Makes a node that the outside looks at.
+    /// Makes the node of a statement that the outside looks at.
     pub(super) fn output(
         &mut self,
-        scope: ScopeId,
+        frame: &Arc<Frame>,
+        stmt: StmtId,
         inputs: &[NodeId],
         mut body: impl FnMut(&[Value]) -> Result<Declared, Fault> + Send + 'static,
     ) {
-        let node = self.graph.compute(scope, inputs, move |inputs: &[&Datum]| match body(&values(inputs)) {
+        let compute = move |inputs: &[&Datum]| match body(&values(inputs)).and_then(Declared::sound) {
             Ok(found) => State::Value(Datum::Declared(Arc::new(found))),
             Err(fault) => State::Failed(fault),
-        });
+        };
+        let node = self.graph.compute(frame.home, inputs, compute);
         self.graph.mark_output(node);
+        lock(&self.program.outputs).add(node, stmt, frame.spot.at(stmt));
     }
 
-    /// Attaches statements for a value. What fails in the value itself fails the program.
+    /// Makes the node of a statement that declares nothing, and yet needs values.
+    fn needs(&mut self, frame: &Arc<Frame>, stmt: StmtId, inputs: &[NodeId]) -> NodeId {
+        let nothing = Arc::new(Declared::default());
+        let compute = move |_: &[&Datum]| State::Value(Datum::Declared(nothing.clone()));
+        let node = self.graph.compute(frame.home, inputs, compute);
+        self.graph.mark_output(node);
+        lock(&self.program.outputs).add(node, stmt, frame.spot.at(stmt));
+        node
+    }
+
+    /// Attaches statements for a value. While the value itself fails, they go on declaring what they declared.
     fn attach(
         &mut self,
-        scope: ScopeId,
+        frame: &Arc<Frame>,
+        stmt: StmtId,
         control: NodeId,
         same: fn(&Value, &Value) -> bool,
-        mut build: impl FnMut(&mut Builder<'_>, ScopeId, &Value) + Send + 'static,
+        mut build: impl FnMut(&mut Builder<'_>, ScopeId, Spot, &Value) + Send + 'static,
     ) {
+        let owner = self.needs(frame, stmt, &[control]);
+        let spot = frame.spot.at(stmt).below(owner);
         let attach = Switch::new(self.program.clone(), same, move |builder, scope, value| {
-            build(builder, scope, value);
+            build(builder, scope, spot, value);
             None
         });
-        self.graph.switch(scope, control, attach);
-        let nothing = Arc::new(Declared::default());
-        let node = self
-            .graph
-            .compute(scope, &[control], move |_: &[&Datum]| State::Value(Datum::Declared(nothing.clone())));
-        self.graph.mark_output(node);
+        self.graph.switch(frame.home, control, attach);
     }
 
     /// Makes what a statement is. If it declares something fixed, that may be known already.
@@ -94,11 +105,12 @@ impl Builder<'_> {
             StmtKind::Bind(..) | StmtKind::Func(_) | StmtKind::Class(_) | StmtKind::Import { .. } => {}
             StmtKind::If { condition, then, otherwise } => {
                 let condition = self.expr(frame, home, *condition);
-                let (frame, then, otherwise) = (frame.clone(), *then, *otherwise);
-                self.attach(home, condition, same_value, move |builder, scope, value| {
+                let (outer, then, otherwise) = (frame.clone(), *then, *otherwise);
+                self.attach(frame, stmt, condition, same_value, move |builder, scope, spot, value| {
                     let branch = if matches!(value, Value::Bool(true)) { Some(then) } else { otherwise };
                     if let Some(branch) = branch {
-                        let inner = Frame::new(Place::Branch(branch), Some(frame.clone()), scope, None);
+                        let (place, spot) = (Place::Branch(branch), spot.at(branch));
+                        let inner = Frame::new(place, Some(outer.clone()), scope, None, spot);
                         builder.block(&inner, branch);
                     }
                 });
@@ -108,12 +120,12 @@ impl Builder<'_> {
             }
             StmtKind::Panic(args) => {
                 let inputs = self.exprs(frame, home, args);
-                self.output(home, &inputs, move |values| panic(values, span));
+                self.output(frame, stmt, &inputs, move |values| panic(values, span));
             }
             StmtKind::Include { args, .. } => {
                 let found = checked.scopes.of_include(stmt).map(|found| found.target);
                 let (Some(Target::Class(class)), Some(made)) = (found, self.included(frame, stmt)) else {
-                    self.output(home, &[], move |_| Err(lost(span)));
+                    self.output(frame, stmt, &[], move |_| Err(lost(span)));
                     return;
                 };
                 // Arguments are values, whether or not the class reads them.
@@ -121,11 +133,7 @@ impl Builder<'_> {
                 let inputs: Vec<NodeId> =
                     given.map(|(&param, &arg)| self.var(&made, home, param, hir[arg].span)).collect();
                 if !inputs.is_empty() {
-                    let nothing = Arc::new(Declared::default());
-                    let node = self.graph.compute(home, &inputs, move |_: &[&Datum]| {
-                        State::Value(Datum::Declared(nothing.clone()))
-                    });
-                    self.graph.mark_output(node);
+                    self.needs(frame, stmt, &inputs);
                 }
                 self.block(&made, hir[class].body);
             }
@@ -133,7 +141,7 @@ impl Builder<'_> {
                 let names: Vec<NodeId> =
                     halves.iter().map(|half| self.expr(frame, home, half.name)).collect();
                 let ends: Vec<End> = halves.iter().map(|half| end(hir, half)).collect();
-                self.output(home, &names, move |values| {
+                self.output(frame, stmt, &names, move |values| {
                     let ends: Vec<Vec<End>> = ends
                         .iter()
                         .zip(values)
@@ -159,24 +167,28 @@ impl Builder<'_> {
         body: BlockId,
         over_map: bool,
     ) {
-        let (home, outer) = (frame.home, frame.clone());
-        let over = self.expr(frame, home, over);
+        let outer = frame.clone();
+        let over = self.expr(frame, frame.home, over);
         let same = if over_map { same_keys } else { same_length };
-        self.attach(home, over, same, move |builder, scope, current| {
-            let turns: Vec<(NodeId, NodeId)> = match current {
+        self.attach(frame, stmt, over, same, move |builder, scope, spot, current| {
+            let turns: Vec<(Spot, NodeId, NodeId)> = match current {
                 Value::List(list) => (0..list.items.len())
                     .map(|index| {
                         let number = builder.graph.constant(scope, Datum::Value(Value::Int(index as i64)));
-                        (number, builder.element(scope, over, index))
+                        (spot.at(index), number, builder.element(scope, over, index))
                     })
                     .collect(),
                 Value::Map(map) => {
-                    map.entries().iter().map(|(key, _)| builder.entry(scope, over, key)).collect()
+                    let entry = |(key, _): &(Value, Value)| {
+                        let (name, value) = builder.entry(scope, over, key);
+                        (spot.at(key.to_string()), name, value)
+                    };
+                    map.entries().iter().map(entry).collect()
                 }
                 _ => Vec::new(),
             };
-            for (first, second) in turns {
-                let turn = Frame::new(Place::Loop(stmt), Some(outer.clone()), scope, None);
+            for (spot, first, second) in turns {
+                let turn = Frame::new(Place::Loop(stmt), Some(outer.clone()), scope, None, spot);
                 lock(&turn.nodes).extend([(key, first), (value, second)]);
                 builder.block(&turn, body);
             }
@@ -234,8 +246,7 @@ fn panic(values: &[Value], span: Span) -> Result<Declared, Fault> {
         [Value::Bool(true), Value::Str(text)] => format!("the program panics: {}", text.display()),
         _ => return Ok(Declared::default()),
     };
-    let diagnostic = Arc::new(Diagnostic::new(Code::Panicked, span, message));
-    Err(Fault { diagnostic, catchable: false })
+    Err(Fault::new(Diagnostic::new(Code::Panicked, span, message), false))
 }
 
 pub(super) fn end(hir: &Hir, half: &EdgeHalf) -> End {

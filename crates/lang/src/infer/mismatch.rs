@@ -332,6 +332,20 @@ impl Checker<'_> {
             {
                 text("`fmt.printf` puts other values into a text: `fmt.printf(\"%v files\", $x)`")
             }
+            // Texts have neither an order nor a product.
+            (Shape::Str, Shape::Int) | (Shape::Int, Shape::Str)
+                if !matches!(operator, Operator::Equal | Operator::NotEqual) =>
+            {
+                Some(format!(
+                    "`{}` works on numbers; `convert.str_to_int` makes an integer of a text",
+                    operator.text()
+                ))
+            }
+            (Shape::Str, Shape::Float) | (Shape::Float, Shape::Str)
+                if !matches!(operator, Operator::Equal | Operator::NotEqual) =>
+            {
+                Some(format!("`{}` works on numbers", operator.text()))
+            }
             _ => None,
         }
     }

@@ -324,7 +324,7 @@ impl Checker<'_> {
         };
         let Some(from) = from.filter(|_| known) else { return };
         let (found, wanted) = (self.field_type(from), self.field_type(to));
-        if found == Types::VARIANT || wanted == Types::VARIANT || from.optional || to.optional {
+        if found == Types::VARIANT || wanted == Types::VARIANT {
             return;
         }
         if self.types.unify(wanted, found, received_span).is_err() {

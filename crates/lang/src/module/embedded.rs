@@ -121,6 +121,10 @@ impl Files for WithEmbedded<'_> {
         self.0.current_directory()
     }
 
+    fn shows_root(&self) -> bool {
+        self.0.shows_root()
+    }
+
     fn standard_input(&self) -> io::Result<Vec<u8>> {
         self.0.standard_input()
     }

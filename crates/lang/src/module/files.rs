@@ -58,6 +58,12 @@ pub trait Files: Sync {
     /// Where relative paths start.
     fn current_directory(&self) -> PathBuf;
 
+    /// Whether the root directory is that of the host, so that a path below it is shown with its leading slash. It is not for
+    /// files that exist in memory or in a deploy only.
+    fn shows_root(&self) -> bool {
+        false
+    }
+
     /// All of standard input.
     ///
     /// # Errors
@@ -187,6 +193,10 @@ impl Files for Disk {
 
     fn current_directory(&self) -> PathBuf {
         std::env::current_dir().unwrap_or_else(|_| "/".into())
+    }
+
+    fn shows_root(&self) -> bool {
+        true
     }
 
     fn standard_input(&self) -> io::Result<Vec<u8>> {

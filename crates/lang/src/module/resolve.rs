@@ -83,6 +83,11 @@ pub(super) struct Program {
 }
 
 impl Location {
+    /// It is, or is a part of, a module that was downloaded.
+    pub(crate) fn is_from_elsewhere(&self) -> bool {
+        self.module.origin.is_some()
+    }
+
     /// The directory of the module that the file belongs to. Paths to files of the module start there.
     #[must_use]
     pub fn base(&self) -> &Path {
@@ -176,6 +181,9 @@ impl<'f> Resolver<'f> {
     pub fn display(&self, path: &Path) -> String {
         if let Some(shown) = embedded::shown(path) {
             return shown;
+        }
+        if self.current == Path::new("/") && self.files.shows_root() {
+            return path.display().to_string();
         }
         match path.strip_prefix(&self.current) {
             Ok(rest) if rest.as_os_str().is_empty() => "./".into(),

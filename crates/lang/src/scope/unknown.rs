@@ -45,7 +45,19 @@ impl Resolver<'_> {
     /// The name is there, but as something else.
     pub(super) fn other_space(&self, block: BlockId, space: Space, name: Name) -> Option<String> {
         let text = self.hir.text(name);
+        let is_variable = |text: &str| {
+            self.lookup(block, Space::Variable, text).is_some()
+                || self.params.iter().any(|(param, _)| self.hir.text(*param) == text)
+        };
         match space {
+            Space::Variable if text.split_once('.').is_some_and(|(first, _)| is_variable(first)) => {
+                let (first, rest) = text.split_once('.')?;
+                let rest = rest.replace('.', "->");
+                Some(format!("`${first}` is a variable; a field of a struct is read as `${first}->{rest}`"))
+            }
+            Space::Function if self.lookup(block, Space::Class, text).is_some() => {
+                Some(format!("`{text}` is a class, which is included by a statement: `include {text}(...)`"))
+            }
             Space::Variable if !text.contains('.') && self.lookup(block, Space::Function, text).is_some() => {
                 Some(format!(
                     "there is a function `{text}`; call it as `{text}(...)`, or pass it on as \

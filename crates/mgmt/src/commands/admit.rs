@@ -61,10 +61,14 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         let failed =
             |error: std::io::Error| Failure::failed(format!("cannot write {}: {error}", file.display()));
         private::write(&next, &format!("{name}:{password}\n")).map_err(failed)?;
-        let done = match &arguments.host {
-            None => etcd.close(&password).await,
-            Some(host) => etcd.admit(&Str::from(host.as_str()), &password).await,
+        let work = async {
+            Ok(match &arguments.host {
+                None => etcd.close(&password).await,
+                Some(host) => etcd.admit(&Str::from(host.as_str()), &password).await,
+            })
         };
+        // Whether it was done is not known if there is no answer, so the password stays.
+        let done = arguments.connection.in_time(arguments.prefix.as_deref(), work).await?;
         if let Err(error) = done {
             if !error.is_passing() {
                 let _ = std::fs::remove_file(&next);

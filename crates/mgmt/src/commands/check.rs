@@ -247,7 +247,8 @@ impl<'a> Checking<'a> {
             Err(failure) => return self.unreadable(&failure),
         };
         if self.arguments.download
-            && let Err(failure) = super::get::before(&entry, self.options.module_path.clone(), self.terminal)
+            && let Err(failure) =
+                super::get::before(&entry, self.options.module_path.clone(), false, self.terminal)
         {
             return self.unreadable(&failure);
         }

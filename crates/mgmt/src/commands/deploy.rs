@@ -1,11 +1,13 @@
 //! `mgmt deploy`: a program for all hosts that share a store.
 
+mod confirm;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use mgmt_telemetry::{Format, escape, json_line};
-use mgmt_world::{Commits, Deploy, Program, Seal, Signer, World};
+use mgmt_world::{Commits, Deploy, DeployError, Program, Seal, Signer, UnreadableDeploy, World};
 use serde_json::json;
 
 use crate::commands::exit_codes;
@@ -22,7 +24,9 @@ use crate::terminal::Terminal;
 ///
 /// The program is checked here and stored with its files; every host that runs takes it at once, and those that start
 /// later take the newest. Unless `--no-git` is given, it has to be in a git repository without uncommitted changes, and
-/// the commit before it has to be the one that was deployed last.
+/// the commit that was deployed last has to be an ancestor of the one that is checked out.
+///
+/// On a terminal, the plan for this host is summed up first, if mgmt has run here, and it is asked whether to deploy.
 ///
 /// `mgmt deploy list` shows what was deployed, `mgmt deploy show NUMBER` one of them with its files, and `mgmt deploy
 /// rollback [NUMBER]` deploys the one before, or that of the number, again.
@@ -57,7 +61,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_git: bool,
 
-    /// Whatever commit was deployed before
+    /// Deploy without a question, on a terminal, too
+    #[arg(long, short = 'y')]
+    yes: bool,
+
+    /// Deploy even if the commit that was deployed last is no ancestor of this one, or is this one
     #[arg(long)]
     force: bool,
 
@@ -84,6 +92,9 @@ const WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let action = Action::new(arguments, terminal)?;
+    if matches!(action, Action::Add(..)) && !confirm::confirm(arguments, terminal)? {
+        return Err(Failure::failed("nothing was deployed"));
+    }
     let signer = arguments.signing.signer()?;
     connection::within(async {
         let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
@@ -96,7 +107,7 @@ enum Action {
     List,
     Show(u64),
     Rollback(Option<u64>),
-    Add(Box<Program>, package::Package, Commits),
+    Add(Box<Program>, package::Package, Option<Checkout>),
 }
 
 impl Action {
@@ -183,11 +194,11 @@ impl Action {
     }
 
     fn add(arguments: &Arguments, package: package::Package) -> Result<Action, Failure> {
-        let commits = match arguments.no_git {
-            true => Commits::default(),
+        let checkout = match arguments.no_git {
+            true => None,
             false => {
                 let input = arguments.input.as_deref().or(arguments.manifest.either());
-                commits(input, arguments.force)?
+                Some(Checkout::find(input, arguments.force)?)
             }
         };
         let program = Program {
@@ -198,7 +209,7 @@ impl Action {
             no_autoedges: arguments.no_autoedges,
             no_autogroup: arguments.no_autogroup,
         };
-        Ok(Action::Add(Box::new(program), package, commits))
+        Ok(Action::Add(Box::new(program), package, checkout))
     }
 
     async fn carry_out(
@@ -209,8 +220,12 @@ impl Action {
     ) -> Result<Exit, Failure> {
         let deployed = match self {
             Action::List => {
-                for deploy in world.deploys().await.map_err(Failure::failed)? {
-                    terminal.data(&line(&deploy, terminal));
+                let list = world.deploys().await.map_err(Failure::failed)?;
+                for deploy in &list.deploys {
+                    terminal.data(&line(deploy, terminal));
+                }
+                for unreadable in &list.unreadable {
+                    terminal.data(&unreadable_line(unreadable, terminal));
                 }
                 return Ok(Exit::OK);
             }
@@ -235,8 +250,8 @@ impl Action {
                 };
                 world.repeat_deploy(number, signer).await
             }
-            Action::Add(program, package, commits) => {
-                world.add_deploy(&program, &package.files, &commits, signer).await
+            Action::Add(program, package, checkout) => {
+                add(world, &program, &package, checkout.as_ref(), signer, terminal).await?
             }
         };
         match deployed {
@@ -244,18 +259,50 @@ impl Action {
                 terminal.data(&line(&deploy, terminal));
                 Ok(Exit::OK)
             }
-            Err(
-                error @ (mgmt_world::DeployError::Same { .. } | mgmt_world::DeployError::NotPrevious { .. }),
-            ) => Err(Failure::failed(error).hint("`--force` deploys it whatever was deployed before")),
+            Err(error @ DeployError::Same { .. }) => {
+                Err(Failure::failed(error).hint("`--force` deploys it again"))
+            }
             Err(error) => Err(Failure::failed(error)),
         }
     }
 }
 
+/// How often another commit may be deployed between the comparison with the last one and the deploy.
+const MAX_COMPARISONS: usize = 8;
+
+/// Deploys a package, and compares its commit with the one that was deployed last.
+async fn add(
+    world: &World,
+    program: &Program,
+    package: &package::Package,
+    checkout: Option<&Checkout>,
+    signer: Option<&Signer>,
+    terminal: &Terminal,
+) -> Result<Result<Deploy, DeployError>, Failure> {
+    let mut commits = Commits::default();
+    if let Some(checkout) = checkout {
+        commits = Commits { hash: Some(checkout.hash.clone()), follows: None, forced: checkout.force };
+        if checkout.force {
+            checkout.say_what_is_skipped(world, terminal).await?;
+        }
+    }
+    for _ in 0..MAX_COMPARISONS {
+        let deployed = world.add_deploy(program, &package.files, &commits, signer).await;
+        match (deployed, checkout) {
+            (Err(DeployError::OtherCommit { found, id }), Some(checkout)) => {
+                checkout.follows(&found, id)?;
+                commits.follows = Some(found);
+            }
+            (deployed, _) => return Ok(deployed),
+        }
+    }
+    Ok(Err(DeployError::Raced))
+}
+
 /// The deploy before the newest one.
 async fn before(world: &World) -> Result<u64, Failure> {
     let all = world.deploys().await.map_err(Failure::failed)?;
-    match all.as_slice() {
+    match all.deploys.as_slice() {
         [.., before, _] => Ok(before.id),
         _ => Err(Failure::failed("there is no deploy before the newest one")),
     }
@@ -312,36 +359,111 @@ fn line(deploy: &Deploy, terminal: &Terminal) -> String {
     }
 }
 
+fn unreadable_line(unreadable: &UnreadableDeploy, terminal: &Terminal) -> String {
+    let UnreadableDeploy { id, reason } = unreadable;
+    match terminal.format() {
+        Format::Human => {
+            let id = id.map_or("newest".to_owned(), |id| id.to_string());
+            format!("{id:>5}  cannot be read: {}\n", escape(reason))
+        }
+        Format::Json => json_line(
+            &json!({ "type": "unreadable_deploy", "format_version": 1, "id": id, "reason": reason }),
+        ),
+    }
+}
+
 /// A moment in seconds since 1970, for people.
 pub(crate) fn moment(seconds: u64) -> String {
     let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or_default()).unwrap_or_default();
     time.strftime("%F %T UTC").to_string()
 }
 
-/// The commit that is checked out and the one before it.
-fn commits(input: Option<&Path>, force: bool) -> Result<Commits, Failure> {
-    let directory = match input {
-        Some(path) if path.is_dir() => path.to_owned(),
-        Some(path) if path.is_file() => match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+/// A git repository, and the commit that is checked out there.
+struct Checkout {
+    directory: PathBuf,
+    hash: String,
+    force: bool,
+}
+
+/// How the commit that was deployed last is related to the one that is checked out.
+enum Relation {
+    Ancestor,
+    Other,
+    /// Git does not know it, or says why it cannot tell.
+    Unknown(String),
+}
+
+impl Checkout {
+    fn find(input: Option<&Path>, force: bool) -> Result<Checkout, Failure> {
+        let directory = match input {
+            Some(path) if path.is_dir() => path.to_owned(),
+            Some(path) if path.is_file() => match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+                _ => PathBuf::from("."),
+            },
             _ => PathBuf::from("."),
-        },
-        _ => PathBuf::from("."),
-    };
-    let git = |arguments: &[&str]| git(&directory, arguments);
-    let hash = git(&["rev-parse", "--verify", "HEAD"])?.map_err(|why| {
-        Failure::usage(format!("cannot tell which commit this is: {why}"))
-            .hint("`--no-git` deploys without looking at the repository")
-    })?;
-    let changes = git(&["status", "--porcelain"])?.map_err(Failure::usage)?;
-    if !changes.is_empty() {
-        return Err(
-            Failure::usage("there are changes that are not committed").hint("commit them, or use `--no-git`")
-        );
+        };
+        let hash = git(&directory, &["rev-parse", "--verify", "HEAD"])?.map_err(|why| {
+            Failure::usage(format!("cannot tell which commit this is: {why}"))
+                .hint("`--no-git` deploys without looking at the repository")
+        })?;
+        let changes = git(&directory, &["status", "--porcelain"])?.map_err(Failure::usage)?;
+        if !changes.is_empty() {
+            return Err(Failure::usage("there are changes that are not committed")
+                .hint("commit them, or use `--no-git`"));
+        }
+        Ok(Checkout { directory, hash, force })
     }
-    // The first commit has none before it.
-    let previous = git(&["rev-parse", "--verify", "HEAD^1"])?.ok();
-    Ok(Commits { hash: Some(hash), previous, forced: force })
+
+    fn relation(&self, deployed: &str) -> Result<Relation, Failure> {
+        // It comes from the store, and could be taken for an option.
+        if deployed.is_empty() || !deployed.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(Relation::Unknown("it is not the name of a commit".to_owned()));
+        }
+        let arguments = ["merge-base", "--is-ancestor", deployed, &self.hash];
+        Ok(match git(&self.directory, &arguments)? {
+            Ok(_) => Relation::Ancestor,
+            Err(why) if why.is_empty() => Relation::Other,
+            Err(why) => Relation::Unknown(why),
+        })
+    }
+
+    /// Refuses unless the commit that was deployed last is an ancestor: what is in it would be lost.
+    fn follows(&self, deployed: &str, id: u64) -> Result<(), Failure> {
+        let (old, new) = (short(deployed), short(&self.hash));
+        match self.relation(deployed)? {
+            Relation::Ancestor => Ok(()),
+            Relation::Other => Err(Failure::failed(format!(
+                "commit {old}, deployed last (deploy {id}), is not an ancestor of {new}: what is new in it would be undone"
+            ))
+            .hint("merge it, or rebase onto it; `--force` deploys without this check")),
+            Relation::Unknown(why) => Err(Failure::failed(format!(
+                "cannot tell whether commit {old}, deployed last (deploy {id}), is an ancestor of {new}: {why}"
+            ))
+            .hint("`git fetch` it, with `--unshallow` in a shallow clone; `--force` deploys without this check")),
+        }
+    }
+
+    /// Says what `--force` skips, if it skips anything.
+    async fn say_what_is_skipped(&self, world: &World, terminal: &Terminal) -> Result<(), Failure> {
+        let list = world.deploys().await.map_err(Failure::failed)?;
+        let Some(last) = list.deploys.last() else { return Ok(()) };
+        let Some(chain) = &last.chain else { return Ok(()) };
+        let skipped = match last.hash.as_ref() == Some(&self.hash) {
+            true => format!("commit {} is deployed already, as number {}", short(&self.hash), last.id),
+            false => match self.follows(chain, last.id) {
+                Ok(()) => return Ok(()),
+                Err(failure) => failure.message,
+            },
+        };
+        terminal.warning(&format!("deploying all the same because of `--force`: {skipped}"));
+        Ok(())
+    }
+}
+
+/// A commit, as people name it.
+fn short(hash: &str) -> std::borrow::Cow<'_, str> {
+    escape(hash.get(..12).unwrap_or(hash))
 }
 
 /// Asks git something, without anything that the repository could have it do.

@@ -12,6 +12,8 @@ pub(crate) const DIFFERENT: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// With `--detailed-exitcode`: something was changed.
 pub(crate) const CHANGED: u8 = 2;
+/// `status`: mgmt is not running.
+pub(crate) const NOT_RUNNING: u8 = 3;
 /// With `--detailed-exitcode`: something failed.
 pub(crate) const FAILURES: u8 = 4;
 /// Stopped by SIGINT, not gracefully.
@@ -29,22 +31,27 @@ pub(crate) struct Row {
 pub(crate) const TABLE: &[Row] = &[
     Row {
         code: "0",
-        when: "All is well: a clean end, one ^C or SIGTERM that was obeyed gracefully, the graph converged and \
-               `--converged-exit` was given, or help and the like were printed.",
+        when: "All is well: a clean end, one ^C or SIGTERM that was obeyed gracefully (whatever the state of the \
+               resources: `--detailed-exitcode` tells them apart), the graph converged and `--converged-exit` was given \
+               (with `--noop` also if changes are pending), or help and the like were printed.",
     },
     Row {
         code: "1",
-        when: "The run failed: `--max-runtime` is over, `--converged-exit` was given and a resource has failed for \
-               good, a host of `--remote` has failed or was lost, another instance uses the same prefix, the prefix cannot be used. `check`: a program or a graph is not right, or has warnings with \
-               `--deny-warnings`. `fmt`: a file has syntax errors or, with `--check` or `--diff`, would change. `repl`: a \
-               line of standard input was wrong. `diff`: there is a difference. `plan`: something cannot be looked \
-               at. `apply`: the host has moved since the plan was made. `why`: nothing is known.",
+        when: "The run failed: `--max-runtime` is over; `--converged-exit` was given and the graph came to rest while a \
+               resource is failed, retrying, blocked or flapping, or while the program is stale or invalid or the newest \
+               deploy is refused; a host of `--remote` has failed or was lost; another instance uses the same prefix; the \
+               prefix cannot be used. `status`: a host has not converged or is lost, or the store is degraded. `check`: a \
+               program or a graph has errors, or has warnings with `--deny-warnings`. `fmt`: a file has syntax errors or, \
+               with `--check` or `--diff`, would change. `repl`: a line of standard input was wrong. `graph --settle`: a \
+               resource failed. `diff`: there is a difference. `plan`: a resource will fail. `apply`: the host has \
+               changed since the plan was made. `why`: nothing is known.",
     },
     Row {
         code: "2",
-        when: "The command line is wrong, or the graph given to `run`, `graph` or `diff` is not right. `check` and \
+        when: "The command line is wrong, or the graph given to `run`, `graph` or `diff` has errors. `check` and \
                `fmt`: a file could not be read or written. `plan --detailed-exitcode`: there is something to change.",
     },
+    Row { code: "3", when: "`status`, `retry`: mgmt is not running." },
     Row { code: "1 to 125", when: "An `exit` resource ended the program with that code." },
     Row { code: "130", when: "Stopped by SIGINT (^C), and what was running had to be cancelled." },
     Row { code: "143", when: "Stopped by SIGTERM, and what was running had to be cancelled." },
@@ -52,9 +59,12 @@ pub(crate) const TABLE: &[Row] = &[
 
 /// The table of `run --detailed-exitcode`, which replaces 0 and 1 at a clean end.
 pub(crate) const DETAILED: &[Row] = &[
-    Row { code: "0", when: "Nothing was changed and nothing failed." },
-    Row { code: "2", when: "Something was changed." },
-    Row { code: "4", when: "A resource has failed for good." },
+    Row { code: "0", when: "Nothing was changed and nothing failed. What `print` writes is not a change." },
+    Row { code: "2", when: "Something was changed, or would have been with `--noop`." },
+    Row {
+        code: "4",
+        when: "At the end, the last attempt of a resource had failed, or the program or deploy was outdated.",
+    },
     Row { code: "6", when: "Both." },
 ];
 
@@ -63,6 +73,8 @@ pub(crate) const DETAILED: &[Row] = &[
 pub(crate) enum Ending {
     /// The graph converged and that was to be the end.
     Converged,
+    /// The graph came to rest with failed resources, and that was to be the end.
+    Quiet,
     /// An `exit` resource asked for it.
     Requested(u8),
     /// The time was over.
@@ -77,11 +89,13 @@ pub(crate) enum Ending {
     Broken,
 }
 
-/// The code for an ending, where so many resources were changed and have failed for good.
+/// The code for an ending, where so many resources were changed and so many are failing in the end.
 pub(crate) fn of(ending: Ending, detailed: bool, changed: usize, failed: usize) -> u8 {
     match ending {
         Ending::Requested(code) => code,
         Ending::MaxRuntime | Ending::Broken => FAILED,
+        Ending::Quiet if detailed => (if changed > 0 { CHANGED } else { OK }) | FAILURES,
+        Ending::Quiet => FAILED,
         Ending::Interrupted => INTERRUPTED,
         Ending::Terminated => TERMINATED,
         Ending::Converged | Ending::Graceful if detailed => {
@@ -117,6 +131,8 @@ mod tests {
     fn resources_that_failed_matter_only_when_the_run_ended_by_converging() {
         assert_eq!(of(Ending::Converged, false, 3, 0), 0);
         assert_eq!(of(Ending::Converged, false, 3, 1), 1);
+        assert_eq!(of(Ending::Quiet, false, 3, 0), 1);
+        assert_eq!(of(Ending::Quiet, true, 3, 1), 6);
         assert_eq!(of(Ending::Graceful, false, 3, 1), 0);
         assert_eq!(of(Ending::MaxRuntime, false, 0, 0), 1);
         assert_eq!(of(Ending::Requested(42), false, 0, 1), 42);

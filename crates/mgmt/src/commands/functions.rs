@@ -34,6 +34,13 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 /// Says that there is no such function.
 pub(crate) fn missing(name: &str) -> Failure {
     let failure = Failure::usage(format!("there is no function and no module `{name}`"));
+    let namesakes: Vec<String> = functions::namesakes(name)
+        .into_iter()
+        .map(|function| format!("`{}`", function.full_name()))
+        .collect();
+    if !namesakes.is_empty() {
+        return failure.hint(format!("several modules have one: {}", namesakes.join(", ")));
+    }
     let names = functions::names();
     match mgmt_resource::did_you_mean(name, names.iter().map(String::as_str)) {
         Some(near) => failure.hint(format!("did you mean `{near}`?")),

@@ -73,10 +73,11 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     Ok(Exit(report.code))
 }
 
-/// Downloads what one program lacks, for commands that were asked to do so first.
+/// Downloads what one program lacks, or the newest of everything, for commands that were asked to do so first.
 pub(crate) fn before(
     entry: &Entry,
     module_path: Option<PathBuf>,
+    update: bool,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     if *entry == Entry::StandardInput {
@@ -86,7 +87,7 @@ pub(crate) fn before(
         .hint("write the program to a file"));
     }
     let resolver = Resolver::new(&Disk, module_path);
-    let options = DownloadOptions { update: false, max_size: DEFAULT_MAX_SIZE << 20 };
+    let options = DownloadOptions { update, max_size: DEFAULT_MAX_SIZE << 20 };
     let mut report = Report { terminal, counts: Counts::default(), code: exit_codes::OK };
     match download(entry, &resolver, options, &mut |progress| report.progress(progress)) {
         Ok(result) => report.finished(&result, &resolver),

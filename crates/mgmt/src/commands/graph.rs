@@ -87,9 +87,10 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     for warning in &prepared.warnings {
         terminal.warning(warning);
     }
-    if let Some(graph) = to_run {
-        settle::settle(graph, &how, arguments, &mut prepared.graph)?;
-    }
+    let failed = match to_run {
+        Some(graph) => settle::settle(graph, &how, arguments, &mut prepared.graph)?,
+        None => 0,
+    };
     let drawing = Drawing { fields: arguments.settle, ..Drawing::new(&name, &prepared.graph, &declared) };
     terminal.data(&match terminal.data_format(arguments.format, GraphFormat::Json, GraphFormat::Text) {
         GraphFormat::Text => text(&drawing),
@@ -98,6 +99,10 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         GraphFormat::Svg => svg::svg(&drawing),
         GraphFormat::Json => json::json(&drawing),
     });
+    if failed > 0 {
+        let failed = mgmt_health::plural(failed as u64, "resource has failed", "resources have failed");
+        return Err(Failure::failed(format!("the graph has not converged: {failed}")));
+    }
     Ok(Exit::OK)
 }
 

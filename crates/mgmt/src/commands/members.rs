@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mgmt_health::{ClusterMember, ClusterState};
 use mgmt_telemetry::{Format, escape, json_line};
 use mgmt_world::cluster::{self, OperateError, Sight};
 use mgmt_world::etcd::Etcd;
@@ -150,6 +151,11 @@ pub(crate) async fn look(etcd: &Etcd) -> Result<Sight, Failure> {
     }
 }
 
+/// Why the servers refuse to be read, if they answer and do.
+pub(crate) async fn refused(etcd: &Etcd) -> Option<Failure> {
+    cluster::refusal(etcd, PATIENCE).await.map(Failure::failed)
+}
+
 fn operated(error: OperateError) -> Failure {
     match &error {
         OperateError::Unmanaged => {
@@ -249,6 +255,40 @@ pub(crate) fn describe(sight: &Sight) -> Json {
         "managed": keys.identity.is_some(),
         "change": keys.plan.as_ref().and_then(|plan| plan.value.change.as_ref()).map(ToString::to_string),
     })
+}
+
+/// Why each server with a vote is unhealthy, if it is.
+pub(crate) fn health(sight: &Sight) -> Vec<ClusterMember> {
+    let voters = sight.view.members.iter().filter(|member| !member.learner);
+    let health = |member: &cluster::Member| {
+        let name = if member.name.is_empty() { member.id.to_string() } else { member.name.clone() };
+        let error = match sight.statuses.get(&member.id) {
+            None => Some(format!("does not answer at {}", sight.address(member.id).unwrap_or("any address"))),
+            Some(status) if status.leader.is_none() => Some("knows no leader".to_owned()),
+            Some(status) => alarms(&status.errors),
+        };
+        ClusterMember { name, error }
+    };
+    voters.map(health).collect()
+}
+
+/// The alarms of a server in words.
+fn alarms(errors: &[String]) -> Option<String> {
+    let words = |error: &String| match error.contains("NOSPACE") {
+        true => format!("store is full, nothing can be written ({error})"),
+        false => error.clone(),
+    };
+    let all: Vec<String> = errors.iter().map(words).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// The name of a cluster state.
+pub(crate) fn state_name(state: ClusterState) -> &'static str {
+    match state {
+        ClusterState::Healthy => "healthy",
+        ClusterState::Degraded => "degraded",
+        ClusterState::Unavailable => "unavailable",
+    }
 }
 
 /// The servers in one line.

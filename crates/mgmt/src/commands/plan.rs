@@ -3,11 +3,13 @@
 pub(crate) mod document;
 mod show;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use mgmt_engine::{LastRuns, Plan, Preparation};
+use mgmt_engine::{LastRuns, Preparation};
 use mgmt_resource::{ProgramFiles, ResourceGraph};
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
@@ -19,18 +21,20 @@ use super::run::host;
 use super::run::prefix::{Choice, Prefix};
 use crate::connection;
 use crate::failure::{Exit, Failure};
+use crate::managed;
 use crate::terminal::Terminal;
 
-pub(crate) use document::{Document, Stored};
+pub(crate) use document::{Document, Planned, Stored, difference};
 
 /// Show what a program, a graph file or a manifest would change on this host
 ///
 /// Every resource is looked at and nothing is changed, in an order in which everything comes after what it needs. Each line is
 /// `exact`: that is what a run would do now; `predicted`: it depends on an earlier change; or `unknown`: only a command that
-/// would run can tell. A program is computed once, with the first value of each function. Commands that its
+/// would run can tell. A resource that `will fail` needs something that is missing and that nothing before it brings; whatever comes
+/// after it is `blocked`. Resources that the last run with the same prefix managed and that are no longer declared are listed. A program is computed once, with the first value of each function. Commands that its
 /// functions and the conditions of `exec` need do run.
 ///
-/// Exit code 0: the plan was made. 1: something cannot be looked at. With `--detailed-exitcode`, 2: there is something to
+/// Exit code 0: the plan was made. 1: a resource will fail. With `--detailed-exitcode`, 2: there is something to
 /// change.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -100,6 +104,20 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     Ok(Exit(code))
 }
 
+/// A copy of the store of the run on this host, if there is one.
+async fn store(prefix: Option<&Path>) -> Result<mgmt_world::Embedded, Failure> {
+    const COPY_TIMEOUT: Duration = Duration::from_secs(10);
+    let copy = async {
+        let path = connection::working_directory(prefix).ok()?.join(connection::SOCKET);
+        let running = mgmt_world::socket::Socket::connect(&path).await.ok()?;
+        mgmt_world::Embedded::copy_of(&running).await.ok()
+    };
+    match tokio::time::timeout(COPY_TIMEOUT, copy).await {
+        Ok(Some(copy)) => Ok(copy),
+        _ => mgmt_world::Embedded::in_memory().map_err(Failure::failed),
+    }
+}
+
 /// What to look at.
 pub(crate) struct Wanted<'a> {
     pub(crate) graph: ResourceGraph,
@@ -110,14 +128,26 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Looks at everything that a graph declares.
-pub(crate) fn make(wanted: Wanted<'_>, prefix: Option<&Path>, terminal: &Terminal) -> Result<Plan, Failure> {
+pub(crate) fn make(
+    wanted: Wanted<'_>,
+    prefix: Option<&Path>,
+    terminal: &Terminal,
+) -> Result<Planned, Failure> {
     let runtime = crate::runtime::start(None)?;
     let Wanted { graph, how, hostname, files } = wanted;
     // A run may be using the working directory, so nothing of it is touched. What resources keep there is read.
     let own = Prefix::open(&Choice::Temporary, hostname)?;
     let engine = connection::working_directory(prefix).map(|prefix| prefix.join("engine"));
+    let mut released = match engine.as_deref().map(|engine| managed::released(engine, &graph)) {
+        Ok(Ok(released)) => released,
+        Ok(Err(error)) => {
+            terminal.warning(&error);
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    };
     runtime.block_on(async {
-        let store = Arc::new(mgmt_world::Embedded::in_memory().map_err(Failure::failed)?);
+        let store = Arc::new(store(prefix).await?);
         let mut host = host(hostname, Durability::None, None, &own, store)?;
         host.world.ready().await;
         let last = engine.as_ref().map(|engine| LastRuns::read(&engine.join("journal"))).unwrap_or_default();
@@ -132,6 +162,10 @@ pub(crate) fn make(wanted: Wanted<'_>, prefix: Option<&Path>, terminal: &Termina
         for warning in &prepared.warnings {
             terminal.warning(warning);
         }
-        Ok(mgmt_engine::plan(prepared, &host, &last).await)
+        let plan = mgmt_engine::plan(prepared, &host, &last).await;
+        let undone = plan.steps.iter().filter(|step| step.is_reversal).map(|step| step.id.to_string());
+        let undone: HashSet<String> = undone.collect();
+        released.retain(|resource| !undone.contains(resource));
+        Ok(Planned { plan, released })
     })
 }

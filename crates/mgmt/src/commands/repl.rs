@@ -176,7 +176,7 @@ impl Repl<'_> {
     /// Takes a text. `is_ready` tells whether there is another one already.
     fn enter(&mut self, text: &str, is_ready: &mut dyn FnMut() -> bool) -> Result<Next, Failure> {
         if meta::is_command(text) {
-            return self.command(text.trim(), is_ready);
+            return self.command(meta::word(text).unwrap_or_else(|| text.trim()), is_ready);
         }
         match input_of(text) {
             Input::Nothing => {}
@@ -207,7 +207,10 @@ impl Repl<'_> {
             return Ok(Next::Go);
         }
         match command {
-            Command::Type => self.ask(argument, Look::Type, is_ready)?,
+            Command::Type => match self.function(argument) {
+                Some(form) => self.terminal.data(&format!("{form}\n")),
+                None => self.ask(argument, Look::Type, is_ready)?,
+            },
             Command::Watch => self.ask(argument, Look::Live, is_ready)?,
             Command::Graph => self.graph()?,
             Command::Vars => self.vars(),
@@ -218,6 +221,17 @@ impl Repl<'_> {
             Command::Quit => return Ok(Next::Quit),
         }
         Ok(Next::Go)
+    }
+
+    /// How a function is declared that is given by its name: one that is defined or imported, or one of the library.
+    fn function(&self, name: &str) -> Option<String> {
+        let known =
+            self.names.iter().rev().find(|known| known.text == name && known.what == NameKind::Function);
+        let of_library = || match crate::reference::functions::find(name) {
+            Some(crate::reference::functions::Found::Function(function)) => Some(function.signature()),
+            _ => None,
+        };
+        known.map(|known| known.about.clone()).or_else(of_library)
     }
 
     /// Says what is wrong, and goes on.

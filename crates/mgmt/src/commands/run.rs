@@ -1,6 +1,9 @@
 //! `mgmt run`: the engine on this host.
 
 mod arguments;
+mod beside;
+mod compile_retry;
+mod control;
 mod deploys;
 mod drawing;
 mod fleet;
@@ -25,9 +28,11 @@ mod world;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary, SwapError, SwapReport};
+use mgmt_health::ProgramState;
 use mgmt_lang::module::Entry;
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph, Spec};
@@ -47,9 +52,12 @@ pub(crate) use settings::hostname;
 use crate::commands::exit_codes::{self, Ending};
 use crate::configuration::{self, Input, Loaded};
 use crate::failure::{Exit, Failure};
+use crate::managed::ManagedList;
 use crate::metrics::{self, Metrics};
 use crate::program::exports::Exports;
 use crate::terminal::Terminal;
+use beside::Beside;
+use control::{Control, Feed};
 use deploys::Deploys;
 use fleet::{Common, Fleet};
 use follow::{Drawings, Follower, Triggers};
@@ -64,6 +72,9 @@ use settings::{Settings, Source};
 use status_file::StatusFile;
 use told::Told;
 use witnesses::Witnesses;
+
+/// Commands of an agent that was killed have this long between the signal that asks them to stop and SIGKILL.
+const COMMAND_GRACE: Duration = Duration::from_secs(10);
 
 /// How long nothing has had to be done when a host is called converged that was not told when to be.
 const AT_REST: Duration = Duration::from_secs(1);
@@ -96,16 +107,30 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
         Source::Yaml(input) => First::Graph(Some(input.clone()), configuration::load(input, terminal)?),
         Source::Lang(entry, options) => {
             if settings.download {
-                super::get::before(entry, options.module_path.clone(), terminal)?;
+                super::get::before(entry, options.module_path.clone(), settings.update, terminal)?;
             }
-            First::Program(load(entry, options)?)
+            if settings.only_download {
+                return Ok(Exit::OK);
+            }
+            let program = load(entry, options)?;
+            if settings.only_check {
+                return Ok(Exit::OK);
+            }
+            First::Program(program)
         }
         Source::Puppet(manifest) => {
-            First::Manifest(runtime.block_on(puppet::Loaded::new(manifest.clone(), terminal))?)
+            // A run that ends when it has converged has nothing to wait for.
+            let load = async {
+                match settings.converged_exit {
+                    true => puppet::Loaded::new(manifest.clone(), terminal).await,
+                    false => puppet::Loaded::new_or_later(manifest.clone(), terminal).await,
+                }
+            };
+            First::Manifest(runtime.block_on(load)?)
         }
         Source::LangPuppet { entry, options, manifest, allow_unmatched } => {
             if settings.download {
-                super::get::before(entry, options.module_path.clone(), terminal)?;
+                super::get::before(entry, options.module_path.clone(), settings.update, terminal)?;
             }
             First::Both(joint::Loaded {
                 program: load(entry, options)?,
@@ -209,13 +234,14 @@ struct Given {
 async fn live(settings: Settings, given: Given, terminal: &Terminal) -> Result<Exit, Failure> {
     let Given { loaded, streams, thread } = given;
     let mut signals = session::Signals::new()?;
-    let prefix = Prefix::open(&settings.prefix, &settings.hostname)?;
+    let (prefix, beside) = beside::open(&settings)?;
     let until = if prefix.is_temporary() { ", until the end" } else { "" };
     tracing::info!("working in {}{until}", prefix.path().display());
     let (far, handed) = world::far(&settings, streams).await?;
     let (store, cluster) = match &far {
         // Unless servers were named for it that it can reach itself.
         Some(far) if settings.servers.is_none() => (Arc::clone(&far.store), None),
+        _ if let Some(beside) = &beside => (beside.store(&settings).await?, None),
         // Another host may take its time, and people may be asked.
         _ => tokio::select! {
             opened = world::open(&settings, &prefix) => opened?,
@@ -225,7 +251,7 @@ async fn live(settings: Settings, given: Given, terminal: &Terminal) -> Result<E
             }
         },
     };
-    let given = Reached { loaded, thread, store, far, handed };
+    let given = Reached { loaded, thread, store, far, handed, beside };
     let ended = engage(&settings, &prefix, given, signals, terminal).await;
     world::leave(cluster).await;
     ended
@@ -238,6 +264,8 @@ struct Reached {
     store: Arc<dyn Store>,
     far: Option<Far>,
     handed: Option<mpsc::Receiver<Handed>>,
+    /// The run that has the working directory.
+    beside: Option<Beside>,
 }
 
 /// Runs with a store, for as long as there is something to do.
@@ -248,7 +276,7 @@ async fn engage(
     mut signals: session::Signals,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let Reached { loaded, thread, store, mut far, handed } = given;
+    let Reached { loaded, thread, store, mut far, handed, beside } = given;
     let status_file = settings.status_file.clone().map(StatusFile::new).transpose().map_err(|error| {
         Failure::failed(format!("cannot write the file of `--converger-status-file`: {error}"))
     })?;
@@ -257,13 +285,24 @@ async fn engage(
     {
         tracing::debug!("{error}");
     }
-    let host = host(&settings.hostname, settings.durability, settings.ends_after(), prefix, store)?;
+    let mut host = host(&settings.hostname, settings.durability, settings.ends_after(), prefix, store)?;
+    let mut hosts_store = Arc::clone(host.world.store());
+    if let Some(beside) = beside {
+        if let Some(host) = Arc::get_mut(&mut host).filter(|_| beside.state().is_dir()) {
+            host.state = beside.state();
+        }
+        if settings.idle {
+            hosts_store = beside.store_for_hosts(settings, prefix).await?;
+        }
+    }
     let exports = Arc::new(Exports::new(Arc::clone(&host.world), settings.export_time));
     let _server = world::serve(&host.world, prefix)?;
     let manager = Arc::new(Manager::from_environment());
+    let place = prefix.directory("deploys")?;
+    let can_begin = deploys::begins_without_store(settings, &place);
     // Without its store, this can take for ever; and nothing has begun that would have to be finished.
     tokio::select! {
-        () = world::ready(&host.world, &manager) => {}
+        () = world::ready(&host.world, &manager, can_begin) => {}
         stop = signals.end() => {
             tracing::info!("{}: ending, the store was not reached", stop.name());
             return Ok(Exit(exit_codes::of(Ending::Graceful, false, 0, 0)));
@@ -271,22 +310,38 @@ async fn engage(
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     }
     let _levels = world::follow_log_levels(Arc::clone(&host.world));
+    world::claim(&host.world, prefix)?;
+    if far.is_none() {
+        host.world.be_member(VERSION);
+    }
     let counted = settings.metrics.map(|_| Arc::new(Metrics::new(mgmt_resources::KINDS)));
     let _metrics = match (&counted, settings.metrics) {
-        (Some(counted), Some(address)) => Some(metrics::serve(Arc::clone(counted), address).await?),
+        (Some(counted), Some(address)) => {
+            let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            let names = settings.metrics_names.iter().cloned().chain([host.hostname.clone(), node]);
+            Some(metrics::serve(Arc::clone(counted), address, names.collect()).await?)
+        }
         _ => None,
     };
     let recorder = if settings.history { witnesses::recorder(prefix, settings.durability) } else { None };
-    let told = Told::new(Arc::clone(&host.world), counted.clone(), Arc::clone(&manager), recorder.clone());
+    let (world, noop) = (Arc::clone(&host.world), settings.noop);
+    let told = Told::new(world, counted.clone(), Arc::clone(&manager), recorder.clone(), noop);
     let (told, kept) = (Arc::new(told), recorder.clone());
     let metrics = counted.clone();
     // Others are watched, and may be asked about, on the same terminal.
     let progress = Arc::new(Progress::start(terminal, settings.progress && settings.fleet.is_none()));
-    let witnesses =
-        Witnesses { metrics: counted, recorder, told: Arc::clone(&told), progress: Arc::clone(&progress) };
+    let feed = Arc::new(Feed::default());
+    let witnesses = Witnesses {
+        metrics: counted,
+        recorder,
+        told: Arc::clone(&told),
+        progress: Arc::clone(&progress),
+        feed: Arc::clone(&feed),
+    };
     let (engine, events) = engine(settings, prefix, &host, Arc::clone(&exports), witnesses)?;
     engine.ends_the_process();
     let engine = Arc::new(engine);
+    told.engine(&engine);
     let (drawings, drawer) = match settings.drawing.clone() {
         Some(drawing) => {
             let (sender, receiver) = tokio::sync::watch::channel(String::new());
@@ -295,8 +350,12 @@ async fn engage(
         None => (None, None),
     };
     if let Some(counted) = &metrics {
-        counted.look_at(&engine, &host.world);
+        counted.look_at(&engine, &host.world, told.reporter());
     }
+    let engine_directory = prefix.directory("engine")?;
+    let durable = settings.durability != Durability::None;
+    let managed = (!settings.noop && !settings.idle && !prefix.is_temporary())
+        .then(|| Arc::new(ManagedList::start(&engine_directory, durable)));
     let means = Means {
         engine: Arc::clone(&engine),
         exports,
@@ -305,25 +364,38 @@ async fn engage(
         watch: settings.watch,
         drawings,
         terminal: terminal.clone(),
+        managed: managed.clone(),
         half: None,
     };
-    let Others { fleet, changes, repack, _repacking } = Others::start(settings, &loaded, &means)?;
+    let Others { fleet, changes, repack, _repacking } =
+        Others::start(settings, &loaded, &means, hosts_store)?;
     let here = if settings.idle { First::empty() } else { loaded };
-    let place = prefix.directory("deploys")?;
+    // One plan after the other, and one question.
+    let (orders, applies) = mpsc::channel(1);
+    let (questions, hearing) = mpsc::channel(1);
+    let control = Control {
+        engine: Arc::clone(&engine),
+        feed: Arc::clone(&feed),
+        hostname: settings.hostname.clone(),
+        preparation: settings.preparation(),
+        orders,
+        questions,
+    };
     let following = tokio::select! {
-        following = Deploys::begin(here, settings, means, place, handed) => following?,
+        following = Deploys::begin(here, settings, means, place, (handed, applies)) => following?,
         stop = signals.end() => {
             tracing::info!("{}: ending, the store was not reached", stop.name());
             return Ok(Exit(exit_codes::of(Ending::Graceful, false, 0, 0)));
         }
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     };
+    let _control = control::serve(prefix.path(), control)?;
     let ended = Session {
         settings,
         host: &host,
         engine: &engine,
         status_file,
-        status: told,
+        status: Arc::clone(&told),
         signals,
         events,
         fleet,
@@ -331,15 +403,23 @@ async fn engage(
         changes,
         repack,
         manager,
+        feed,
+        hearing,
     }
     .run(following, thread)
     .await;
     progress.end();
+    if let Some(managed) = managed {
+        tokio::task::block_in_place(|| managed.finish());
+    }
     if let Some(recorder) = kept {
         tokio::task::block_in_place(|| recorder.finish());
     }
     let Outcome { ending, summary, fleet } = ended?;
-    host.world.leave().await;
+    // A run that was to end by itself was never meant to stay; one that somebody stopped is a member that is gone.
+    let stays =
+        !matches!(ending, Ending::Converged | Ending::Quiet | Ending::MaxRuntime | Ending::Requested(_));
+    host.world.leave_as(stays).await;
     if let Some(drawer) = drawer {
         // The last picture is finished, unless that takes for ever.
         let _ = tokio::time::timeout(session::LAST_WORDS, drawer).await;
@@ -347,9 +427,15 @@ async fn engage(
     // Who only wants to look wants to know whether there is something to do.
     let changes = if settings.noop { summary.would_change } else { summary.changes };
     let changes = usize::try_from(changes).unwrap_or(usize::MAX);
-    let code = exit_codes::of(ending, settings.detailed_exitcode, changes, summary.failed);
-    goodbye(terminal, &summary, code);
-    let code = fleet.map_or(code, |fleet| fleet.code(code, settings.detailed_exitcode));
+    let failed = summary.failed + usize::from(told.report().is_outdated());
+    let code = exit_codes::of(ending, settings.detailed_exitcode, changes, failed);
+    // A run on other hosts has done nothing here.
+    let Some(fleet) = fleet else {
+        goodbye(terminal, &summary, code);
+        return Ok(Exit(code));
+    };
+    let code = fleet.code(code, settings.detailed_exitcode);
+    fleet.summarize(code);
     Ok(Exit(code))
 }
 
@@ -365,7 +451,12 @@ struct Others {
 }
 
 impl Others {
-    fn start(settings: &Settings, loaded: &First, means: &Means) -> Result<Others, Failure> {
+    fn start(
+        settings: &Settings,
+        loaded: &First,
+        means: &Means,
+        store: Arc<dyn Store>,
+    ) -> Result<Others, Failure> {
         let (changed, changes) = mpsc::channel(1);
         let (repack, mut repacking) = (Arc::new(Notify::new()), JoinSet::new());
         let Some(plan) = settings.fleet.clone() else {
@@ -391,12 +482,7 @@ impl Others {
             }
             handed = Some(program);
         }
-        let common = Common {
-            arguments: settings.for_others(means.terminal.format()),
-            how,
-            handed,
-            store: Arc::clone(means.host.world.store()),
-        };
+        let common = Common { arguments: settings.for_others(means.terminal.format()), how, handed, store };
         let fleet = Some(Fleet::start(plan, common, &means.terminal)?);
         Ok(Others { fleet, changes, repack, _repacking: repacking })
     }
@@ -439,6 +525,8 @@ struct Means {
     watch: bool,
     drawings: Drawings,
     terminal: Terminal,
+    /// The list of what is managed, unless this run only looks.
+    managed: Option<Arc<ManagedList>>,
     /// What is brought is one half of a graph.
     half: Option<(Side, Arc<Joint>)>,
 }
@@ -461,10 +549,22 @@ impl Means {
         }
     }
 
+    /// Reports the state of a program or a manifest, or of both where this is one half.
+    fn report_program(&self, state: ProgramState) {
+        self.told.program(match &self.half {
+            Some((side, joint)) => joint.state(*side, state),
+            None => state,
+        });
+    }
+
     /// Gives the engine a graph, and tells others how many resources there are now.
     async fn hand(&self, graph: ResourceGraph) -> Result<SwapReport, Unswapped> {
+        let names = self.managed.as_ref().and_then(|managed| managed.look(&graph));
         match self.exports.swap(&self.engine, graph).await {
             Ok(report) => {
+                if let Some((managed, names)) = self.managed.as_ref().zip(names) {
+                    managed.record(names);
+                }
                 self.told.swapped(&report);
                 Ok(report)
             }
@@ -530,6 +630,7 @@ fn engine(
     exports: Arc<Exports>,
     witnesses: Witnesses,
 ) -> Result<(Engine, UnboundedReceiver<EngineEvent>), Failure> {
+    end_commands_left_behind(prefix)?;
     let engine = Engine::start(EngineSettings {
         host: Arc::clone(host),
         registry: mgmt_resources::KINDS,
@@ -543,6 +644,23 @@ fn engine(
         slow_down: true,
     });
     engine.map_err(|error| Failure::failed(format!("cannot start the engine: {error}")))
+}
+
+/// Ends what is left of commands that an agent with this working directory could not end, because it was killed.
+fn end_commands_left_behind(prefix: &Prefix) -> Result<(), Failure> {
+    let records = prefix.directory("engine/commands")?;
+    match mgmt_sys::process::end_left_behind(&records, COMMAND_GRACE) {
+        Ok(left) => {
+            for mgmt_sys::process::LeftBehind { name, group, killed } in left {
+                let how =
+                    if killed { "killed, because it did not stop when it was asked to" } else { "stopped" };
+                tracing::warn!("{name}: still running since the last start (process group {group}); {how}");
+            }
+        }
+        Err(error) => tracing::warn!("cannot look for commands of the last start: {error}"),
+    }
+    mgmt_sys::process::keep_records_in(records);
+    Ok(())
 }
 
 /// What resources may use of this program.
@@ -568,6 +686,7 @@ pub(crate) fn host(
         exit: tokio::sync::watch::Sender::new(None),
         program_files: tokio::sync::watch::Sender::new(None),
         ends_after,
+        incomplete: AtomicBool::default(),
     }))
 }
 

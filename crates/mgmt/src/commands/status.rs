@@ -1,21 +1,33 @@
-//! `mgmt status`: what the hosts are doing.
+//! `mgmt status`: the health of every host that shares a store, and of the store itself.
 
-use std::path::PathBuf;
+mod text;
 
-use mgmt_telemetry::{Format, escape, json_line};
-use mgmt_world::World;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mgmt_health::{ClusterMember, ClusterState, HostReport, HostState};
+use mgmt_telemetry::{Format, json_line};
 use mgmt_world::cluster::Sight;
+use mgmt_world::{Agent, Member, Status, World};
 use serde_json::json;
 
 use crate::commands::{exit_codes, members};
-use crate::connection::{self, Connection};
+use crate::connection::{self, Connection, SOCKET};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
-/// Show what the hosts that share a store are doing
+/// Show the health of the hosts that share a store
 ///
-/// One line for each host that runs: whether it has converged, how many resources it looks after and how many of them have
-/// failed, and which deploy it runs. Then the servers of the store, if there are any. A host that runs an earlier version of a manifest, because there is a mistake in what there is now, says which. Exit code 0: all have converged, none has failed or has a mistake. 1: at least one has not.
+/// One line for each host: `converged` (the program is evaluated, every resource is ok, the newest deploy runs), `working`, `degraded`,
+/// `stale` (what runs is older than what is asked for) or `lost`. Below it every resource that is failed, retrying, blocked, stale or flapping,
+/// with its error, since when, and the next attempt; errors of the program; why the host does not run the newest deploy; and the
+/// number of changes that `noop` holds back. Then the servers of the store, if there are any.
+///
+/// A host that was a member and is gone is listed as `lost` until `mgmt forget HOST` removes it, or for 7 days.
+///
+/// Exit code 0: every host has converged and every server is healthy. 1: something has not, or is not. 3: mgmt is not running.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The working directory of the run on this host, if there are no `--seeds` [env: MGMT_PREFIX]
@@ -38,80 +50,180 @@ enum Written {
     Json,
 }
 
+/// Everything that is shown.
+struct Shown {
+    now: u64,
+    hosts: BTreeMap<String, (Status, HostReport)>,
+    lost: BTreeMap<String, Member>,
+    rivals: BTreeMap<String, Vec<Agent>>,
+    scheduler: Option<String>,
+    newest: Option<u64>,
+    cluster: Option<Cluster>,
+    /// What could not be read.
+    problems: Vec<String>,
+}
+
+/// The servers of the store.
+struct Cluster {
+    state: ClusterState,
+    members: Vec<ClusterMember>,
+    /// Nothing if no server answers.
+    sight: Option<Sight>,
+}
+
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let format = match arguments.format {
+        Some(Written::Human) => Format::Human,
+        Some(Written::Json) => Format::Json,
+        None => terminal.format(),
+    };
     connection::within(async {
-        let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
-        let sight = match members::servers(&arguments.connection, arguments.prefix.as_deref())? {
-            Some(etcd) => Some(members::look(&etcd).await?),
-            None => None,
+        let prefix = arguments.prefix.as_deref();
+        let cluster = cluster(&arguments.connection, prefix).await?;
+        if cluster.is_none() && arguments.connection.is_local()? {
+            running_here(prefix)?;
+        }
+        let unreachable = cluster.as_ref().is_some_and(|cluster| cluster.sight.is_none());
+        let shown = match unreachable {
+            true => Shown::unreachable(cluster),
+            false => Shown::of(&arguments.connection.world(prefix).await?, cluster).await,
         };
-        let format = match arguments.format {
-            Some(Written::Human) => Format::Human,
-            Some(Written::Json) => Format::Json,
-            None => terminal.format(),
-        };
-        show(&world, sight.as_ref(), format, terminal).await
+        match format {
+            Format::Human => terminal.data(&text::human(&shown)),
+            Format::Json => terminal.data(&json_line(&describe(&shown))),
+        }
+        shown.exit()
     })
 }
 
-async fn show(
-    world: &World,
-    sight: Option<&Sight>,
-    format: Format,
-    terminal: &Terminal,
-) -> Result<Exit, Failure> {
-    let newest = world.newest_deploy().await.map_err(Failure::failed)?.map(|deploy| deploy.id);
-    let (leader, statuses) = (world.leader(), world.statuses());
-    let all_is_well =
-        statuses.values().all(|status| status.converged && status.failed == 0 && status.mistake.is_none());
-    match format {
-        Format::Human => {
-            if statuses.is_empty() {
-                terminal.data("no host runs\n");
-            }
-            for (host, status) in &statuses {
-                let state = match (status.converged, status.failed) {
-                    (true, 0) => "converged".to_owned(),
-                    (_, 0) => "working".to_owned(),
-                    (_, failed) => format!("{failed} failed"),
-                };
-                let deploy = match status.deploy {
-                    Some(number) if Some(number) == newest => format!("deploy {number}"),
-                    Some(number) => format!("deploy {number}, not the newest"),
-                    None => "a program of its own".to_owned(),
-                };
-                let leads = if leader.as_ref() == Some(host) { ", schedules" } else { "" };
-                terminal.data(&format!(
-                    "{}  {state}, {} resources, {deploy}{leads}, version {}\n",
-                    escape(&host.to_text()),
-                    status.resources,
-                    escape(&status.version)
-                ));
-                if let Some(mistake) = &status.mistake {
-                    let mistake = escape(mistake);
-                    terminal
-                        .data(&format!("  runs an earlier version, since there is a mistake: {mistake}\n"));
-                }
-                for (resource, by) in &status.undone {
-                    terminal.data(&format!("  {} is undone by {}\n", escape(resource), escape(by)));
-                }
-            }
-            if let Some(sight) = sight {
-                terminal.data(&format!("{}\n", members::summary(sight)));
-            }
+/// Refuses if no agent runs on this host.
+fn running_here(prefix: Option<&Path>) -> Result<(), Failure> {
+    let socket = connection::working_directory(prefix)?.join(SOCKET);
+    match std::os::unix::net::UnixStream::connect(&socket) {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            Err(not_running("mgmt is not running on this host"))
         }
-        Format::Json => {
-            let hosts: serde_json::Map<_, _> =
-                statuses.iter().map(|(host, status)| (host.to_text().into_owned(), json!(status))).collect();
-            terminal.data(&json_line(&json!({
-                "type": "status",
-                "format_version": 1,
-                "hosts": hosts,
-                "scheduler": leader.map(|leader| leader.to_text().into_owned()),
-                "newest_deploy": newest,
-                "servers": sight.map(members::describe),
-            })));
+        Err(error) => Err(Failure::failed(format!("cannot connect to {}: {error}", socket.display()))
+            .hint("only the account that runs mgmt may ask it")),
+    }
+}
+
+fn not_running(message: &str) -> Failure {
+    Failure { code: exit_codes::NOT_RUNNING, ..Failure::failed(message) }.hint(
+        "start it with `mgmt run` or `systemctl start mgmt`, name its working directory with `--prefix`, or the servers with `--seeds`",
+    )
+}
+
+/// The servers of the store, if it has any.
+async fn cluster(connection: &Connection, prefix: Option<&Path>) -> Result<Option<Cluster>, Failure> {
+    let Some(etcd) = members::servers(connection, prefix)? else { return Ok(None) };
+    match members::look(&etcd).await {
+        Ok(sight) => {
+            let members = members::health(&sight);
+            Ok(Some(Cluster { state: ClusterState::of(&members), members, sight: Some(sight) }))
+        }
+        Err(failure) => {
+            if let Some(refused) = members::refused(&etcd).await {
+                return Err(refused);
+            }
+            let member = |name: String| ClusterMember { name, error: Some(failure.message.clone()) };
+            let members = etcd.endpoints().into_iter().map(member).collect();
+            Ok(Some(Cluster { state: ClusterState::Unavailable, members, sight: None }))
         }
     }
-    Ok(if all_is_well { Exit::OK } else { Exit(exit_codes::FAILED) })
+}
+
+impl Shown {
+    fn unreachable(cluster: Option<Cluster>) -> Shown {
+        Shown {
+            now: now(),
+            hosts: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            rivals: BTreeMap::new(),
+            scheduler: None,
+            newest: None,
+            cluster,
+            problems: Vec::new(),
+        }
+    }
+
+    async fn of(world: &World, cluster: Option<Cluster>) -> Shown {
+        let (newest, problems) = match world.newest_deploy().await {
+            Ok(newest) => (newest.map(|deploy| deploy.id), Vec::new()),
+            Err(error) => (None, vec![format!("the newest deploy cannot be read: {error}")]),
+        };
+        let named = |host: mgmt_value::Str| host.to_text().into_owned();
+        let hosts = world.statuses().into_iter().map(|(host, status)| {
+            let report = status.report();
+            (named(host), (status, report))
+        });
+        Shown {
+            now: now(),
+            hosts: hosts.collect(),
+            lost: world.lost().into_iter().map(|(host, member)| (named(host), member)).collect(),
+            rivals: world.rivals().into_iter().map(|(host, agents)| (named(host), agents)).collect(),
+            scheduler: world.leader().map(named),
+            newest,
+            cluster,
+            problems,
+        }
+    }
+
+    fn is_well(&self) -> bool {
+        let newest = self.newest;
+        self.hosts.values().all(|(_, report)| report.state_with_newest(newest) == HostState::Converged)
+            && self.lost.is_empty()
+            && self.rivals.is_empty()
+            && self.problems.is_empty()
+            && self.cluster.as_ref().is_none_or(|cluster| cluster.state == ClusterState::Healthy)
+    }
+
+    fn exit(&self) -> Result<Exit, Failure> {
+        let is_reachable = self.cluster.as_ref().is_none_or(|cluster| cluster.sight.is_some());
+        match (self.hosts.is_empty() && is_reachable, self.is_well()) {
+            (true, _) => Err(not_running("mgmt is not running on any host that shares this store")),
+            (false, true) => Ok(Exit::OK),
+            (false, false) => Ok(Exit(exit_codes::FAILED)),
+        }
+    }
+}
+
+fn describe(shown: &Shown) -> serde_json::Value {
+    let mut hosts = serde_json::Map::new();
+    for (host, (status, report)) in &shown.hosts {
+        let mut described = json!(status);
+        described["state"] = report.state_with_newest(shown.newest).name().into();
+        described["summary"] = report.summary().into();
+        described["report"] = json!(report);
+        if let Some(reason) = report.lag(shown.newest) {
+            described["not_newest_because"] = reason.into();
+        }
+        if let Some(rivals) = shown.rivals.get(host) {
+            described["rivals"] = json!(rivals);
+        }
+        hosts.insert(host.clone(), described);
+    }
+    for (host, member) in &shown.lost {
+        let mut described = json!(member);
+        described["state"] = HostState::Lost.name().into();
+        described["since"] = member.lost_since().into();
+        described["converged"] = false.into();
+        hosts.insert(host.clone(), described);
+    }
+    let cluster = shown.cluster.as_ref();
+    json!({
+        "type": "status",
+        "format_version": 1,
+        "hosts": hosts,
+        "scheduler": shown.scheduler,
+        "newest_deploy": shown.newest,
+        "cluster": cluster.map(|cluster| json!({ "state": cluster.state, "members": cluster.members })),
+        "servers": cluster.and_then(|cluster| cluster.sight.as_ref()).map(members::describe),
+        "problems": shown.problems,
+    })
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mgmt_puppet::Ordering;
-use mgmt_puppet_process::Settings;
+use mgmt_puppet_process::{Input, Settings};
 
 use crate::failure::Failure;
 
@@ -132,9 +132,14 @@ impl PuppetArguments {
     }
 }
 
+/// Has `puppet:` addresses without a server mean files of this host's modules, as with `puppet apply`.
+const LOCAL_FILES: (&str, &str) = ("default_file_terminus", "file_server");
+
 /// The settings that a process of Puppet needs that applies a resource.
-pub(super) fn for_applying(settings: &Settings) -> Vec<(String, String)> {
-    settings.options.iter().filter(|(name, _)| !OURS.contains(&name.as_str())).cloned().collect()
+pub(super) fn for_applying(settings: &Settings, input: &Input) -> Vec<(String, String)> {
+    let given = settings.options.iter().filter(|(name, _)| !OURS.contains(&name.as_str())).cloned();
+    let local = (*input != Input::Agent).then(|| (LOCAL_FILES.0.to_owned(), LOCAL_FILES.1.to_owned()));
+    given.chain(local).collect()
 }
 
 /// Settings and our own flags as a file of a package; nothing, if there is nothing to say.
@@ -186,7 +191,8 @@ mod tests {
             ("runinterval", "1h".to_owned()),
         ];
         assert_eq!(settings.options, expected.map(|(name, value)| (name.to_owned(), value)));
-        assert_eq!(for_applying(&settings).len(), 2);
+        assert_eq!(for_applying(&settings, &Input::Agent).len(), 2);
+        assert_eq!(for_applying(&settings, &Input::Code(String::new())).len(), 3);
         for way in [
             Way { ordering: Ordering::Manifest, puppet_only: false },
             Way { ordering: Ordering::Related, puppet_only: true },

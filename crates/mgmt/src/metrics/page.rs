@@ -4,10 +4,10 @@ use std::fmt::{Display, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use mgmt_engine::Health;
+use mgmt_health::HostState;
 use mgmt_watch::FileHubStats;
 
-use super::{BOUNDS, Histogram, Metrics, OfKind};
+use super::{BOUNDS, Found, Histogram, Metrics, OfKind};
 
 /// What stands before the lines of a page.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -47,8 +47,13 @@ impl Metrics {
         }
         page.head("mgmt_swap_seconds", "histogram", "How long it took to let another graph run.");
         page.histogram("mgmt_swap_seconds", "", &self.swap);
-        page.head("mgmt_converged", "gauge", "1 if there is nothing to be done.");
-        page.line("mgmt_converged", "", load(&self.converged));
+        page.head(
+            "mgmt_converged",
+            "gauge",
+            "1 if the program is evaluated, every resource is ok and nothing is to be done.",
+        );
+        page.line("mgmt_converged", "", u64::from(found.report.state() == HostState::Converged));
+        states(&mut page, &found);
         page.head("mgmt_deploy", "gauge", "The number of the deploy that runs, 0 without one.");
         page.line("mgmt_deploy", "", load(&self.deploy));
         page.head(
@@ -95,23 +100,27 @@ impl Metrics {
     }
 
     fn failures(&self, page: &mut Page) {
-        const NAMES: [(&str, Health); 2] = [("soft", Health::Retrying), ("hard", Health::Failed)];
+        const NAMES: [&str; 2] = ["soft", "hard"];
         page.head(
             "mgmt_failures_total",
             "counter",
-            "How often resources have failed, to be tried again or for good.",
+            "Failed attempts of resources: soft, the next attempt is scheduled; hard, the declared retries are used up.",
         );
         for (kind, of) in &self.kinds {
-            for ((name, _), count) in NAMES.iter().zip(&of.failures) {
+            for (name, count) in NAMES.iter().zip(&of.failures) {
                 page.line("mgmt_failures_total", &format!("kind=\"{kind}\",failure=\"{name}\""), load(count));
             }
         }
-        let ill: Vec<(&'static str, Health)> =
-            self.ill().iter().map(|(id, health)| (id.kind, *health)).collect();
+        page.head("mgmt_retries_total", "counter", "Attempts of resources whose last attempt had failed.");
+        for (kind, of) in &self.kinds {
+            page.line("mgmt_retries_total", &format!("kind=\"{kind}\""), load(&of.retries));
+        }
+        let ill: Vec<(&'static str, usize)> =
+            self.ill().iter().map(|(id, which)| (id.kind, *which)).collect();
         page.head("mgmt_failures", "gauge", "Resources that have failed and are not well again.");
         for (kind, _) in &self.kinds {
-            for (name, health) in NAMES {
-                let count = ill.iter().filter(|ill| **ill == (*kind, health)).count();
+            for (which, name) in NAMES.iter().enumerate() {
+                let count = ill.iter().filter(|ill| **ill == (*kind, which)).count();
                 page.line("mgmt_failures", &format!("kind=\"{kind}\",failure=\"{name}\""), count);
             }
         }
@@ -145,6 +154,42 @@ impl Metrics {
         let started = self.started.duration_since(UNIX_EPOCH).ok().map(seconds);
         gauge("process_start_time_seconds", "gauge", "When the program has begun.", started);
     }
+}
+
+/// The states of resources, program, deploy and hosts.
+fn states(page: &mut Page, found: &Found) {
+    let report = &found.report;
+    let is = |yes: bool| u64::from(yes);
+    page.head("mgmt_resource_state", "gauge", "Resources of the graph that runs, by their state.");
+    for (state, count) in report.counts.by_state() {
+        page.line("mgmt_resource_state", &format!("state=\"{state}\""), count);
+    }
+    page.head("mgmt_host_state", "gauge", "1 for the state that this host is in.");
+    for state in [HostState::Converged, HostState::Working, HostState::Degraded, HostState::Stale] {
+        let label = format!("state=\"{}\"", state.name());
+        page.line("mgmt_host_state", &label, is(report.state() == state));
+    }
+    page.head("mgmt_program_state", "gauge", "1 for the state that the program is in.");
+    for state in ["starting", "live", "stale", "invalid"] {
+        page.line("mgmt_program_state", &format!("state=\"{state}\""), is(report.program.name() == state));
+    }
+    let refused = report.deploy.refused.as_ref().map_or(0, |refused| refused.deploy);
+    page.head(
+        "mgmt_deploy_refused",
+        "gauge",
+        "The number of the deploy that cannot run here, 0 without one.",
+    );
+    page.line("mgmt_deploy_refused", "", refused);
+    page.head("mgmt_noop", "gauge", "1 if the whole graph runs under noop.");
+    page.line("mgmt_noop", "", is(report.noop));
+    page.head("mgmt_duplicate_host", "gauge", "1 if another agent uses the same host name.");
+    page.line("mgmt_duplicate_host", "", is(report.duplicate.is_some()));
+    page.head("mgmt_hosts", "gauge", "Hosts that share the store: those that run, and those that are lost.");
+    for (state, count) in ["running", "lost"].iter().zip(found.hosts) {
+        page.line("mgmt_hosts", &format!("state=\"{state}\""), count);
+    }
+    page.head("mgmt_store_writes_total", "counter", "Transactions that this host has written to the store.");
+    page.line("mgmt_store_writes_total", "", found.writes);
 }
 
 /// What was lost of the kernel's events, and what is looked at from time to time for want of watches.

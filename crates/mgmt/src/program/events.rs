@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use mgmt_engine::{Engine, PathWatch};
-use mgmt_funcs::Watch;
+use mgmt_funcs::{Wake, Watch};
 use mgmt_lang::WatchChange;
-use mgmt_sys::process::{Command, LineEvent};
+use mgmt_sys::process::{Command, LineEvent, Recorded, Signal};
 use mgmt_value::Str;
 use mgmt_watch::{KernelEvents, KernelTopic, WallClock, WatchPath};
 use mgmt_world::{Changes, Scope};
@@ -33,6 +33,12 @@ impl Happenings {
         }
     }
 
+    /// Something that functions look at may be another: they ask again.
+    fn changed(&self, watch: &Watch) {
+        mgmt_funcs::touch(watch);
+        self.add(watch);
+    }
+
     /// Waits until something has happened, and takes all of it.
     pub(crate) async fn next(&self) -> HashSet<Watch> {
         loop {
@@ -43,6 +49,13 @@ impl Happenings {
             }
             news.await;
         }
+    }
+}
+
+/// An answer has come that the evaluation did not wait for, or its deadline has passed.
+impl Wake for Happenings {
+    fn wake(&self, watch: &Watch) {
+        self.add(watch);
     }
 }
 
@@ -61,6 +74,8 @@ enum Source {
     Path {
         _watch: PathWatch,
     },
+    /// A path whose file system does not answer: whoever asks the kernel to watch it waits for that, too.
+    Unanswered,
     /// Nothing tells of it.
     Silent,
 }
@@ -75,10 +90,20 @@ impl Drop for Source {
 
 impl Sources {
     pub(crate) fn new(engine: Option<Arc<Engine>>, surroundings: Arc<Surroundings>) -> Sources {
-        Sources { engine, surroundings, happenings: Arc::default(), open: HashMap::new() }
+        let happenings = Arc::<Happenings>::default();
+        let wakes: Arc<dyn Wake> = happenings.clone();
+        mgmt_funcs::wake_on_answers(Arc::downgrade(&wakes));
+        Sources { engine, surroundings, happenings, open: HashMap::new() }
     }
 
     pub(crate) fn apply(&mut self, changes: Vec<WatchChange>) {
+        // An answer has come, or something else has happened: they are tried again.
+        let unanswered = self.open.iter().filter(|(_, source)| matches!(source, Source::Unanswered));
+        let unanswered: Vec<Watch> = unanswered.map(|(watch, _)| watch.clone()).collect();
+        for watch in unanswered {
+            let source = self.begin(&watch);
+            self.open.insert(watch, source);
+        }
         for change in changes {
             match change {
                 WatchChange::Begin(watch) => {
@@ -87,6 +112,7 @@ impl Sources {
                 }
                 WatchChange::End(watch) => {
                     self.open.remove(&watch);
+                    mgmt_funcs::forget(&watch);
                     if let Watch::Command(command) = &watch {
                         self.surroundings.forget(command);
                     }
@@ -116,10 +142,11 @@ impl Sources {
             })),
             Watch::Path(path) => match (&self.engine, WatchPath::new(path, false)) {
                 (None, _) => Source::Silent,
+                (Some(_), Ok(_)) if !mgmt_funcs::answers(path) => Source::Unanswered,
                 (Some(engine), Ok(path)) => {
-                    let guard = engine.watch_path(&path, move || happenings.add(&event));
+                    let guard = engine.watch_path(&path, move || happenings.changed(&event));
                     // What happened between the first look and now is looked at again.
-                    self.happenings.add(watch);
+                    self.happenings.changed(watch);
                     Source::Path { _watch: guard }
                 }
                 (_, Err(error)) => {
@@ -146,9 +173,12 @@ impl Sources {
                         surroundings.printed(&command, line);
                         happenings.add(&event);
                     };
-                    if let Err(error) = follow_command(&command, told).await {
-                        tracing::warn!("the command `{}` cannot be run: {error}", command.display());
-                    }
+                    let how = match follow_command(&command, told).await {
+                        Ok(how) => how,
+                        Err(error) => format!("the command cannot be run: {error}"),
+                    };
+                    surroundings.ended(&command, how);
+                    happenings.add(&event);
                 }))
             }
             Watch::Endless => Source::Task(tokio::spawn(async move {
@@ -195,10 +225,14 @@ impl Sources {
     }
 
     fn world(&self, mut changes: Changes, event: Watch) -> Source {
-        let happenings = Arc::clone(&self.happenings);
+        let (happenings, surroundings) = (Arc::clone(&self.happenings), Arc::clone(&self.surroundings));
         Source::Task(tokio::spawn(async move {
             // What happened between the first look and now is looked at again.
             happenings.add(&event);
+            if !surroundings.world().is_ready() {
+                surroundings.world().ready().await;
+                happenings.add(&event);
+            }
             while changes.next().await.is_ok() {
                 happenings.add(&event);
             }
@@ -217,19 +251,30 @@ async fn midnights(told: impl Fn()) -> std::io::Result<()> {
     }
 }
 
-/// Runs a shell command and tells of each line that it prints. Its end is the end of the lines. Whatever it has started
-/// ends with it, and when nobody asks for its lines any more.
-async fn follow_command(command: &Str, told: impl Fn(Str)) -> std::io::Result<()> {
+/// Runs a shell command and tells of each line that it prints. Its end is the end of the lines; why it ended without one is the
+/// answer. Whatever it has started ends with it, and when nobody asks for its lines any more.
+async fn follow_command(command: &Str, told: impl Fn(Str)) -> std::io::Result<String> {
     use std::os::unix::ffi::OsStrExt as _;
     let mut shell = Command::shell("/bin/sh", std::ffi::OsStr::from_bytes(command));
     shell.env = std::env::vars_os().collect();
+    let name = format!("`os.system` {}", command.display());
+    shell.recorded = Some(Recorded { name, signal: Signal::TERM });
     let mut lines = shell.spawn().map_err(std::io::Error::other)?.lines();
-    while let LineEvent::Line(line) = lines.next().await? {
-        if !line.stderr {
-            told(Str::new(line.bytes.strip_suffix(b"\r").unwrap_or(&line.bytes)));
+    let mut complaint = String::new();
+    loop {
+        match lines.next().await? {
+            LineEvent::Line(line) if line.stderr => {
+                complaint = format!(": {}", String::from_utf8_lossy(&line.bytes));
+            }
+            LineEvent::Line(line) => told(Str::new(line.bytes.strip_suffix(b"\r").unwrap_or(&line.bytes))),
+            LineEvent::Ended(status) => {
+                return Ok(format!("the command ended without printing a line ({status}){complaint}"));
+            }
+            LineEvent::Closed => {
+                return Ok(format!("the command closed its output without printing a line{complaint}"));
+            }
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

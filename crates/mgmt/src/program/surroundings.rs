@@ -22,8 +22,8 @@ pub(crate) struct Surroundings {
     deploy: Deploy,
     local: Arc<Local>,
     world: Arc<World>,
-    /// The last line of each command.
-    lines: Mutex<HashMap<Str, Str>>,
+    /// The last line of each command, or why there will be none.
+    lines: Mutex<HashMap<Str, Result<Str, String>>>,
     /// Whether a device waits for a restart, once that is known.
     firmware: Mutex<Option<bool>>,
     asked: Mutex<BTreeSet<&'static str>>,
@@ -44,7 +44,7 @@ enum Look {
 impl Look {
     fn at(place: &Path) -> Look {
         if FILES.is_file(place) {
-            FILES.read(place).map_or(Look::Nothing, |content| Look::File(digest(&content)))
+            read(place).map_or(Look::Nothing, |content| Look::File(digest(&content)))
         } else if FILES.is_directory(place) {
             let Ok(entries) = FILES.entries(place) else { return Look::Nothing };
             let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
@@ -54,6 +54,11 @@ impl Look {
             Look::Nothing
         }
     }
+}
+
+/// Reads a file of the deploy: whatever is at its place, without blocking and with a limit.
+fn read(place: &Path) -> io::Result<Vec<u8>> {
+    if is_embedded(place) { FILES.read(place) } else { mgmt_funcs::read_deployed(place) }
 }
 
 fn digest(what: &impl Hash) -> u64 {
@@ -106,7 +111,12 @@ impl Surroundings {
 
     /// A command has printed a line.
     pub(crate) fn printed(&self, command: &Str, line: Str) {
-        lock(&self.lines).insert(command.clone(), line);
+        lock(&self.lines).insert(command.clone(), Ok(line));
+    }
+
+    /// A command has ended. If it has printed nothing, it never will.
+    pub(crate) fn ended(&self, command: &Str, how: String) {
+        lock(&self.lines).entry(command.clone()).or_insert(Err(how));
     }
 
     /// A command is not run any more.
@@ -138,6 +148,17 @@ impl Surroundings {
     }
 }
 
+impl Surroundings {
+    /// The world, unless the program runs before its store has ever answered: then nothing is known of it, which is something else
+    /// than that nothing is there.
+    fn heard_of(&self) -> Result<&World, Failure> {
+        match self.world.is_unheard() {
+            false => Ok(&self.world),
+            true => Err(Failure::fatal("the store has not answered since the start")),
+        }
+    }
+}
+
 fn failure(error: mgmt_world::StoreError) -> Failure {
     Failure::fatal(error.to_string())
 }
@@ -155,7 +176,7 @@ impl Host for Surroundings {
         let place = self.deploy.place(path)?;
         // Looked at first: a change in between is one that is seen.
         self.looked_at(&place);
-        FILES.read(&place)
+        read(&place)
     }
 
     fn deploy_kind(&self, path: &Path) -> io::Result<Option<FileKind>> {
@@ -183,26 +204,26 @@ impl Host for Surroundings {
     }
 
     fn command_line(&self, command: &Str) -> Result<Option<Str>, Failure> {
-        Ok(lock(&self.lines).get(command).cloned())
+        lock(&self.lines).get(command).cloned().transpose().map_err(Failure::catchable)
     }
 
     fn world_string(&self, key: &Str) -> Result<Option<Str>, Failure> {
-        self.world.known_shared(key).map_err(failure)
+        self.heard_of()?.known_shared(key).map_err(failure)
     }
 
     fn world_strings(&self, namespace: &Str) -> Result<BTreeMap<Str, Str>, Failure> {
-        self.world.known_by_host(namespace).map_err(failure)
+        self.heard_of()?.known_by_host(namespace).map_err(failure)
     }
 
     fn world_schedule(&self, namespace: &Str) -> Result<Vec<Str>, Failure> {
-        self.world.scheduled(namespace).map_err(failure)
+        self.heard_of()?.scheduled(namespace).map_err(failure)
     }
 
     fn world_exports(&self, kind: &Str) -> Result<Vec<Export>, Failure> {
         if !std::str::from_utf8(kind).is_ok_and(|kind| mgmt_resources::KINDS.get(kind).is_some()) {
             return Err(Failure::fatal(format!("there is no kind of resource {kind:?}")));
         }
-        let exported = self.world.exported(kind).into_iter();
+        let exported = self.heard_of()?.exported(kind).into_iter();
         Ok(exported
             .map(|export| Export { name: export.name, host: export.host, data: export.data })
             .collect())

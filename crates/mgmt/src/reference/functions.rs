@@ -43,7 +43,17 @@ pub(crate) fn find(name: &str) -> Option<Found> {
     // Modules may share their last word; the full name comes first, so that each can be asked for.
     let by_alias = || all(library).find(|function| written(function) == name);
     let found = by_path.or_else(by_alias).or_else(|| library.operator(name)).map(Found::Function);
-    found.or_else(|| modules::definition(name).map(|(module, found)| Found::Defined(module, found)))
+    let found =
+        found.or_else(|| modules::definition(name).map(|(module, found)| Found::Defined(module, found)));
+    found.or_else(|| match namesakes(name)[..] {
+        [only] => Some(Found::Function(only)),
+        _ => None,
+    })
+}
+
+/// The functions of all modules that have this name behind that of their module.
+pub(crate) fn namesakes(name: &str) -> Vec<&'static Function> {
+    all(library()).filter(|function| function.name == name).collect()
 }
 
 /// Every name that [`find`] knows.

@@ -49,6 +49,61 @@ pub(crate) fn exact_holds(program: &str, front_end: &str, text: &str, prefix: &s
     Ok(exact.len())
 }
 
+/// Plans and runs a program of which these resources fail. They have to be said to fail in the plan, and nothing else; whatever is
+/// called exact and is not blocked has to be done.
+#[allow(dead_code, reason = "not every test compares this")]
+pub(crate) fn fails_as_planned(
+    program: &str,
+    front_end: &str,
+    text: &str,
+    prefix: &str,
+    expected: &[&str],
+) -> Result<(), String> {
+    let plan = ask(program, &["plan", "--prefix", prefix, "--format", "json", front_end, text]);
+    let parsed: Json = serde_json::from_str(&plan.stdout).map_err(|error| format!("{error}: {plan:?}"))?;
+    let steps = parsed["steps"].as_array().unwrap();
+    let named = |key: &str| -> Vec<&str> {
+        let with = steps.iter().filter(|step| step.get(key).is_some());
+        with.map(|step| step["resource"].as_str().unwrap()).collect()
+    };
+    if plan.code != 1 || named("error") != expected {
+        return Err(format!("the plan ended with {} and says: {parsed:#}", plan.code));
+    }
+    let converge = ["--converger-timeout=0", "--converged-exit", "--max-runtime=120", "--sema=1"];
+    let run =
+        ask(program, &[&["run", "--prefix", prefix][..], &converge[..], &[front_end, text][..]].concat());
+    let history = ask(program, &["history", "--prefix", prefix, "--format", "json"]);
+    let history: Json =
+        serde_json::from_str(&history.stdout).map_err(|error| format!("{error}: {history:?}"))?;
+    let with = |outcome: &str| -> Vec<&str> {
+        let changes = history["changes"].as_array().unwrap().iter();
+        let these = changes.filter(|change| change["outcome"] == outcome);
+        these.map(|change| change["resource"].as_str().unwrap()).collect()
+    };
+    let (mut failed, changed) = (with("failed"), with("changed"));
+    // A watch that cannot begin is no run, and nothing that the history is about.
+    failed.extend(expected.iter().filter(|resource| run.stderr.contains(**resource)));
+    failed.sort_unstable();
+    failed.dedup();
+    let mut wanted = expected.to_vec();
+    wanted.sort_unstable();
+    let told = format!("{parsed:#}\n{history:#}\n{run:?}");
+    if run.code == 0 || failed != wanted {
+        return Err(format!("the run ended with {}, failed: {failed:?}\n{told}", run.code));
+    }
+    for step in steps {
+        let resource = step["resource"].as_str().unwrap();
+        let is_exact = |line: &Json| line["certainty"] == "exact" && step["noop"] != true;
+        if step["lines"].as_array().unwrap().iter().any(is_exact) && !changed.contains(&resource) {
+            return Err(format!("{resource} is exact, but not done\n{told}"));
+        }
+        if step.get("blocked_by").is_some() && changed.contains(&resource) {
+            return Err(format!("{resource} is blocked, but done\n{told}"));
+        }
+    }
+    Ok(())
+}
+
 /// The plan, and the history after a run.
 fn plan_and_run(
     program: &str,

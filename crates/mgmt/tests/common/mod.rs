@@ -126,6 +126,13 @@ impl Running {
         rustix::process::kill_process(id, signal).unwrap();
     }
 
+    /// Waits for the end of the process alone: commands that it has left behind may hold its streams.
+    pub(crate) fn end_killed(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().unwrap();
+        self.seen.extend(self.lines.try_iter());
+        (status.code(), self.seen.join("\n"))
+    }
+
     /// Waits for the end. Gives the exit code and all lines of both streams.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let until = Instant::now() + PATIENCE;

@@ -16,7 +16,7 @@ fn free() -> SocketAddr {
 /// A number of the page for Prometheus; nothing while nobody answers.
 fn metric(address: SocketAddr, name: &str) -> Option<f64> {
     let mut connection = TcpStream::connect(address).ok()?;
-    connection.write_all(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n").ok()?;
+    connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
     let mut page = String::new();
     connection.read_to_string(&mut page).ok()?;
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())

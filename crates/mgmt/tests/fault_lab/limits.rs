@@ -64,8 +64,7 @@ fn a_disk_that_becomes_read_only_while_it_runs_is_told_and_made_up_for() {
     let managed = home.path().join("managed");
     std::fs::create_dir(&managed).unwrap();
     let (file, graph) = (managed.join("file"), home.path().join("graph.yaml"));
-    // Whatever fails is tried again, for as long as it takes.
-    let text = crate::common::one_file(&file, "right") + "    meta: {retry: -1, delay: 100}\n";
+    let text = crate::common::one_file(&file, "right");
     std::fs::write(&graph, text).unwrap();
     // Only the program has the mount; the test writes to the disk behind it.
     let script = format!(

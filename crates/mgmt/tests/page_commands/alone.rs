@@ -164,7 +164,7 @@ fn the_language_is_explored() {
 
 #[test]
 fn plans_come_before_runs() {
-    let scene = Scene::of("how-to/plan-before-you-run.md");
+    let mut scene = Scene::of("how-to/plan-before-you-run.md");
     let [plans, apply] = <[String; 2]>::try_from(scene.shell.clone()).unwrap();
     scene.write(
         "main.mcl",
@@ -182,6 +182,25 @@ fn plans_come_before_runs() {
     }
     scene.types_well(&apply);
     scene.waits_for_text("made", "made\n");
+    // What will fail.
+    let program = "file \"/tmp/www/index.html\" {\n\tstate => \"exists\",\n}\nexec \"publish\" {\n\tcmd => \"/bin/true\",\n\n\t\
+                   Depend => File[\"/tmp/www/index.html\"],\n}\n";
+    scene.write("main.mcl", &scene.here(program));
+    let said = scene.types("mgmt plan --prefix none lang main.mcl");
+    assert_eq!((said.code, said.stdout), (1, scene.block("text", 1)), "{}", said.stderr);
+    // What is no longer managed.
+    let both = "file \"/tmp/motd\" {\n\tstate => \"exists\",\n\n\tMeta:reverse => true,\n}\nfile \"/tmp/issue\" {\n\tstate => \"exists\",\n}\n";
+    scene.write("both.mcl", &scene.here(both));
+    scene.types_well("mgmt run --converger-timeout=0 --converged-exit lang both.mcl");
+    let said = scene.types_well("mgmt plan empty");
+    assert!(said.stdout.starts_with(&scene.block("text", 2)), "{}", said.stdout);
+    // Beside a running service.
+    let program = "file \"/tmp/config\" {\n\tstate => \"exists\",\n\tcontent => \"level = info\\n\",\n}\n";
+    scene.write("main.mcl", &scene.here(program));
+    scene.leaves_running("mgmt run empty");
+    scene.waits_until_it_says("here", "mgmt retry", "nothing is failing");
+    scene.types_well("mgmt plan --out change.plan lang main.mcl");
+    assert_eq!(scene.types_well("mgmt apply change.plan").stdout, scene.block("text", 3));
 }
 
 /// A program that runs with the working directory of the scene, and has changed a file.
@@ -282,7 +301,7 @@ fn what_was_changed_is_seen() {
     // Somebody who undoes it again and again is told of.
     scene.wait_for("the warning", || {
         std::fs::write(scene.path("motd"), "wrong").unwrap();
-        scene.log_of("here").contains("something outside of mgmt undoes it")
+        scene.log_of("here").contains("flapping: reverted by an external process")
     });
     assert_shown_but(&[Mask::Times], &scene.block("text", 1), &scene.log_of("here"));
 }

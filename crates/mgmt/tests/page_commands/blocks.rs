@@ -23,6 +23,11 @@ const MEASURED: How = Because("it was measured on a quiet machine, for minutes")
 const BLOCKS: &[(&str, &str, &[How])] = &[
     ("docs/architecture.md", "text", &[Because("it is a picture")]),
     (
+        "docs/explanation/failure-and-recovery.md",
+        "text",
+        &[Because("three lines of different runs; recovery.rs waits for each of these wordings")],
+    ),
+    (
         "docs/explanation/benchmarks.md",
         "text",
         &[MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED],
@@ -73,7 +78,12 @@ const BLOCKS: &[(&str, &str, &[How])] = &[
     (
         "docs/how-to/plan-before-you-run.md",
         "text",
-        &[Test("page_commands/booted.rs", "the_service_is_installed_made_and_read")],
+        &[
+            Test("page_commands/booted.rs", "the_service_is_installed_made_and_read"),
+            Test("page_commands/alone.rs", "plans_come_before_runs"),
+            Test("page_commands/alone.rs", "plans_come_before_runs"),
+            Test("page_commands/alone.rs", "plans_come_before_runs"),
+        ],
     ),
     (
         "docs/how-to/read-the-log.md",

@@ -99,14 +99,22 @@ fn the_service_is_installed_made_and_read() {
 fn installed_made_and_read() {
     fresh();
     let text = page("run-as-a-service.md");
-    let [install, deploy, make, other, packages, scripts, _chores] =
-        <[String; 7]>::try_from(blocks(&text, "sh")).unwrap();
+    let [install, deploy, make, other, ask, packages, scripts, _chores] =
+        <[String; 8]>::try_from(blocks(&text, "sh")).unwrap();
     types(&format!("cp /mgmt-test-result/{PACKAGE} ."));
     assert!(types(&install).contains("active (running)"));
     types(&deploy);
     types_until("cat /tmp/hello", "hello\n");
     reads_the_log();
     plans();
+    // What a service can be asked for.
+    types("mgmt deploy --no-git lang 'exec \"migrate\" { cmd => \"/bin/false\", Meta:retry => 0, }'");
+    types_until("mgmt retry 'exec[migrate]'", "attempting 1 resource\n");
+    types(
+        "mgmt plan --out change.plan lang 'file \"/tmp/applied\" { content => \"applied\\n\", state => \"exists\", }'",
+    );
+    types(&ask);
+    assert_eq!(types("cat /tmp/applied"), "applied\n");
     // The program alone makes a service, too.
     types("dpkg --purge mgmt; cp /mgmt-test-result/mgmt /usr/local/bin/mgmt");
     types(&make);
@@ -175,10 +183,13 @@ fn plans() {
     let text = page("plan-before-you-run.md");
     let unit = "[Service]\nExecStart=/bin/sleep infinity\nExecReload=/bin/true\n";
     std::fs::write("/etc/systemd/system/app.service", unit).unwrap();
-    types("systemctl daemon-reload; systemctl start app");
+    types("systemctl daemon-reload; systemctl start app; cp /bin/true /usr/bin/app");
     std::fs::write("/root/main.mcl", &blocks(&text, "mcl")[0]).unwrap();
-    assert_eq!(types("mgmt plan lang main.mcl"), blocks(&text, "text")[0]);
-    types("systemctl stop app; rm main.mcl /etc/systemd/system/app.service; systemctl daemon-reload");
+    // What the service manages is another matter.
+    assert_eq!(types("mgmt plan --prefix /root/none lang main.mcl"), blocks(&text, "text")[0]);
+    types(
+        "systemctl stop app; rm main.mcl /usr/bin/app /etc/systemd/system/app.service; systemctl daemon-reload",
+    );
 }
 
 #[test]

@@ -30,7 +30,8 @@ impl Scene {
         let page = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
         let shell = blocks(&page, "sh");
         let place = tempfile::tempdir().unwrap();
-        let names = vec![("/tmp/".to_owned(), format!("{}/", place.path().display()))];
+        let program = Path::new(env!("CARGO_BIN_EXE_mgmt")).parent().unwrap();
+        let names = names(&[&root().canonicalize().unwrap(), &root(), program], place.path());
         let (running, around) = (Vec::new(), Vec::new());
         Scene { place, page, shell, running, network: None, around, names, has_prefix: true }
     }
@@ -65,21 +66,7 @@ impl Scene {
 
     /// A text of the page, here.
     pub(crate) fn here(&self, text: &str) -> String {
-        let (mut here, mut rest) = (String::new(), text);
-        while let Some(first) = rest.chars().next() {
-            // What has been put in place of a name is left alone.
-            match self.names.iter().find(|(name, _)| rest.starts_with(name)) {
-                Some((name, own)) => {
-                    here.push_str(own);
-                    rest = &rest[name.len()..];
-                }
-                None => {
-                    here.push(first);
-                    rest = &rest[first.len_utf8()..];
-                }
-            }
-        }
-        here
+        renamed(text, &self.names)
     }
 
     /// The nth block of this language, here.
@@ -286,4 +273,39 @@ impl Drop for Network {
 fn ip(arguments: &[&str]) {
     let output = Command::new("ip").args(arguments).output().expect("ip is missing: run `cargo xtask setup`");
     assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What is called otherwise at a place. The project is called what it is, also if it is below `/tmp/`.
+fn names(project: &[&Path], place: &Path) -> Vec<(String, String)> {
+    let own = project.iter().copied().chain([place]).map(|path| path.display().to_string());
+    let pages = ("/tmp/".to_owned(), format!("{}/", place.display()));
+    own.map(|path| (path.clone(), path)).chain([pages]).collect()
+}
+
+fn renamed(text: &str, names: &[(String, String)]) -> String {
+    let (mut here, mut rest) = (String::new(), text);
+    while let Some(first) = rest.chars().next() {
+        // What has been put in place of a name is left alone.
+        match names.iter().find(|(name, _)| rest.starts_with(name)) {
+            Some((name, own)) => {
+                here.push_str(own);
+                rest = &rest[name.len()..];
+            }
+            None => {
+                here.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    here
+}
+
+#[test]
+fn a_project_below_tmp_keeps_its_path() {
+    let names = names(&[Path::new("/tmp/x/mgmt"), Path::new("/tmp/target/debug")], Path::new("/tmp/.tmpA"));
+    let here = |text| renamed(text, &names);
+    assert_eq!(here("cat /tmp/page"), "cat /tmp/.tmpA/page");
+    for own in ["/tmp/x/mgmt/target/debug/mgmt run", "/tmp/target/debug/mgmt", "/tmp/.tmpA/page"] {
+        assert_eq!(here(own), own);
+    }
 }

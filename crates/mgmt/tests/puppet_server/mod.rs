@@ -1,6 +1,7 @@
 //! A Puppet server for tests: it speaks HTTPS to those who have a certificate, and the real Puppet compiles.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -169,11 +170,13 @@ impl Site {
     /// A file of a module, or of the library of any.
     fn file(&self, path: &str, query: &str) -> Option<PathBuf> {
         let modules = self.environments.join(field(query, "environment")).join("modules");
-        if let Some(inside) = path.strip_prefix("plugins/") {
-            let modules = std::fs::read_dir(modules).ok()?;
-            return modules
-                .map(|found| found.unwrap().path().join("lib").join(inside))
-                .find(|path| path.is_file());
+        for (prefix, directory) in [("plugins/", "lib"), ("pluginfacts/", "facts.d")] {
+            if let Some(inside) = path.strip_prefix(prefix) {
+                let modules = std::fs::read_dir(modules).ok()?;
+                return modules
+                    .map(|found| found.unwrap().path().join(directory).join(inside))
+                    .find(|path| path.is_file());
+            }
         }
         let (module, inside) = path.strip_prefix("modules/")?.split_once('/')?;
         Some(modules.join(module).join("files").join(inside)).filter(|path| path.exists())
@@ -196,10 +199,13 @@ impl Site {
     /// Everything below the libraries of modules, or below a directory of files.
     fn plugins(&self, path: &str, query: &str) -> Response<Full<Bytes>> {
         let modules = self.environments.join(field(query, "environment")).join("modules");
+        let below = |directory: &str| {
+            let modules = std::fs::read_dir(&modules).into_iter().flatten();
+            modules.map(|found| found.unwrap().path().join(directory)).collect()
+        };
         let roots: Vec<PathBuf> = match path {
-            "plugins" => {
-                std::fs::read_dir(modules).unwrap().map(|found| found.unwrap().path().join("lib")).collect()
-            }
+            "plugins" => below("lib"),
+            "pluginfacts" => below("facts.d"),
             _ => self.file(path, query).into_iter().collect(),
         };
         let mut list = vec![json!({ "relative_path": ".", "type": "directory" })];
@@ -211,7 +217,10 @@ impl Site {
                     let kind = if path.is_dir() { "directory" } else { "file" };
                     let (inside, sum) = (path.strip_prefix(&root).unwrap(), checksum(&path));
                     let sum = json!({ "type": "sha256", "value": sum });
-                    list.push(json!({ "relative_path": inside, "type": kind, "checksum": sum }));
+                    let mode = path.metadata().unwrap().permissions().mode() & 0o7777;
+                    list.push(
+                        json!({ "relative_path": inside, "type": kind, "checksum": sum, "mode": mode }),
+                    );
                     if path.is_dir() {
                         left.push(path);
                     }

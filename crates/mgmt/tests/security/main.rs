@@ -19,6 +19,7 @@ mod outside;
 mod races;
 mod store;
 mod table;
+mod trust;
 
 /// How many bytes of a process are in memory.
 pub(crate) fn resident(id: u32) -> u64 {

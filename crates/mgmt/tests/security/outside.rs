@@ -29,7 +29,7 @@ fn finish(run: Running) {
 /// Asks a server, and gives all of its answer.
 fn asked(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -97,7 +97,7 @@ fn threat_19_self_caused_event_loops() {
     eventually("each is told of, with the other", || {
         let undone = undone(&history());
         let is_told = |one: &str, by: &str| {
-            undone.iter().any(|told| told.contains(one) && told.contains(&format!("{by} undoes it")))
+            undone.iter().any(|told| told.contains(one) && told.contains(&format!("reverted by {by}")))
         };
         is_told(&names[0], &names[1]) || is_told(&names[1], &names[0])
     });

@@ -104,7 +104,9 @@ fn threat_15_malicious_or_truncated_deploy() {
     let host = |entries: &[Value], prefix: &str| {
         let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
         let copy = scene.write("copy", &lines);
+        // Neither a store of its own nor a deploy that ran before; what it has accepted is remembered elsewhere.
         let _ = std::fs::remove_dir_all(scene.at(prefix).join("world"));
+        let _ = std::fs::remove_file(scene.at(prefix).join("deploys/last.json"));
         let _ = std::fs::remove_file(&out);
         let prefix = scene.text(prefix);
         let mut empty = Running::start(&["run", "--prefix", &prefix, "empty"]);
@@ -118,11 +120,9 @@ fn threat_15_malicious_or_truncated_deploy() {
         let mut run = host(entries, prefix);
         let line = run.wait_for("deploy");
         assert!(line.contains("refused") || line.contains("cannot be"), "{told}: {line}");
-        // One that is no deploy at all ends it: to go on with nothing would be to take back what this host has exported.
-        let is_none = line.contains("/deploy/");
         run.signal(Signal::INT);
         let (code, told_all) = run.end();
-        assert_eq!(code, Some(i32::from(is_none)), "{told}: {told_all}");
+        assert_eq!(code, Some(0), "{told}: {told_all}");
         assert!(!told_all.contains("panicked"), "{told}: {told_all}");
         assert!(!out.exists(), "{told}: it was run: {told_all}");
     };
@@ -367,14 +367,16 @@ fn threat_16_peer_writes_another_hosts_keys() {
     }
     assert!(!scene.at("c").exists() && !scene.at("c.new").exists());
     let stranger = said(&["status", "--seeds", &seeds]);
-    assert!(stranger.code == 1 && stranger.stderr.contains("asks for a user"), "{}", stranger.stderr);
+    assert!(stranger.code == 1 && stranger.stderr.contains("asks for a user"), "{stranger:?}");
     assert_eq!(everything(), before);
     // One that was admitted again has another password, and the old one is worth nothing.
     let old = scene.write("old.login", &login);
     assert_eq!(with(&["admit", "a", "--login-file", a], operator).code, 0);
     let late = with(&["status"], &old);
     assert!(late.code == 1 && late.stderr.contains("password is wrong"), "{}", late.stderr);
-    assert_eq!(with(&["status"], a).code, 0);
+    // The new one lets it read, whatever the hosts say of themselves.
+    let read = with(&["status"], a);
+    assert!(read.stdout.contains("version") && read.stderr.is_empty(), "{read:?}");
     for host in hosts {
         host.signal(Signal::INT);
         let (_, told) = host.end();

@@ -8,13 +8,14 @@ const TABLE: &str = include_str!("README.md");
 const THREATS: usize = 32;
 
 /// The files of this program that have tests.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("races.rs", include_str!("races.rs")),
     ("crash.rs", include_str!("crash.rs")),
     ("hostile.rs", include_str!("hostile.rs")),
     ("host.rs", include_str!("host.rs")),
     ("outside.rs", include_str!("outside.rs")),
     ("store.rs", include_str!("store.rs")),
+    ("trust.rs", include_str!("trust.rs")),
 ];
 
 /// A line of the table.

@@ -3,11 +3,14 @@
 //! A resource of a manifest that purges has been told, when it was translated, what the manifest has. Beside a program it is told
 //! of the program's resources as well, if it can be; otherwise the two cannot be one graph.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mgmt_resource::{Resource, ResourceGraph, Spec};
 use mgmt_value::{Native as _, Str, Value};
 use serde_json::json;
+
+use crate::translate::spared_path;
 
 /// Puppet's types that can be purged, the kinds of ours that make the same, and whether Puppet knows those by their names.
 const PURGED: [(&str, &str, bool); 8] = [
@@ -32,12 +35,9 @@ pub(super) enum Beside {
 }
 
 pub(super) fn beside(spec: &Spec, program: &ResourceGraph) -> Beside {
-    if spec.id.kind == "tidy" {
-        return keeping(spec, program);
-    }
     let Some(purged) = purged_type(spec) else { return Beside::Same };
     if purged == "file" {
-        return knowing(spec, files(program).into_iter().map(|path| ("file".to_owned(), path)).collect());
+        return knowing(spec, claimed_paths(program).iter().map(|path| spared_path(path)).collect());
     }
     let Some((purged, kind, by_name)) = PURGED.into_iter().find(|(found, ..)| *found == purged) else {
         return Beside::Same;
@@ -46,7 +46,7 @@ pub(super) fn beside(spec: &Spec, program: &ResourceGraph) -> Beside {
         program.nodes().map(|(_, spec)| spec).filter(|spec| spec.id.kind == kind).collect();
     match managed.first() {
         Some(first) if !by_name => Beside::Removes((*first).clone()),
-        _ => knowing(spec, managed.into_iter().map(|spec| (purged.to_owned(), name(spec))).collect()),
+        _ => knowing(spec, managed.into_iter().map(|spec| known(purged, &name(spec))).collect()),
     }
 }
 
@@ -73,29 +73,15 @@ fn purged_type(spec: &Spec) -> Option<String> {
 }
 
 /// The same resource, which knows of these, too.
-fn knowing(spec: &Spec, others: Vec<(String, String)>) -> Beside {
+fn knowing(spec: &Spec, others: Vec<serde_json::Value>) -> Beside {
     if others.is_empty() {
         return Beside::Same;
     }
     let context = text(&*spec.resource, "context").filter(|context| !context.is_empty());
     let mut list: Vec<serde_json::Value> =
         context.and_then(|context| serde_json::from_str(&context).ok()).unwrap_or_default();
-    list.extend(others.into_iter().map(|(kind, title)| {
-        json!({ "type": kind, "title": title, "parameters": {}, "sensitive": [], "passive": false })
-    }));
+    list.extend(others);
     with_field(spec, "context", Str::from(serde_json::Value::Array(list).to_string()).to_value())
-}
-
-/// A `tidy` that spares the files of the program.
-fn keeping(spec: &Spec, program: &ResourceGraph) -> Beside {
-    let files = files(program);
-    if files.is_empty() {
-        return Beside::Same;
-    }
-    let keep = spec.resource.get("keep").and_then(|keep| Vec::<Str>::from_value(&keep).ok());
-    let mut keep = keep.unwrap_or_default();
-    keep.extend(files.into_iter().map(Str::from));
-    with_field(spec, "keep", keep.to_value())
 }
 
 fn with_field(spec: &Spec, field: &str, value: Value) -> Beside {
@@ -107,12 +93,16 @@ fn with_field(spec: &Spec, field: &str, value: Value) -> Beside {
     Beside::Knowing(spec)
 }
 
-/// Paths of all files of the program.
-fn files(program: &ResourceGraph) -> Vec<String> {
-    let specs = program.nodes().map(|(_, spec)| spec).filter(|spec| spec.id.kind == "file");
-    let path = |spec: &Spec| text(&*spec.resource, "path").filter(|path| !path.is_empty());
-    let paths = specs.map(|spec| path(spec).unwrap_or_else(|| spec.id.name.to_text().into_owned()));
-    paths.filter(|path| path.len() > 1).map(|path| path.trim_end_matches('/').to_owned()).collect()
+/// A resource that Puppet has to know of and does not apply.
+fn known(kind: &str, title: &str) -> serde_json::Value {
+    json!({ "type": kind, "title": title, "parameters": {}, "sensitive": [], "passive": false })
+}
+
+/// Every path that the program makes, edits or reads.
+fn claimed_paths(program: &ResourceGraph) -> BTreeSet<String> {
+    let paths = program.nodes().flat_map(|(_, spec)| spec.resource.claimed_paths(&spec.id.name));
+    let paths = paths.map(|path| path.to_text().trim_end_matches('/').to_owned());
+    paths.filter(|path| path.len() > 1 && path.starts_with('/')).collect()
 }
 
 /// What Puppet knows a resource of ours by.

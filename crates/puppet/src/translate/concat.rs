@@ -14,11 +14,7 @@ pub(super) fn concat_file(rule: &mut Rule<'_>) -> &'static str {
     rule.needs_to_know(|declared| declared.kind == "Concat_fragment" && belongs(declared, file));
     rule.accept(&["tag"]);
     if rule.text("ensure").as_deref() == Some("absent") {
-        let names: Vec<&str> = file.parameters.iter().map(|(name, _)| name.as_str()).collect();
-        rule.accept(&names);
-        rule.hide_all(&names);
-        rule.set("path", Str::from(squeezed(&file.subject())));
-        rule.set("state", Str::from("absent"));
+        absent(rule);
         return "file";
     }
     let format = rule.text("format").unwrap_or_else(|| "plain".to_owned());
@@ -53,11 +49,23 @@ pub(super) fn concat_file(rule: &mut Rule<'_>) -> &'static str {
         content
     });
     let contents: Vec<Vec<u8>> = contents.collect();
+    let is_made_empty = rule.truth("create_empty_file") != Some(false);
     match joined(&format, &contents, force) {
+        Ok(whole) if whole.is_empty() && !is_made_empty => absent(rule),
         Ok(whole) => attributes_of_file(rule, whole),
         Err(why) => rule.cannot("format", why),
     }
     "file"
+}
+
+/// The file is not to be there, whatever else is said of it.
+fn absent(rule: &mut Rule<'_>) {
+    let file = rule.declared;
+    let names: Vec<&str> = file.parameters.iter().map(|(name, _)| name.as_str()).collect();
+    rule.accept(&names);
+    rule.hide_all(&names);
+    rule.set("path", Str::from(squeezed(&file.subject())));
+    rule.set("state", Str::from("absent"));
 }
 
 /// All fragments as one text.
@@ -147,9 +155,11 @@ fn merged(one: Value, other: Value, force: bool) -> Result<Value, String> {
 
 fn belongs(fragment: &Declared, file: &Declared) -> bool {
     let target = fragment.get("target").and_then(Data::text);
-    let tag = |declared: &Declared| declared.get("tag").and_then(Data::text);
+    // Since version 9 of the module, a file may have several tags, of which a fragment has one.
+    let tags = |declared: &Declared| declared.get("tag").and_then(Data::texts).unwrap_or_default();
+    let tag = fragment.get("tag").and_then(Data::text);
     target.is_some_and(|target| target == file.subject() || target == file.title)
-        || tag(fragment).is_some_and(|found| Some(found) == tag(file))
+        || tag.is_some_and(|tag| tags(file).contains(&tag))
 }
 
 fn content(rule: &Rule<'_>, fragment: &Declared) -> Option<Vec<u8>> {

@@ -5,14 +5,19 @@
 //! goes along with its name alone, and is not applied; what is nothing by itself, such as a schedule or a fragment, goes
 //! along whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use mgmt_puppet_process::TypeFacts;
 use serde_json::{Map, Value, json};
 
 use super::RELATIVE;
-use crate::catalogue::{Catalogue, Declared, capitalised};
+use super::file::purges;
+use super::rule::Around;
+use crate::catalogue::{Catalogue, Declared, capitalised, squeezed};
 use crate::data::Data;
+
+/// Names of files that this program writes before it renames them.
+const OUR_TEMPORARIES: &str = ".mgmt-*.tmp";
 
 /// Types without any state of their own.
 pub(super) const PASSIVE: [&str; 4] = ["Concat_fragment", "Filebucket", "Schedule", "Anchor"];
@@ -49,6 +54,7 @@ fn is_passive(declared: &Declared, types: &BTreeMap<String, TypeFacts>) -> bool 
 pub(super) fn text(
     declared: &Declared,
     context: &[usize],
+    spared: &[String],
     named: &[(&str, &str)],
     catalogue: &Catalogue,
     types: &BTreeMap<String, TypeFacts>,
@@ -60,10 +66,12 @@ pub(super) fn text(
     positions.sort_unstable();
     positions.dedup();
     let others = positions.into_iter().map(|at| &catalogue.resources[at]);
-    let list: Vec<Value> = others
-        .filter(|other| !(other.kind == declared.kind && other.title == declared.title))
-        .map(|other| entry(other, is_passive(other, types)))
-        .collect();
+    let others: Vec<&Declared> =
+        others.filter(|other| !(other.kind == declared.kind && other.title == declared.title)).collect();
+    let mut known: HashSet<String> =
+        others.iter().filter(|other| other.kind == "File").map(|other| squeezed(&other.subject())).collect();
+    let mut list: Vec<Value> = others.iter().map(|other| entry(other, is_passive(other, types))).collect();
+    list.extend(spared.iter().filter(|path| known.insert(path.to_string())).map(|path| spared_path(path)));
     if list.is_empty() { String::new() } else { Value::Array(list).to_string() }
 }
 
@@ -74,11 +82,43 @@ fn entry(declared: &Declared, passive: bool) -> Value {
         false => NAMING.contains(&name.as_str()),
     });
     let parameters: Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
-    json!({
+    // What a directory brings along from elsewhere is only known where it is.
+    let tree =
+        declared.kind == "File" && declared.get("recurse").is_some() && declared.get("source").is_some();
+    let mut entry = json!({
         "type": declared.type_name(),
         "title": declared.title,
         "parameters": parameters,
         "sensitive": declared.sensitive,
         "passive": passive,
-    })
+    });
+    if tree {
+        entry["tree"] = Value::Bool(true);
+    }
+    entry
+}
+
+/// A path that Puppet must not remove, nor anything below it.
+pub(crate) fn spared_path(path: &str) -> Value {
+    json!({ "type": "file", "title": path, "parameters": {}, "sensitive": [], "passive": false, "tree": true })
+}
+
+/// The files that are just being written by this program are none of the unmanaged ones; and where something may be made of which nobody
+/// knows, nothing is purged.
+pub(super) fn spare_unknown(declared: &Declared, around: &Around<'_>, parameters: &mut Map<String, Value>) {
+    if !purges(declared) {
+        return;
+    }
+    if !around.claims.unknown.is_empty() {
+        parameters.remove("purge");
+        return;
+    }
+    let given = parameters.remove("ignore");
+    let mut ignored = match given {
+        Some(Value::Array(list)) => list,
+        Some(Value::Null) | None => Vec::new(),
+        Some(one) => vec![one],
+    };
+    ignored.push(Value::from(OUR_TEMPORARIES));
+    parameters.insert("ignore".to_owned(), Value::Array(ignored));
 }

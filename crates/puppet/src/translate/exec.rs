@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mgmt_value::Str;
 
 use super::rule::{Rule, quoted};
+use super::watched;
 use crate::data::Data;
 
 /// Where programs are looked for if nobody says so.
@@ -49,6 +50,7 @@ pub(super) fn exec(rule: &mut Rule<'_>) -> &'static str {
         // Nothing but a notification makes it run.
         rule.meta.poll = 0;
     }
+    watch_conditions(rule);
     refresh(rule, umask.as_deref());
     returns(rule);
     patience(rule);
@@ -193,6 +195,17 @@ fn guards(rule: &mut Rule<'_>, umask: Option<&str>) {
     }
 }
 
+/// Has conditions that are commands looked at when a program or a path changes that they name.
+fn watch_conditions(rule: &mut Rule<'_>) {
+    let is_conditional = ["onlyif", "unless"].iter().any(|name| rule.declared.get(name).is_some());
+    let paths = if is_conditional { watched::of_conditions(rule.declared) } else { Vec::new() };
+    if !paths.is_empty() && rule.meta.poll > 0 {
+        rule.set("watchfiles", paths.iter().map(|path| Str::from(path.as_str())).collect::<Vec<_>>());
+        rule.set("interval", u32::try_from(rule.meta.poll).unwrap_or(0));
+        watched::limit(&mut rule.meta);
+    }
+}
+
 /// A command, or several; each a text or a list of words.
 fn commands<'a>(rule: &mut Rule<'a>, parameter: &'a str) -> Vec<String> {
     let one = |value: &Data| match value.revealed() {
@@ -257,8 +270,10 @@ fn patience(rule: &mut Rule<'_>) {
     let timeout = seconds(rule, "timeout", USUAL);
     // Zero and less is no limit.
     rule.meta.timeout = milliseconds(timeout.clamp(0.0, LONGEST));
-    let tries = rule.integer("tries").unwrap_or(1);
-    rule.meta.retry = i16::try_from(tries.max(1) - 1).unwrap_or(i16::MAX);
+    // Without `tries` a failure is retried as that of any other resource.
+    if let Some(tries) = rule.integer("tries") {
+        rule.meta.retry = Some(i16::try_from(tries.max(1) - 1).unwrap_or(i16::MAX));
+    }
     let pause = seconds(rule, "try_sleep", 0.0);
     rule.meta.delay = milliseconds(pause.clamp(0.0, LONGEST));
 }

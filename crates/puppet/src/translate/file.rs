@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use mgmt_value::Str;
 
+use super::claims::is_below;
+use super::context::PASSIVE;
 use super::rule::Rule;
 use crate::automatic::link_target;
 use crate::catalogue::{Declared, squeezed};
@@ -19,7 +21,7 @@ pub(super) fn file(rule: &mut Rule<'_>) -> &'static str {
     rule.accept_if("source_permissions", &["ignore"]);
     rule.accept_if("sourceselect", &["first"]);
     checksum(rule);
-    rule.accept_if("selinux_ignore_defaults", &["false"]);
+    defaults_of_labels(rule);
     let ensure = rule.text("ensure");
     let has_content = rule.declared.get("content").is_some() || rule.declared.get("source").is_some();
     match ensure.as_deref() {
@@ -27,7 +29,11 @@ pub(super) fn file(rule: &mut Rule<'_>) -> &'static str {
         Some("directory") => directory(rule, path),
         Some("file" | "present" | "true") => regular(rule, path, ensure.as_deref() != Some("file")),
         None if has_content => regular(rule, path, false),
-        None => rule.cannot("ensure", "is not given, and so it may be a file or a directory"),
+        None => {
+            rule.cannot("ensure", "is not given, and so it may be a file or a directory");
+            // What either has says nothing about why.
+            rule.accept(&["owner", "group", "mode", "recurse", "replace", "purge", "force", "backup"]);
+        }
         Some(_) => link(rule, path),
     }
     "file"
@@ -58,9 +64,6 @@ fn fetched(rule: &mut Rule<'_>, addresses: &[String]) {
     rule.set("authorities", authorities);
     let interval = u32::try_from(rule.around.interval).unwrap_or(u32::MAX).max(1);
     rule.set("refetch", interval);
-    // A server may be away for a moment, and nobody comes by in half an hour to try again.
-    rule.meta.retry = 3;
-    rule.meta.delay = 10_000;
     let kind = rule.text("checksum");
     let Some(sum) = rule.text("checksum_value") else { return };
     // What is not said is SHA-256, unless a setting says otherwise.
@@ -110,11 +113,28 @@ fn with_files_below(rule: &mut Rule<'_>, path: &str) {
     let below =
         |declared: &Declared| declared.kind == "File" && is_below(&squeezed(&declared.subject()), path);
     rule.needs_to_know(below);
+    let around = rule.around;
+    let others = around.claims.below(path).filter(|(at, _)| around.catalogue.resources[*at].kind != "File");
+    rule.spares(others.map(|(_, path)| path.to_owned()));
 }
 
-pub(super) fn is_below(file: &str, directory: &str) -> bool {
-    let directory = directory.trim_end_matches('/');
-    file.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
+/// Paths below a directory that nobody in the graph accounts for by itself: those of resources that do nothing, by their kind or by their tags.
+fn kept_below(rule: &Rule<'_>, path: &str) -> Vec<Str> {
+    let around = rule.around;
+    let is_silent = |at: usize| {
+        let declared = &around.catalogue.resources[at];
+        PASSIVE.contains(&declared.kind.as_str()) || around.left_out(declared).is_some()
+    };
+    let kept = around.claims.below(path).filter(|(at, _)| is_silent(*at));
+    kept.map(|(_, path)| Str::from(path)).collect()
+}
+
+/// Whether a resource removes what is not managed below a directory.
+pub(super) fn purges(declared: &Declared) -> bool {
+    let asks = |name: &str| {
+        declared.get(name).and_then(Data::text).is_some_and(|value| !matches!(value.as_str(), "false" | "no"))
+    };
+    declared.kind == "File" && asks("purge") && asks("recurse")
 }
 
 /// A file with its content; or, if anything will do, whatever is there.
@@ -181,6 +201,7 @@ fn absent(rule: &mut Rule<'_>, path: String) {
     // What a path has when it is there makes no difference when it is not.
     rule.accept(&["owner", "group", "mode", "content", "source", "purge", "recurse", "replace"]);
     rule.accept(&["validate_cmd", "validate_replacement"]);
+    rule.accept(&["seluser", "selrole", "seltype", "selrange"]);
     rule.set("path", Str::from(path));
     rule.set("state", Str::from("absent"));
     if rule.truth("force") == Some(true) {
@@ -244,7 +265,7 @@ fn directory(rule: &mut Rule<'_>, path: String) {
         with_files_below(rule, &path);
     }
     let force = rule.truth("force") == Some(true);
-    rule.set("path", Str::from(if path == "/" { path } else { format!("{path}/") }));
+    rule.set("path", Str::from(if path == "/" { path.clone() } else { format!("{path}/") }));
     rule.set("state", Str::from("exists"));
     rule.set("force", force);
     match rule.truth("replace") == Some(false) {
@@ -269,9 +290,15 @@ fn directory(rule: &mut Rule<'_>, path: String) {
     }
     if reach != Reach::Itself && rule.truth("purge") == Some(true) {
         rule.set("recurse", true);
-        rule.set("purge", true);
+        // What nobody can know of is not to be taken for unmanaged.
+        let is_known = rule.around.claims.unknown.is_empty();
+        rule.set("purge", is_known);
+        if is_known {
+            let kept = kept_below(rule, &path);
+            rule.set("keep", kept);
+        }
         // Without that, it leaves directories where they are.
-        rule.set("keepdirectories", !force);
+        rule.set("keepdirectories", is_known && !force);
         if reach == Reach::Source {
             rule.cannot("purge", "removes nothing with `recurse => remote`");
         }
@@ -371,8 +398,26 @@ fn attributes(rule: &mut Rule<'_>, is_directory: bool) {
     }
 }
 
+/// Whether labels make a difference on this host. Where SELinux is off, Puppet takes no notice of them.
+fn has_labels(rule: &Rule<'_>) -> bool {
+    let enforce = rule.around.selinux;
+    rule.looks_for(enforce);
+    enforce.exists()
+}
+
+/// A file gets no label unless one is declared, which is what this asks for.
+fn defaults_of_labels(rule: &mut Rule<'_>) {
+    match has_labels(rule) {
+        true => rule.accept_if("selinux_ignore_defaults", &["false"]),
+        false => rule.accept(&["selinux_ignore_defaults"]),
+    }
+}
+
 /// The four parts of the SELinux context, if all are given.
 fn label(rule: &mut Rule<'_>) {
+    if !has_labels(rule) {
+        return rule.accept(&["seluser", "selrole", "seltype", "selrange"]);
+    }
     let parts: Vec<String> = ["seluser", "selrole", "seltype", "selrange"]
         .into_iter()
         .filter_map(|part| rule.text(part))
@@ -408,7 +453,8 @@ pub(super) fn attributes_of_file(rule: &mut Rule<'_>, content: Vec<u8>) {
     rule.set("path", Str::from(path));
     rule.set("state", Str::from("exists"));
     rule.set("content", Str::from(content));
-    rule.accept(&["path", "selinux_ignore_defaults"]);
+    rule.accept(&["path"]);
+    defaults_of_labels(rule);
     discretion(rule);
     safeguards(rule);
     attributes(rule, false);

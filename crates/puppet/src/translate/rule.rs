@@ -8,6 +8,7 @@ use std::sync::Arc;
 use mgmt_resource::{Loudness, Meta, Registry, Resource, Spec};
 use mgmt_value::{Native, Str, Value};
 
+use super::claims::Claims;
 use super::looked::Looked;
 use super::schedule;
 use crate::catalogue::{Catalogue, Declared};
@@ -30,6 +31,8 @@ pub(super) struct Rule<'a> {
     hidden: HashSet<&'a str>,
     /// What Puppet has to know of besides, if it is left to it: positions in the catalogue.
     context: Vec<usize>,
+    /// Paths below it that others make or edit, should it be left to Puppet.
+    spared: Vec<String>,
     /// Why nobody can bring it about, and Puppet would refuse it as well.
     wrong: Option<String>,
 }
@@ -37,6 +40,12 @@ pub(super) struct Rule<'a> {
 /// What a rule may look at besides its resource.
 pub(super) struct Around<'a> {
     pub(super) catalogue: &'a Catalogue,
+    /// Which paths its resources make or edit.
+    pub(super) claims: &'a Claims,
+    /// Only resources with one of these tags are brought about; all of them, if there is none.
+    pub(super) tags: &'a [String],
+    /// Resources with one of these tags are not.
+    pub(super) skip_tags: &'a [String],
     pub(super) registry: &'a Registry,
     /// Where each module is.
     pub(super) modules: &'a BTreeMap<String, PathBuf>,
@@ -56,6 +65,8 @@ pub(super) struct Around<'a> {
     pub(super) puppet_only: bool,
     /// Where programs of this host are.
     pub(super) programs: &'a [PathBuf],
+    /// A file that is there if SELinux is on.
+    pub(super) selinux: &'a Path,
     /// Whether `augtool` is among them, once somebody has asked.
     pub(super) augtool: OnceCell<bool>,
     /// What rules have looked at on this host.
@@ -66,6 +77,16 @@ impl Around<'_> {
     /// Whether a resource is only looked at. What it says itself counts more than what is said of all.
     pub(super) fn is_noop(&self, declared: &Declared) -> bool {
         declared.get("noop").and_then(Data::truth).unwrap_or(self.noop)
+    }
+
+    /// Why a resource is not brought about, if its tags say so.
+    pub(super) fn left_out(&self, declared: &Declared) -> Option<String> {
+        let has = |tag: &&String| declared.tags.iter().any(|found| found.eq_ignore_ascii_case(tag));
+        match self.skip_tags.iter().find(has) {
+            Some(tag) => Some(format!("it is tagged with {tag}")),
+            None if self.tags.is_empty() || self.tags.iter().any(|tag| has(&tag)) => None,
+            None => Some(format!("it is not tagged with {}", self.tags.join(" or "))),
+        }
     }
 
     /// Whether this host has the program that edits files of many formats.
@@ -117,6 +138,7 @@ impl<'a> Rule<'a> {
             notes: Vec::new(),
             hidden: HashSet::new(),
             context: Vec::new(),
+            spared: Vec::new(),
             wrong: None,
         }
     }
@@ -253,6 +275,11 @@ impl<'a> Rule<'a> {
         self.context.extend(others.filter(|(_, declared)| of(declared)).map(|(at, _)| at));
     }
 
+    /// Says which paths are not to be removed although no `file` of the catalogue is there, should it be left to Puppet.
+    pub(super) fn spares(&mut self, paths: impl Iterator<Item = String>) {
+        self.spared.extend(paths);
+    }
+
     /// The path in this host's file system that a source means, if it means one.
     pub(super) fn local_source(&self, source: &str) -> Option<PathBuf> {
         if let Some(path) = source.strip_prefix("puppet:///modules/") {
@@ -290,7 +317,7 @@ impl<'a> Rule<'a> {
             spec.loudness = loudness(self.declared);
             return Ok((spec, self.notes));
         }
-        Err(Unfit::Wanting(Wanting { reasons: self.reasons, context: self.context }))
+        Err(Unfit::Wanting(Wanting { reasons: self.reasons, context: self.context, spared: self.spared }))
     }
 
     fn build(&mut self, kind: &'static str) -> Option<Arc<dyn Resource>> {
@@ -330,6 +357,8 @@ pub(super) enum Unfit {
 pub(super) struct Wanting {
     pub(super) reasons: Vec<Reason>,
     pub(super) context: Vec<usize>,
+    /// Paths that it must not remove, each with all below it.
+    pub(super) spared: Vec<String>,
 }
 
 /// The level at which a change is told. A message has it as its priority, and that it was given is told as usual.

@@ -6,13 +6,18 @@ use super::rule::Rule;
 
 pub(super) fn service(rule: &mut Rule<'_>) -> &'static str {
     rule.name = rule.declared.subject().into();
-    rule.accept(&["name", "hasrestart", "pattern"]);
+    // systemd always knows whether a service runs.
+    rule.accept(&["name", "hasrestart", "hasstatus", "pattern"]);
     rule.accept_if("provider", &["systemd"]);
-    // Otherwise it is looked for in the list of all processes.
-    rule.accept_if("hasstatus", &["true"]);
     match rule.text("ensure").as_deref() {
         None => {}
-        Some("running" | "true") => rule.set("state", Str::from("running")),
+        Some("running" | "true") => {
+            rule.set("state", Str::from("running"));
+            // To Puppet, a start that has succeeded is enough until the next run.
+            if let Ok(interval @ 1..) = u32::try_from(rule.around.interval) {
+                rule.set("restart_interval", interval);
+            }
+        }
         Some("stopped" | "false") => rule.set("state", Str::from("stopped")),
         Some(other) => {
             let why = format!("`{other}` has no counterpart");

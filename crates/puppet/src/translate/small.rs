@@ -146,17 +146,6 @@ fn key_type(kind: &str) -> &str {
     }
 }
 
-/// `file_line` becomes `line`, in its plain form.
-pub(super) fn file_line(rule: &mut Rule<'_>) -> &'static str {
-    rule.accept(&["name"]);
-    rule.accept_if("provider", &["ruby"]);
-    rule.accept_if("encoding", &["UTF-8"]);
-    state(rule, "present");
-    rule.carry("path", "file");
-    rule.carry("line", "content");
-    "line"
-}
-
 /// What is in the order of things and nothing else.
 pub(super) fn passive(rule: &mut Rule<'_>) -> &'static str {
     let names: Vec<&str> = rule.declared.parameters.iter().map(|(name, _)| name.as_str()).collect();

@@ -2,7 +2,8 @@
 
 use mgmt_value::Str;
 
-use super::file::{is_below, most_files};
+use super::claims::is_below;
+use super::file::most_files;
 use super::rule::Rule;
 use crate::catalogue::{Declared, squeezed};
 

@@ -3,7 +3,7 @@ augeas { 'sysctl': incl => '/nowhere/sysctl.conf', lens => 'Sysctl.lns', changes
 augeas { 'more': context => '/files/etc/hosts', changes => 'rm 1', onlyif => 'match * size > 3' }
 #=> file[/nowhere/sysctl.conf] path=/nowhere/sysctl.conf state=exists instead=true
 #=> augeas[sysctl] file=/nowhere/sysctl.conf lens=Sysctl.lns sets=[struct{path: "net.ipv4.ip_forward"; value: "1"}, struct{path: "vm.swappiness"; value: "10"}] rm=["kernel.sysrq"]
-#=> pippet[Augeas[more]] type=augeas title=more params={"context":"/files/etc/hosts","changes":"rm 1","onlyif":"match * size > 3"} meta:poll=1800
+#=> pippet[Augeas[more]] type=augeas title=more params={"context":"/files/etc/hosts","changes":"rm 1","onlyif":"match * size > 3"} paths=["/etc/hosts"] watchfiles=["/files/etc/hosts"] interval=1800
 #=> augeas[sysctl] ~> noop[completed_Class[Main]]
 #=> file[/nowhere/sysctl.conf] ~> noop[completed_Class[Main]]
 #=> noop[admissible_Class[Main]] ~> augeas[sysctl]

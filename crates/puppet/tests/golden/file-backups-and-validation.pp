@@ -5,7 +5,7 @@ file { '/nowhere/c': content => 'x', backup => 'main' }
 #=> file[/nowhere/a] path=/nowhere/a state=exists content=x validatecmd=/usr/sbin/visudo -cf % backup=.old instead=true
 #=> file[/nowhere/b] path=/nowhere/b state=exists content=x createonly=true instead=true
 #=> noop[Filebucket[main]]
-#=> pippet[File[/nowhere/c]] type=file title=/nowhere/c params={"content":"x","backup":"main"} context=[{"type":"filebucket","title":"main","parameters":{"path":false,"server":"puppet"},"sensitive":[],"passive":true}] meta:poll=1800
+#=> pippet[File[/nowhere/c]] type=file title=/nowhere/c params={"content":"x","backup":"main"} context=[{"type":"filebucket","title":"main","parameters":{"path":false,"server":"puppet"},"sensitive":[],"passive":true}] paths=["/nowhere/c"] watchfiles=["/nowhere/c"] interval=1800
 #=> file[/nowhere/a] ~> noop[completed_Class[Main]]
 #=> file[/nowhere/b] ~> noop[completed_Class[Main]]
 #=> noop[Filebucket[main]] ~> noop[completed_Class[Main]]

@@ -1,7 +1,7 @@
 file { '/nowhere/a': content => 'x', seluser => 'system_u', selrole => 'object_r', seltype => 'etc_t', selrange => 's0' }
 file { '/nowhere/b': content => 'x', seltype => 'etc_t' }
 #=> file[/nowhere/a] path=/nowhere/a state=exists content=x selinux=system_u:object_r:etc_t:s0 instead=true
-#=> pippet[File[/nowhere/b]] type=file title=/nowhere/b params={"content":"x","seltype":"etc_t"} meta:poll=1800
+#=> pippet[File[/nowhere/b]] type=file title=/nowhere/b params={"content":"x","seltype":"etc_t"} paths=["/nowhere/b"] watchfiles=["/nowhere/b"] interval=1800
 #=> file[/nowhere/a] ~> noop[completed_Class[Main]]
 #=> noop[admissible_Class[Main]] ~> file[/nowhere/a]
 #=> noop[admissible_Class[Main]] ~> pippet[File[/nowhere/b]]

@@ -5,7 +5,7 @@ file { '/nowhere/e': ensure => file, mode => 'u+X' }
 #=> file[/nowhere/a] path=/nowhere/a state=exists mode=u=rw,go=r instead=true
 #=> file[/nowhere/b] path=/nowhere/b state=exists modechange=go-w instead=true
 #=> file[/nowhere/d] path=/nowhere/d/ state=exists modechange=u=rwx,go=rx instead=true
-#=> pippet[File[/nowhere/e]] type=file title=/nowhere/e params={"ensure":"file","mode":"u+X"} meta:poll=1800
+#=> pippet[File[/nowhere/e]] type=file title=/nowhere/e params={"ensure":"file","mode":"u+X"} paths=["/nowhere/e"] watchfiles=["/nowhere/e"] interval=1800
 #=> file[/nowhere/a] ~> noop[completed_Class[Main]]
 #=> file[/nowhere/b] ~> noop[completed_Class[Main]]
 #=> file[/nowhere/d] ~> noop[completed_Class[Main]]

@@ -2,7 +2,7 @@ mount { '/nowhere/data': ensure => mounted, device => '/dev/sdb1', fstype => 'ex
 mount { '/nowhere/swap': ensure => present, device => '/dev/sdb2', fstype => 'swap', options => 'sw' }
 file { '/nowhere/data/x': ensure => directory }
 #=> mount[/nowhere/data] state=exists device=/dev/sdb1 type=ext4 passno=2 optionstext=noatime,x=a=b
-#=> pippet[Mount[/nowhere/swap]] type=mount title=/nowhere/swap params={"ensure":"present","device":"/dev/sdb2","fstype":"swap","options":"sw"} meta:poll=1800
+#=> pippet[Mount[/nowhere/swap]] type=mount title=/nowhere/swap params={"ensure":"present","device":"/dev/sdb2","fstype":"swap","options":"sw"} paths=["/etc/fstab", "/nowhere/swap"] watchfiles=["/nowhere/swap"] interval=1800
 #=> file[/nowhere/data/x] path=/nowhere/data/x/ state=exists instead=true
 #=> file[/nowhere/data/x] ~> noop[completed_Class[Main]]
 #=> mount[/nowhere/data] -> file[/nowhere/data/x]

@@ -12,7 +12,7 @@ class ntp::service { service { 'ntp': ensure => running, enable => true, hasstat
 include ntp
 #=> pkg[ntp]
 #=> file[/nowhere/ntp.conf] path=/nowhere/ntp.conf state=exists content=server 0.pool\nserver 1.pool\n mode=0644 instead=true
-#=> svc[ntp] state=running startup=enabled restart=true unmask=true
+#=> svc[ntp] state=running startup=enabled restart=true unmask=true restart_interval=1800
 #=> file[/nowhere/ntp.conf] ~> noop[completed_Class[Ntp::Config]]
 #=> noop[admissible_Class[Main]] -> noop[completed_Class[Main]]
 #=> noop[admissible_Class[Ntp::Config]] ~> file[/nowhere/ntp.conf]

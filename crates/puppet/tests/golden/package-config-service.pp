@@ -6,7 +6,7 @@ class web {
 include web
 #=> pkg[nginx]
 #=> file[/nowhere/nginx.conf] path=/nowhere/nginx.conf state=exists content=x instead=true
-#=> svc[nginx] state=running startup=enabled restart=true unmask=true
+#=> svc[nginx] state=running startup=enabled restart=true unmask=true restart_interval=1800
 #=> file[/nowhere/nginx.conf] ~> noop[completed_Class[Web]]
 #=> file[/nowhere/nginx.conf] ~> svc[nginx]
 #=> noop[admissible_Class[Main]] -> noop[completed_Class[Main]]

@@ -3,7 +3,7 @@ file { '/nowhere/a': content => 'x', schedule => 'night' }
 file { '/nowhere/b': content => 'x', audit => mode, tag => 't' }
 #=> noop[Schedule[night]]
 #=> file[/nowhere/a] path=/nowhere/a state=exists content=x instead=true meta:window=2-4 daily
-#=> pippet[File[/nowhere/b]] type=file title=/nowhere/b params={"content":"x","audit":"mode","tag":"t"} meta:poll=1800
+#=> pippet[File[/nowhere/b]] type=file title=/nowhere/b params={"content":"x","audit":"mode","tag":"t"} paths=["/nowhere/b"] watchfiles=["/nowhere/b"] interval=1800
 #=> file[/nowhere/a] ~> noop[completed_Class[Main]]
 #=> noop[Schedule[night]] ~> noop[completed_Class[Main]]
 #=> noop[admissible_Class[Main]] ~> file[/nowhere/a]

@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use mgmt_puppet::{Level, Outcome, TranslateOptions, Translated, translate};
-use mgmt_puppet_process::{Input, Puppet, Settings};
+use mgmt_puppet_process::{Input, Puppet, PuppetError, Settings};
 use mgmt_resource::Spec;
 use mgmt_resources::KINDS;
 use mgmt_value::Value;
@@ -22,7 +22,9 @@ pub(crate) fn translated_with(input: &Input, options: &TranslateOptions) -> Tran
 
 /// What comes of a manifest that is right.
 pub(crate) fn translated(code: &str) -> Translated {
-    let translated = translated_with(&Input::Code(code.to_owned()), &TranslateOptions::default());
+    // What becomes of labels depends on the host: here they count.
+    let options = TranslateOptions { selinux: "/".into(), ..TranslateOptions::default() };
+    let translated = translated_with(&Input::Code(code.to_owned()), &options);
     assert!(translated.graph.is_some(), "{code}\n{:#?}", translated.diagnostics);
     translated
 }
@@ -81,11 +83,26 @@ pub(crate) fn left(code: &str) -> String {
     reasons.unwrap_or_else(|| panic!("{code}: {:?}", translated.decisions))
 }
 
-/// Why there is no graph.
+/// Why there is no graph: Puppet's own types refuse the catalogue, or it is not translated.
 pub(crate) fn refused(code: &str) -> String {
-    let translated = translated_with(&Input::Code(code.to_owned()), &TranslateOptions::default());
+    let compiled = match RUNTIME.block_on(PUPPET.compile_warm(&Input::Code(code.to_owned()))) {
+        Ok(compiled) => compiled,
+        Err(PuppetError::Refused(refused)) => return format!("P0001 {}", refused.errors[0].message),
+        Err(error) => panic!("{code}\n{error}"),
+    };
+    let translated = translate(&compiled, &KINDS, &TranslateOptions::default());
     assert!(translated.graph.is_none(), "{code}");
     let wrong = translated.diagnostics.iter().find(|found| found.level == Level::Error);
     let wrong = wrong.unwrap_or_else(|| panic!("{code}"));
     format!("{} {}", wrong.code, wrong.message)
+}
+
+/// Everything that Puppet refuses about a manifest, with the line that it is about.
+pub(crate) fn errors(code: &str) -> Vec<(Option<u32>, String)> {
+    match RUNTIME.block_on(PUPPET.compile_warm(&Input::Code(code.to_owned()))) {
+        Err(PuppetError::Refused(refused)) => {
+            refused.errors.into_iter().map(|error| (error.line, error.message)).collect()
+        }
+        other => panic!("{code}\n{other:?}"),
+    }
 }

@@ -1,8 +1,9 @@
 //! Looks at a timer and makes it as declared.
 
+use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
-use mgmt_resource::{Checked, Context, Effect, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Needed, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::replace::InPlace;
@@ -13,7 +14,7 @@ use crate::account::lookup_now;
 use crate::presence::Presence;
 use crate::svc::decide::{Facts, Impossible, Job, Plan, Startup, State, plan};
 use crate::svc::manager::Manager;
-use crate::text_file::{TextFile, explain};
+use crate::text_file::{self, TextFile, explain};
 
 const MODE: u32 = 0o644;
 /// How often it is tried against somebody who is at work at the same time, and how long the pause is.
@@ -81,6 +82,9 @@ impl<'a> Wanted<'a> {
         let mut facts = manager.look(timer).await?.facts;
         let outdated = written == Checked::Changed || facts.is_stale;
         if !cx.apply {
+            if outdated && cx.foreseen.is_some() {
+                self.foresee(manager, cx).await?;
+            }
             self.describe_start(&facts, outdated, *started, cx)?;
             // What is not there yet will be all that is wanted.
             let plan = if outdated { Plan::default() } else { self.plan(&facts, *started)? };
@@ -120,6 +124,34 @@ impl<'a> Wanted<'a> {
         }
         *started = true;
         Ok(Checked::Changed)
+    }
+
+    /// While a plan is made: fails if systemd could not use the timer.
+    async fn foresee(&self, manager: &Manager, cx: &Context<'_>) -> Result<()> {
+        let unit = manager.look(&self.unit).await?.facts;
+        if unit.load == "not-found" && !cx.may_come(Needed::FileName(self.unit.as_bytes())) {
+            return Err(Error::new(format_args!("there is no unit {} for the timer to start", self.unit))
+                .with_hint(
+                    "install the package that brings it, or write its unit file with a `file` resource",
+                ));
+        }
+        let verb = if self.cron.trigger.as_bytes() == b"OnCalendar" { "calendar" } else { "timespan" };
+        let time = std::ffi::OsString::from_vec(self.cron.time.to_vec());
+        let argv = ["systemd-analyze".into(), verb.into(), "--".into(), time];
+        // Without this program, only the run can tell.
+        let Ok(running) = mgmt_sys::process::Command::new(argv.to_vec()).spawn() else { return Ok(()) };
+        let (cancelled, interrupted) = (cx.cancel.cancelled(), cx.cancel.interrupted());
+        let signal = mgmt_sys::process::Signal::TERM;
+        let finished = running.wait_with(cancelled, interrupted, signal, Some(PAUSE)).await;
+        match finished.map_err(Error::new)?.status {
+            mgmt_sys::process::Status::Exited(1) => Err(Error::new(format_args!(
+                "systemd cannot use the timer: {}={} is not a time",
+                self.cron.trigger.display(),
+                self.cron.time.display()
+            ))
+            .with_hint(format_args!("`systemd-analyze {verb}` tells what is wrong"))),
+            _ => Ok(()),
+        }
     }
 
     /// What becomes of the timer, besides its file, as far as it can be told before the file is there.
@@ -205,6 +237,11 @@ impl<'a> Wanted<'a> {
             // The directory for the units of a user is not there before the first one is.
             if cx.apply && self.cron.session {
                 Parent::open_or_create(&self.file).map_err(|error| explain(&error))?;
+            }
+            let is_missing = |error: mgmt_sys::Error| error.is_parent_missing();
+            if cx.foreseen.is_some() && self.cron.session && Parent::open(&self.file).is_err_and(is_missing) {
+                cx.describe(text_file::edited(self.file.as_bytes(), None, Some(&wanted), MODE));
+                return Ok(Checked::Changed);
             }
             file.edit(cx, |content| (content != Some(&wanted)).then(|| wanted.clone()))
         })

@@ -27,7 +27,7 @@ const HEADER: &[u8] = b"mtimes 1\n";
 
 /// What the last run that succeeded has left.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
+pub(super) struct Kept {
     pub(super) outputs: Outputs,
     /// Unset when the command never ran with `mtimes`.
     pub(super) seen: Option<Seen>,

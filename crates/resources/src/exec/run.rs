@@ -6,7 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
 use mgmt_resource::{Cancel, Context, Error, Host, Id, Result};
-use mgmt_sys::process::{Capture, Command, Credentials, Finished, Running, Signal, SpawnError, Status};
+use mgmt_sys::process::{
+    Capture, Command, Credentials, Finished, Recorded, Running, Signal, SpawnError, Status,
+};
 use mgmt_value::Str;
 
 use super::{Exec, Outputs};
@@ -71,7 +73,7 @@ impl<'a> CommandLine<'a> {
     }
 
     /// What is to be run, with everything that is declared for all commands of the resource.
-    pub(super) fn command(&self, exec: &Exec, who: Option<Credentials>, host: &Host) -> Command {
+    pub(super) fn command(&self, exec: &Exec, id: &Id, who: Option<Credentials>, host: &Host) -> Command {
         let text = |text: &Str| OsStr::from_bytes(text).to_owned();
         let mut command = Command::new(self.argv());
         command.cwd = (!self.cwd.is_empty()).then(|| self.cwd.as_path().to_owned());
@@ -79,6 +81,9 @@ impl<'a> CommandLine<'a> {
         command.credentials = who;
         command.capture_limit = CAPTURE;
         command.helper = host.helper.clone();
+        // What is no signal is told by the validation.
+        let signal = exec.signal().unwrap_or(Signal::TERM);
+        command.recorded = Some(Recorded { name: format!("{id} `{}`", self.field), signal });
         command
     }
 
@@ -206,7 +211,7 @@ impl<'a> Runner<'a> {
     }
 
     async fn start(&mut self, line: &CommandLine<'_>) -> Result<Running> {
-        let command = line.command(self.exec, self.who().await?, self.host);
+        let command = line.command(self.exec, self.id, self.who().await?, self.host);
         let (mut attempts, pause) = BUSY;
         loop {
             checkpoint(self.cancel)?;

@@ -47,7 +47,7 @@ fn start(exec: &Exec, id: &Id, host: &Host) -> Result<Box<dyn WatchStream>> {
         // Not later: whoever starts us may look at the host next, and no event after that look may be missed.
         account::lookup_now(|| account::credentials(&exec.user, &exec.group))?
     };
-    let running = line.command(exec, who, host).spawn().map_err(|error| line.not_started(&error))?;
+    let running = line.command(exec, id, who, host).spawn().map_err(|error| line.not_started(&error))?;
     Ok(Box::new(WatchCommand {
         lines: Some(running.lines()),
         last: None,

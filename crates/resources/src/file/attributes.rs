@@ -1,6 +1,6 @@
 //! Owner, group, mode and SELinux context.
 
-use mgmt_resource::Checked;
+use mgmt_resource::{Checked, Needed};
 use mgmt_sys::dir::Parent;
 use mgmt_sys::file::OpenedFile;
 use mgmt_sys::handle::{Attributes, Handle, Node};
@@ -40,21 +40,21 @@ impl<'a> Wanted<'a> {
             label: file.selinux.as_deref(),
             pending: false,
         };
-        let mut resolve = |declared: &Str, find: fn(&Str) -> mgmt_resource::Result<u32>| {
+        let mut resolve = |declared: &Str, find: fn(&Str) -> mgmt_resource::Result<u32>, needed| {
             if declared.is_empty() {
                 return Ok(None);
             }
             match find(declared) {
                 Ok(number) => Ok(Some(number)),
-                Err(_) if !run.cx.apply => {
+                Err(_) if run.cx.may_come(needed) => {
                     wanted.pending = true;
                     Ok(None)
                 }
                 Err(error) => Err(error),
             }
         };
-        wanted.owner = resolve(&file.owner, accounts::user)?;
-        wanted.group = resolve(&file.group, accounts::group)?;
+        wanted.owner = resolve(&file.owner, accounts::user, Needed::User(&file.owner))?;
+        wanted.group = resolve(&file.group, accounts::group, Needed::Group(&file.group))?;
         Ok(wanted)
     }
 

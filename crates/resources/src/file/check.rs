@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mgmt_resource::{Checked, Context, Effect, Error};
+use mgmt_resource::{Checked, Context, Effect, Error, Needed};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Cause;
@@ -18,6 +18,7 @@ use super::effects;
 use super::memory::{Memory, Verified};
 use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
 use super::{File, bucket, link, tree};
+use crate::foresee;
 
 /// How often a path that changes under our hands is looked at again.
 const ATTEMPTS: usize = 5;
@@ -156,6 +157,7 @@ impl<'a> Run<'a, '_> {
         if self.wish.path.is_directory() && stat.kind != Kind::Symlink && !self.forces() {
             return Err(in_the_way(self.wish.path.without_slash(), stat.kind, Kind::Directory));
         }
+        foresee::writable(self.cx, &parent)?;
         effects::removed(self, self.wish.path.without_slash(), stat.kind);
         if self.cx.apply {
             if !self.wish.file.bucket.is_empty() && stat.kind == Kind::File {
@@ -172,6 +174,7 @@ impl<'a> Run<'a, '_> {
         if !self.wish.file.recurse && !is_empty(parent, name)? {
             return Err(self.not_empty());
         }
+        foresee::writable(self.cx, parent)?;
         effects::removed(self, self.wish.path.as_bytes(), Kind::Directory);
         if self.cx.apply {
             if self.wish.file.recurse {
@@ -246,7 +249,7 @@ impl<'a> Run<'a, '_> {
     }
 
     /// Somebody has removed the directory as well, and whoever takes care of it was told a moment after us: waits until it is
-    /// there again. A failure would be for good.
+    /// there again, which is sooner than another attempt would be, and no failure.
     fn comes_back(&self, error: &mgmt_sys::Error) -> Result<bool> {
         let Cause::Missing(missing) = error.cause() else { return Ok(false) };
         if !self.is_declared(missing) {
@@ -280,6 +283,12 @@ impl<'a> Run<'a, '_> {
         declared
     }
 
+    /// When only looking: whether a directory that is missing may be there in a run.
+    fn may_come(&self, error: &mgmt_sys::Error) -> bool {
+        let Cause::Missing(missing) = error.cause() else { return !self.cx.apply };
+        !self.cx.apply && (self.is_declared(missing) || self.cx.may_come(Needed::Path(missing)))
+    }
+
     /// A directory on the way is missing, and it is not ours to make.
     pub(super) fn missing_above(&self, error: mgmt_sys::Error, touched: bool) -> Result<Checked> {
         match self.wish.state {
@@ -287,7 +296,7 @@ impl<'a> Run<'a, '_> {
             State::Undefined if !touched => Ok(Checked::Right),
             State::Undefined => Err(not_there(&self.wish.path)),
             // Whatever makes the directory in earnest has not made it while only looking.
-            State::Exists if !self.cx.apply => Ok(Checked::Changed),
+            State::Exists if self.may_come(&error) => Ok(Checked::Changed),
             State::Exists if self.comes_back(&error)? => Err(Trouble::Raced),
             State::Exists => Err(error.into()),
         }
@@ -301,6 +310,10 @@ impl<'a> Run<'a, '_> {
             Above::Open(parent) => parent,
             Above::Missing(_) if self.creates() && self.cx.apply && self.wish.file.recurse => {
                 Parent::open_or_create(&self.wish.path)?
+            }
+            Above::Missing(_) if self.creates() && self.wish.file.recurse => {
+                self.describe_directory(source, &wanted, None, verified)?;
+                return Ok(Checked::Changed);
             }
             Above::Missing(error) => {
                 let missing = self.missing_above(error, touched)?;
@@ -329,6 +342,7 @@ impl<'a> Run<'a, '_> {
         };
         let Some(here) = here else {
             if !self.cx.apply {
+                foresee::writable(self.cx, &parent)?;
                 self.describe_directory(source, &wanted, found.as_ref(), verified)?;
                 return Ok(Checked::Changed);
             }

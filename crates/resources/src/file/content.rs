@@ -27,6 +27,8 @@ use super::validation;
 
 /// The most that is compared at once.
 const CHUNK: usize = 128 * 1024;
+/// How often a long copy says how far it is.
+const PROGRESS_PERIOD: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The permission bits that a copy takes over from its source. The others grant rights that nobody declared.
 const COPIED_BITS: u32 = 0o777;
@@ -358,6 +360,10 @@ fn write(
 ) -> Result<Checked> {
     let attributes = new_attributes(run, content, wanted, seen.as_ref());
     wanted.check_safe(place.path, attributes.mode)?;
+    // What may be written into needs no room beside it.
+    if run.wish.file.atomic || seen.is_none() {
+        crate::foresee::writable(run.cx, place.parent)?;
+    }
     effects::content(run, place.path, Some(place), content, (wanted, &attributes), seen.as_ref());
     if !run.cx.apply {
         return Ok(Checked::Changed);
@@ -505,7 +511,20 @@ fn open_parts(run: &Run<'_, '_>, fragments: &[ManagedPath]) -> Result<Content<'s
 
 /// Copies all of `source`, which must not change meanwhile: half of one version and half of another is neither.
 pub(super) fn copy_whole(run: &Run<'_, '_>, new: &mut Replacement<'_>, source: &OpenedFile) -> Result<()> {
-    if !new.copy_from_while(source, || run.cx.checkpoint().is_ok())? {
+    let (size, mut told) = (source.stat().size, std::time::Instant::now());
+    let go_on = |done: u64| {
+        if told.elapsed() >= PROGRESS_PERIOD {
+            told = std::time::Instant::now();
+            let percent = done.saturating_mul(100).checked_div(size).unwrap_or(100);
+            let (done, size) = (done >> 20, size >> 20);
+            tracing::info!(
+                target: "mgmt::resource", resource = %run.cx.id,
+                "copying the source: {done} of {size} MiB ({percent}%)"
+            );
+        }
+        run.cx.checkpoint().is_ok()
+    };
+    if !new.copy_from_telling(source, go_on)? {
         run.cx.checkpoint()?;
     }
     if source.current_stat()?.same_version(source.stat()) { Ok(()) } else { Err(Trouble::Raced) }

@@ -19,6 +19,19 @@ pub(super) fn watches(file: &File, name: &Str) -> Vec<Watch> {
     watches
 }
 
+/// The path itself, the copy of what was there before, and everything that the content comes from.
+pub(super) fn claimed_paths(file: &File, name: &Str) -> Vec<Str> {
+    let Some(path) = file.managed_path(name) else { return Vec::new() };
+    let bytes = |path: &ManagedPath| Str::from(path.as_bytes());
+    let mut paths = vec![bytes(&path)];
+    if !file.backup.is_empty() {
+        paths.push(Str::from([path.without_slash(), file.backup.as_bytes()].concat()));
+    }
+    paths.extend(source(file).iter().map(bytes));
+    paths.extend(fragments(file).map(|fragment| bytes(&fragment)));
+    paths
+}
+
 pub(super) fn provides(file: &File, name: &Str) -> Vec<Identity> {
     file.managed_path(name).iter().map(identity).collect()
 }

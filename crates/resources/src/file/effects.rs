@@ -40,10 +40,11 @@ pub(super) fn content(
         }
         None => Effect::create(&what).aspect("file").after(after),
     };
-    let planning = run.cx.foreseen.is_some();
+    let only_looks = !run.cx.apply;
     let effect = match private || old.is_none() {
-        // What is new is told by the declaration, what is private to nobody; only those that come after it in a plan need it.
-        true if !planning => effect,
+        // What is new is told by the declaration, what is private to nobody; whoever only looks shows what is new, and those that
+        // come after it in a plan need both.
+        true if !only_looks => effect,
         _ => {
             let before = old.zip(place).and_then(|(stat, place)| text_of(place, stat));
             match content.text() {

@@ -80,13 +80,14 @@ fn fingerprint(file: &File, name: &Str) -> u64 {
         mirrors,
         authorities,
         refetch,
+        keep,
     } = file;
     let mut hasher = DefaultHasher::new();
     (name, path, dirname, basename, state, source, fragments).hash(&mut hasher);
     (owner, group, mode, recurse, force, purge, symlink, selinux, atomic).hash(&mut hasher);
     (modechange, createonly, validatecmd, backup, sourcemode, spread, keepdirectories, instead, bucket)
         .hash(&mut hasher);
-    (anytype, checksum, mirrors, authorities, refetch).hash(&mut hasher);
+    (anytype, checksum, mirrors, authorities, refetch, keep).hash(&mut hasher);
     hasher.finish()
 }
 

@@ -4,6 +4,7 @@
 //! anything surplus goes.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 
 use mgmt_resource::Checked;
 use mgmt_sys::ManagedPath;
@@ -11,17 +12,22 @@ use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Escaped;
 use mgmt_sys::mode::{Mode, default_directory_mode};
 use mgmt_sys::path::MAX_COMPONENTS;
-use mgmt_sys::replace::{Durability, is_temporary};
+use mgmt_sys::replace::{Durability, is_temporary, is_temporary_of_another_program};
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, remove_tree, same_mount};
+use mgmt_value::Str;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::attributes::{Wanted, settle};
 use super::check::Run;
 use super::content::{self, Place};
 use super::effects;
+use super::link;
 use super::memory::Verified;
 use super::trouble::{Result, Trouble, in_the_way, unless_gone};
-use super::{File, link};
+
+/// How long a file that another program writes in order to rename it is left alone.
+const TEMPORARY_GRACE_SECONDS: i64 = 60;
 
 /// Brings what is in the directory `here` to what `source` and `purge` say.
 pub(super) fn fill(
@@ -225,7 +231,10 @@ impl<'a> Walk<'a, '_> {
         if purge || self.run.wish.file.spread {
             for entry in self.list(here.get())? {
                 let wanted = wanted.binary_search_by(|wanted| wanted.name.cmp(&entry.name)).is_ok();
-                if !wanted && !self.is_our_temporary(here.get(), &entry)? {
+                if !wanted
+                    && !self.is_our_temporary(here.get(), &entry)?
+                    && !self.is_fresh_temporary(here.get(), &entry)?
+                {
                     surplus.push(Task::Surplus(entry));
                 }
             }
@@ -246,6 +255,16 @@ impl<'a> Walk<'a, '_> {
         }
         let us = rustix::process::geteuid().as_raw();
         Ok(here.lstat_entry(&entry.name)?.is_none_or(|stat| stat.uid == us))
+    }
+
+    /// Whether another program is just writing this file, to rename it over another one. It is surplus when it is old.
+    fn is_fresh_temporary(&self, here: &Parent, entry: &Entry) -> Result<bool> {
+        if !is_temporary_of_another_program(&entry.name) || entry.kind != Kind::File {
+            return Ok(false);
+        }
+        let now = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
+        let is_fresh = |stat: Stat| now.saturating_sub(stat.modified.seconds) < TEMPORARY_GRACE_SECONDS;
+        Ok(here.lstat_entry(&entry.name)?.is_none_or(is_fresh))
     }
 
     /// All entries, sorted by name, counted over the whole walk.
@@ -405,6 +424,12 @@ impl<'a> Walk<'a, '_> {
             }
             return Ok(Next::Enter { source: None, here, purge: true, changed: Checked::Right });
         }
+        if self.run.cx.host.incomplete.load(Ordering::Acquire) {
+            return Err(Trouble::new(format_args!(
+                "not purging {}: part of the program has no value yet, and may declare it",
+                Escaped(&path)
+            )));
+        }
         effects::removed(self.run, &path, entry.kind);
         if self.run.cx.apply {
             remove_tree(parent, &entry.name, &Limits::default())?;
@@ -438,18 +463,18 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Paths below the directory that other `file` resources manage. Sorted, without trailing slashes.
+/// Paths below the directory that other resources make, edit or read, and those that are to stay. Sorted, without trailing slashes.
 struct Managed(Vec<Vec<u8>>);
 
 impl Managed {
     fn below(run: &Run<'_, '_>) -> Managed {
         let mut paths = Vec::new();
-        run.cx.others(|id, other| {
-            let path = other.as_any().downcast_ref::<File>().and_then(|other| other.managed_path(&id.name));
-            paths.extend(
-                path.filter(|path| run.wish.path.contains(path)).map(|path| path.without_slash().to_vec()),
-            );
-        });
+        let mut add = |path: &Str| {
+            let path = ManagedPath::new(path).ok().filter(|path| run.wish.path.contains(path));
+            paths.extend(path.map(|path| path.without_slash().to_vec()));
+        };
+        run.wish.file.keep.iter().for_each(&mut add);
+        run.cx.claimed_paths(&mut add);
         paths.sort_unstable();
         paths.dedup();
         Managed(paths)

@@ -1,6 +1,6 @@
 //! Looks at a zone and makes it as declared.
 
-use mgmt_resource::{Checked, Context, Effect, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Needed, Result};
 
 use super::daemon::{Daemon, Found, Place, no_zone, not_running};
 use super::ports::Ports;
@@ -35,7 +35,7 @@ pub(super) async fn check(
     let zone = match zone {
         Some(zone) => zone,
         // Another resource may be about to start it, and only a run that changes things can tell.
-        None if !cx.apply => {
+        None if cx.may_come(Needed::Other) => {
             wanted.describe("", None, cx);
             return Ok(Checked::Changed);
         }
@@ -70,7 +70,7 @@ impl Wanted {
             let Some(found) = daemon.found(place, zone).await? else {
                 return match self.presence {
                     // Another resource may be about to make it, and only a run that changes things can tell.
-                    Presence::Exists if !cx.apply => {
+                    Presence::Exists if cx.may_come(Needed::Other) => {
                         self.describe(zone, Some(place), cx);
                         Ok(Checked::Changed)
                     }

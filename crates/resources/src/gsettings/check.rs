@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mgmt_resource::{Checked, Context, Effect, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Needed, Result};
 use mgmt_sys::process::{Command, Finished, Signal, Status};
 use tokio::sync::Mutex;
 
@@ -41,7 +41,7 @@ pub(super) async fn check(gsettings: &Gsettings, cx: &mut Context<'_>) -> Result
     let (setting, found) = match found {
         Ok(found) => found,
         // Another resource may be about to bring the user, the program or the schema, and only a run that changes things can tell.
-        Err(error) if !cx.apply && !error.is_cancelled() => {
+        Err(error) if !error.is_cancelled() && cx.may_come(Needed::Other) => {
             tracing::debug!(target: "mgmt::resource", resource = %cx.id, "cannot be looked at yet: {error}");
             cx.describe(Effect::change(cx.id.name.display()).after(&wanted.text));
             return Ok(Checked::Changed);

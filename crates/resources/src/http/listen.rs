@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 
 use super::board::Board;
+use super::clients::{Clients, Visit};
 use super::server::HttpServer;
 use super::{lock, serve};
 
@@ -49,6 +50,8 @@ pub(super) struct Settings {
     pub(super) read_timeout: Option<Duration>,
     pub(super) write_timeout: Option<Duration>,
     pub(super) shutdown_timeout: Option<Duration>,
+    /// Connections of one client at a time; 0 is as many as there is room for.
+    pub(super) connections_per_client: usize,
     /// Serves what no offer does.
     pub(super) root: Option<ManagedPath>,
     pub(super) program: String,
@@ -182,7 +185,16 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
+/// Whether an address can be listened on, without doing so.
+pub(super) fn probe(address: SocketAddr) -> io::Result<()> {
+    bound(address).map(drop)
+}
+
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    bound(address)?.listen(BACKLOG)
+}
+
+fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -190,13 +202,14 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     // Connections that have ended a moment ago are nothing that stands in the way.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    Ok(socket)
 }
 
 async fn accept(listener: TcpListener, connection: Connection, released: watch::Sender<bool>) {
     let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let mut stop = connection.stop.clone();
     let mut connections = JoinSet::new();
+    let clients = Clients::default();
     let shut = loop {
         let permit = tokio::select! {
             () = stopped(&mut stop) => break false,
@@ -205,10 +218,15 @@ async fn accept(listener: TcpListener, connection: Connection, released: watch::
         tokio::select! {
             () = stopped(&mut stop) => break false,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, client)) => {
+                    let limit = connection.settings().connections_per_client;
+                    let Some(visit) = clients.admit(client.ip(), limit) else {
+                        turn_away(&stream, client);
+                        continue;
+                    };
                     let connection = Connection { deadline: Deadline::default(), ..connection.clone() };
                     connections.spawn(async move {
-                        converse(stream, connection).await;
+                        converse(stream, connection, visit).await;
                         drop(permit);
                     });
                 }
@@ -239,8 +257,16 @@ async fn accept(listener: TcpListener, connection: Connection, released: watch::
     }
 }
 
+/// Tells a client that it has too many connections. Whether it listens is its business.
+fn turn_away(stream: &TcpStream, client: SocketAddr) {
+    const REFUSAL: &[u8] =
+        b"HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let _ = stream.try_write(REFUSAL);
+    tracing::debug!(target: "mgmt::resource", "too many connections of {}: turned away", client.ip());
+}
+
 /// Serves one connection until it ends.
-async fn converse(stream: TcpStream, connection: Connection) {
+async fn converse(stream: TcpStream, connection: Connection, visit: Visit) {
     // Answers are written as a whole; waiting for more to send gains nothing. Not every socket knows the option.
     let _ = stream.set_nodelay(true);
     let settings = connection.settings();
@@ -248,6 +274,7 @@ async fn converse(stream: TcpStream, connection: Connection) {
         Guarded { stream: TokioIo::new(stream), deadline: connection.deadline.clone(), stalled: None };
     let mut stop = connection.stop.clone();
     let service = service_fn(move |request| {
+        visit.asked();
         let connection = connection.clone();
         async move { Ok::<_, Infallible>(serve::answer(&connection, request).await) }
     });

@@ -1,6 +1,7 @@
 //! `http:server:proxy`: files of another server, and a place to keep them.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,6 +16,7 @@ use mgmt_sys::handle::Attributes;
 use mgmt_sys::path::ManagedPath;
 use mgmt_sys::replace::{Durability, Expect, InPlace, Replacement};
 use mgmt_value::Str;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
@@ -38,7 +40,8 @@ const PIECES: usize = 8;
 /// asked for again.
 ///
 /// What the other server does not have, it does not have here: any answer but 200 is 404. Redirections are not followed.
-/// Only servers without encryption can be asked, and none whose address is good on one link alone.
+/// Servers are asked over HTTP or HTTPS, and none whose address is good on one link alone. A server that is asked over HTTPS has to
+/// be one that the host trusts, or one of `authorities`.
 ///
 /// ```mcl
 /// http:server ":8080" {}
@@ -58,11 +61,14 @@ pub struct HttpServerProxy {
     pub path: Str,
     /// What the paths of requests begin with that the other server does not have. It begins and ends with a slash.
     pub sub: Str,
-    /// Where the other server has its files, as `http://HOST/PATH/`. If it is not given, only what is kept is served.
+    /// Where the other server has its files, as `http://HOST/PATH/` or `https://HOST/PATH/`. If it is not given, only what is kept is
+    /// served.
     pub head: Str,
     /// A directory to keep files in. It begins and ends with a slash, and is made if it is not there. If it is not given,
     /// nothing is kept.
     pub cache: Str,
+    /// Files with certificates, in PEM, of authorities that may vouch for the other server, besides those that the host trusts.
+    pub authorities: Vec<Str>,
 }
 
 /// What a proxy remembers.
@@ -78,6 +84,7 @@ pub(super) struct Proxied {
     sub: Str,
     head: Str,
     cache: Option<ManagedPath>,
+    authorities: Vec<PathBuf>,
 }
 
 impl Kind for HttpServerProxy {
@@ -97,6 +104,10 @@ impl Kind for HttpServerProxy {
         if !self.head.is_empty() {
             check_head(&self.head)?;
         }
+        if let Some(file) = self.authorities.iter().find(|file| !file.starts_with(b"/")) {
+            let message = format!("{file:?} is not the path of a file");
+            return Err(Invalid::field("authorities", message).with_hint("it begins with a slash"));
+        }
         self.cache_path()?;
         Ok(())
     }
@@ -108,7 +119,9 @@ impl Kind for HttpServerProxy {
         let cache = self.cache_path().map_err(|invalid| mgmt_resource::Error::new(invalid.to_string()))?;
         let path = self.path(&cx.id.name).clone();
         let below = path.ends_with(b"/");
-        let proxied = Proxied { path: path.clone(), sub: self.sub.clone(), head: self.head.clone(), cache };
+        let authorities = self.authorities.iter().map(|file| file.as_path().to_owned()).collect();
+        let (sub, head) = (self.sub.clone(), self.head.clone());
+        let proxied = Proxied { path: path.clone(), sub, head, cache, authorities };
         let board = Board::of(cx.host);
         let what = What::Proxy(Arc::new(proxied));
         board.put_offer(cx.id, Offer { server: self.server.clone(), path, below, what });
@@ -160,8 +173,7 @@ fn check_head(head: &Str) -> Result<(), Invalid> {
         return wrong("is not the address of a directory");
     };
     match (uri.scheme_str(), uri.host(), uri.query()) {
-        (Some("http"), Some(host), None) if !host.is_empty() => Ok(()),
-        (Some("https"), ..) => wrong("asks for encryption, which is not supported yet"),
+        (Some("http" | "https"), Some(host), None) if !host.is_empty() => Ok(()),
         _ => wrong("is not the address of a directory"),
     }
 }
@@ -197,7 +209,7 @@ impl Proxied {
             let text = "the file is not kept here, and there is no server to ask\n";
             return reply::plain(StatusCode::INTERNAL_SERVER_ERROR, text);
         }
-        let answer = match fetch(asked.method(), &remote).await {
+        let answer = match fetch(asked.method(), &remote, &self.authorities).await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::warn!(target: "mgmt::resource", "cannot get {remote}: {error}");
@@ -246,16 +258,15 @@ impl Proxied {
 }
 
 /// Asks the other server.
-async fn fetch(method: &Method, remote: &str) -> io::Result<Response<Incoming>> {
+async fn fetch(method: &Method, remote: &str, authorities: &[PathBuf]) -> io::Result<Response<Incoming>> {
     let uri: Uri = remote.parse().map_err(io::Error::other)?;
     let (Some(host), Some(authority)) = (uri.host(), uri.authority()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let port = uri.port_u16().unwrap_or(80);
-    let stream = in_time(CONNECT_LIMIT, connect(host.trim_matches(['[', ']']), port)).await??;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // It ends with the answer, or when nobody wants the answer any more.
-    tokio::spawn(connection);
+    let is_secure = uri.scheme_str() == Some("https");
+    let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+    let host = host.trim_matches(['[', ']']);
+    let stream = in_time(CONNECT_LIMIT, connect(host, port)).await??;
     let request = Request::builder()
         .method(method)
         .uri(uri.path_and_query().map_or("/", |path| path.as_str()))
@@ -263,6 +274,21 @@ async fn fetch(method: &Method, remote: &str) -> io::Result<Response<Incoming>> 
         .header(USER_AGENT, "mgmt")
         .body(Content::default())
         .map_err(io::Error::other)?;
+    if !is_secure {
+        return send(request, stream).await;
+    }
+    let encrypted = crate::fetch::encrypted(host, stream, authorities);
+    let stream = in_time(CONNECT_LIMIT, encrypted).await?.map_err(|error| io::Error::other(error.0))?;
+    send(request, stream).await
+}
+
+async fn send(
+    request: Request<Content>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> io::Result<Response<Incoming>> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    // It ends with the answer, or when nobody wants the answer any more.
+    tokio::spawn(connection);
     in_time(ANSWER_LIMIT, sender.send_request(request)).await?.map_err(io::Error::other)
 }
 
@@ -391,7 +417,13 @@ mod tests {
     use super::*;
 
     fn proxied(path: &str, sub: &str, head: &str) -> Proxied {
-        Proxied { path: path.into(), sub: sub.into(), head: head.into(), cache: None }
+        Proxied {
+            path: path.into(),
+            sub: sub.into(),
+            head: head.into(),
+            cache: None,
+            authorities: Vec::new(),
+        }
     }
 
     #[test]
@@ -420,9 +452,7 @@ mod tests {
             ..HttpServerProxy::default()
         };
         let check = |proxy: &HttpServerProxy| Kind::validate(proxy, &"/a/b/".into());
-        for fine in
-            [proxy("", "", ""), proxy("/a/", "http://m/", "/c/"), proxy("", "http://127.0.0.1:80/x/", "")]
-        {
+        for fine in [proxy("", "", ""), proxy("/a/", "http://m/", "/c/"), proxy("", "https://m/x/", "")] {
             assert!(check(&fine).is_ok(), "{fine:?}");
         }
         for (wrong, field) in [
@@ -432,7 +462,6 @@ mod tests {
             (proxy("", "m/", ""), "head"),
             (proxy("", "http:///", ""), "head"),
             (proxy("", "ftp://m/", ""), "head"),
-            (proxy("", "https://m/", ""), "head"),
             (proxy("", "http://m/?a/", ""), "head"),
             (proxy("", "", "/c"), "cache"),
             (proxy("", "", "c/"), "cache"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, HOST, HeaderMap, IF_MODIFIED_SINCE, ORIGIN, RETRY_AFTER};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request, StatusCode, Version};
 use mgmt_value::Str;
 use serde_json::json;
 use tokio::time::Instant;
@@ -26,6 +26,9 @@ const STYLE: &str = include_str!("page.css");
 pub(super) async fn answer(connection: &Connection, request: Request<Incoming>) -> Reply {
     let deadline = connection.begin();
     let settings = connection.settings();
+    if request.version() >= Version::HTTP_11 && request.headers().get_all(HOST).iter().count() != 1 {
+        return reply::plain(StatusCode::BAD_REQUEST, "a request has one header `Host`\n");
+    }
     let Some(path) = request::path(request.uri().path()) else {
         return reply::status(StatusCode::BAD_REQUEST);
     };

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_resource::{
-    Background, Checked, Context, Declared, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result,
-    ResultExt, Want, Watch,
+    Background, Checked, Context, Declared, Error, Identity, Invalid, Kind, Needed, Nothing, Order, Resource,
+    Result, ResultExt, Want, Watch,
 };
 use mgmt_sys::dir::Parent;
 use mgmt_sys::path::ManagedPath;
 use mgmt_value::Str;
 
 use super::board::{Board, Lease, bell};
+use super::clients::MAX_CONNECTIONS_PER_CLIENT;
 use super::file::HttpServerFile;
 use super::flag::HttpServerFlag;
 use super::input::HttpServerUiInput;
@@ -33,8 +34,9 @@ use super::{identity, or_name};
 /// serves.
 ///
 /// Requests whose path has `//`, `.` or `..` in it are redirected to the plain path. There are limits for what clients can
-/// ask for: 256 connections at a time, 64 KiB for the head of a request, 4 MiB for its body, 30 seconds for the head,
-/// 60 seconds for the body, and 60 seconds in which a client takes nothing of its answer.
+/// ask for: 256 connections at a time, 64 of them by one client, of which 16 without a request; 64 KiB for the head of a
+/// request, 4 MiB for its body, 30 seconds for the head, 60 seconds for the body, and 60 seconds in which a client takes
+/// nothing of its answer. A client is an address, or a network of 64 bits. Requests of HTTP/1.1 need one header `Host`.
 ///
 /// There is no encryption and no password: everybody who can reach the address can see what is served, raise flags
 /// and change inputs. Use `127.0.0.1`, or put a server that does both in front of it.
@@ -62,6 +64,9 @@ pub struct HttpServer {
     /// Seconds for which answers that are being sent may go on when the server stops. If it is 0 or not given, they may
     /// go on until they have been sent. Nothing else waits for them.
     pub shutdown_timeout: Option<u64>,
+    /// Connections that one client may have at a time. If it is not given, 64; 0 is as many as there is room for, as for a
+    /// server behind another one that has all clients. Only this implementation has it.
+    pub connections_per_client: Option<u64>,
     /// A directory whose files are served when nothing else has their path. It begins and ends with a slash. Symbolic
     /// links in it are not followed. Directories are not listed.
     pub root: Str,
@@ -102,6 +107,9 @@ impl Kind for HttpServer {
         let board = Board::of(cx.host);
         let present = board.listener(&cx.id.name).filter(|listener| !listener.is_released());
         if !cx.apply {
+            if present.is_none() && cx.foreseen.is_some() {
+                foresee(wanted, cx)?;
+            }
             let right =
                 present.is_some_and(|listener| listener.wanted == wanted && *listener.settings() == settings);
             return Ok(if right { Checked::Right } else { Checked::Changed });
@@ -228,6 +236,9 @@ impl HttpServer {
             read_timeout: limit(self.read_timeout),
             write_timeout: limit(self.write_timeout),
             shutdown_timeout: limit(self.shutdown_timeout),
+            connections_per_client: self
+                .connections_per_client
+                .map_or(MAX_CONNECTIONS_PER_CLIENT, |limit| usize::try_from(limit).unwrap_or(usize::MAX)),
             root,
             program: cx.host.program.clone(),
             version: cx.host.version.clone(),
@@ -249,15 +260,34 @@ fn start(board: &Arc<Board>, wanted: SocketAddr, settings: Settings) -> Result<L
             listener
         });
     }
-    started.map_err(|error| {
-        let hint = match error.kind() {
-            ErrorKind::AddrInUse => "another program listens there; `ss -ltnp` tells which",
-            ErrorKind::AddrNotAvailable => "this host has no such address",
-            ErrorKind::PermissionDenied => "ports below 1024 are for root",
-            _ => return Error::new(format_args!("cannot listen on {wanted}: {error}")),
-        };
-        Error::new(format_args!("cannot listen on {wanted}: {error}")).with_hint(hint)
-    })
+    started.map_err(|error| refused(wanted, &error))
+}
+
+/// While a plan is made: fails if the address is not one of this host, or not for this process. One that is in use may be in use by
+/// the run that this is a plan for.
+fn foresee(wanted: SocketAddr, cx: &Context<'_>) -> Result<()> {
+    use std::io::ErrorKind;
+    match super::listen::probe(wanted) {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::AddrNotAvailable | ErrorKind::PermissionDenied)
+                && !cx.may_come(Needed::Other) =>
+        {
+            Err(refused(wanted, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why there is no listener.
+fn refused(wanted: SocketAddr, error: &std::io::Error) -> Error {
+    use std::io::ErrorKind;
+    let refused = Error::new(format_args!("cannot listen on {wanted}: {error}"));
+    match error.kind() {
+        ErrorKind::AddrInUse => refused.with_hint("another program listens there; `ss -ltnp` tells which"),
+        ErrorKind::AddrNotAvailable => refused.with_hint("this host has no such address"),
+        ErrorKind::PermissionDenied => refused.with_hint("ports below 1024 are for root"),
+        _ => refused,
+    }
 }
 
 #[cfg(test)]

@@ -32,8 +32,7 @@ impl<'a> Block<'a> {
 
     /// The text with the lines at its end, ended as its first line is.
     pub(super) fn added_to(&self, text: &[u8]) -> Vec<u8> {
-        let end: &[u8] =
-            if lines(text).next().is_some_and(|line| line.ends_with(b"\r\n")) { b"\r\n" } else { b"\n" };
+        let end = end_of_lines(text);
         let added: usize = self.lines.iter().map(|line| line.len() + end.len()).sum();
         let mut new = Vec::with_capacity(text.len() + end.len() + added);
         new.extend_from_slice(text);
@@ -71,6 +70,11 @@ impl<'a> Block<'a> {
     }
 }
 
+/// How the first line of a text ends, and so do new ones.
+pub(super) fn end_of_lines(text: &[u8]) -> &'static [u8] {
+    if lines(text).next().is_some_and(|line| line.ends_with(b"\r\n")) { b"\r\n" } else { b"\n" }
+}
+
 fn advance(lines: &[&[u8]], fallback: &[usize], mut matched: usize, line: &[u8]) -> usize {
     loop {
         if lines.get(matched) == Some(&line) {
@@ -95,11 +99,11 @@ fn fallback(lines: &[&[u8]]) -> Vec<usize> {
 }
 
 /// The lines of a text, each with its end; only the last may have none.
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split_inclusive(|byte| *byte == b'\n')
 }
 
-fn without_end(line: &[u8]) -> &[u8] {
+pub(super) fn without_end(line: &[u8]) -> &[u8] {
     match line.strip_suffix(b"\n") {
         Some(line) => without_return(line),
         None => without_return(line),

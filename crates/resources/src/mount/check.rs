@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use mgmt_resource::{Checked, Context, Effect, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Needed, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::handle::Attributes;
@@ -116,6 +116,7 @@ impl Wanted<'_> {
         };
         self.describe_mount(difference.as_ref(), cx);
         if !cx.apply {
+            self.foresee_device(cx)?;
             return Ok(Checked::Changed);
         }
         cx.checkpoint()?;
@@ -141,6 +142,21 @@ impl Wanted<'_> {
         };
         Err(Error::new(format_args!("{} was mounted, but {left}", self.point))
             .with_hint(format_args!("findmnt {} shows what is mounted, and how", self.point)))
+    }
+
+    /// While a plan is made: fails if the device is missing and nothing before would make it.
+    fn foresee_device(&self, cx: &Context<'_>) -> Result<()> {
+        let device = &self.mount.device;
+        let is_needed = options::is_bind(&self.mount.options) || live::needs_device(&self.mount.r#type);
+        let is_missing = cx.foreseen.is_some()
+            && device.starts_with(b"/")
+            && is_needed
+            && device.as_path().symlink_metadata().is_err();
+        if !is_missing || cx.may_come(Needed::Path(device)) {
+            return Ok(());
+        }
+        Err(Error::new(format_args!("there is no {} to mount on {}", device.display(), self.point))
+            .with_hint("check the spelling; `lsblk --fs` lists the devices of this host"))
     }
 
     fn describe_mount(&self, difference: Option<&Difference>, cx: &Context<'_>) {

@@ -41,6 +41,12 @@ pub(super) enum Difference {
     Option(Str),
 }
 
+/// Whether a type of file system is on a device. A type that the kernel does not know yet is.
+pub(super) fn needs_device(kind: &[u8]) -> bool {
+    let known = std::fs::read("/proc/filesystems").unwrap_or_default();
+    !known.split(|byte| *byte == b'\n').any(|line| line.strip_prefix(b"nodev\t") == Some(kind))
+}
+
 /// What is mounted at a mount point, the topmost last.
 pub(super) fn at(point: &[u8]) -> Result<Vec<Mounted>> {
     let table = std::fs::read(TABLE).context(format_args!("cannot read {TABLE}"))?;

@@ -1,6 +1,6 @@
 //! Looks at a machine and makes it as wanted.
 
-use mgmt_resource::{Checked, Context, Effect, Error, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Needed, Result};
 
 use super::machined::{Machine, Machined};
 use super::{Nspawn, unit};
@@ -33,6 +33,13 @@ pub(super) async fn check(nspawn: &Nspawn, cx: &mut Context<'_>) -> Result<Check
     };
     cx.describe(Effect::change(&wanted.name).aspect("machine").after(after));
     if !cx.apply {
+        if cx.foreseen.is_some()
+            && step == Step::Start
+            && let Err(error) = wanted.startable().await
+            && !cx.may_come(Needed::Other)
+        {
+            return Err(error);
+        }
         return Ok(Checked::Changed);
     }
     cx.checkpoint()?;

@@ -16,6 +16,8 @@ use super::Secrets;
 pub(super) const FILES: &[&str] = &["password", "hash"];
 const PASSWORD: &[u8] = b"password";
 const HASH: &[u8] = b"hash";
+/// A checksum of both. Earlier versions have written none.
+const CHECKSUM: &[u8] = b"checksum";
 
 /// Longer files were never written.
 const LONGEST: u64 = 1 << 17;
@@ -25,6 +27,8 @@ const LONGEST: u64 = 1 << 17;
 pub(super) struct Kept {
     pub(super) password: Option<Secret<Str>>,
     pub(super) hash: Option<Secret<Str>>,
+    /// The files are not as they were written.
+    pub(super) is_damaged: bool,
 }
 
 impl Kept {
@@ -43,8 +47,31 @@ impl Kept {
             Err(error) => Err(Error::new(error)),
         };
         // An empty file is as good as none.
-        let hash = read(HASH)?.filter(|hash| hash.reveal().starts_with(b"$"));
-        Ok(Kept { password: read(PASSWORD)?, hash })
+        let (password, hash) = (read(PASSWORD)?, read(HASH)?);
+        let sums = read(CHECKSUM)?.map(|sums| sums.reveal().to_text().into_owned());
+        let mut sums = sums.as_deref().unwrap_or_default().lines();
+        // A file that is not there, or that nobody has a checksum of, cannot be told to be damaged.
+        let mut is_intact = |content: &Option<Secret<Str>>| match (content, sums.next()) {
+            (Some(content), Some(sum)) => sum == checksum(content.reveal()),
+            _ => true,
+        };
+        let (password_intact, hash_intact) = (is_intact(&password), is_intact(&hash));
+        let has_password = password.as_ref().is_some_and(|password| !password.reveal().is_empty());
+        // A hash can be made again of a password that is intact.
+        let is_damaged = !password_intact || !hash_intact && !has_password;
+        let hash = hash.filter(|hash| hash_intact && hash.reveal().starts_with(b"$"));
+        Ok(Kept { password, hash, is_damaged })
+    }
+
+    /// Sets damaged files aside.
+    pub(super) fn set_aside(directory: &Path) {
+        for name in FILES {
+            let path = directory.join(name);
+            if path.exists() {
+                let said = mgmt_sys::aside::set_aside_and_describe(&path, "its checksum does not match");
+                tracing::error!("{said}; lost: a password that was made here");
+            }
+        }
     }
 
     pub(super) fn store(
@@ -55,11 +82,14 @@ impl Kept {
     ) -> Result<()> {
         let parent = make(directory)?;
         let password = secrets.password.as_ref().filter(|_| saved);
-        for (name, content) in [(HASH, secrets.hash.as_ref()), (PASSWORD, password)] {
-            let content = content.map(|secret| secret.reveal().as_bytes()).unwrap_or_default();
+        let bytes =
+            |secret: Option<&Secret<Str>>| secret.map(|secret| secret.reveal().clone()).unwrap_or_default();
+        let (password, hash) = (bytes(password), bytes(secrets.hash.as_ref()));
+        let sums = Str::from(format!("{}\n{}", checksum(&password), checksum(&hash)));
+        for (name, content) in [(CHECKSUM, &sums), (HASH, &hash), (PASSWORD, &password)] {
             let write = || {
                 let mut new = Replacement::begin(&parent, name, InPlace::Refuse)?;
-                new.write_all(content)?;
+                new.write_all(content.as_bytes())?;
                 new.write_all(b"\n")?;
                 let attributes = Attributes { mode: Some(0o600), ..Attributes::default() };
                 new.commit(&attributes, Expect::Anything, durability)
@@ -76,6 +106,10 @@ impl Kept {
             hash: self.hash.clone(),
         }
     }
+}
+
+fn checksum(content: &Str) -> String {
+    format!("{:016x}", mgmt_sys::aside::checksum(content.as_bytes()))
 }
 
 fn managed(directory: &Path) -> Result<ManagedPath> {

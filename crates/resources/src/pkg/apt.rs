@@ -2,6 +2,7 @@
 
 mod dpkg;
 mod lock;
+mod private_lists;
 mod run;
 mod version;
 
@@ -19,6 +20,7 @@ use mgmt_value::Str;
 
 use self::dpkg::{Dpkg, Stamp};
 use self::lock::wait_until_free;
+use self::private_lists::PrivateLists;
 use self::run::{Ended, ask, command, follow};
 use super::backend::{Answer, Available, Backend, Changes, Installed, Job};
 use crate::account::lookup;
@@ -122,8 +124,14 @@ impl Apt {
         }
     }
 
-    async fn ask_offers(&self, names: &[&Str], job: &Job<'_>) -> Result<HashMap<Str, Available>> {
+    async fn ask_offers(
+        &self,
+        names: &[&Str],
+        lists: Option<&PrivateLists>,
+        job: &Job<'_>,
+    ) -> Result<HashMap<Str, Available>> {
         let mut argv: Vec<OsString> = vec![APT_CACHE.into(), "--quiet".into()];
+        argv.extend(lists.into_iter().flat_map(PrivateLists::options));
         if !job.apply {
             // What is computed on the way is not kept.
             argv.extend(
@@ -314,7 +322,7 @@ impl Backend for Apt {
             let unknown: Vec<&Str> =
                 names.iter().filter(|name| !known.contains_key(**name)).copied().collect();
             if !unknown.is_empty() {
-                let offers = self.ask_offers(&unknown, job).await?;
+                let offers = self.ask_offers(&unknown, None, job).await?;
                 for name in unknown {
                     let found =
                         offers.get(name).or_else(|| offers.get(&without_native(name, native.as_ref())));
@@ -325,6 +333,36 @@ impl Backend for Apt {
             // What has changed since then has another stamp, so this is asked for once more.
             *self.offers.lock().unwrap_or_else(PoisonError::into_inner) = Some((stamp, known));
             Ok(answers)
+        })
+    }
+
+    fn would_offer<'a>(
+        &'static self,
+        names: &'a [&'a Str],
+        allow_untrusted: bool,
+        job: &'a Job<'a>,
+    ) -> Answer<'a, Option<Vec<Option<Available>>>> {
+        Box::pin(async move {
+            let lists = lookup(PrivateLists::new).await?;
+            let mut argv: Vec<OsString> = vec![APT_GET.into(), "--yes".into(), "--quiet".into()];
+            argv.extend(lists.options());
+            if allow_untrusted {
+                argv.push("--allow-insecure-repositories".into());
+            }
+            argv.push("update".into());
+            tracing::info!(target: "mgmt::resource", resource = %job.id, "fetching the package lists to a place of their own");
+            let (ended, _) = ask(command(argv), job).await?;
+            if !ended.status.success() {
+                let complaint = ended.complaint().unwrap_or_default();
+                tracing::warn!(target: "mgmt::resource", resource = %job.id, "cannot fetch the package lists: {complaint}");
+                return Ok(None);
+            }
+            let (_, native) = self.offers_stamp().await?;
+            let offers = self.ask_offers(names, Some(&lists), job).await?;
+            let offer = |name: &&Str| {
+                offers.get(*name).or_else(|| offers.get(&without_native(name, native.as_ref()))).cloned()
+            };
+            Ok(Some(names.iter().map(offer).collect()))
         })
     }
 

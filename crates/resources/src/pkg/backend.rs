@@ -52,6 +52,18 @@ pub(super) trait Backend: Send + Sync {
     /// Fetches the package lists.
     fn refresh<'a>(&'static self, allow_untrusted: bool, job: &'a Job<'a>) -> Answer<'a, ()>;
 
+    /// What the package lists would offer once they have been fetched, found out without changing those of the host. `None`: that
+    /// cannot be told beforehand.
+    fn would_offer<'a>(
+        &'static self,
+        names: &'a [&'a Str],
+        allow_untrusted: bool,
+        job: &'a Job<'a>,
+    ) -> Answer<'a, Option<Vec<Option<Available>>>> {
+        let _ = (names, allow_untrusted, job);
+        Box::pin(async { Ok(None) })
+    }
+
     /// Installs and removes packages, all together. Every name is known to be that of a package.
     fn change<'a>(&'static self, changes: &'a Changes, job: &'a Job<'a>) -> Answer<'a, ()>;
 

@@ -23,12 +23,16 @@ pub(super) async fn check(pkg: &Pkg, cx: &Context<'_>) -> Result<Checked> {
     if members.iter().all(|member| member.is_right() == Some(true)) {
         return Ok(Checked::Right);
     }
-    let available = ask_lists(&members, backend, &job).await?;
+    let (available, presumed) = ask_lists(&members, backend, &job, cx.foreseen.is_some()).await?;
     let changes = decide::changes(&members, &available, |a, b| backend.compare(a, b))?;
     if changes.is_empty() {
         return Ok(Checked::Right);
     }
     describe(&changes, &members, &available, cx);
+    if presumed {
+        let described = cx.effects.take().into_iter();
+        described.for_each(|effect| cx.describe(Effect { presumed: true, ..effect }));
+    }
     if !cx.apply {
         return Ok(Checked::Changed);
     }
@@ -129,28 +133,38 @@ async fn members<'a>(
     members.collect()
 }
 
-/// Asks the package lists about those that need it, and fetches them if that may help.
+/// Asks the package lists about those that need it, and fetches them if that may help. While a plan is made, they are fetched to
+/// another place instead; `true`: the answer is from there.
 async fn ask_lists(
     members: &[Member<'_>],
     backend: &'static dyn Backend,
     job: &Job<'_>,
-) -> Result<Vec<Option<Available>>> {
+    planning: bool,
+) -> Result<(Vec<Option<Available>>, bool)> {
     let open: Vec<&Member<'_>> = members.iter().filter(|member| member.needs_lists()).collect();
     if open.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), false));
     }
     let names: Vec<&Str> = open.iter().map(|member| member.name).collect();
     let untrusted = open.iter().any(|member| member.pkg.allowuntrusted);
-    if job.apply && open.iter().any(|member| member.wanted == Wanted::Newest) && backend.is_outdated() {
+    let is_outdated = open.iter().any(|member| member.wanted == Wanted::Newest) && backend.is_outdated();
+    if job.apply && is_outdated {
         refresh(backend, untrusted, job, REFRESH_OLD).await?;
     }
     let available = backend.available(&names, job).await?;
     let is_complete =
         open.iter().zip(&available).all(|(member, available)| member.is_available(available.as_ref()));
-    if is_complete || !job.apply || !refresh(backend, untrusted, job, REFRESH_AGAIN).await? {
-        return Ok(available);
+    if planning && !job.apply && (is_outdated || !is_complete) {
+        let offered = backend.would_offer(&names, untrusted, job).await?;
+        return Ok((offered.unwrap_or(available), true));
     }
-    backend.available(&names, job).await
+    if is_complete {
+        return Ok((available, false));
+    }
+    if !job.apply || !refresh(backend, untrusted, job, REFRESH_AGAIN).await? {
+        return Ok((available, false));
+    }
+    Ok((backend.available(&names, job).await?, false))
 }
 
 /// Fetches the lists, unless that was tried only just now, and tells whether it was done. That it fails is no reason to

@@ -229,6 +229,15 @@ impl Backend for Choice {
         self.apt.available(names, job)
     }
 
+    fn would_offer<'a>(
+        &'static self,
+        names: &'a [&'a Str],
+        allow_untrusted: bool,
+        job: &'a Job<'a>,
+    ) -> Answer<'a, Option<Vec<Option<Available>>>> {
+        self.apt.would_offer(names, allow_untrusted, job)
+    }
+
     fn is_outdated(&self) -> bool {
         self.apt.is_outdated()
     }

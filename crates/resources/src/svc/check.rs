@@ -1,13 +1,15 @@
 //! Looks at a unit and makes it as wanted.
 
-use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Result};
+use std::time::Duration;
+
+use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Needed, Result};
 use mgmt_watch::BusSignals;
 
 use super::decide::{Facts, Impossible, Job, Plan, Startup, State, plan};
 use super::manager::{Ended, Manager, PATIENCE, Seen, jobs_done, restless};
-use super::{Svc, unit_name};
+use super::{LastStart, Svc, unit_name};
 
-pub(super) async fn check(svc: &Svc, cx: &mut Context<'_>) -> Result<Checked> {
+pub(super) async fn check(svc: &Svc, last: &mut LastStart, cx: &mut Context<'_>) -> Result<Checked> {
     let wanted = Wanted::read(svc, cx)?;
     let cancel = cx.cancel;
     let manager = Manager::of(svc.session)?;
@@ -18,10 +20,20 @@ pub(super) async fn check(svc: &Svc, cx: &mut Context<'_>) -> Result<Checked> {
         manager.unmask(&wanted.unit).await?;
         cx.info("unmasked");
     }
-    let (facts, plan) = tokio::select! {
+    let (facts, mut plan) = tokio::select! {
         found = look(&manager, &wanted, cx) => found?,
         () = cancel.cancelled() => return Err(Error::Cancelled),
     };
+    // A changed unit file is a reason to try again.
+    if plan.job == Some(Job::Start)
+        && !facts.is_stale
+        && let Some(is_new) = last.does_not_stay(wanted.restart_interval)
+    {
+        plan.job = None;
+        if is_new {
+            warn_does_not_stay(&wanted, &facts.active, cx);
+        }
+    }
     if !facts.is_stale && plan.is_empty() {
         return Ok(Checked::Right);
     }
@@ -35,7 +47,7 @@ pub(super) async fn check(svc: &Svc, cx: &mut Context<'_>) -> Result<Checked> {
     cx.checkpoint()?;
     // Whatever has begun comes to its end, unless we have to stop at any cost; jobs go on without us.
     tokio::select! {
-        done = carry_out(&manager, &wanted, &facts, plan, cx) => done?,
+        done = carry_out(&manager, &wanted, &facts, plan, last, cx) => done?,
         () = cancel.interrupted() => return Err(Error::Cancelled),
     }
     Ok(Checked::Changed)
@@ -77,6 +89,18 @@ struct Wanted {
     refresh: bool,
     restart: bool,
     unmask: bool,
+    session: bool,
+    /// How long a unit that does not stay is left alone. Zero: that it does not is an error.
+    restart_interval: Duration,
+}
+
+/// Tells of a unit that was started with success and does not run.
+fn warn_does_not_stay(wanted: &Wanted, active: &str, cx: &Context<'_>) {
+    let Wanted { unit, restart_interval, .. } = wanted;
+    cx.warn(format_args!(
+        "{unit} was started, but does not stay: it is {active}; starting it again in {}s; systemctl status {unit} tells more",
+        restart_interval.as_secs()
+    ));
 }
 
 impl Wanted {
@@ -89,6 +113,8 @@ impl Wanted {
             refresh: cx.refresh,
             restart: svc.restart,
             unmask: svc.unmask,
+            session: svc.session,
+            restart_interval: Duration::from_secs(svc.restart_interval.into()),
         })
     }
 
@@ -105,13 +131,61 @@ impl Wanted {
     }
 }
 
+/// Where unit files are, as far as resources write them: first those of the system, then those of sessions.
+const UNIT_DIRECTORIES: [&[&str]; 2] = [
+    &[
+        "/etc/systemd/system",
+        "/run/systemd/system",
+        "/usr/local/lib/systemd/system",
+        "/usr/lib/systemd/system",
+        "/lib/systemd/system",
+    ],
+    &["/etc/systemd/user", "/run/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user"],
+];
+
+/// While a plan is made: what is known of a unit whose file a resource before this one writes.
+fn foresee(facts: &mut Facts, wanted: &Wanted, cx: &Context<'_>) {
+    let Some(foreseen) = cx.foreseen else { return };
+    let template = wanted
+        .unit
+        .split_once('@')
+        .and_then(|(name, rest)| Some(format!("{name}@.{}", rest.rsplit_once('.')?.1)));
+    let names = [Some(wanted.unit.clone()), template];
+    let directories = UNIT_DIRECTORIES[usize::from(wanted.session)];
+    let content = names.iter().flatten().find_map(|name| foreseen.file_in(directories, name));
+    match content {
+        Some(content) if facts.load == "not-found" => {
+            facts.load = "loaded".to_owned();
+            facts.file = if is_installable(content) { "disabled" } else { "static" }.to_owned();
+        }
+        // One that runs is in memory as it was read.
+        Some(_) => facts.is_stale |= facts.runs(),
+        None if facts.load == "not-found" => {
+            let _ = names.iter().flatten().any(|name| cx.may_come(Needed::FileName(name.as_bytes())));
+        }
+        None => {}
+    }
+}
+
+/// Whether a unit file says in which way it is to be enabled.
+fn is_installable(content: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(content);
+    let lines = text.lines().map(str::trim).skip_while(|line| *line != "[Install]").skip(1);
+    let keys = ["WantedBy", "RequiredBy", "UpheldBy", "Alias", "Also"];
+    lines
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split_once('='))
+        .any(|(key, value)| keys.contains(&key.trim()) && !value.trim().is_empty())
+}
+
 /// What is, and what has to happen. When somebody else has a job for the unit, and we would have one too, theirs ends
 /// first: two at once are refused, or one cancels the other.
 async fn look(manager: &Manager, wanted: &Wanted, cx: &Context<'_>) -> Result<(Facts, Plan)> {
     manager.ready().await?;
     for _ in 0..PATIENCE {
         let mut signals = cx.apply.then(|| manager.0.signals());
-        let seen = manager.look(&wanted.unit).await?;
+        let mut seen = manager.look(&wanted.unit).await?;
+        foresee(&mut seen.facts, wanted, cx);
         // A unit that cannot be as wanted may be able to once its files have been read again.
         let plan = match wanted.plan(&seen.facts) {
             Err(_) if seen.facts.is_stale => Plan::default(),
@@ -130,6 +204,7 @@ async fn carry_out(
     wanted: &Wanted,
     facts: &Facts,
     plan: Plan,
+    last: &mut LastStart,
     cx: &Context<'_>,
 ) -> Result<()> {
     let unit = wanted.unit.as_str();
@@ -158,7 +233,7 @@ async fn carry_out(
         let Some(job) = plan.job else { return Ok(()) };
         let mut signals = manager.0.signals();
         match manager.try_to(unit, job, cx).await? {
-            Ended::Done if has_ended(manager, unit, job, &mut signals, cx).await? => return Ok(()),
+            Ended::Done if has_ended(manager, wanted, job, &mut signals, last, cx).await? => return Ok(()),
             // Somebody has stopped it since.
             Ended::Done => (_, plan) = look(manager, wanted, cx).await?,
             // Somebody stopped it while we restarted it, for example. Who comes last decides what it is for a moment, and then
@@ -175,11 +250,13 @@ async fn carry_out(
 /// After a job: whether the unit is what it was to be made. It is an error if it is not by its own doing.
 async fn has_ended(
     manager: &Manager,
-    unit: &str,
+    wanted: &Wanted,
     job: Job,
     signals: &mut BusSignals,
+    last: &mut LastStart,
     cx: &Context<'_>,
 ) -> Result<bool> {
+    let unit = wanted.unit.as_str();
     match job {
         Job::Start => {
             let Seen { facts: after, job } = manager.look(unit).await?;
@@ -193,7 +270,13 @@ async fn has_ended(
                 cx.info(format_args!("somebody else has stopped {unit} at once"));
                 return Ok(false);
             }
-            if matches!(after.active.as_str(), "inactive" | "failed") {
+            let has_ended = matches!(after.active.as_str(), "inactive" | "failed");
+            last.started(has_ended);
+            if has_ended && !wanted.restart_interval.is_zero() {
+                warn_does_not_stay(wanted, &after.active, cx);
+                return Ok(true);
+            }
+            if has_ended {
                 return Err(Error::new(format_args!(
                     "{unit} was started, but does not run: it is {}",
                     after.active
@@ -209,4 +292,22 @@ async fn has_ended(
         Job::Refresh | Job::Restart => cx.info("reloaded or restarted"),
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_file_can_be_enabled_if_its_install_section_says_how() {
+        for (text, expected) in [
+            ("[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n", true),
+            ("[Install]\n# none\nAlias = x.service\n[Service]\n", true),
+            ("[Install]\nWantedBy=\n[Service]\nWantedBy=x\n", false),
+            ("[Service]\nWantedBy=x\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_installable(text.as_bytes()), expected, "{text}");
+        }
+    }
 }

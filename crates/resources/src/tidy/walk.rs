@@ -24,7 +24,12 @@ pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) ->
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let keep = tidy.keep.iter().filter_map(|kept| ManagedPath::new(kept).ok());
-    let keep = keep.map(|kept| kept.without_slash().to_vec()).collect();
+    let mut keep: HashSet<Vec<u8>> = keep.map(|kept| kept.without_slash().to_vec()).collect();
+    cx.claimed_paths(|claimed| {
+        let claimed =
+            ManagedPath::new(claimed).ok().filter(|claimed| claimed == path || path.contains(claimed));
+        keep.extend(claimed.map(|claimed| claimed.without_slash().to_vec()));
+    });
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     let mut walk = Walk { tidy, by, now, keep, cx, levels: Vec::new(), removed: 0 };
     walk.everything(above, name)?;

@@ -36,6 +36,8 @@ pub(super) struct Account {
     /// The other groups, if they are managed.
     pub(super) groups: BTreeSet<String>,
     pub(super) home: Vec<u8>,
+    /// The home directory is a symbolic link, which may lead anywhere.
+    pub(super) home_is_link: bool,
     pub(super) shell: Vec<u8>,
     pub(super) comment: Vec<u8>,
     /// Whether the password has the wanted hash. True if it is not managed.
@@ -84,7 +86,9 @@ impl Account {
             Some(wanted) => hash::read(&found.name)?.as_ref() == Some(wanted.reveal()),
             None => true,
         };
+        let home_is_link = std::fs::symlink_metadata(&found.dir).is_ok_and(|home| home.is_symlink());
         Ok(Account {
+            home_is_link,
             uid: found.uid.as_raw(),
             gid,
             group: group_name(gid, accounts)?,

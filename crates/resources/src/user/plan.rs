@@ -26,6 +26,8 @@ pub(super) struct Plan {
     pub(super) hash: bool,
     /// What is wrong, by the names of the parameters.
     wrong: Vec<&'static str>,
+    /// A home directory that stays although it is to be removed, because it is a symbolic link.
+    pub(super) kept_home: Option<Str>,
 }
 
 impl fmt::Display for Plan {
@@ -47,7 +49,16 @@ impl Plan {
                 let password = self.hash.then(|| Effect::change(name).aspect("password").secret());
                 [made].into_iter().chain(password).collect()
             }
-            Some((REMOVE, _)) => vec![Effect::remove(name).aspect("user")],
+            Some((REMOVE, _)) => {
+                let removed = Effect::remove(name).aspect("user");
+                vec![match &self.kept_home {
+                    Some(home) => removed.after(format_args!(
+                        "the home directory {} stays, because it is a symbolic link",
+                        home.display()
+                    )),
+                    None => removed,
+                }]
+            }
             _ => self.wrong.iter().map(|field| changed(user, name, field)).collect(),
         }
     }
@@ -77,10 +88,13 @@ pub(super) fn plan(user: &User, facts: &Facts, name: &str) -> Result<Option<Plan
     let presence = Presence::read(&user.state).map_err(Error::new)?;
     let account = match (presence, &facts.account) {
         (Presence::Absent, None) => return Ok(None),
-        (Presence::Absent, Some(_)) => {
-            let words = user.removehome.then_some("-r").into_iter().chain([name]);
+        (Presence::Absent, Some(account)) => {
+            // The tool removes nothing behind a link either, but says so by failing after it has removed the account.
+            let removes = user.removehome && !account.home_is_link;
+            let kept_home = (user.removehome && !removes).then(|| Str::new(&account.home));
+            let words = removes.then_some("-r").into_iter().chain([name]);
             let tool = Some((REMOVE, words.map(OsString::from).collect()));
-            return Ok(Some(Plan { tool, hash: false, wrong: vec!["state"] }));
+            return Ok(Some(Plan { tool, hash: false, wrong: vec!["state"], kept_home }));
         }
         (Presence::Exists, None) => {
             check_holder(user, facts, name)?;
@@ -95,7 +109,7 @@ pub(super) fn plan(user: &User, facts: &Facts, name: &str) -> Result<Option<Plan
     let tool = (!wrong.is_empty()).then(|| (CHANGE, words.into_iter().chain([name.into()]).collect()));
     let hash = !account.hash_is_right;
     wrong.extend(hash.then_some("password"));
-    Ok((!wrong.is_empty()).then_some(Plan { tool, hash, wrong }))
+    Ok((!wrong.is_empty()).then_some(Plan { tool, hash, wrong, kept_home: None }))
 }
 
 /// A number that another user has is refused, unless it may be shared.
@@ -139,7 +153,12 @@ fn addition(user: &User, facts: &Facts, name: &str) -> Plan {
     }
     words.flag(if user.createhome { "-m" } else { "-M" });
     words.words.push(name.into());
-    Plan { tool: Some((ADD, words.words)), hash: user.password.is_some(), wrong: vec!["state"] }
+    Plan {
+        tool: Some((ADD, words.words)),
+        hash: user.password.is_some(),
+        wrong: vec!["state"],
+        kept_home: None,
+    }
 }
 
 fn changes(user: &User, facts: &Facts, account: &Account) -> Words {
@@ -248,6 +267,7 @@ mod tests {
             shell: b"/bin/sh".to_vec(),
             comment: b"Joe".to_vec(),
             hash_is_right: true,
+            home_is_link: false,
         }
     }
 

@@ -83,6 +83,7 @@ fn host_in(directory: &Path, store: Arc<dyn Store>) -> Host {
         exit: tokio::sync::watch::Sender::new(None),
         program_files: tokio::sync::watch::Sender::new(None),
         ends_after: None,
+        incomplete: Default::default(),
     }
 }
 

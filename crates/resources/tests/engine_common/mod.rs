@@ -31,6 +31,7 @@ pub(crate) fn start(
         exit: tokio::sync::watch::Sender::new(None),
         program_files: tokio::sync::watch::Sender::new(None),
         ends_after: None,
+        incomplete: Default::default(),
     });
     let settings = EngineSettings {
         host: Arc::clone(&host),

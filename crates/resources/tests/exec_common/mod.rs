@@ -62,6 +62,7 @@ impl World {
             exit: tokio::sync::watch::Sender::new(None),
             program_files: tokio::sync::watch::Sender::new(None),
             ends_after: None,
+            incomplete: Default::default(),
         };
         World { directory, host, id: Id::new("exec", "test"), cancel: Cancel::default(), state: fresh() }
     }

@@ -53,6 +53,7 @@ impl World {
             exit: tokio::sync::watch::Sender::new(None),
             program_files: tokio::sync::watch::Sender::new(None),
             ends_after: None,
+            incomplete: Default::default(),
         };
         World { directory, host }
     }
@@ -140,14 +141,21 @@ impl World {
 
     /// Puts resources into the running graph, for those that ask about others.
     pub(crate) fn graph(&self, resources: &[(&str, File)]) {
-        struct View(Vec<(Id, File)>);
+        let file = |(name, file): &(&str, File)| {
+            (Id::new("file", *name), Box::new(file.clone()) as Box<dyn Resource>)
+        };
+        self.graph_of(resources.iter().map(file).collect());
+    }
+
+    /// The same with resources of any kind.
+    pub(crate) fn graph_of(&self, resources: Vec<(Id, Box<dyn Resource>)>) {
+        struct View(Vec<(Id, Box<dyn Resource>)>);
         impl GraphView for View {
             fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) {
-                self.0.iter().for_each(|(id, file)| show(id, file));
+                self.0.iter().for_each(|(id, resource)| show(id, &**resource));
             }
         }
-        let view = resources.iter().map(|(name, file)| (Id::new("file", *name), file.clone())).collect();
-        *self.host.view.write().unwrap() = Some(Arc::new(View(view)));
+        *self.host.view.write().unwrap() = Some(Arc::new(View(resources)));
     }
 
     pub(crate) fn run(&self, file: &File, memory: &mut Memory, apply: bool) -> Result<Checked, Error> {

@@ -145,8 +145,8 @@ pub(crate) fn graph(specs: Vec<Spec>) -> ResourceGraph {
     let mut graph = ResourceGraph::default();
     for mut spec in specs {
         // Tests break things while they are being repaired, over and over; what fails because of that is tried again.
-        if spec.meta.retry == 0 {
-            (spec.meta.retry, spec.meta.delay) = (5, 100);
+        if spec.meta.retry.is_none() {
+            (spec.meta.retry, spec.meta.delay) = (Some(5), 100);
         }
         graph.add_node(spec);
     }

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 const MARK: &str = "MGMT_TEST_BOOTED";
 
+/// The time after which a test on a booted host is ended.
+const LIMIT: Duration = Duration::from_secs(300);
+
 /// Enters a control group of its own, so that two hosts never share one, and cleans it up.
 const GROUP: &str = r#"
 set -e
@@ -27,7 +30,7 @@ pub(crate) const CLEAN: &str = "/var/cache/mgmt-tests/debian-13";
 /// Mounts an empty file system of memory, the files of this machine or of another root below it, and boots it.
 const BOOT: &str = r#"
 set -e
-place=$1 program=$2 name=$3 base=$4
+place=$1 program=$2 name=$3 base=$4 limit=$5
 host=$place/host
 mount -t tmpfs tmpfs "$host"
 mkdir "$host/upper" "$host/work" "$host/root"
@@ -69,7 +72,7 @@ Environment=MGMT_TEST_BOOTED=1 TMPDIR=/tmp HOME=/root XDG_RUNTIME_DIR=/run/user/
 ExecStart=/mgmt-test-program --exact $name --nocapture
 StandardOutput=file:/mgmt-test-result/out
 StandardError=file:/mgmt-test-result/errors
-TimeoutStartSec=300
+TimeoutStartSec=$limit
 END
 pivot_root . old
 umount --lazy old
@@ -94,25 +97,31 @@ pub(crate) fn on_booted_host_with(name: &str, files: &[(&str, &Path)]) -> bool {
     if is_booted() {
         return true;
     }
-    boot(name, "/", files, None);
+    boot(name, "/", files, None, LIMIT);
     false
+}
+
+/// The same, for a test that takes longer.
+#[track_caller]
+pub(crate) fn on_booted_host_for(name: &str, files: &[(&str, &Path)], limit: Duration) {
+    boot(name, "/", files, None, limit);
 }
 
 /// Boots a clean Debian with some files, which are in `/mgmt-test-result` there, and runs the test `name` again there.
 #[track_caller]
 pub(crate) fn on_clean_host_with(name: &str, files: &[(&str, &Path)]) {
     assert!(Path::new(CLEAN).is_dir(), "{CLEAN} is missing: run `cargo xtask setup`");
-    boot(name, CLEAN, files, None);
+    boot(name, CLEAN, files, None, LIMIT);
 }
 
 /// Boots a host with some files for the test `name`, which leaves a text in a file of `/mgmt-test-result`, and gives that.
 #[track_caller]
 pub(crate) fn on_booted_host_that_tells(name: &str, files: &[(&str, &Path)], told: &str) -> String {
-    boot(name, "/", files, Some(told))
+    boot(name, "/", files, Some(told), LIMIT)
 }
 
 #[track_caller]
-fn boot(name: &str, base: &str, files: &[(&str, &Path)], wanted: Option<&str>) -> String {
+fn boot(name: &str, base: &str, files: &[(&str, &Path)], wanted: Option<&str>, limit: Duration) -> String {
     // One at a time: they gain nothing from each other.
     static ONE: Mutex<()> = Mutex::new(());
     let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +136,7 @@ fn boot(name: &str, base: &str, files: &[(&str, &Path)], wanted: Option<&str>) -
         .args(["-c", GROUP, "group", BOOT, "boot"])
         .arg(place.path())
         .arg(std::env::current_exe().unwrap())
-        .args([name, base])
+        .args([name, base, &limit.as_secs().to_string()])
         .current_dir("/")
         .output()
         .unwrap();

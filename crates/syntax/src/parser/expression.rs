@@ -409,7 +409,10 @@ impl Parser<'_> {
                 format!("expected `(` after the function name, found {found}"),
             )
             .expected("(")
-            .hint(format!("a variable is written `${text}`, a string `\"{text}\"`"))
+            .hint(match text {
+                "return" => "there is no `return`: the value of a function is its last expression".to_owned(),
+                _ => format!("a variable is written `${text}`, a string `\"{text}\"`"),
+            })
         });
         self.close(marker, Call)
     }

@@ -80,7 +80,9 @@ impl Parser<'_> {
             let error = parser.expected("{");
             let kind = parser.lexed.text_of(parser.tokens[kind_position].raw);
             match after_kind {
-                Some(LeftParen) => error.hint("a call alone does nothing; bind its result: `$x = …`"),
+                Some(LeftParen) => error.hint(format!(
+                    "a class is included: `include {kind}(…)`; of a function the result is bound: `$x = {kind}(…)`"
+                )),
                 Some(LeftBrace) => {
                     error.hint(format!("a resource has a name before its body: `{kind} \"name\" {{`"))
                 }
@@ -153,6 +155,12 @@ impl Parser<'_> {
             return ResourceMeta;
         }
         self.expect(Rocket);
+        let is_edge = matches!(&self.lexed.text[word], "Before" | "Depend" | "Notify" | "Listen");
+        if is_edge && self.at_small_kind() {
+            self.small_kind();
+            self.edge_half();
+            return ResourceEdge;
+        }
         if self.value() {
             return ResourceEdge;
         }
@@ -160,6 +168,27 @@ impl Parser<'_> {
             self.unknown_item(word);
         }
         ResourceMeta
+    }
+
+    /// `file[` or `http:server[`: the only mistake is the small letter.
+    fn at_small_kind(&self) -> bool {
+        let mut next = 0;
+        while self.nth(next) == Identifier && self.nth(next + 1) == Colon {
+            next += 2;
+        }
+        self.at(Identifier)
+            && matches!(self.nth(next), Identifier | Capitalized)
+            && self.nth(next + 1) == LeftBracket
+    }
+
+    fn small_kind(&mut self) {
+        let word = self.text_of_nth(0);
+        let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+        let hint = format!("like `{}{rest}[\"name\"]`", first.to_ascii_uppercase());
+        self.report(|parser| {
+            let message = "the kind of a resource is capitalised here";
+            SyntaxError::new(Code::Capitalization, parser.here(), message).hint(hint)
+        });
     }
 
     fn unknown_item(&mut self, range: TextRange) {
@@ -289,7 +318,10 @@ impl Parser<'_> {
 
     fn kind_reference(&mut self) {
         let marker = self.open();
-        self.bump();
+        match self.at(Identifier) {
+            true => self.bump_as(Capitalized),
+            false => self.bump(),
+        }
         while self.at(Colon) {
             self.bump();
             match self.current() {

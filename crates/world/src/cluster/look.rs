@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::keys::PREFIX;
 use super::{Keys, Member, MemberId, View};
 use crate::etcd::Etcd;
-use crate::etcd::cluster::{Member as Listed, ServerStatus};
-use crate::store::{Snapshot, Span};
+use crate::etcd::cluster::{ClusterError, Member as Listed, ServerStatus};
+use crate::store::{Snapshot, Span, StoreError};
 
 /// When a server has not answered for this long, another one is asked as well.
 const NEXT_AFTER: Duration = Duration::from_millis(400);
@@ -55,6 +55,19 @@ pub async fn look(etcd: &Etcd, time: Duration) -> Option<Sight> {
     let statuses = statuses(etcd, &addresses, end).await;
     let view = View { members: members(listed, &statuses), keys: Arc::new(keys) };
     Some(Sight { view, addresses, statuses })
+}
+
+/// The reason why servers that do answer give nothing, if there is one: an account that is missing or may not read.
+pub async fn refusal(etcd: &Etcd, time: Duration) -> Option<StoreError> {
+    let span = Span::Prefix(PREFIX.to_owned());
+    for address in etcd.endpoints() {
+        let asked = etcd.look_at(&address, &span);
+        let answer = tokio::time::timeout(time, asked).await;
+        if let Ok(Err(ClusterError::Store(error @ StoreError::Refused { .. }))) = answer {
+            return Some(error);
+        }
+    }
+    None
 }
 
 /// Asks one server after the other, without waiting long for any.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -65,6 +66,38 @@ impl Disk {
 
     pub(super) fn open(path: &Path) -> Result<Disk, StoreError> {
         Disk::with(path.to_owned(), open(path)?)
+    }
+
+    pub(super) fn open_verified(path: &Path) -> Result<Disk, StoreError> {
+        let disk = Disk::open(path)?;
+        disk.verify()?;
+        Ok(disk)
+    }
+
+    /// Reads every page, compares its checksum, and decodes every entry.
+    fn verify(&self) -> Result<(), StoreError> {
+        if !matches!(self.look().file, Lasting::Open { .. }) {
+            return Ok(());
+        }
+        let verified = catch_unwind(AssertUnwindSafe(|| {
+            let mut view = self.look_alone();
+            let Lasting::Open { reading, mut database } = std::mem::replace(&mut view.file, Lasting::Failed)
+            else {
+                return Ok(true);
+            };
+            drop(reading);
+            let intact = database.check_integrity().map_err(|error| self.failed(error))?;
+            let reading = database.begin_read().map_err(|error| self.failed(error))?;
+            view.file = Lasting::Open { reading, database };
+            Ok(intact)
+        }));
+        if !verified.unwrap_or_else(|_| Err(damaged(&self.path)))? {
+            tracing::error!(
+                "{} was damaged and has been repaired; the last changes may be lost",
+                self.path.display()
+            );
+        }
+        self.read(&[Span::Prefix(String::new())]).map(|_| ())
     }
 
     /// Revisions begin after the time in microseconds: those of steps that were not written are not given a second time, so
@@ -419,8 +452,9 @@ fn begin(path: &Path, database: Database) -> Result<Lasting, StoreError> {
                 writing.commit().map_err(|error| failed(path, &error.into()))?;
             }
             Some(other) => {
-                return Err(StoreError::Refused {
-                    reason: format!("{} has format {other}, and this version knows {FORMAT}", path.display()),
+                return Err(StoreError::Corrupt {
+                    what: format!("the file {}", path.display()),
+                    reason: format!("it has format {other}, and this version knows {FORMAT}"),
                 });
             }
             None => {
@@ -464,6 +498,18 @@ fn failed(path: &Path, error: &redb::Error) -> StoreError {
         redb::Error::Corrupted(reason) => StoreError::Corrupt {
             what: format!("the file {}", path.display()),
             reason: format!("{reason}; move it away to start over"),
+        },
+        redb::Error::Io(error)
+            if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
+        {
+            StoreError::Corrupt {
+                what: format!("the file {}", path.display()),
+                reason: format!("{error}; move it away to start over"),
+            }
+        }
+        redb::Error::UpgradeRequired(_) | redb::Error::RepairAborted => StoreError::Corrupt {
+            what: format!("the file {}", path.display()),
+            reason: format!("{error}; move it away to start over"),
         },
         redb::Error::ValueTooLarge(size) => {
             StoreError::Refused { reason: format!("a value of {size} bytes is too large") }

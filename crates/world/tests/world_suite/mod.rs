@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_value::Str;
-use mgmt_world::store::{Effect, Store, Transaction};
-use mgmt_world::{Commits, DeployError, File, Offer, Program, Scope, Status, Strategy, Tree, World};
+use mgmt_world::store::{Effect, Span, Store, Transaction};
+use mgmt_world::{
+    Agent, Commits, DeployError, File, ForgetError, Offer, Program, Scope, Status, Strategy, Tree, World,
+};
 
 /// Makes a connection to the one store, for one more host.
 pub(crate) type Connect<'a> = &'a dyn Fn() -> Arc<dyn Store>;
@@ -25,8 +27,12 @@ pub(crate) async fn all(connect: Connect<'_>) {
     deploys(connect).await;
     deploys_at_the_same_time_get_numbers_of_their_own(connect).await;
     old_deploys_go_and_take_along_what_nobody_needs(connect).await;
+    a_record_that_cannot_be_read_concerns_that_record_alone(connect).await;
     damaged_files_are_noticed(connect).await;
     statuses(connect).await;
+    members_are_lost_until_they_are_forgotten(connect).await;
+    the_younger_of_two_agents_with_one_name_stands_back(connect).await;
+    statuses_that_fight_are_written_once_a_second(connect).await;
 }
 
 fn host(connect: Connect<'_>, name: &str) -> World {
@@ -245,7 +251,7 @@ fn program() -> Program {
 
 fn commits(hash: &str, previous: &str) -> Commits {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    Commits { hash: some(hash), previous: some(previous), forced: false }
+    Commits { hash: some(hash), follows: some(previous), forced: false }
 }
 
 async fn deploys(connect: Connect<'_>) {
@@ -275,7 +281,7 @@ async fn deploys(connect: Connect<'_>) {
     let same = b.add_deploy(&program(), &other, &commits("c1", ""), None).await.unwrap_err();
     assert!(matches!(same, DeployError::Same { id: 1, .. }), "the first commit has none before it: {same}");
     let skipped = b.add_deploy(&program(), &other, &commits("c3", "c2"), None).await.unwrap_err();
-    assert!(matches!(skipped, DeployError::NotPrevious { .. }), "{skipped}");
+    assert!(matches!(skipped, DeployError::OtherCommit { .. }), "{skipped}");
     assert_eq!(b.add_deploy(&program(), &other, &commits("c2", "c1"), None).await.unwrap().id, 2);
     assert_eq!(
         b.add_deploy(&program(), &other, &Commits { forced: true, ..commits("c9", "c8") }, None)
@@ -291,7 +297,7 @@ async fn deploys(connect: Connect<'_>) {
     assert_eq!((back.id, back.repeats, back.hash.as_deref()), (6, Some(1), Some("c1")));
     assert_eq!(b.deployed_files(&back).await.unwrap(), files);
     assert!(matches!(a.repeat_deploy(77, None).await, Err(DeployError::Missing { id: 77 })));
-    let all = a.deploys().await.unwrap();
+    let all = a.deploys().await.unwrap().deploys;
     assert_eq!(all.iter().map(|deploy| deploy.id).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
 }
 
@@ -318,7 +324,7 @@ async fn old_deploys_go_and_take_along_what_nobody_needs(connect: Connect<'_>) {
         let files = tree(&[("common", common), ("own", &[round, 1, 2])]);
         last = a.add_deploy(&program(), &files, &Commits::default(), None).await.unwrap().id;
     }
-    let kept = a.deploys().await.unwrap();
+    let kept = a.deploys().await.unwrap().deploys;
     assert_eq!(kept.len(), 16);
     assert_eq!((kept[0].id, kept[15].id), (last - 15, last));
     for deploy in &kept {
@@ -327,6 +333,70 @@ async fn old_deploys_go_and_take_along_what_nobody_needs(connect: Connect<'_>) {
     // A list of files and a file of its own for each that is kept, and the common one.
     let chunks = a.store().read(vec![mgmt_world::store::Span::Prefix("/chunk/".to_owned())]).await.unwrap();
     assert_eq!(chunks.entries.len(), 16 * 2 + 1);
+}
+
+async fn a_record_that_cannot_be_read_concerns_that_record_alone(connect: Connect<'_>) {
+    let a = host(connect, "a");
+    let deploy = async |text: &[u8]| {
+        a.add_deploy(&program(), &tree(&[("main.mcl", text)]), &Commits::default(), None).await.unwrap().id
+    };
+    let set = async |key: String, value: Option<&str>| {
+        let effect = match value {
+            Some(value) => Effect::Put { key, value: value.as_bytes().to_vec(), lease: None },
+            None => Effect::Delete(key),
+        };
+        a.store().commit(Transaction { effects: vec![effect], ..Transaction::default() }).await.unwrap();
+    };
+    let record = |id: u64| format!("/deploy/id/{id:020}");
+    let first = deploy(b"one").await;
+    let (second, third) = (deploy(b"two").await, deploy(b"three").await);
+    // One in the middle, of a later version; it is listed apart, and the others are as they were.
+    set(record(second), Some(r#"{"format":9,"id":"somewhere else"}"#)).await;
+    let list = a.deploys().await.unwrap();
+    let ids: Vec<u64> = list.deploys.iter().map(|deploy| deploy.id).filter(|id| *id >= first).collect();
+    assert_eq!(ids, [first, third]);
+    let unreadable: Vec<_> = list.unreadable.iter().filter(|found| found.id == Some(second)).collect();
+    assert!(unreadable.len() == 1 && unreadable[0].reason.contains("format 9"), "{unreadable:?}");
+    // The newest one: garbage, the record of another, nothing at all, and a pointer that is garbage itself.
+    let damages = [Some("{"), Some(r#"{"format":1,"id":1}"#), None];
+    for damage in damages {
+        let last = deploy(b"four").await;
+        set(record(last), damage).await;
+        let error = a.newest_deploy().await.unwrap_err();
+        assert!(matches!(error, mgmt_world::StoreError::Corrupt { .. }), "{error}");
+        let list = a.deploys().await.unwrap();
+        assert!(list.unreadable.iter().any(|found| found.id == Some(last)), "{:?}", list.unreadable);
+        let next = deploy(b"five").await;
+        assert_eq!(next, last + 1, "its number is not given again");
+        assert_eq!(a.newest_deploy().await.unwrap().unwrap().id, next);
+        set(record(last), None).await;
+    }
+    let last = deploy(b"six").await;
+    for damage in ["", "not json", r#"{"format":2,"id":1}"#, r#"{"format":1}"#] {
+        set("/deploy/newest".to_owned(), Some(damage)).await;
+        assert!(a.newest_deploy().await.is_err());
+        set("/deploy/sweep".to_owned(), Some(damage)).await;
+        assert!(deploy(b"seven").await > last);
+        assert!(a.newest_deploy().await.unwrap().is_some());
+    }
+    // As long as the files of one that is kept are not known, none are removed.
+    let chunks = async || {
+        let all = vec![mgmt_world::store::Span::Prefix("/chunk/".to_owned())];
+        a.store().read(all).await.unwrap().entries.len()
+    };
+    let damaged = deploy(b"eight").await;
+    set(record(damaged), Some("{")).await;
+    for round in 0..15_u8 {
+        let before = chunks().await;
+        deploy(&[round, round]).await;
+        assert!(chunks().await >= before, "round {round}");
+    }
+    let before = chunks().await;
+    deploy(b"nine").await;
+    deploy(b"ten").await;
+    assert!(chunks().await < before, "the damaged one is not among the last sixteen any more");
+    let list = a.deploys().await.unwrap();
+    assert!(list.unreadable.is_empty() && list.deploys.len() == 16, "{list:?}");
 }
 
 async fn damaged_files_are_noticed(connect: Connect<'_>) {
@@ -353,6 +423,109 @@ async fn statuses(connect: Connect<'_>) {
     until("it is seen", || b.statuses().get(&text("a")) == Some(&status)).await;
     a.leave().await;
     until("it is gone with the host", || b.statuses().is_empty()).await;
+}
+
+fn agent(instance: &str) -> Agent {
+    let (instance, machine) = (instance.to_owned(), format!("machine-{instance}"));
+    Agent { instance, machine, pid: 7, ..Agent::default() }
+}
+
+async fn members_are_lost_until_they_are_forgotten(connect: Connect<'_>) {
+    let (a, watcher) = (host(connect, "member"), host(connect, "watcher"));
+    let name = text("member");
+    watcher.ready().await;
+    a.ready().await;
+    a.claim_host(agent("member"));
+    a.be_member("1");
+    a.tell_status(&Status::default()).unwrap();
+    until("it is a member", || watcher.members().contains_key(&name)).await;
+    until("it runs", || watcher.statuses().contains_key(&name)).await;
+    assert!(watcher.lost().is_empty());
+    assert!(matches!(watcher.forget(&name).await, Err(ForgetError::Running { .. })));
+    a.export(&text("noop"), &text("left behind"), &text("*"), &text("{}"), None).unwrap();
+    a.leave_as(true).await;
+    until("it is lost", || watcher.lost().get(&name).is_some_and(|member| member.stopped.is_some())).await;
+    // The next run takes the record over.
+    let a = host(connect, "member");
+    a.ready().await;
+    a.claim_host(agent("member again"));
+    a.be_member("2");
+    a.tell_status(&Status::default()).unwrap();
+    until("it is back", || watcher.lost().is_empty()).await;
+    until("of another version", || watcher.members()[&name].version == "2").await;
+    a.leave_as(true).await;
+    until("it is lost again", || watcher.lost().contains_key(&name)).await;
+    watcher.forget(&name).await.unwrap();
+    until("nothing is left of it", || watcher.lost().is_empty()).await;
+    let all = watcher.store().read(vec![Span::Prefix("/host/member/".to_owned())]).await.unwrap();
+    assert_eq!(all.entries, []);
+    assert!(matches!(watcher.forget(&name).await, Err(ForgetError::Unknown { .. })));
+    // A run that was never meant to stay leaves no record.
+    let a = host(connect, "once");
+    a.ready().await;
+    a.be_member("1");
+    until("it is a member", || watcher.members().contains_key(&text("once"))).await;
+    a.leave_as(false).await;
+    until("it is none", || !watcher.members().contains_key(&text("once"))).await;
+}
+
+async fn the_younger_of_two_agents_with_one_name_stands_back(connect: Connect<'_>) {
+    let (elder, younger, watcher) = (host(connect, "twin"), host(connect, "twin"), host(connect, "watcher"));
+    let name = text("twin");
+    for world in [&elder, &younger, &watcher] {
+        world.ready().await;
+    }
+    let status = |version: &str| Status { version: version.to_owned(), ..Status::default() };
+    elder.claim_host(agent("elder"));
+    elder.tell_status(&status("elder")).unwrap();
+    until("the elder writes", || watcher.statuses().contains_key(&name)).await;
+    younger.claim_host(agent("younger"));
+    younger.tell_status(&status("younger")).unwrap();
+    let is = |world: &World, other: &str, stands_back: bool| {
+        let duplicate = world.watch_duplicate().unwrap();
+        let duplicate = duplicate.borrow();
+        duplicate
+            .as_ref()
+            .is_some_and(|duplicate| duplicate.other.contains(other) && duplicate.stands_back == stands_back)
+    };
+    until("the younger one knows", || is(&younger, "machine-elder", true)).await;
+    until("the elder knows", || is(&elder, "machine-younger", false)).await;
+    assert_eq!(watcher.rivals()[&name], [agent("younger")]);
+    assert_eq!(watcher.statuses()[&name].version, "elder");
+    // It does not keep what it runs waiting.
+    let refused = younger.volunteer(&text("job of twins"), &Offer::default(), true).await;
+    assert!(refused.unwrap_err().to_string().contains("stands back"));
+    elder.leave().await;
+    until("the younger one takes over", || {
+        watcher.statuses().get(&name).is_some_and(|status| status.version == "younger")
+    })
+    .await;
+    until("nobody stands back", || watcher.rivals().is_empty()).await;
+    until("and it is said", || younger.watch_duplicate().unwrap().borrow().is_none()).await;
+    younger.leave().await;
+}
+
+/// Agents of earlier versions claim no name.
+async fn statuses_that_fight_are_written_once_a_second(connect: Connect<'_>) {
+    let (a, b) = (host(connect, "fight"), host(connect, "fight"));
+    for (world, version) in [(&a, "a"), (&b, "b")] {
+        world.ready().await;
+        world.tell_status(&Status { version: version.to_owned(), ..Status::default() }).unwrap();
+    }
+    let began = std::time::Instant::now();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let seconds = began.elapsed().as_secs() + 2;
+    for world in [&a, &b] {
+        assert!(world.writes() <= seconds, "{} writes in {seconds} s", world.writes());
+    }
+    // However many statuses there are, the last one arrives.
+    b.leave().await;
+    for number in 0..500 {
+        a.tell_status(&Status { resources: number, ..Status::default() }).unwrap();
+    }
+    let arrived = || a.statuses().get(&text("fight")).is_some_and(|status| status.resources == 499);
+    until("the last one arrives", arrived).await;
+    a.leave().await;
 }
 
 #[test]

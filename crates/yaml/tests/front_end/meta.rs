@@ -8,7 +8,7 @@ fn all_metaparameters_can_be_set() {
     let (_, spec) = graph.graph.nodes().next().unwrap();
     let expected = Meta {
         noop: true,
-        retry: -1,
+        retry: Some(-1),
         retryreset: true,
         delay: 5000,
         timeout: 300,
@@ -63,9 +63,9 @@ fn words_of_a_window_have_to_mean_something() {
 fn metaparameters_have_types() {
     check(
         "graph: x\nresources:\n  noop:\n  - name: one\n    meta: {retry: many, noop: '1', delay: -1, sema: a, poll: 99999999999}\n  - name: two\n    meta: [noop]\n",
-        "E Y0206 5:19 `retry` expects int, found `many` | write a whole number, such as `42`, `0x2a` or `0o52` | `retry`: How many more times to try after an error, of the watch and of the check separately; -1 is for ever.
+        "E Y0206 5:19 `retry` expects int, found `many` | write a whole number, such as `42`, `0x2a` or `0o52` | `retry`: The number of retries after a failure, `delay` apart, of the watch and of the check separately; -1 is for ever.
          E Y0206 5:31 `noop` expects bool, found the quoted text `1` | write `true` or `false` | `noop`: Check only: report what would change and change nothing.
-         E Y0207 5:43 `delay`: can't store negative int `-1` into unsigned `uint64` field | `delay`: How long to wait before trying again, in milliseconds.
+         E Y0207 5:43 `delay`: can't store negative int `-1` into unsigned `uint64` field | `delay`: The time between retries that `retry` declares, in milliseconds.
          E Y0206 5:53 `sema` expects []str, found `a` | write a list, such as `[a, b]`, also for one item | `sema`: Semaphores to hold during check and apply, each as `id` (one at a time) or `id:count`.
          E Y0207 5:62 `poll`: int `99999999999` does not fit a `int32` field: it will overflow it | `poll`: Check every so many seconds instead of watching; negative: check once at the start and never again.
          E Y0206 7:11 `meta` expects a map, found a list",

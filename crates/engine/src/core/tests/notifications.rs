@@ -19,7 +19,7 @@ fn many_changes_lead_to_one_refresh() {
 
 #[test]
 fn a_refresh_is_kept_over_runs_that_fail() {
-    let mut story = Story::with("a=>b", &[('b', Rules { retry: None, ..refreshable() })]);
+    let mut story = Story::with("a=>b", &[('b', Rules { retry: Retry::Forever, ..refreshable() })]);
     story.begin();
     story.watch_all();
     assert_eq!(story.finish('a', Outcome::Changed), "pending a b, run b to refresh");

@@ -36,7 +36,7 @@ fn a_notification_takes_no_token() {
 
 #[test]
 fn events_during_failing_runs_run_up_no_debt() {
-    let rules = Rules { limit: 1.0, burst: 1.0, retry: None, ..Rules::default() };
+    let rules = Rules { limit: 1.0, burst: 1.0, retry: Retry::Forever, ..Rules::default() };
     let mut story = Story::with("a", &[('a', rules)]);
     story.begin();
     story.watch_all();

@@ -29,7 +29,7 @@ fn an_empty_graph_converges_after_the_time_and_not_before() {
 
 #[test]
 fn nothing_converges_while_something_is_on_its_way() {
-    let delayed = Rules { retry: None, delay: 100, ..Rules::default() };
+    let delayed = Rules { retry: Retry::Times(1), delay: 100, ..Rules::default() };
     let mut story = Story::converging("a b", &[('a', delayed)], 10);
     story.begin();
     assert_eq!(story.wait(50), "", "the watches have not begun");
@@ -39,11 +39,44 @@ fn nothing_converges_while_something_is_on_its_way() {
     story.finish('a', Outcome::Failed);
     assert_eq!(story.wait(50), "", "it will be tried again");
     assert_eq!(story.wait(50), "run a");
-    assert_eq!(story.finish('a', Outcome::Right), "converged", "the last failure is long ago");
+    assert_eq!(story.finish('a', Outcome::Right), "", "it has just recovered");
+    assert_eq!(story.wait(10), "converged");
 }
 
 #[test]
-fn who_only_looks_and_who_is_behind_a_failure_do_not_keep_a_graph_from_converging() {
+fn a_graph_that_is_quiet_apart_from_retries_without_an_end_has_not_converged() {
+    for rules in [Rules::default(), Rules { retry: Retry::Forever, delay: 100, ..Rules::default() }] {
+        let mut story = Story::converging("a>b", &[('a', rules)], 10);
+        story.begin();
+        story.watch_all();
+        story.finish('a', Outcome::Failed);
+        assert_eq!(story.wait(9), "");
+        assert_eq!(story.wait(1), "quiet with 1");
+        assert!(!story.core.is_converged());
+        story.now = story.core.next_deadline().unwrap();
+        assert_eq!(story.wait(0), "run a", "a retry is no news");
+        assert!(story.finish('a', Outcome::Failed).starts_with("retry a"));
+        story.now = story.core.next_deadline().unwrap();
+        assert_eq!(story.wait(0), "run a");
+        assert_eq!(story.finish('a', Outcome::Right), "run b, diverged", "a recovery is");
+        assert_eq!(story.finish('b', Outcome::Right), "");
+        assert_eq!(story.wait(10), "converged");
+    }
+}
+
+#[test]
+fn a_graph_is_quiet_when_declared_attempts_are_used_up() {
+    let mut story = Story::converging("a", &[('a', Rules { delay: 100, ..super::retrying(1) })], 10);
+    story.begin();
+    story.watch_all();
+    story.finish('a', Outcome::Failed);
+    assert_eq!(story.wait(99), "");
+    assert_eq!(story.wait(1), "run a");
+    assert_eq!(story.finish('a', Outcome::Failed), "failed a, quiet with 1");
+}
+
+#[test]
+fn who_only_looks_and_who_is_behind_a_failure_do_not_keep_a_graph_from_coming_to_rest() {
     let noop = Rules { noop: true, ..Rules::default() };
     let mut story = Story::converging("a>b c", &[('c', noop)], 10);
     story.begin();
@@ -51,7 +84,7 @@ fn who_only_looks_and_who_is_behind_a_failure_do_not_keep_a_graph_from_convergin
     story.finish('a', Outcome::Failed);
     story.finish('c', Outcome::Changed);
     assert_eq!(story.changed('b'), "");
-    assert_eq!(story.wait(10), "converged");
+    assert_eq!(story.wait(10), "quiet with 1");
     assert_eq!(story.changed('c'), "look c");
     assert_eq!(story.finish('c', Outcome::Changed), "");
 }

@@ -119,6 +119,11 @@ impl Story {
         self.told()
     }
 
+    pub(super) fn retry(&mut self, name: Option<char>) -> (usize, String) {
+        let count = self.core.retry(name.map(vertex), self.now);
+        (count, self.told())
+    }
+
     pub(super) fn pause(&mut self) -> String {
         self.core.pause(self.now);
         self.told()
@@ -166,7 +171,9 @@ impl Story {
                 _ => {}
             }
         }
-        let words: Vec<String> = actions.iter().map(words).collect();
+        // Notifications are told twice: as pending once, and as a reason every time.
+        let actions = actions.iter().filter(|action| !matches!(action, Action::Notified(..)));
+        let words: Vec<String> = actions.map(words).collect();
         words.join(", ")
     }
 }
@@ -199,12 +206,15 @@ fn words(action: &Action) -> String {
         Action::Reincarnate(vertex, _) => format!("reincarnate {}", name(*vertex)),
         Action::Close(vertex) => format!("close {}", name(*vertex)),
         Action::Freed(vertex) => format!("free {}", name(*vertex)),
-        Action::Retry(vertex, delay) => format!("retry {} after {delay}", name(*vertex)),
-        Action::Failed(vertex) => format!("failed {}", name(*vertex)),
+        Action::Retry(vertex, delay, _) => format!("retry {} after {delay}", name(*vertex)),
+        Action::Failed(vertex, _) => format!("failed {}", name(*vertex)),
+        Action::Rescheduled(vertex, _) => format!("sooner {}", name(*vertex)),
         Action::Limited(vertex, wait) => format!("limit {} by {wait}", name(*vertex)),
         Action::Pending(from, to, true) => format!("pending {} {}", name(*from), name(*to)),
         Action::Pending(from, to, false) => format!("over {} {}", name(*from), name(*to)),
+        Action::Notified(from, to) => format!("notified {} {}", name(*from), name(*to)),
         Action::Converged => "converged".into(),
+        Action::Quiet(failed) => format!("quiet with {failed}"),
         Action::Diverged => "diverged".into(),
         Action::Paused => "paused".into(),
         Action::Stopped => "stopped".into(),

@@ -1,12 +1,11 @@
 //! `golang/os/exec`
 
-use std::path::Path;
-
 use mgmt_funcs_derive::function;
 use mgmt_value::Str;
 
 use crate::Failure;
 use crate::declare::module;
+use crate::look::{Answer, Question, absolute, look_now};
 
 module! {
     path: "golang/os/exec",
@@ -28,7 +27,7 @@ fn look_path(file: &Str) -> Result<Str, Failure> {
 
 fn find(file: &Str, path: &[u8]) -> Result<Str, Failure> {
     if file.contains(&b'/') {
-        return match is_executable(file.as_path()) {
+        return match is_executable(file)? {
             true => Ok(file.clone()),
             false => Err(Failure::fatal(format!("{file:?} is not a file that can be executed"))),
         };
@@ -36,7 +35,7 @@ fn find(file: &Str, path: &[u8]) -> Result<Str, Failure> {
     for directory in path.split(|byte| *byte == b':').filter(|_| !path.is_empty()) {
         let directory = if directory.is_empty() { b"." } else { directory };
         let found = Str::new([directory, b"/", file].concat());
-        if !is_executable(found.as_path()) {
+        if !is_executable(&found)? {
             continue;
         }
         if !directory.starts_with(b"/") {
@@ -51,9 +50,9 @@ fn find(file: &Str, path: &[u8]) -> Result<Str, Failure> {
     Err(Failure::fatal(format!("{file:?} was not found in any directory of $PATH")))
 }
 
-fn is_executable(path: &Path) -> bool {
-    use rustix::fs::{Access, AtFlags, CWD, accessat};
-    path.is_file() && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+/// A path that another user may have put there is none that can be executed, and one that does not answer is an error.
+fn is_executable(path: &Str) -> Result<bool, Failure> {
+    Ok(look_now(Question::Executable(absolute(path)?))? == Answer::Truth(true))
 }
 
 #[cfg(test)]

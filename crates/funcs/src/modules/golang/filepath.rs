@@ -4,6 +4,7 @@ use mgmt_funcs_derive::function;
 use mgmt_value::Str;
 
 use crate::declare::module;
+use crate::look::{Answer, Question, absolute, look_now};
 use crate::{Failure, paths};
 
 module! {
@@ -69,16 +70,20 @@ fn dir(path: &[u8]) -> Str {
 /// ```
 #[function(reads)]
 fn eval_symlinks(path: &Str) -> Result<Str, Failure> {
-    let real = std::fs::canonicalize(path.as_path())
-        .map_err(|error| Failure::fatal(format!("can't resolve {path:?}: {error}")))?;
+    let resolved = |path: &Str| match look_now(Question::Resolved(absolute(path)?))? {
+        Answer::Bytes(real) => Ok(real),
+        Answer::Failed(message) => Err(Failure::fatal(message)),
+        _ => Err(Failure::fatal(format!("can't resolve {path:?}: it does not exist"))),
+    };
+    let real = resolved(path)?;
     if paths::is_abs(path) {
-        return Ok(Str::new(real.as_os_str().as_encoded_bytes()));
+        return Ok(real);
     }
     // A relative path stays one, as long as it leads below where it began.
-    let here = std::env::current_dir().and_then(std::fs::canonicalize).unwrap_or_default();
-    let relative =
-        real.strip_prefix(&here).ok().map(|inner| paths::clean(inner.as_os_str().as_encoded_bytes()));
-    Ok(Str::new(relative.unwrap_or_else(|| real.as_os_str().as_encoded_bytes().to_vec())))
+    let here = resolved(&".".into())?;
+    let relative = real.as_path().strip_prefix(here.as_path()).ok();
+    let relative = relative.map(|inner| Str::new(paths::clean(inner.as_os_str().as_encoded_bytes())));
+    Ok(relative.unwrap_or_else(|| real.clone()))
 }
 
 /// The last name from its last dot on, or nothing.

@@ -9,6 +9,7 @@ use special::{
     positive_difference, power_of_ten,
 };
 
+mod gamma_function;
 mod special;
 
 module! {
@@ -248,14 +249,14 @@ fn floor(x: f64) -> f64 {
     x.floor()
 }
 
-/// The gamma function; NaN for negative whole numbers.
+/// The gamma function; NaN for negative whole numbers, infinite with the sign of the argument for 0.
 ///
 /// ```mcl
 /// math.gamma(5.0) == 24.0
 /// ```
 #[function]
 fn gamma(x: f64) -> f64 {
-    libm::tgamma(x)
+    gamma_function::gamma(x)
 }
 
 /// The length of the hypotenuse; infinite when either side is, even with NaN.

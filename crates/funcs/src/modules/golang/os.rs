@@ -1,13 +1,13 @@
 //! `golang/os`
 
 use std::ffi::OsString;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use mgmt_funcs_derive::function;
 use mgmt_value::Str;
 
 use crate::declare::module;
+use crate::look::{Answer, Question, absolute, look_now};
 use crate::{Failure, Memory, random};
 
 module! {
@@ -184,10 +184,12 @@ fn getuid() -> i64 {
 /// ```
 #[function(reads)]
 fn getwd() -> Result<Str, Failure> {
-    let same = |path: &Path| {
-        let (here, there) = (std::fs::metadata(".").ok()?, std::fs::metadata(path).ok()?);
-        Some((here.dev(), here.ino()) == (there.dev(), there.ino()))
+    let resolved = |path: &Path| match look_now(Question::Resolved(path_text(path))) {
+        Ok(Answer::Bytes(real)) => Some(real),
+        _ => None,
     };
+    let here = std::env::current_dir().ok();
+    let same = |path: &Path| Some(resolved(path)? == resolved(here.as_deref()?)?);
     if let Some(named) = filled("PWD").map(PathBuf::from).filter(|path| path.is_absolute())
         && same(&named) == Some(true)
     {
@@ -235,28 +237,32 @@ fn mkdir_temp(memory: &mut Memory, dir: &Str, pattern: &Str) -> Result<Str, Fail
     for _ in 0..1000 {
         let number = (random::word()? >> 32).to_string();
         let path = parent.as_path().join(Str::new([before, number.as_bytes(), after].concat()).as_path());
-        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-            Ok(()) => {
-                let made = path_text(&path);
+        let made = path_text(&path);
+        match look_now(Question::NewDirectory(absolute(&made)?))? {
+            Answer::Truth(true) => {
                 *kept = Some((dir.clone(), pattern.clone(), made.clone()));
                 return Ok(made);
             }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Failure::fatal(format!("can't make {}: {error}", path.display()))),
+            Answer::Failed(message) => return Err(Failure::fatal(message)),
+            _ => {}
         }
     }
     Err(Failure::fatal(format!("can't find a free name for {pattern:?} in {parent:?}")))
 }
 
-/// The content of a file. It is not watched, and any failure is fatal; compare `os.readfile`.
+/// The content of a file. It is not watched, and any failure is fatal. What `os.readfile` refuses is refused here, too, except
+/// for `/dev/null`, which is an empty file.
 ///
 /// ```mcl
 /// os.read_file("/dev/null") == ""
 /// ```
 #[function(reads)]
 fn read_file(name: &Str) -> Result<Str, Failure> {
-    let content = std::fs::read(name.as_path());
-    content.map(Str::from).map_err(|error| Failure::fatal(format!("can't read {name:?}: {error}")))
+    match look_now(Question::Content(absolute(name)?))? {
+        Answer::Bytes(content) => Ok(content),
+        Answer::Failed(message) => Err(Failure::fatal(message)),
+        _ => Err(Failure::fatal(format!("can't read {name:?}: it does not exist"))),
+    }
 }
 
 /// What a symbolic link points to. A path that is none is a fatal error.
@@ -266,10 +272,11 @@ fn read_file(name: &Str) -> Result<Str, Failure> {
 /// ```
 #[function(reads)]
 fn readlink(name: &Str) -> Result<Str, Failure> {
-    let target = std::fs::read_link(name.as_path());
-    target
-        .map(|target| path_text(&target))
-        .map_err(|error| Failure::fatal(format!("can't read the link {name:?}: {error}")))
+    match look_now(Question::Link(absolute(name)?))? {
+        Answer::Bytes(target) => Ok(target),
+        Answer::Failed(message) => Err(Failure::fatal(message)),
+        _ => Err(Failure::fatal(format!("can't read the link {name:?}: it does not exist"))),
+    }
 }
 
 /// The directory for temporary files: `$TMPDIR`, or `/tmp`.

@@ -3,23 +3,47 @@
 use mgmt_value::Str;
 use nix::unistd::{Uid, User};
 
+use crate::look::{Account, Answer, Question, look_now};
 use crate::{Failure, paths};
 
-/// Looks a user up, wherever the system keeps them.
-pub(super) fn find(name: &Str) -> Result<Option<User>, Failure> {
+/// Looks a user up, wherever the system keeps them. May block, so it is asked through `look`.
+pub(crate) fn account_named(name: &Str) -> Answer {
     let Some(text) = name.as_str().filter(|text| !text.is_empty() && !text.contains('\0')) else {
-        return Ok(None);
+        return Answer::Account(None);
     };
     match User::from_name(text) {
-        Ok(user) => Ok(user),
+        Ok(user) => Answer::Account(user.map(account)),
         // Some sources of accounts answer that way when there is no such user, or when they are not set up.
-        Err(nix::errno::Errno::ENOENT | nix::errno::Errno::ESRCH | nix::errno::Errno::EPERM) => Ok(None),
-        Err(error) => Err(Failure::fatal(format!("can't look up the user {name:?}: {error}"))),
+        Err(nix::errno::Errno::ENOENT | nix::errno::Errno::ESRCH | nix::errno::Errno::EPERM) => {
+            Answer::Account(None)
+        }
+        Err(error) => Answer::Failed(format!("can't look up the user {name:?}: {error}")),
     }
 }
 
-fn existing(name: &Str) -> Result<User, Failure> {
-    find(name)?.ok_or_else(|| Failure::fatal(format!("there is no user {name:?}")))
+/// Looks the user of this process up. May block, so it is asked through `look`.
+pub(crate) fn own_account() -> Answer {
+    match User::from_uid(Uid::effective()) {
+        Ok(user) => Answer::Account(user.map(account)),
+        Err(error) => Answer::Failed(format!("can't look up the user of the program: {error}")),
+    }
+}
+
+fn account(user: User) -> Account {
+    Account { uid: user.uid.as_raw(), home: Str::new(user.dir.as_os_str().as_encoded_bytes()) }
+}
+
+fn find(question: Question) -> Result<Option<Account>, Failure> {
+    match look_now(question)? {
+        Answer::Account(account) => Ok(account),
+        Answer::Failed(message) => Err(Failure::fatal(message)),
+        _ => Ok(None),
+    }
+}
+
+fn existing(name: &Str) -> Result<Account, Failure> {
+    let found = find(Question::Account(name.clone()))?;
+    found.ok_or_else(|| Failure::fatal(format!("there is no user {name:?}")))
 }
 
 pub(super) fn uid(name: &Str) -> Result<String, Failure> {
@@ -27,7 +51,7 @@ pub(super) fn uid(name: &Str) -> Result<String, Failure> {
 }
 
 pub(super) fn home(name: &Str) -> Result<Str, Failure> {
-    Ok(with_slash(existing(name)?.dir.as_os_str().as_encoded_bytes()))
+    Ok(with_slash(&existing(name)?.home))
 }
 
 fn with_slash(path: &[u8]) -> Str {
@@ -47,10 +71,9 @@ pub(super) fn expand_home(path: &Str) -> Result<Str, Failure> {
 }
 
 fn current_home() -> Result<Str, Failure> {
-    match User::from_uid(Uid::effective()) {
-        Ok(Some(user)) => Ok(Str::new(user.dir.as_os_str().as_encoded_bytes())),
-        Ok(None) => Err(Failure::fatal(format!("there is no user with the number {}", Uid::effective()))),
-        Err(error) => Err(Failure::fatal(format!("can't look up the user of the program: {error}"))),
+    match find(Question::OwnAccount)? {
+        Some(account) => Ok(account.home),
+        None => Err(Failure::fatal(format!("there is no user with the number {}", Uid::effective()))),
     }
 }
 
@@ -63,11 +86,11 @@ mod tests {
         assert_eq!(uid(&"root".into()).unwrap(), "0");
         assert_eq!(home(&"root".into()).unwrap(), "/root/");
         for name in ["", "no-such-user", "a\0b"] {
-            assert!(find(&name.into()).unwrap().is_none());
+            assert!(find(Question::Account(name.into())).unwrap().is_none());
             assert!(matches!(home(&name.into()), Err(Failure::Fatal(_))));
             assert!(matches!(uid(&name.into()), Err(Failure::Fatal(_))));
         }
-        assert!(find(&Str::new(b"\xff")).unwrap().is_none());
+        assert!(find(Question::Account(Str::new(b"\xff"))).unwrap().is_none());
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use mgmt_value::Str;
+
 use crate::Failure;
+use crate::look::{Answer, Question, look_now};
 
 /// The value of a name in a file of assignments, the last one if there are several.
 pub(super) fn field(content: &[u8], name: &str) -> Option<Vec<u8>> {
@@ -63,20 +66,22 @@ const FIRMWARE: [&str; 5] = ["product_name", "sys_vendor", "board_vendor", "bios
 pub(super) fn is_virtual(root: &Path) -> Result<bool, Failure> {
     let cpuinfo = root.join("proc/cpuinfo");
     let contains = |content: &[u8], text: &str| memchr::memmem::find(content, text.as_bytes()).is_some();
-    let processor = std::fs::read(&cpuinfo);
+    let read = |path: &Path| match look_now(Question::Content(Str::new(path.as_os_str().as_encoded_bytes())))?
+    {
+        Answer::Bytes(content) => Ok(content),
+        Answer::Failed(message) => Err(Failure::fatal(message)),
+        _ => Err(Failure::fatal(format!("{} does not exist", path.display()))),
+    };
+    let processor = read(&cpuinfo);
     if processor.as_ref().is_ok_and(|content| contains(content, "hypervisor")) {
         return Ok(true);
     }
-    let firmware =
-        FIRMWARE.iter().filter_map(|name| std::fs::read(root.join("sys/class/dmi/id").join(name)).ok());
+    let firmware = FIRMWARE.iter().filter_map(|name| read(&root.join("sys/class/dmi/id").join(name)).ok());
     if firmware.into_iter().any(|content| MAKERS.iter().any(|maker| contains(&content, maker))) {
         return Ok(true);
     }
     // A machine without such firmware tells nothing by it; one without a processor tells nothing at all.
-    match processor {
-        Ok(_) => Ok(false),
-        Err(error) => Err(Failure::fatal(format!("can't read {}: {error}", cpuinfo.display()))),
-    }
+    processor.map(|_| false)
 }
 
 #[cfg(test)]

@@ -337,7 +337,7 @@ mod tests {
         let mut resource = spec.resource.boxed_clone();
         assert!(matches!(resource.set("cmd", &Value::Str("x".into())), Some(Ok(()))));
         spec.resource = resource.into();
-        spec.meta.retry = 3;
+        spec.meta.retry = Some(3);
         let difference = compare(&first, &second, true);
         let found: Vec<(String, Change)> =
             difference.resources.iter().map(|changed| (changed.id.to_string(), changed.change)).collect();

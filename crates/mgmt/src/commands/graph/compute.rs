@@ -162,7 +162,7 @@ impl Computing<'_> {
             Half { graph: &theirs, name: &manifest_name },
             self.manifest.allow_unmatched,
         );
-        manifest.show(&merged.diagnostics, self.terminal);
+        manifest.show(&merged.diagnostics, self.terminal, crate::manifest::Errors::Always);
         let graph = merged.graph.ok_or_else(|| Failure::shown(exit_codes::USAGE))?;
         Ok((merged.name, graph))
     }
@@ -185,7 +185,7 @@ impl Computing<'_> {
         })?;
         program::show(&checked.diagnostics, &checked.sources, self.terminal);
         if !checked.is_right() {
-            return Err(Failure::shown(exit_codes::FAILED));
+            return Err(Failure::shown(exit_codes::USAGE));
         }
         let name = checked.sources.iter().next().map(|(_, source)| source.name.to_string());
         // One program is computed at most.

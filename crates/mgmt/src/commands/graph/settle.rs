@@ -15,13 +15,14 @@ use crate::failure::Failure;
 /// A resource may wait for something from outside, and nothing else shows that it does.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Runs a graph, and takes over the parameters that it ends with into the one that is shown.
+/// Runs a graph, and takes over the parameters that it ends with into the one that is shown. Returns the number of resources that have
+/// failed.
 pub(super) fn settle(
     graph: ResourceGraph,
     how: &Preparation,
     arguments: &Arguments,
     shown: &mut ResourceGraph,
-) -> Result<(), Failure> {
+) -> Result<usize, Failure> {
     let runtime = crate::runtime::start(None)?;
     let prefix = Prefix::open(&Choice::Temporary, &arguments.hostname)?;
     let store = mgmt_world::Embedded::in_memory().map_err(Failure::failed)?;
@@ -43,22 +44,24 @@ pub(super) fn settle(
             .map_err(|error| Failure::failed(format!("cannot start the engine: {error}")))?;
         let ended = || Failure::failed("the engine ended although nobody asked it to");
         engine.swap(graph).await.map_err(|error| Failure::usage(format!("the graph cannot run: {error}")))?;
-        let converged = async {
+        let at_rest = async {
             while let Some(event) = events.recv().await {
-                if event == EngineEvent::Converged {
-                    return true;
+                match event {
+                    EngineEvent::Converged => return Some(0),
+                    EngineEvent::Quiet { failed } => return Some(failed),
+                    _ => {}
                 }
             }
-            false
+            None
         };
-        match tokio::time::timeout(patience, converged).await {
-            Ok(true) => {}
-            Ok(false) => return Err(ended()),
+        let failed = match tokio::time::timeout(patience, at_rest).await {
+            Ok(Some(failed)) => failed,
+            Ok(None) => return Err(ended()),
             Err(_) => {
                 let message = format!("the graph has not converged after {} s", patience.as_secs());
                 return Err(Failure::failed(message).hint("`--wait SECONDS` gives it more time"));
             }
-        }
+        };
         let resources = engine.inspect().await.map_err(|_| ended())?;
         for (_, spec) in shown.nodes_mut() {
             let members = std::iter::once((&spec.id, &mut spec.resource));
@@ -71,7 +74,7 @@ pub(super) fn settle(
         }
         engine.stop(Level::Graceful);
         tokio::task::block_in_place(|| engine.wait());
-        Ok(())
+        Ok(failed)
     })
 }
 

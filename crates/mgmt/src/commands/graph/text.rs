@@ -8,7 +8,7 @@ use mgmt_telemetry::escape;
 
 use super::{Drawing, settle};
 
-/// Vertices, members of groups and edges, a line each. Names are printed as they are, unless the lines go to a terminal.
+/// Vertices, members of groups and edges, a line each. A name never ends its line: what would is escaped.
 pub(crate) fn text(drawing: &Drawing<'_>) -> String {
     let graph = drawing.graph;
     let mut text = String::new();
@@ -36,7 +36,7 @@ pub(crate) fn text(drawing: &Drawing<'_>) -> String {
 fn plain(spec: &Spec) -> String {
     match std::io::stdout().is_terminal() {
         true => escape(&spec.id.to_string()).into_owned(),
-        false => format!("{}[{}]", spec.id.kind, spec.id.name.to_text()),
+        false => escape(&format!("{}[{}]", spec.id.kind, spec.id.name.to_text())).into_owned(),
     }
 }
 

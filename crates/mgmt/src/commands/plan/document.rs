@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mgmt_engine::{Certainty, Plan, Preparation};
+use mgmt_engine::{Certainty, Plan, Preparation, StepError};
 use mgmt_history::unified;
 use mgmt_resource::{Action, Edge, Effect, Origin, Receive, ResourceGraph, from_stored, to_stored};
 use serde_json::{Map, Value as Json, json};
@@ -13,11 +13,20 @@ use crate::private;
 /// The version of the form. What it reads as never changes.
 const FORMAT_VERSION: u64 = 1;
 
+/// What a graph would change, and what it leaves.
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    /// Resources that the last run managed and the graph does not declare, except for those that are undone.
+    pub(crate) released: Vec<String>,
+}
+
 /// A plan.
 pub(crate) struct Document {
     pub(super) name: String,
     hostname: String,
     pub(super) steps: Vec<Step>,
+    /// Resources that the last run managed and this graph does not declare: they stay as they are.
+    pub(super) released: Vec<String>,
     pub(super) totals: Totals,
 }
 
@@ -26,9 +35,15 @@ pub(super) struct Step {
     pub(super) resource: String,
     pub(super) origin: Option<String>,
     pub(super) lines: Vec<Line>,
-    pub(super) error: Option<(String, Certainty)>,
+    pub(super) error: Option<StepError>,
+    /// The resource that will fail before it.
+    pub(super) blocked_by: Option<String>,
     /// Why it is not looked at now.
     pub(super) held: Option<String>,
+    /// It only looks.
+    pub(super) noop: bool,
+    /// It is no longer declared, and is undone.
+    pub(super) is_reversal: bool,
 }
 
 /// One change.
@@ -48,12 +63,18 @@ pub(super) struct Totals {
     pub(super) remove: usize,
     pub(super) run: usize,
     pub(super) right: usize,
-    /// Resources that cannot be looked at, and nothing before them explains it.
+    /// Resources that will fail.
     pub(super) errors: usize,
+    /// Resources that will not run, because one before them will fail.
+    pub(super) blocked: usize,
     /// Resources that cannot be looked at before something else is done.
     pub(super) open: usize,
     /// Resources that are left alone until their window opens.
     pub(super) held: usize,
+    /// Changes of resources that only look, which a run does not make either.
+    pub(super) noop: usize,
+    /// Resources that are no longer managed.
+    pub(super) released: usize,
 }
 
 impl Totals {
@@ -63,8 +84,9 @@ impl Totals {
 }
 
 impl Document {
-    pub(crate) fn new(name: &str, hostname: &str, plan: &Plan) -> Document {
-        let mut totals = Totals::default();
+    pub(crate) fn new(name: &str, hostname: &str, planned: &Planned) -> Document {
+        let Planned { plan, released } = planned;
+        let mut totals = Totals { released: released.len(), ..Totals::default() };
         let mut steps = Vec::new();
         for step in &plan.steps {
             let mut lines = Vec::new();
@@ -72,6 +94,7 @@ impl Document {
                 let resource = (member.id != step.id).then(|| member.id.to_string());
                 for effect in &member.effects {
                     *match effect.action {
+                        _ if step.noop => &mut totals.noop,
                         Action::Create => &mut totals.create,
                         Action::Change | Action::More => &mut totals.change,
                         Action::Remove => &mut totals.remove,
@@ -85,19 +108,28 @@ impl Document {
                     });
                 }
             }
-            let error = step.error.clone().map(|message| (message, step.rests_on));
-            match &error {
-                Some((_, Certainty::Exact)) => totals.errors += 1,
+            match &step.error {
+                Some(StepError { is_certain: true, .. }) => totals.errors += 1,
                 Some(_) => totals.open += 1,
+                None if step.blocked_by.is_some() => totals.blocked += 1,
                 None if step.held.is_some() => totals.held += 1,
                 None if lines.is_empty() => totals.right += 1,
                 None => {}
             }
             let origin = step.origin.as_ref().map(ToString::to_string);
-            let held = step.held.clone();
-            steps.push(Step { resource: step.id.to_string(), origin, lines, error, held });
+            steps.push(Step {
+                resource: step.id.to_string(),
+                origin,
+                lines,
+                error: step.error.clone(),
+                blocked_by: step.blocked_by.as_ref().map(ToString::to_string),
+                held: step.held.clone(),
+                noop: step.noop,
+                is_reversal: step.is_reversal,
+            });
         }
-        Document { name: name.to_owned(), hostname: hostname.to_owned(), steps, totals }
+        let (name, hostname) = (name.to_owned(), hostname.to_owned());
+        Document { name, hostname, steps, released: released.clone(), totals }
     }
 
     /// The same, with nothing in it of texts that nobody should see.
@@ -115,18 +147,26 @@ impl Document {
         self
     }
 
+    /// How much there is to do, in one line.
+    pub(crate) fn summary(&self) -> String {
+        super::show::summary(&self.totals)
+    }
+
     pub(crate) fn json(&self) -> Json {
         let steps: Vec<Json> = self.steps.iter().map(Step::json).collect();
-        let Totals { create, change, remove, run, right, errors, open, held } = self.totals;
+        let Totals { create, change, remove, run, right, errors, blocked, open, held, noop, released } =
+            self.totals;
         json!({
             "type": "plan",
             "format_version": FORMAT_VERSION,
             "name": self.name,
             "host": self.hostname,
             "steps": steps,
+            "no_longer_managed": self.released,
             "totals": {
                 "create": create, "change": change, "remove": remove, "run": run,
-                "right": right, "errors": errors, "open": open, "held": held,
+                "right": right, "errors": errors, "blocked": blocked, "open": open, "held": held,
+                "noop": noop, "no_longer_managed": released,
             },
         })
     }
@@ -152,7 +192,7 @@ impl Document {
 }
 
 /// How a text would change.
-fn difference(effect: &Effect) -> Option<String> {
+pub(crate) fn difference(effect: &Effect) -> Option<String> {
     let texts = effect.shown_texts()?;
     let text = |side: &Option<Box<[u8]>>| -> Option<String> {
         String::from_utf8(side.as_deref().unwrap_or_default().to_vec()).ok()
@@ -168,9 +208,19 @@ impl Step {
             step.insert("origin".to_owned(), origin.as_str().into());
         }
         step.insert("lines".to_owned(), self.lines.iter().map(Line::json).collect());
-        if let Some((message, certainty)) = &self.error {
-            let sure = *certainty == Certainty::Exact;
-            step.insert(if sure { "error" } else { "open" }.to_owned(), message.as_str().into());
+        if let Some(StepError { message, hint, is_certain }) = &self.error {
+            step.insert(if *is_certain { "error" } else { "open" }.to_owned(), message.as_str().into());
+            if let Some(hint) = hint {
+                step.insert("hint".to_owned(), hint.as_str().into());
+            }
+        }
+        if let Some(by) = &self.blocked_by {
+            step.insert("blocked_by".to_owned(), by.as_str().into());
+        }
+        for (key, is_so) in [("noop", self.noop), ("reversal", self.is_reversal)] {
+            if is_so {
+                step.insert(key.to_owned(), true.into());
+            }
         }
         if let Some(why) = &self.held {
             step.insert("held".to_owned(), why.as_str().into());
@@ -232,7 +282,8 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    pub(crate) fn read(path: &Path) -> Result<Stored, Failure> {
+    /// Reads a file, and gives its text, too.
+    pub(crate) fn read(path: &Path) -> Result<(Stored, Vec<u8>), Failure> {
         let place = path.display();
         let text = match private::read(path) {
             Ok(Ok(text)) => text,
@@ -243,7 +294,7 @@ impl Stored {
             }
             Err(error) => return Err(Failure::usage(format!("cannot read {place}: {error}"))),
         };
-        Stored::parse(path, &text)
+        Stored::parse(path, &text).map(|stored| (stored, text))
     }
 
     /// What a file of this name says.

@@ -151,6 +151,7 @@ impl Workshop {
             exit: watch::Sender::new(None),
             program_files: watch::Sender::new(None),
             ends_after: None,
+            incomplete: Default::default(),
         };
         let _inside = self.runtime.enter();
         let started = Engine::start(EngineSettings {

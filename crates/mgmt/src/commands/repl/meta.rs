@@ -27,9 +27,17 @@ const COMMANDS: &[(Command, &str, &str, &str)] = &[
     (Command::Quit, ":quit", "", "the end, as ^D is"),
 ];
 
-/// Whether a text is a command: no text of the language starts with a colon.
+/// Words that other programs of this kind understand. None of them is a text of the language.
+const WORDS: &[(&str, &str)] = &[("help", ":help"), ("quit", ":quit"), ("exit", ":quit")];
+
+/// Whether a text is a command: no text of the language starts with a colon, or is one of a few words.
 pub(super) fn is_command(text: &str) -> bool {
-    text.trim_start().starts_with(':')
+    text.trim_start().starts_with(':') || word(text).is_some()
+}
+
+/// The command that a word stands for.
+pub(super) fn word(text: &str) -> Option<&'static str> {
+    WORDS.iter().find(|(word, _)| *word == text.trim()).map(|(_, command)| *command)
 }
 
 /// The command of a name, or of a start that only one name has.

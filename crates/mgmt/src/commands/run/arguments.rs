@@ -29,6 +29,14 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "lp-download")]
     pub(super) download: bool,
 
+    // Spelt differently today; `historic` says how.
+    #[arg(long, hide = true)]
+    pub(super) update: bool,
+    #[arg(long, hide = true)]
+    pub(super) only_download: bool,
+    #[arg(long, hide = true)]
+    pub(super) only_unify: bool,
+
     /// Where downloaded modules are [env: MGMT_MODULE_PATH]
     #[arg(long, alias = "lp-module-path", value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     pub(super) module_path: Option<PathBuf>,
@@ -76,6 +84,11 @@ pub(crate) struct Arguments {
     /// Where to serve them; an address and a port [default: 127.0.0.1:9233]
     #[arg(long, value_name = "ADDRESS")]
     pub(super) prometheus_listen: Option<String>,
+
+    /// Answer requests for this host by another name than `localhost` and its host name, such as web1.example.com; several
+    /// with commas. Addresses are always answered
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(super) prometheus_name: Vec<String>,
 
     /// Take back what this host exports once it is gone for so long; -1 is never
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]

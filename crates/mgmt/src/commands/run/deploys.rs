@@ -1,58 +1,87 @@
-//! Programs that were given to all hosts, taken while a run goes on.
+//! Deploys: which program a run begins with, and every newer one that is deployed while it goes on.
+//!
+//! A deploy that cannot run here and now changes nothing: what ran before goes on, the deploy is in the status with the reason, and it
+//! is tried again while it is the newest, on events and with backoff ([`retry`]). The last deploy that ran is kept on this host's
+//! disk ([`load`]); the next start begins with it if the newest one cannot run or the store does not answer. So a run without
+//! a program of its own never ends because of a deploy.
 
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+mod load;
+mod retry;
+
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mgmt_engine::Preparation;
-use mgmt_lang::module::Entry;
 use mgmt_remote::Handed;
 use mgmt_world::store::Watch;
-use mgmt_world::{Commits, Deploy, Program, Refused, Tree, Trust, World};
+use mgmt_world::{Deploy, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
 use tokio::sync::{mpsc, oneshot};
 
+use super::control::ApplyOrder;
 use super::follow::Triggers;
-use super::program::Loaded as LoadedProgram;
 use super::settings::{Settings, Source};
-use super::{First, Following, Means, repack};
-use super::{joint, puppet};
-use crate::commands::deploy::moment;
-use crate::configuration::{self, Input};
+use super::{First, Following, Means};
+use crate::configuration::Loaded;
 use crate::failure::Failure;
-use crate::manifest::{AGENT, Manifest};
-use crate::program::{self, package};
+use load::{Directory, Installed, Loader, Refusal, Runnable};
+use retry::{Rehearsal, Retry};
+
+pub(super) use load::packed;
+
+/// How long a start waits for the newest deploy before it runs the last one that ran here.
+const START_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How many directories of deploys that were replaced are kept: something that was started from one may still be reading it.
+const MAX_RETIRED: usize = 2;
 
 /// What runs now, and what comes after it.
 pub(super) struct Deploys {
     present: Runnable,
-    loader: Loader,
+    loader: Arc<Loader>,
     later: Later,
     /// Deploys up to this one are of no interest.
     last: u64,
     watch: Box<dyn Watch>,
+    /// The watch has told something, and the newest deploy was not read since.
+    stale: bool,
     /// What the one who has started this run hands over, which is run instead of deploys.
     handed: Option<mpsc::Receiver<Handed>>,
+    /// Plans that commands have this run apply.
+    applies: Option<mpsc::Receiver<ApplyOrder>>,
+    /// The last deploy that ran here before this run.
+    kept: Option<LastDeploy>,
+    /// To be tried first.
+    arrived: Option<Arrival>,
+    /// The newest deploy, if it cannot run.
+    retry: Option<Retry>,
+    retired: VecDeque<Arc<Directory>>,
 }
 
 /// Something to be run from now on.
+#[derive(Clone)]
 enum Arrival {
     Deploy(Deploy),
     /// It came from the one who has started this run, as the one of this number.
     Handed(u64, Handed),
 }
 
-/// Something that can be run, and again if what came after it cannot.
-#[derive(Clone)]
-struct Runnable {
-    what: First,
-    how: Preparation,
-    /// The number of the deploy that it is.
-    deploy: Option<u64>,
-    /// Its files may change.
-    watch: bool,
+impl Arrival {
+    fn number(&self) -> u64 {
+        match self {
+            Arrival::Deploy(deploy) => deploy.id,
+            Arrival::Handed(number, _) => *number,
+        }
+    }
+}
+
+/// What the store, or the one who has started this run, has to say.
+enum News {
+    Arrived(Box<Arrival>),
+    Unreadable(UnreadableDeploy),
+    /// The newest deploy is the one that is known, and somebody has written it again.
+    Same,
 }
 
 /// Which of the deploys to come are run.
@@ -64,24 +93,34 @@ enum Later {
     Nothing,
 }
 
-/// A deploy that has not shown yet that it can run.
+/// What runs and has not shown yet that it can.
 struct Trial {
-    arrival: Arrival,
-    /// What did.
-    before: Runnable,
+    /// None for the last deploy of an earlier run.
+    arrival: Option<Arrival>,
+    /// What to go back to, the best last.
+    ways_back: Vec<Runnable>,
     start: oneshot::Receiver<Result<(), Failure>>,
+    /// The command that wants to know, if it is the graph of a plan.
+    applied: Option<oneshot::Sender<Result<(), Failure>>>,
 }
 
-/// Makes deploys ready to run.
-struct Loader {
-    means: Means,
-    place: Place,
-    /// Only what is signed is run.
-    trust: Option<Trust>,
-}
+/// Work that goes on beside the loop.
+type Pending<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
-/// Where the files of deploys are put.
-struct Place(PathBuf);
+/// What the loop of [`Deploys::follow`] waits for.
+struct Loop {
+    triggers: Triggers,
+    /// What runs is continued here and nowhere else, and ends with this.
+    running: Pending<()>,
+    /// Something runs, or has run and left its graph behind.
+    has_begun: bool,
+    trial: Option<Trial>,
+    loading: Pending<(Arrival, Result<Runnable, Refusal>)>,
+    rehearsal: Pending<()>,
+    /// To be told that something runs.
+    started: Option<oneshot::Sender<Result<(), Failure>>>,
+    applies: Option<mpsc::Receiver<ApplyOrder>>,
+}
 
 impl Deploys {
     /// Decides what runs first.
@@ -93,67 +132,78 @@ impl Deploys {
         settings: &Settings,
         means: Means,
         place: PathBuf,
-        handed: Option<mpsc::Receiver<Handed>>,
+        (handed, applies): (Option<mpsc::Receiver<Handed>>, mpsc::Receiver<ApplyOrder>),
     ) -> Result<Deploys, Failure> {
         let world = Arc::clone(&means.host.world);
-        let mut watch = world.watch_deploys();
-        // What comes from now on is told.
-        watch.next().await.map_err(Failure::failed)?;
+        let is_given = is_given(settings);
+        let watch = world.watch_deploys();
+        let how = settings.preparation();
+        let watched = settings.watch;
         let present =
-            Runnable { what: first, how: settings.preparation(), deploy: None, watch: settings.watch };
-        let is_given = !settings.idle && !matches!(settings.input, Source::Empty);
+            Runnable { what: first, how, deploy: None, directory: None, watch: watched, proven: true };
         let later = match (settings.deploy_watch, is_given) {
             _ if settings.idle => Later::Nothing,
             (true, _) => Later::All,
             (false, false) => Later::One,
             (false, true) => Later::Nothing,
         };
-        let keys = settings.trusted.clone();
-        let trust = (!keys.is_empty()).then(|| Trust::new(keys, place.clone()));
-        let trust = trust.transpose().map_err(Failure::failed)?;
+        let loader = Loader::new(means, place, settings)?;
         let is_shared = settings.is_shared();
-        if is_given && is_shared && trust.is_some() && settings.signer.is_none() {
+        if is_given && is_shared && loader.trusts_keys() && settings.signer.is_none() {
             tracing::warn!(
                 "the program is not given to other hosts: there is no `--sign-key` to sign it with"
             );
         }
-        let is_published = is_shared && (trust.is_none() || settings.signer.is_some());
-        let loader = Loader { means, place: Place(place), trust };
-        let mut deploys = Deploys { present, loader, later, last: 0, watch, handed };
+        let is_published = is_shared && (!loader.trusts_keys() || settings.signer.is_some());
+        let kept = loader.last_deploy();
+        let mut deploys = Deploys {
+            present,
+            loader: Arc::new(loader),
+            later,
+            last: 0,
+            watch,
+            stale: false,
+            handed,
+            applies: Some(applies),
+            kept: None,
+            arrived: None,
+            retry: None,
+            retired: VecDeque::new(),
+        };
         if deploys.handed.is_some() {
-            let first = deploys.next().await;
-            deploys.present = deploys.loader.load(&first).await?;
+            let News::Arrived(first) = deploys.next().await else { return Ok(deploys) };
+            deploys.present = deploys.loader.load(&first, false).await.map_err(|refusal| refusal.failure)?;
             return Ok(deploys);
         }
         if is_given && is_published {
-            let deploy = publish(&deploys.present.what, settings, &world).await?;
+            let deploy = load::publish(&deploys.present.what, settings, &world).await?;
             tracing::info!("deployed as number {}", deploy.id);
             deploys.last = deploy.id;
-            deploys.present.deploy = Some(deploy.id);
-        } else if let Some(deploy) = newest(&world).await? {
-            deploys.last = deploy.id;
-            if !is_given && !settings.wait && !settings.idle {
-                deploys.take(deploy).await;
+            deploys.present.deploy = Some(Arc::new(Installed::own(deploy)));
+        } else if is_given || settings.wait || settings.idle {
+            // What there is already is of no interest.
+            if let News::Arrived(arrival) = deploys.next().await {
+                deploys.last = arrival.number();
             }
+        } else {
+            deploys.kept = kept;
+            deploys.begin_with_deploy().await;
         }
         Ok(deploys)
     }
 
-    /// Has a deploy run first.
-    async fn take(&mut self, deploy: Deploy) {
-        let arrival = Arrival::Deploy(deploy);
-        match self.loader.load(&arrival).await {
-            Ok(runnable) => {
-                self.present = runnable;
-                self.taken();
-            }
-            Err(failure) => self.loader.refuse(&arrival, &failure),
-        }
-    }
-
-    fn taken(&mut self) {
-        if self.later == Later::One {
-            self.later = Later::Nothing;
+    /// Finds the newest deploy. Whether it can run is seen later. Where the last one that ran is known, the store is not waited for
+    /// for long.
+    async fn begin_with_deploy(&mut self) {
+        let news = match &self.kept {
+            // To go on without it would be to run nothing, and to take back what this host has exported.
+            None => Ok(self.next().await),
+            Some(_) => tokio::time::timeout(START_TIMEOUT, self.next()).await,
+        };
+        match news {
+            Ok(News::Arrived(arrival)) => self.arrived = Some(*arrival),
+            Ok(News::Unreadable(unreadable)) => self.refuse_unreadable(&unreadable),
+            Ok(News::Same) | Err(_) => {}
         }
     }
 
@@ -164,269 +214,393 @@ impl Deploys {
     /// Runs what there is first, and then every newer deploy, until it is aborted. Where a deploy cannot run, what ran
     /// before it goes on.
     pub(super) async fn follow(mut self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
-        // What runs is continued here and nowhere else, and ends with this.
-        let mut running = Some(Box::pin(self.loader.begin(&self.present).follow(triggers.clone(), started)));
-        let mut trial: Option<Trial> = None;
+        let mut state = Loop {
+            triggers,
+            running: None,
+            has_begun: false,
+            trial: None,
+            loading: None,
+            rehearsal: None,
+            started: Some(started),
+            applies: self.applies.take(),
+        };
+        self.start(&mut state).await;
         loop {
+            let is_free = state.loading.is_none() && state.trial.is_none();
+            let due = self.retry.as_ref().and_then(Retry::due).filter(|_| is_free);
             tokio::select! {
                 biased;
-                answer = answer(&mut trial) => {
-                    let (Some(Trial { arrival, before, .. }), Some(failure)) = (trial.take(), answer) else { continue };
-                    self.loader.refuse(&arrival, &failure);
-                    drop(running.take());
-                    self.present = before;
-                    let (nobody, _) = oneshot::channel();
-                    running = Some(Box::pin(self.loader.begin(&self.present).follow(triggers.clone(), nobody)));
-                }
-                arrival = self.next(), if self.later != Later::Nothing => {
-                    match &arrival {
-                        Arrival::Deploy(deploy) => tracing::info!("taking deploy {}, made by {}", deploy.id, deploy.by),
-                        Arrival::Handed(..) => tracing::info!("taking another program"),
+                answer = answer(&mut state.trial) => self.tried(&mut state, answer),
+                (arrival, loaded) = work(&mut state.loading) => match loaded {
+                    Ok(runnable) => self.try_to_run(&mut state, Some(arrival), runnable),
+                    Err(refusal) => {
+                        self.refuse(&mut state, arrival, &refusal, None);
+                        self.run_something(&mut state);
                     }
-                    let runnable = match self.loader.load(&arrival).await {
-                        Ok(runnable) => runnable,
-                        Err(failure) => {
-                            self.loader.refuse(&arrival, &failure);
-                            continue;
-                        }
-                    };
-                    self.taken();
-                    drop(running.take());
-                    let replaced = std::mem::replace(&mut self.present, runnable);
-                    // One that never got so far is no way back.
-                    let before = trial.take().map_or(replaced, |trial| trial.before);
-                    let (started, start) = oneshot::channel();
-                    running = Some(Box::pin(self.loader.begin(&self.present).follow(triggers.clone(), started)));
-                    trial = Some(Trial { arrival, before, start });
-                }
-                () = going_on(&mut running) => running = None,
+                },
+                news = self.next(), if self.later != Later::Nothing => self.hear(&mut state, news),
+                Some(order) = next_order(&mut state.applies) => self.apply(&mut state, order),
+                () = until(due) => self.try_again(&mut state),
+                () = state.triggers.retry_asked() => self.hurry("SIGHUP"),
+                () = work(&mut state.rehearsal) => self.hurry("its program can be evaluated now"),
+                () = work(&mut state.running) => {}
             }
         }
     }
 
+    /// Begins with the first thing to run.
+    async fn start(&mut self, state: &mut Loop) {
+        match (self.arrived.take(), &self.kept) {
+            (None, None) => {
+                let started = state.started.take().unwrap_or_else(|| oneshot::channel().0);
+                self.run(state, self.present.clone(), started);
+            }
+            (None, Some(last)) => {
+                let why = match (&self.retry, self.loader.means.host.world.is_ready()) {
+                    (Some(_), _) => "the newest deploy cannot be read",
+                    (None, true) => "the store has no deploy",
+                    (None, false) => "the store does not answer",
+                };
+                tracing::warn!("{why}: running deploy {}, the last that ran here", last.deploy.id);
+                self.run_something(state);
+            }
+            (Some(Arrival::Deploy(deploy)), Some(last)) if self.loader.is_last(&deploy, last) => {
+                match self.loader.load_last(last) {
+                    Ok(runnable) => self.try_to_run(state, Some(Arrival::Deploy(deploy)), runnable),
+                    Err(_) => self.load(state, Arrival::Deploy(deploy)),
+                }
+            }
+            (Some(arrival), kept) => {
+                let has_way_back = kept.is_some();
+                self.load(state, arrival);
+                let loading = work(&mut state.loading);
+                let loaded = match has_way_back {
+                    true => tokio::time::timeout(START_TIMEOUT, loading).await.ok(),
+                    false => Some(loading.await),
+                };
+                match loaded {
+                    Some((arrival, Ok(runnable))) => self.try_to_run(state, Some(arrival), runnable),
+                    Some((arrival, Err(refusal))) => {
+                        self.refuse(state, arrival, &refusal, None);
+                        self.run_something(state);
+                    }
+                    // It goes on being loaded meanwhile.
+                    None => self.run_something(state),
+                }
+            }
+        }
+    }
+
+    /// Runs something without having it tried first: it has run before, or there is nothing else.
+    fn run(&mut self, state: &mut Loop, runnable: Runnable, started: oneshot::Sender<Result<(), Failure>>) {
+        state.running = None;
+        state.has_begun = true;
+        self.replace(runnable);
+        let following = self.loader.begin(&self.present);
+        state.running = follow(following, &state.triggers, started);
+    }
+
+    /// Runs something, and goes back to what ran before if that does not work.
+    fn try_to_run(&mut self, state: &mut Loop, arrival: Option<Arrival>, runnable: Runnable) {
+        // One that never got so far is no way back.
+        let ways_back = match state.trial.take() {
+            Some(trial) => trial.ways_back,
+            None => self.ways_back(),
+        };
+        let (started, start) = oneshot::channel();
+        self.run(state, runnable, started);
+        state.trial = Some(Trial { arrival, ways_back, start, applied: None });
+    }
+
+    /// Runs the graph of a plan in the place of what runs, until something newer comes.
+    fn apply(&mut self, state: &mut Loop, order: ApplyOrder) {
+        let ApplyOrder { name, graph, how, started } = order;
+        tracing::info!("running the graph of a plan: {name}");
+        let what = First::Graph(None, Loaded { graph, name, content: Vec::new(), remote: None });
+        let runnable = Runnable { what, how, deploy: None, directory: None, watch: false, proven: false };
+        self.try_to_run(state, None, runnable);
+        if let Some(trial) = &mut state.trial {
+            trial.applied = Some(started);
+        }
+    }
+
+    /// What to go back to: what runs now, and if that is nothing, the last deploy of an earlier run.
+    fn ways_back(&self) -> Vec<Runnable> {
+        let mut ways = vec![self.present.clone()];
+        if let Some(last) = self.kept.as_ref().filter(|_| self.present.deploy.is_none()) {
+            match self.loader.load_last(last) {
+                Ok(runnable) => ways.push(runnable),
+                Err(Refusal { failure, .. }) => {
+                    let id = last.deploy.id;
+                    tracing::error!("deploy {id}, the last that ran here, cannot run: {}", failure.reason());
+                }
+            }
+        }
+        ways
+    }
+
+    /// Has the best thing run that there is, if nothing does yet.
+    fn run_something(&mut self, state: &mut Loop) {
+        if !state.has_begun {
+            let ways_back = self.ways_back();
+            self.go_back(state, ways_back);
+        }
+    }
+
+    /// Runs the best of these.
+    fn go_back(&mut self, state: &mut Loop, mut ways_back: Vec<Runnable>) {
+        let Some(best) = ways_back.pop() else { return };
+        match best.proven || ways_back.is_empty() {
+            true => {
+                let (nobody, _) = oneshot::channel();
+                self.run(state, best, nobody);
+                runs(state);
+            }
+            false => {
+                let (started, start) = oneshot::channel();
+                self.run(state, best, started);
+                state.trial = Some(Trial { arrival: None, ways_back, start, applied: None });
+            }
+        }
+        if let Some(retry) = &self.retry {
+            // What runs now has taken its place in the status.
+            self.loader.means.told.deploy_refused(Some(retry.report()));
+        }
+    }
+
+    /// It is known whether what was tried runs.
+    fn tried(&mut self, state: &mut Loop, answer: Option<Result<(), Failure>>) {
+        let Some(Trial { arrival, ways_back, applied, .. }) = state.trial.take() else { return };
+        match answer {
+            // The run is about to end.
+            None => {}
+            Some(Ok(())) => {
+                self.present.proven = true;
+                self.loader.keep(&self.present);
+                if arrival.is_some() {
+                    self.kept = None;
+                    if self.later == Later::One {
+                        self.later = Later::Nothing;
+                    }
+                    self.accepted(state);
+                }
+                // The command may have ended meanwhile.
+                let _ = applied.map(|applied| applied.send(Ok(())));
+                runs(state);
+            }
+            Some(Err(failure)) if let Some(applied) = applied => {
+                tracing::error!("the plan cannot be run; what ran before goes on: {}", failure.reason());
+                let _ = applied.send(Err(failure));
+                self.go_back(state, ways_back);
+            }
+            Some(Err(failure)) => {
+                let refusal = Refusal::from(failure);
+                match arrival {
+                    Some(arrival) => {
+                        // Its files stay for as long as it is rehearsed, and then make room for the next attempt.
+                        let failed =
+                            Runnable { directory: self.present.directory.take(), ..self.present.clone() };
+                        self.refuse(state, arrival, &refusal, Some(failed));
+                    }
+                    None => {
+                        self.loader.means.terminal.failure(&refusal.failure);
+                        tracing::error!("the last deploy that ran here cannot run now");
+                    }
+                }
+                self.go_back(state, ways_back);
+            }
+        }
+    }
+
+    /// The newest deploy runs.
+    fn accepted(&mut self, state: &mut Loop) {
+        state.rehearsal = None;
+        state.triggers.set_refused(false);
+        if self.retry.take().is_some() {
+            self.loader.means.told.deploy_refused(None);
+        }
+    }
+
+    /// The newest deploy cannot run here and now.
+    fn refuse(&mut self, state: &mut Loop, arrival: Arrival, refusal: &Refusal, failed: Option<Runnable>) {
+        let is_handed = matches!(arrival, Arrival::Handed(..));
+        let before = self.retry.take();
+        let known = before.as_ref().is_some_and(|before| {
+            before.deploy() == arrival.number() && before.error() == refusal.failure.reason()
+        });
+        if !known {
+            self.loader.means.terminal.failure(&refusal.failure);
+        }
+        let retry = Retry::new(arrival, refusal, before);
+        let (number, when) = (retry.deploy(), retry.when());
+        match (is_handed, known) {
+            (true, _) => tracing::error!("the program cannot be run; what ran before goes on; {when}"),
+            (false, false) => {
+                tracing::error!("deploy {number} cannot be run; what ran before goes on; {when}");
+            }
+            (false, true) => {
+                tracing::warn!("deploy {number} still cannot be run ({}); {when}", retry.error());
+            }
+        }
+        state.triggers.set_refused(true);
+        state.rehearsal = match failed.and_then(|failed| Rehearsal::of(failed, refusal)) {
+            Some(rehearsal) => Some(Box::pin(rehearsal.changed(Arc::clone(&self.loader)))),
+            None => None,
+        };
+        self.loader.means.told.deploy_refused(Some(retry.report()));
+        self.retry = Some(retry);
+    }
+
+    fn refuse_unreadable(&mut self, unreadable: &UnreadableDeploy) {
+        let number = unreadable.id.unwrap_or(0);
+        tracing::error!("deploy {number} cannot be read; what ran before goes on: {}", unreadable.reason);
+        let retry = Retry::unreadable(number, &unreadable.reason);
+        self.loader.means.told.deploy_refused(Some(retry.report()));
+        self.retry = Some(retry);
+    }
+
+    fn hear(&mut self, state: &mut Loop, news: News) {
+        match news {
+            News::Arrived(arrival) => {
+                match &*arrival {
+                    Arrival::Deploy(deploy) => {
+                        tracing::info!("taking deploy {}, made by {}", deploy.id, deploy.by);
+                    }
+                    Arrival::Handed(..) => tracing::info!("taking another program"),
+                }
+                self.load(state, *arrival);
+            }
+            News::Unreadable(unreadable) => {
+                state.rehearsal = None;
+                self.refuse_unreadable(&unreadable);
+            }
+            News::Same => self.hurry("the store has changed"),
+        }
+    }
+
+    fn load(&mut self, state: &mut Loop, arrival: Arrival) {
+        let again = self.retry.as_ref().is_some_and(|retry| retry.deploy() == arrival.number());
+        let loader = Arc::clone(&self.loader);
+        state.rehearsal = None;
+        state.loading = Some(Box::pin(async move {
+            let loaded = loader.load(&arrival, again).await;
+            (arrival, loaded)
+        }));
+    }
+
+    fn try_again(&mut self, state: &mut Loop) {
+        if let Some(arrival) = self.retry.as_ref().and_then(|retry| retry.arrival.clone()) {
+            tracing::info!("trying deploy {} again", arrival.number());
+            self.load(state, arrival);
+        }
+    }
+
+    fn hurry(&mut self, event: &str) {
+        if let Some(retry) = &mut self.retry {
+            tracing::debug!("deploy {} is tried again: {event}", retry.deploy());
+            retry.hurry();
+        }
+    }
+
+    /// Puts something in the place of what runs.
+    fn replace(&mut self, runnable: Runnable) {
+        let replaced = std::mem::replace(&mut self.present, runnable);
+        self.retired.extend(replaced.directory);
+        while self.retired.len() > MAX_RETIRED {
+            self.retired.pop_front();
+        }
+    }
+
     /// Waits for something that is newer than the last.
-    async fn next(&mut self) -> Arrival {
+    async fn next(&mut self) -> News {
         if let Some(handed) = &mut self.handed {
             let Some(handed) = handed.recv().await else {
                 // The one who has started this run is gone, and the run ends for that.
                 return std::future::pending().await;
             };
             self.last += 1;
-            return Arrival::Handed(self.last, handed);
+            return News::Arrived(Box::new(Arrival::Handed(self.last, handed)));
         }
-        let world = Arc::clone(&self.loader.means.host.world);
-        match world.deploy_after(self.last, &mut *self.watch).await {
-            Ok(deploy) => {
+        match self.newest().await {
+            Ok(NewestDeploy::Readable(deploy)) if deploy.id > self.last => {
                 self.last = deploy.id;
-                Arrival::Deploy(deploy)
+                News::Arrived(Box::new(Arrival::Deploy(*deploy)))
             }
+            Ok(NewestDeploy::Unreadable(unreadable)) if unreadable.id.is_none_or(|id| id > self.last) => {
+                News::Unreadable(unreadable)
+            }
+            Ok(_) => News::Same,
             // The store is being closed.
             Err(_) => std::future::pending().await,
         }
     }
+
+    /// What the newest deploy is, after something about it has changed. A call that is dropped loses nothing.
+    async fn newest(&mut self) -> Result<NewestDeploy, StoreError> {
+        if !self.stale {
+            self.watch.next().await?;
+            self.stale = true;
+        }
+        let newest = self.loader.means.host.world.newest_when_reachable().await?;
+        self.stale = false;
+        Ok(newest)
+    }
 }
 
-/// Goes on with what runs, until it is over. One that is over, as a graph from a pipe is at once, leaves its graph behind.
-async fn going_on(running: &mut Option<Pin<Box<impl Future<Output = ()>>>>) {
-    match running {
-        Some(running) => running.await,
+/// The next plan to apply. Nothing, for ever, when no command can ask any more.
+async fn next_order(applies: &mut Option<mpsc::Receiver<ApplyOrder>>) -> Option<ApplyOrder> {
+    match applies {
+        Some(applies) => applies.recv().await,
         None => std::future::pending().await,
     }
 }
 
-/// Waits until it is known whether the deploy on trial runs, and gives what is wrong with it.
-async fn answer(trial: &mut Option<Trial>) -> Option<Failure> {
+/// Whether a run may begin before its store has answered: it has no program of its own, and the last deploy that ran was kept.
+pub(super) fn begins_without_store(settings: &Settings, place: &Path) -> bool {
+    let runs_deploys = !is_given(settings) && !settings.wait && !settings.idle && settings.launched.is_none();
+    runs_deploys && LastDeploy::is_kept(place)
+}
+
+/// Whether a run has a program of its own.
+pub(super) fn is_given(settings: &Settings) -> bool {
+    !settings.idle && !matches!(settings.input, Source::Empty)
+}
+
+/// Tells that something runs, if nobody has been told yet.
+fn runs(state: &mut Loop) {
+    if let Some(started) = state.started.take() {
+        // The session may be gone already.
+        let _ = started.send(Ok(()));
+    }
+}
+
+fn follow(
+    following: Following,
+    triggers: &Triggers,
+    started: oneshot::Sender<Result<(), Failure>>,
+) -> Pending<()> {
+    Some(Box::pin(following.follow(triggers.clone(), started)))
+}
+
+/// Goes on with something until it is done. One that is done, as a graph from a pipe is at once, leaves its graph behind.
+async fn work<T>(pending: &mut Pending<T>) -> T {
+    let Some(future) = pending else { return std::future::pending().await };
+    let done = future.await;
+    *pending = None;
+    done
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until it is known whether what is on trial runs. Nothing, if that will never be known.
+async fn answer(trial: &mut Option<Trial>) -> Option<Result<(), Failure>> {
     match trial {
-        Some(trial) => (&mut trial.start).await.ok().and_then(Result::err),
+        Some(trial) => (&mut trial.start).await.ok(),
         None => std::future::pending().await,
-    }
-}
-
-impl Loader {
-    fn refuse(&self, arrival: &Arrival, failure: &Failure) {
-        if !failure.message.is_empty() {
-            self.means.terminal.failure(failure);
-        }
-        match arrival {
-            Arrival::Deploy(deploy) => {
-                tracing::error!("deploy {} cannot be run; what ran before goes on", deploy.id);
-            }
-            Arrival::Handed(..) => tracing::error!("the program cannot be run; what ran before goes on"),
-        }
-    }
-
-    fn following(&self, runnable: &Runnable) -> Following {
-        Following::new(runnable.what.clone(), &Means { watch: runnable.watch, ..self.means.clone() })
-    }
-
-    /// From now on, this is what runs.
-    fn begin(&self, runnable: &Runnable) -> Following {
-        self.means.engine.set_preparation(runnable.how.clone());
-        self.means.told.deploy(runnable.deploy);
-        self.following(runnable)
-    }
-
-    /// Makes what has arrived ready to run.
-    async fn load(&self, arrival: &Arrival) -> Result<Runnable, Failure> {
-        let deploy = match arrival {
-            Arrival::Deploy(deploy) => deploy,
-            Arrival::Handed(number, Handed { program, files }) => {
-                let what = tokio::task::block_in_place(|| self.read(*number, program, files))?;
-                return Ok(Runnable { what, how: preparation(program), deploy: None, watch: false });
-            }
-        };
-        let accepted = self.trust.as_ref().map(|trust| tokio::task::block_in_place(|| trust.accept(deploy)));
-        let deploy = &accepted.unwrap_or_else(|| Ok(deploy.clone())).map_err(|refused| {
-            let why = match refused {
-                Refused::Expired { until } => format!("it was to be begun with until {}", moment(until)),
-                refused => refused.to_string(),
-            };
-            Failure::failed(format!("deploy {} is refused: {why}", deploy.id)).hint(
-                "sign it with `mgmt deploy --sign-key FILE`, or give this host the right `--deploy-key`",
-            )
-        })?;
-        let files = files_of(deploy, &self.means.host.world).await?;
-        let what = tokio::task::block_in_place(|| self.read(deploy.id, &deploy.program, &files))?;
-        let how = preparation(&deploy.program);
-        // The files of a deploy do not change.
-        Ok(Runnable { what, how, deploy: Some(deploy.id), watch: false })
-    }
-
-    fn read(&self, number: u64, program: &Program, files: &Tree) -> Result<First, Failure> {
-        let terminal = &self.means.terminal;
-        let directory = self.place.put(number, files)?;
-        let entry = directory.join(&program.entry);
-        match program.frontend.as_str() {
-            "empty" => Ok(First::empty()),
-            "yaml" => Ok(First::Graph(None, configuration::load(&Input::new(&entry, false), terminal)?)),
-            "lang" => {
-                let entry = match program.entry.is_empty() {
-                    true => Entry::Directory(directory.clone()),
-                    false => Entry::File(entry),
-                };
-                let modules = directory.join(package::MODULES);
-                let module_path = modules.is_dir().then_some(modules);
-                let options = program::Options { module_path, lints: false };
-                Ok(First::Program(LoadedProgram::new(entry, options, terminal)?))
-            }
-            "puppet" => {
-                let is_elsewhere = program.entry == AGENT && !entry.exists();
-                let entry = if is_elsewhere { AGENT.into() } else { entry };
-                let manifest = Manifest::unpacked(entry.as_os_str(), &directory)?;
-                let loaded =
-                    tokio::runtime::Handle::current().block_on(puppet::Loaded::new(manifest, terminal))?;
-                Ok(First::Manifest(loaded))
-            }
-            "langpuppet" => {
-                let lang = match program.entry == package::LANG {
-                    true => Entry::Directory(entry),
-                    false => Entry::File(entry),
-                };
-                let modules = directory.join(package::LANG).join(package::MODULES);
-                let options =
-                    program::Options { module_path: modules.is_dir().then_some(modules), lints: false };
-                let manifest = directory.join(package::PUPPET);
-                // Without files of its own, it is what the server has for each host.
-                let manifest = if manifest.is_dir() { manifest } else { AGENT.into() };
-                let manifest = Manifest::unpacked(manifest.as_os_str(), &directory)?;
-                Ok(First::Both(joint::Loaded {
-                    program: LoadedProgram::new(lang, options, terminal)?,
-                    manifest: tokio::runtime::Handle::current()
-                        .block_on(puppet::Loaded::new(manifest, terminal))?,
-                    allow_unmatched: directory.join(package::ALLOW).is_file(),
-                }))
-            }
-            other => Err(Failure::failed(format!("this version has no front-end `{other}`"))),
-        }
-    }
-}
-
-fn preparation(program: &Program) -> Preparation {
-    Preparation {
-        noop: program.noop,
-        sema: u32::try_from(program.sema).ok().filter(|sema| *sema > 0),
-        autoedges: !program.no_autoedges,
-        autogroup: !program.no_autogroup,
-    }
-}
-
-/// How long to wait before a store that did not answer is asked again.
-const AGAIN: Duration = Duration::from_millis(500);
-
-/// The newest deploy, as soon as the store can tell. To go on without it would be to run nothing, and to take back what this
-/// host has exported.
-async fn newest(world: &World) -> Result<Option<Deploy>, Failure> {
-    loop {
-        match world.newest_deploy().await {
-            Err(error) if error.is_passing() => tokio::time::sleep(AGAIN).await,
-            known => return known.map_err(Failure::failed),
-        }
-    }
-}
-
-/// The files of a deploy, as soon as the store can give them. What runs goes on meanwhile.
-async fn files_of(deploy: &Deploy, world: &World) -> Result<Tree, Failure> {
-    loop {
-        match world.deployed_files(deploy).await {
-            Err(error) if error.is_passing() => {
-                tracing::warn!("waiting for the files of deploy {}: {error}", deploy.id);
-                tokio::time::sleep(AGAIN).await;
-            }
-            files => return files.map_err(Failure::failed),
-        }
-    }
-}
-
-/// What was given to this run, for other hosts to run.
-pub(super) fn packed(first: &First, how: &Program) -> Result<Handed, Failure> {
-    match first {
-        First::Program(loaded) => repack::program(loaded, how),
-        First::Graph(_, loaded) => repack::graph(loaded.content.clone(), how),
-        First::Manifest(loaded) => repack::manifest(&loaded.manifest, how),
-        First::Both(loaded) => repack::both(loaded, how),
-    }
-}
-
-/// Gives what runs here to all hosts.
-async fn publish(first: &First, settings: &Settings, world: &World) -> Result<Deploy, Failure> {
-    let Handed { program, files } = packed(first, &settings.program())?;
-    let signer = settings.signer.as_ref();
-    world.add_deploy(&program, &files, &Commits::default(), signer).await.map_err(Failure::failed)
-}
-
-/// How many deploys before the newest keep their files.
-const KEPT: u64 = 4;
-
-impl Place {
-    /// Writes the files of a deploy, and removes those of old ones.
-    fn put(&self, number: u64, files: &Tree) -> Result<PathBuf, Failure> {
-        let failed = |what: &Path, error: std::io::Error| {
-            Failure::failed(format!("cannot write {}: {error}", what.display()))
-        };
-        let directory = self.0.join(number.to_string());
-        let _ = std::fs::remove_dir_all(&directory);
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        builder.create(&directory).map_err(|error| failed(&directory, error))?;
-        for (path, file) in files.iter() {
-            let path = directory.join(path);
-            if let Some(parent) = path.parent() {
-                builder.create(parent).map_err(|error| failed(parent, error))?;
-            }
-            let mode = if file.executable { 0o700 } else { 0o600 };
-            let mut options = std::fs::OpenOptions::new();
-            let written = options.write(true).create_new(true).mode(mode).open(&path);
-            written
-                .and_then(|mut written| written.write_all(&file.content))
-                .map_err(|error| failed(&path, error))?;
-        }
-        // What runs, and what would be gone back to, may still be read from.
-        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
-            let old = entry.file_name().to_string_lossy().parse::<u64>();
-            if old.is_ok_and(|old| old + KEPT < number) {
-                let _ = std::fs::remove_dir_all(entry.path());
-            }
-        }
-        Ok(directory)
     }
 }

@@ -147,6 +147,8 @@ struct Host {
     takes_program: bool,
     converged: bool,
     end: Option<End>,
+    /// What the run there has said of itself in the end.
+    summary: Option<String>,
 }
 
 #[derive(Clone)]
@@ -209,7 +211,14 @@ impl Fleet {
                 tell: tell.clone(),
             };
             tasks.spawn(attendant.attend(Arc::clone(&places)));
-            hosts.push(Host { name: member.name, orders, takes_program, converged: false, end: None });
+            hosts.push(Host {
+                name: member.name,
+                orders,
+                takes_program,
+                converged: false,
+                end: None,
+                summary: None,
+            });
         }
         Ok(Fleet { hosts, news, terminal: terminal.clone(), _tasks: tasks })
     }
@@ -223,6 +232,9 @@ impl Fleet {
             let Some(host) = self.hosts.get_mut(number) else { continue };
             match happening {
                 Happening::Line(line) => {
+                    if let Some(summary) = summary_of(&line) {
+                        host.summary = Some(summary);
+                    }
                     let text = shown(&host.name, &line, self.terminal.format());
                     self.terminal.output().notice(&text);
                 }
@@ -277,6 +289,27 @@ impl Fleet {
         }
     }
 
+    /// Tells what became of each host.
+    pub(super) fn summarize(&self, code: u8) {
+        if self.terminal.format() == Format::Json {
+            let hosts: Vec<_> = self.hosts.iter().map(Host::as_json).collect();
+            let summary = serde_json::json!({ "type": "summary", "hosts": hosts, "exit_code": code });
+            return self.terminal.data(&json_line(&summary));
+        }
+        for host in &self.hosts {
+            let name = &host.name;
+            let summary = host.summary.as_deref().unwrap_or("what it has done is not known");
+            match &host.end {
+                Some(End::Code(exit_codes::OK)) => tracing::info!("{name}: {summary}"),
+                Some(End::Code(code)) => tracing::warn!("{name}: ended with code {code}: {summary}"),
+                Some(End::Lost) => tracing::error!("{name}: connection lost: {summary}"),
+                Some(End::Refused(error)) => tracing::error!("{name}: not started: {error}"),
+                Some(End::NotReached) => tracing::warn!("{name}: not started"),
+                None => tracing::warn!("{name}: did not end in time: {summary}"),
+            }
+        }
+    }
+
     /// The exit code of this run, where it would have been `own` without hosts.
     pub(super) fn code(&self, own: u8, detailed: bool) -> u8 {
         let failed = self.hosts.iter().filter(|host| !host.is_well(detailed)).count();
@@ -296,6 +329,31 @@ impl Host {
             _ => false,
         }
     }
+}
+
+impl Host {
+    fn as_json(&self) -> serde_json::Value {
+        let (end, code) = match &self.end {
+            Some(End::Code(code)) => ("ended", Some(*code)),
+            Some(End::Lost) => ("lost", None),
+            Some(End::Refused(_)) => ("refused", None),
+            Some(End::NotReached) => ("not started", None),
+            None => ("running", None),
+        };
+        serde_json::json!({ "host": self.name, "end": end, "exit_code": code, "summary": self.summary })
+    }
+}
+
+/// What a run says of itself in its last line, if this is that line.
+fn summary_of(line: &str) -> Option<String> {
+    if let Ok(serde_json::Value::Object(object)) = serde_json::from_str(line) {
+        let number = |name: &str| object.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let is_summary = object.get("type").and_then(serde_json::Value::as_str) == Some("summary");
+        let (resources, changed, failed) = (number("resources"), number("changed"), number("failed"));
+        return is_summary.then(|| format!("{resources} resources, {changed} changed, {failed} failed"));
+    }
+    let (_, summary) = line.split_once("ended: ")?;
+    summary.contains(" resource").then(|| summary.trim_end().to_owned())
 }
 
 fn combined<'a>(own: u8, detailed: bool, ends: impl Iterator<Item = &'a End>) -> u8 {

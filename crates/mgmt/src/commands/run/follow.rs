@@ -36,12 +36,33 @@ pub(super) struct Triggers {
     /// Somebody has been asked, and is at it.
     reading: Arc<AtomicBool>,
     finished: Arc<Notify>,
+    /// A deploy that cannot run is to be tried again.
+    retry: Arc<Notify>,
+    /// There is one.
+    refused: Arc<AtomicBool>,
 }
 
 impl Triggers {
     /// If there is something to read again, somebody may ask for it.
     pub(super) fn new(possible: bool) -> Triggers {
-        Triggers { asked: Arc::default(), possible, reading: Arc::default(), finished: Arc::default() }
+        Triggers {
+            asked: Arc::default(),
+            possible,
+            reading: Arc::default(),
+            finished: Arc::default(),
+            retry: Arc::default(),
+            refused: Arc::default(),
+        }
+    }
+
+    /// Waits until somebody wants a deploy to be tried again that could not run.
+    pub(super) async fn retry_asked(&self) {
+        self.retry.notified().await;
+    }
+
+    /// Says whether there is a deploy that could not run.
+    pub(super) fn set_refused(&self, refused: bool) {
+        self.refused.store(refused, Ordering::Release);
     }
 
     /// Waits until somebody asks. Whoever waits again has done what was asked before.
@@ -60,9 +81,13 @@ impl Triggers {
 
     /// A person asked. False if there is nothing to read.
     pub(super) fn reload(&self) -> bool {
+        let refused = self.refused.load(Ordering::Acquire);
+        if refused {
+            self.retry.notify_one();
+        }
         if self.possible {
             self.asked.notify_one();
-        } else {
+        } else if !refused {
             tracing::info!("SIGHUP: there is no file to read again");
         }
         self.possible
@@ -95,6 +120,7 @@ impl Follower {
         let outcome = match result {
             Ok(report) => {
                 swapped(&name, report, &self.means.drawings, false);
+                self.means.told.mistake(None);
                 Ok(())
             }
             // The session was told to end meanwhile, and that is not the graph's mistake.
@@ -131,7 +157,10 @@ impl Follower {
         let new = match input.read() {
             Ok(new) => new,
             Err(failure) => {
-                tracing::warn!("{}; the present graph goes on", failure.message);
+                tracing::warn!("{}; still running the previous version", failure.message);
+                self.means.told.mistake(Some(failure.message));
+                // No graph has this text: the file is parsed again as soon as it can be read.
+                *content = vec![0];
                 return;
             }
         };
@@ -143,17 +172,22 @@ impl Follower {
         let parsed = tokio::task::block_in_place(|| configuration::parse(input, new, &self.means.terminal));
         let Loaded { graph, name, .. } = match parsed {
             Ok(loaded) => loaded,
-            Err(_) => {
-                tracing::error!("{} is not right; the present graph goes on", input.name());
+            Err(failure) => {
+                tracing::error!("{} has errors; still running the previous version", input.name());
+                self.means.told.mistake(Some(format!("{}: {}", input.name(), failure.reason())));
                 return;
             }
         };
         match self.means.swap(&name, graph).await {
-            Ok(report) => swapped(&name, report, &self.means.drawings, false),
+            Ok(report) => {
+                swapped(&name, report, &self.means.drawings, false);
+                self.means.told.mistake(None);
+            }
             Err(Unswapped::Stopped) => {}
             Err(Unswapped::Refused(failure)) => {
                 self.means.terminal.failure(&failure);
-                tracing::error!("{} is not right; the present graph goes on", input.name());
+                tracing::error!("{} has errors; still running the previous version", input.name());
+                self.means.told.mistake(Some(format!("{}: {}", input.name(), failure.reason())));
             }
         }
     }

@@ -27,16 +27,82 @@ pub(super) struct Historic {
     advertise_peer_urls: Vec<String>,
     #[arg(long, hide = true)]
     no_magic: bool,
+    #[arg(long, hide = true)]
+    no_config_watch: bool,
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    exittime: Option<String>,
+    #[arg(long, hide = true)]
+    stdin: bool,
+    #[arg(long, hide = true)]
+    skip_unify: bool,
+    #[arg(long, value_name = "NAME", hide = true)]
+    unify_name: Option<String>,
+    #[arg(long, value_name = "NAME", hide = true)]
+    unify_optimizations: Vec<String>,
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, hide = true)]
+    depth: Option<i64>,
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, hide = true)]
+    retry: Option<i64>,
 }
 
 /// Old flags that belong to what no longer is, and what came instead.
-const WITHOUT_EFFECT: &[(&str, &str)] =
-    &[("--no-magic", "hosts always learn from the cluster where its servers are")];
+const WITHOUT_EFFECT: [(&str, &str); 6] = [
+    ("--no-magic", "hosts always learn from the cluster where its servers are"),
+    ("--skip-unify", "types are always checked"),
+    ("--unify-name", "there is one type checker"),
+    ("--unify-optimizations", "there is one type checker"),
+    ("--depth", "imports of downloaded modules have no limit of depth"),
+    ("--retry", "a download that fails is an error; run `mgmt get` again"),
+];
 
 impl Historic {
-    fn without_effect(&self) -> [bool; 1] {
-        [self.no_magic]
+    fn without_effect(&self) -> [bool; 6] {
+        [
+            self.no_magic,
+            self.skip_unify,
+            self.unify_name.is_some(),
+            !self.unify_optimizations.is_empty(),
+            self.depth.is_some(),
+            self.retry.is_some(),
+        ]
     }
+}
+
+/// The flags of `run lang` that do what other commands do today.
+fn of_programs(
+    arguments: &mut Arguments,
+    historic: &Historic,
+    warnings: &mut Vec<String>,
+) -> Result<(), Failure> {
+    if arguments.only_download {
+        warnings.push("`run --only-download lang PATH` is written `mgmt get PATH` now".to_owned());
+    }
+    if arguments.update {
+        warnings.push("`--update` is written `mgmt get --update PATH` now".to_owned());
+    }
+    if arguments.only_unify {
+        warnings.push("`run --only-unify lang PATH` is written `mgmt check PATH` now".to_owned());
+    }
+    arguments.download |= arguments.only_download || arguments.update;
+    let of_lang = arguments.only_download || arguments.update || arguments.only_unify;
+    if of_lang && arguments.front_end != Some(FrontEnd::Lang) {
+        return Err(Failure::usage("`--only-download`, `--update` and `--only-unify` are for `run lang`"));
+    }
+    if historic.stdin {
+        only_one(arguments.input.is_some(), "PATH", "--stdin")?;
+        warnings.push("`--stdin` is written `-` now".to_owned());
+        arguments.input = Some("-".into());
+    }
+    if historic.no_config_watch {
+        warnings.push("`--no-config-watch` is called `--no-watch` now".to_owned());
+        arguments.no_watch = true;
+    }
+    if let Some(seconds) = &historic.exittime {
+        only_one(arguments.max_runtime.is_some(), "--max-runtime", "--exittime")?;
+        warnings.push("`--exittime` is called `--max-runtime` now".to_owned());
+        arguments.max_runtime = Some(seconds.clone());
+    }
+    Ok(())
 }
 
 /// Turns old spellings into today's. Gives the warnings to print.
@@ -93,6 +159,7 @@ pub(super) fn modernise(arguments: &mut Arguments) -> Result<Vec<String>, Failur
         arguments.front_end = Some(front_end);
         arguments.input = Some(input.clone());
     }
+    of_programs(arguments, &historic, &mut warnings)?;
     let given = historic.without_effect_given();
     warnings.extend(given.into_iter().map(|(flag, why)| format!("`{flag}` has no effect: {why}")));
     Ok(warnings)

@@ -5,9 +5,10 @@
 //! newest of both sides: there is no moment at which a graph could be missed. A side that has a mistake gives no graph, and its last one
 //! stays; two graphs that cannot be joined stay, too, until another of either side fits.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use mgmt_engine::SwapReport;
+use mgmt_health::ProgramState;
 use mgmt_puppet::{Half, Merged, merge};
 use mgmt_resource::ResourceGraph;
 use tokio::sync::{Mutex, oneshot, watch};
@@ -16,7 +17,7 @@ use super::follow::Triggers;
 use super::{Means, Unswapped, program, puppet};
 use crate::commands::exit_codes;
 use crate::failure::Failure;
-use crate::manifest::Manifest;
+use crate::manifest::{Errors, Manifest};
 
 /// A program and a manifest that can run.
 #[derive(Clone)]
@@ -39,6 +40,8 @@ pub(super) struct Joint {
     newest: Mutex<Newest>,
     /// How it went when there was a graph of each side for the first time.
     first: watch::Sender<Option<Result<SwapReport, Unswapped>>>,
+    /// The state of each side that has reported one. Locked for an assignment only.
+    states: std::sync::Mutex<[Option<ProgramState>; 2]>,
     manifest: Manifest,
     allow_unmatched: bool,
 }
@@ -73,6 +76,22 @@ impl Newest {
 }
 
 impl Joint {
+    /// Notes the state of a side. Gives the worse of both, which is that of the whole.
+    pub(super) fn state(&self, side: Side, state: ProgramState) -> ProgramState {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        states[match side {
+            Side::Program => 0,
+            Side::Manifest => 1,
+        }] = Some(state);
+        let badness = |state: &&ProgramState| match state {
+            ProgramState::Live => 0,
+            ProgramState::Starting => 1,
+            ProgramState::Stale { .. } => 2,
+            ProgramState::Invalid { .. } => 3,
+        };
+        states.iter().flatten().max_by_key(badness).cloned().unwrap_or_default()
+    }
+
     /// Takes the newest graph of a side. Waits for the other side if it has not given one yet.
     pub(super) async fn give(
         &self,
@@ -83,7 +102,7 @@ impl Joint {
     ) -> Result<SwapReport, Unswapped> {
         let graph = Named { graph, name: name.to_owned() };
         let show = |merged: &Merged| {
-            self.manifest.show(&merged.diagnostics, &means.terminal);
+            self.manifest.show(&merged.diagnostics, &means.terminal, Errors::Always);
         };
         self.join(side, graph, show, |graph| means.hand(graph)).await
     }
@@ -130,6 +149,7 @@ impl Follower {
         let joint = Arc::new(Joint {
             newest: Mutex::default(),
             first: watch::Sender::new(None),
+            states: std::sync::Mutex::default(),
             manifest: manifest.manifest.clone(),
             allow_unmatched,
         });
@@ -281,6 +301,7 @@ mod tests {
         let joint = Arc::new(Joint {
             newest: Mutex::default(),
             first: watch::Sender::new(None),
+            states: std::sync::Mutex::default(),
             manifest: manifest_of,
             allow_unmatched: false,
         });

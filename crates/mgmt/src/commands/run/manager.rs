@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mgmt_engine::Engine;
-use mgmt_world::Status;
+use mgmt_health::HostReport;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -85,16 +85,9 @@ impl Manager {
         self.tell("STOPPING=1\nSTATUS=ending");
     }
 
-    /// How things are, if that is different from what was told last.
-    pub(super) fn status(&self, status: &Status) {
-        let how = if status.converged { "converged" } else { "working" };
-        let mut words = format!("{how}, {} resources", status.resources);
-        if status.failed > 0 {
-            words += &format!(", {} failed", status.failed);
-        }
-        if let Some(deploy) = status.deploy {
-            words += &format!(", deploy {deploy}");
-        }
+    /// Sends the status line if it differs from the last one.
+    pub(super) fn status(&self, report: &HostReport) {
+        let words = report.summary();
         let mut last = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != words {
             self.tell(&format!("STATUS={words}"));

@@ -122,6 +122,15 @@ impl Prefix {
         Ok(Prefix { path, is_temporary, _lock: lock })
     }
 
+    /// Whether a running mgmt has this directory.
+    pub(crate) fn is_taken(path: &Path) -> bool {
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let file =
+            OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path.join(LOCK));
+        // It is let go of at once.
+        file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

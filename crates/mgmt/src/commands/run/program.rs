@@ -1,14 +1,17 @@
 //! From a program to the engine: another graph whenever a value changes, another program whenever its text does.
 
+mod report;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mgmt_engine::PathWatch;
 use mgmt_lang::module::{Entry, is_embedded};
-use mgmt_lang::{Checked, Diagnostic, Outcome, Running};
+use mgmt_lang::{Checked, Diagnostic, Inheritance, Level, Outcome, Running};
 use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use super::follow::{Triggers, settle, swapped};
 use super::{Means, Unswapped};
@@ -19,6 +22,7 @@ use crate::program::deployed::Deployed;
 use crate::program::events::Sources;
 use crate::program::surroundings::Surroundings;
 use crate::terminal::Terminal;
+use report::Report;
 
 /// A program that can run, and where it came from.
 #[derive(Clone)]
@@ -49,13 +53,19 @@ impl Loaded {
 fn check(entry: &Entry, options: &program::Options, terminal: &Terminal) -> Result<Checked, Failure> {
     let checked = program::check(entry, options).map_err(|error| {
         program::show_missing(&error, terminal);
-        Failure::shown(exit_codes::USAGE)
+        Failure::shown_as(exit_codes::USAGE, error.to_string())
     })?;
     program::show(&checked.diagnostics, &checked.sources, terminal);
     match checked.is_right() {
         true => Ok(checked),
-        false => Err(Failure::shown(exit_codes::USAGE)),
+        false => Err(Failure::shown_as(exit_codes::USAGE, first_error(&checked.diagnostics))),
     }
+}
+
+/// The first error, in one line.
+fn first_error(diagnostics: &[Diagnostic]) -> &str {
+    let first = diagnostics.iter().find(|diagnostic| diagnostic.level == mgmt_lang::Level::Error);
+    first.map_or("the program has errors", |first| &first.message)
 }
 
 /// A program that runs, and is let go of on a thread of its own: nobody has to wait until all its memory is given back.
@@ -109,10 +119,12 @@ impl Follower {
     pub(super) async fn follow(mut self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
         let changed = Arc::new(Notify::new());
         let mut started = Some(started);
+        let mut report = Report::new(self.means.clone());
+        let mut inheritance = Inheritance::default();
         program::memory_to_run(&self.loaded.checked);
         loop {
             // The first graph of a program is news; those that follow from its values are its life.
-            let mut fresh = true;
+            let mut fresh = Some(Instant::now());
             let mut watching = self.watch_texts(&changed);
             let checked = Arc::clone(&self.loaded.checked);
             let surroundings = Arc::new(Surroundings::of(&self.means.host, checked.deploy.clone()));
@@ -120,12 +132,15 @@ impl Follower {
             let deploy = Arc::clone(&surroundings);
             self.means.host.program_files.send_replace(Some(Arc::new(Deployed(checked.deploy.clone()))));
             let mut running = Large::new(tokio::task::block_in_place(|| {
-                Running::new(checked, mgmt_resources::KINDS, surroundings)
+                let mut running = Running::new(checked, mgmt_resources::KINDS, surroundings);
+                running.inherit(std::mem::take(&mut inheritance));
+                running
             }));
             let happenings = Arc::clone(&sources.happenings);
             let next = 'values: loop {
                 deploy.look_at_the_clock();
-                self.bring(&mut running, &mut started, &mut fresh).await;
+                self.bring(&mut running, &mut started, &mut fresh, &mut report).await;
+                report.tell(&self.loaded.checked.sources);
                 sources.apply(running.watch_changes());
                 self.watch_deploy(&deploy, &mut watching, &changed);
                 loop {
@@ -134,15 +149,26 @@ impl Follower {
                             happened.iter().for_each(|watch| running.happened(watch));
                             continue 'values;
                         }
+                        () = due(report.next_notice(fresh)) => {
+                            report.say_pending(&self.loaded.checked.sources);
+                            if fresh.is_some_and(|since| !report.waits(since)) {
+                                continue 'values;
+                            }
+                            continue;
+                        }
                         () = triggers.asked() => true,
                         () = changed.notified() => { settle(&changed).await; false }
                     };
-                    if let Some(next) = self.look_again(asked, &deploy) {
+                    let read = self.look_again(asked, &deploy, &mut report);
+                    report.tell(&self.loaded.checked.sources);
+                    if let Some(next) = read {
                         break 'values next;
                     }
                 }
             };
             drop(watching);
+            inheritance = running.leave();
+            report.begin();
             self.loaded.checked = Arc::new(next);
         }
     }
@@ -152,16 +178,22 @@ impl Follower {
         &self,
         running: &mut Running,
         started: &mut Option<oneshot::Sender<Result<(), Failure>>>,
-        fresh: &mut bool,
+        fresh: &mut Option<Instant>,
+        report: &mut Report,
     ) {
-        let mut outcome = tokio::task::block_in_place(|| running.settle());
+        let sources = &self.loaded.checked.sources;
+        let mut outcome = tokio::task::block_in_place(|| running.stabilize());
+        report.stabilized(running, sources);
+        let is_wrong = matches!(outcome, Outcome::Wrong(_));
+        if !is_wrong && fresh.is_some_and(|since| report.waits(since)) {
+            running.was_refused();
+            return;
+        }
         let answer = loop {
             break match outcome {
                 Outcome::Unchanged => Ok(()),
-                Outcome::Waiting => {
-                    tracing::info!("some values are not there yet; the program waits for them");
-                    return;
-                }
+                // Values that are not there yet do not keep the others from running.
+                Outcome::Waiting => return,
                 Outcome::Changed(change) if !change.is_of_parameters() => {
                     outcome = tokio::task::block_in_place(|| running.whole());
                     continue;
@@ -179,45 +211,37 @@ impl Follower {
                     Err(Unswapped::Refused(failure)) => Err(failure),
                 },
                 Outcome::Graph(graph) => {
-                    let (_, source) = self.loaded.checked.sources.iter().next().unzip();
+                    let (_, source) = sources.iter().next().unzip();
                     let name = source.map_or("program", |source| &source.name);
                     match self.means.swap(name, graph).await {
                         Ok(report) => {
-                            swapped(name, report, &self.means.drawings, !std::mem::take(fresh));
+                            swapped(name, report, &self.means.drawings, fresh.take().is_none());
                             Ok(())
                         }
                         Err(Unswapped::Stopped) => return,
                         Err(Unswapped::Refused(failure)) => Err(failure),
                     }
                 }
-                Outcome::Wrong(wrong) => {
-                    self.show(&wrong);
-                    Err(Failure::shown(exit_codes::FAILED))
-                }
+                Outcome::Wrong(wrong) => Err(report.wrong(&wrong, sources)),
             };
         };
-        if answer.is_err() {
-            running.was_refused();
-        }
-        match (started.take(), answer) {
-            (Some(started), answer) => {
-                // The session may be gone already, if it was told to end meanwhile.
-                let _ = started.send(answer);
-            }
-            (None, Ok(())) => {}
-            (None, Err(failure)) => {
-                self.means.terminal.failure(&failure);
-                tracing::error!("the program has no graph now; the present one goes on");
+        match &answer {
+            Ok(()) => report.taken(),
+            Err(failure) => {
+                running.was_refused();
+                if !is_wrong {
+                    report.refused(failure);
+                }
             }
         }
-    }
-
-    fn show(&self, wrong: &[Diagnostic]) {
-        program::show(wrong, &self.loaded.checked.sources, &self.means.terminal);
+        if let Some(started) = started.take() {
+            // The session may be gone already, if it was told to end meanwhile.
+            let _ = started.send(answer);
+        }
     }
 
     /// Reads the program again. Whatever is wrong with it is shown, and the present one goes on.
-    fn look_again(&self, asked: bool, deploy: &Surroundings) -> Option<Checked> {
+    fn look_again(&self, asked: bool, deploy: &Surroundings, report: &mut Report) -> Option<Checked> {
         let old = &self.loaded.checked;
         let read = tokio::task::block_in_place(|| program::check(&self.loaded.entry, &self.loaded.options));
         if let Ok(new) = &read {
@@ -225,20 +249,26 @@ impl Follower {
                 checked.sources.iter().map(|(_, source)| (source.name.clone(), source.text.clone())).collect()
             };
             if !asked && texts(new) == texts(old) && !deploy.deploy_has_changed() {
+                report.valid();
                 return None;
             }
         }
         tracing::info!("reading the program again");
-        match read {
+        let error = match read {
             Ok(new) => {
                 program::show(&new.diagnostics, &new.sources, &self.means.terminal);
                 if new.is_right() {
                     return Some(new);
                 }
+                let first = new.diagnostics.iter().find(|found| found.level == Level::Error);
+                first.map(|first| report::described(first, &new.sources)).unwrap_or_default()
             }
-            Err(error) => program::show_missing(&error, &self.means.terminal),
-        }
-        tracing::error!("the program is not right; the present one goes on");
+            Err(error) => {
+                program::show_missing(&error, &self.means.terminal);
+                error.to_string()
+            }
+        };
+        report.invalid(error);
         None
     }
 
@@ -280,5 +310,13 @@ impl Follower {
             let changed = Arc::clone(changed);
             watching.insert(path, self.means.engine.watch_path(&place, move || changed.notify_one()));
         }
+    }
+}
+
+/// Waits until a time, or for ever.
+async fn due(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }

@@ -54,7 +54,8 @@ struct State {
     /// What has been looked at, by the head of its group, and how many resources that is.
     done: HashMap<Id, usize>,
     running: HashMap<Id, Run>,
-    ill: HashMap<Id, Health>,
+    /// Failing resources, and whether the next attempt is scheduled.
+    ill: HashMap<Id, bool>,
     /// Somebody wants to know of a change.
     is_awaited: bool,
 }
@@ -120,12 +121,13 @@ impl Progress {
         }
     }
 
-    pub(super) fn health(&self, id: &Id, health: Health) {
+    pub(super) fn health(&self, id: &Id, health: Health<'_>) {
         if self.shared.is_live {
             self.shared.change(|state| {
                 match health {
-                    Health::Well => state.ill.remove(id),
-                    Health::Retrying | Health::Failed => state.ill.insert(id.clone(), health),
+                    Health::Ok | Health::WouldChange | Health::Flapping(_) => state.ill.remove(id),
+                    Health::Retrying { .. } => state.ill.insert(id.clone(), true),
+                    Health::Failed { .. } => state.ill.insert(id.clone(), false),
                 };
             });
         }
@@ -230,13 +232,13 @@ impl State {
 
     fn lines(&self, now: Instant, color: bool) -> Vec<String> {
         let size = terminal_size().unwrap_or((80, 24));
-        let ill = |which| self.ill.values().filter(|health| **health == which).count();
+        let ill = |scheduled| self.ill.values().filter(|is| **is == scheduled).count();
         let counts = Counts {
             resources: self.resources,
             done: self.done.values().sum(),
             running: self.running.values().map(|run| run.resources).sum(),
-            failed: ill(Health::Failed),
-            retrying: ill(Health::Retrying),
+            failed: ill(false),
+            retrying: ill(true),
         };
         let age = |run: &Run| now.saturating_duration_since(run.since);
         let mut slow: Vec<Slow<'_>> = self
@@ -294,9 +296,10 @@ mod tests {
         assert_eq!(first(), "0 of 3 done, 2 running, 1 waiting");
         progress.over(&specs[0], false, true);
         progress.over(&specs[1], true, false);
-        progress.health(&specs[1].id, Health::Retrying);
-        assert_eq!(first(), "1 of 3 done, 0 running, 1 to be tried again, 1 waiting");
-        progress.health(&specs[1].id, Health::Failed);
+        let retrying = Health::Retrying { attempt: 1, wait: Duration::ZERO, error: "no" };
+        progress.health(&specs[1].id, retrying);
+        assert_eq!(first(), "1 of 3 done, 0 running, 1 retrying, 1 waiting");
+        progress.health(&specs[1].id, Health::Failed { attempt: 2, error: "no" });
         assert_eq!(first(), "1 of 3 done, 0 running, 1 failed, 1 waiting");
         // With a resource goes what is known of it.
         progress.graph(&mut specs[..1].iter().map(|spec| &spec.id));

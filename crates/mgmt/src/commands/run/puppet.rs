@@ -13,18 +13,19 @@ use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
+use super::compile_retry::{CompileError, CompileRetry};
 use super::follow::{Triggers, settle_for, swapped};
 use super::{Means, Unswapped};
 use crate::failure::Failure;
-use crate::manifest::{Attempt, Facts, Manifest, Sources};
+use crate::manifest::{Attempt, Errors, Facts, Manifest, Sources};
 use crate::terminal::Terminal;
 
 /// A manifest that can run, and what it was made from.
 #[derive(Clone)]
 pub(super) struct Loaded {
     pub(super) manifest: Manifest,
-    graph: ResourceGraph,
-    name: String,
+    /// Its graph and the name of that, or why the server has none for now.
+    graph: Result<(ResourceGraph, String), String>,
     sources: Sources,
     /// What tells it from other catalogues.
     fingerprint: Option<Fingerprint>,
@@ -35,14 +36,30 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Compiles a manifest, and shows what is wrong with it.
     pub(super) async fn new(manifest: Manifest, terminal: &Terminal) -> Result<Loaded, Failure> {
+        Loaded::compile(manifest, terminal, false).await
+    }
+
+    /// The same, for a run that goes on: a server that has no catalogue now is asked again later.
+    pub(super) async fn new_or_later(manifest: Manifest, terminal: &Terminal) -> Result<Loaded, Failure> {
+        Loaded::compile(manifest, terminal, true).await
+    }
+
+    async fn compile(manifest: Manifest, terminal: &Terminal, or_later: bool) -> Result<Loaded, Failure> {
         manifest.refuse_rival().await?;
         let since = SystemTime::now();
         let compiled = manifest.compile().await;
         let fingerprint = fingerprint(&manifest, &compiled).await;
-        let attempt = manifest.finish(compiled, terminal).await;
+        let no_catalogue = match &compiled {
+            Err(error @ PuppetError::Server(_)) if or_later => Some(error.to_string()),
+            _ => None,
+        };
+        let attempt = manifest.finish(compiled, terminal, Errors::Always).await;
         let sources = attempt.sources.clone();
-        let (graph, name) = attempt.into_graph()?;
-        Ok(Loaded { manifest, graph, name, sources, fingerprint, since })
+        let graph = match no_catalogue {
+            Some(why) => Err(why),
+            None => Ok(attempt.into_graph()?),
+        };
+        Ok(Loaded { manifest, graph, sources, fingerprint, since })
     }
 }
 
@@ -59,18 +76,29 @@ impl Follower {
     /// Runs the first graph, tells how that went, and follows what it was made from until it is aborted.
     pub(super) async fn follow(self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
         let Follower { means, loaded } = self;
-        let Loaded { manifest, graph, name, mut sources, fingerprint: mut last, since } = loaded;
+        let Loaded { manifest, graph, mut sources, fingerprint: mut last, since } = loaded;
         let changed = Arc::new(Notify::new());
-        let outcome = match means.swap(&name, graph).await {
-            Ok(report) => {
-                swapped(&name, report, &means.drawings, false);
+        let mut retry = CompileRetry::default();
+        let outcome = match graph {
+            Ok((graph, name)) => match means.swap(&name, graph).await {
+                Ok(report) => {
+                    swapped(&name, report, &means.drawings, false);
+                    Ok(())
+                }
+                // The session was told to end meanwhile, and that is not the graph's mistake.
+                Err(Unswapped::Stopped) => return,
+                Err(Unswapped::Refused(failure)) => Err(failure),
+            },
+            Err(why) => {
+                retry.failed(CompileError::Unavailable(why));
                 Ok(())
             }
-            // The session was told to end meanwhile, and that is not the graph's mistake.
-            Err(Unswapped::Stopped) => return,
-            Err(Unswapped::Refused(failure)) => Err(failure),
         };
+        if outcome.is_ok() {
+            means.report_program(retry.state());
+        }
         let goes_on = outcome.is_ok();
+        let mut has_graph = retry.delay(false).is_none();
         // The session may be gone already.
         let _ = started.send(outcome);
         if !goes_on {
@@ -100,11 +128,19 @@ impl Follower {
                 changed.notify_one();
             }
             let interval = if manifest.is_elsewhere() { manifest.interval().await } else { None };
-            let asked = tokio::select! {
-                () = triggers.asked() => true,
-                () = tokio::time::sleep(interval.unwrap_or_default()), if interval.is_some() => false,
-                () = changed.notified() => { settle_for(&changed, QUIET).await; false }
+            let later = retry.delay(manifest.is_elsewhere());
+            if let Some(later) = later {
+                tracing::info!("{}: retrying in {}s", manifest.name(), later.as_secs().max(1));
+            }
+            let interval = interval.into_iter().chain(later).min();
+            let cause = tokio::select! {
+                () = triggers.asked() => Cause::Asked,
+                () = tokio::time::sleep(interval.unwrap_or_default()), if interval.is_some() => Cause::Time,
+                () = changed.notified() => { settle_for(&changed, QUIET).await; Cause::Edit }
             };
+            if cause != Cause::Time {
+                retry.restart();
+            }
             let rest = || {
                 let changed = Arc::clone(&changed);
                 async move { settle_for(&changed, QUIET).await }
@@ -121,7 +157,8 @@ impl Follower {
             {
                 stale.notify_one();
             }
-            if let (Ok(compiled), false) = (&compiled, asked)
+            if let Ok(compiled) = &compiled
+                && cause != Cause::Asked
                 && fresh == last
                 && !sources.has_other_contents()
             {
@@ -129,9 +166,38 @@ impl Follower {
                 sources = listed(compiled, sources);
                 continue;
             }
-            sources = bring(&means, &manifest, compiled, &mut last, fresh).await;
+            let errors = if cause == Cause::Time { Errors::OnceEach } else { Errors::Always };
+            let (outcome, from) = bring(&means, &manifest, compiled, errors).await;
+            sources = from;
+            last = outcome.is_ok().then_some(fresh).flatten();
+            match outcome {
+                Ok(()) => {
+                    has_graph = true;
+                    retry.succeeded();
+                }
+                Err(None) => continue,
+                Err(Some(error)) => {
+                    if retry.failed(error) || cause != Cause::Time {
+                        let what =
+                            if has_graph { "still running the previous graph" } else { "nothing runs yet" };
+                        tracing::error!("{} could not be compiled; {what}", manifest.name());
+                    }
+                }
+            }
+            means.report_program(retry.state());
         }
     }
+}
+
+/// Why a manifest is compiled again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// A person has asked.
+    Asked,
+    /// Something that it was made of has changed.
+    Edit,
+    /// It was time: a server is asked again, or a compile that has failed is tried again.
+    Time,
 }
 
 /// Whether a directory, or something in it, was written later than this.
@@ -199,38 +265,40 @@ async fn follow_facts(manifest: Manifest, stale: Arc<Notify>, changed: Arc<Notif
     }
 }
 
-/// Gives the engine the graph of what was compiled, or says why there is none. Gives what it was made from.
+/// Gives the engine the graph of what was compiled, or the error because of which there is none; without one, the session has ended. The
+/// second is what it was made from.
 async fn bring(
     means: &Means,
     manifest: &Manifest,
     compiled: Result<Compiled, PuppetError>,
-    last: &mut Option<Fingerprint>,
-    fresh: Option<Fingerprint>,
-) -> Sources {
-    tracing::info!("compiling {} again", manifest.name());
-    let Attempt { graph, sources, mistake, .. } = manifest.finish(compiled, &means.terminal).await;
+    errors: Errors,
+) -> (Result<(), Option<CompileError>>, Sources) {
+    if errors == Errors::Always || compiled.is_ok() {
+        tracing::info!("compiling {} again", manifest.name());
+    }
+    let attempt = manifest.finish(compiled, &means.terminal, errors).await;
+    let Attempt { graph, sources, mistake, is_out_of_reach, .. } = attempt;
     let Some((graph, name)) = graph else {
-        tracing::error!("{} is not right; the present graph goes on", manifest.name());
-        means.told.mistake(Some(mistake.unwrap_or_else(|| format!("{} is not right", manifest.name()))));
-        *last = None;
-        return sources;
+        let error = mistake.unwrap_or_else(|| format!("{} has errors", manifest.name()));
+        let error = match is_out_of_reach {
+            true => CompileError::Unavailable(error),
+            false => CompileError::Invalid(error),
+        };
+        return (Err(Some(error)), sources);
     };
-    match means.swap(&name, graph).await {
+    let outcome = match means.swap(&name, graph).await {
         Ok(report) => {
             swapped(&name, report, &means.drawings, false);
-            means.told.mistake(None);
-            *last = fresh;
+            Ok(())
         }
-        Err(Unswapped::Stopped) => {}
+        Err(Unswapped::Stopped) => Err(None),
         Err(Unswapped::Refused(failure)) => {
             means.terminal.failure(&failure);
-            tracing::error!("{} is not right; the present graph goes on", manifest.name());
             let why = if failure.message.is_empty() { "it does not fit" } else { &failure.message };
-            means.told.mistake(Some(format!("{}: {why}", manifest.name())));
-            *last = None;
+            Err(Some(CompileError::Refused(format!("{}: {why}", manifest.name()))))
         }
-    }
-    sources
+    };
+    (outcome, sources)
 }
 
 /// What tells a graph from others: what was compiled, and Puppet's settings.

@@ -131,7 +131,7 @@ impl Repack {
             Ok(_) => false,
             Err(failure) => {
                 self.terminal.failure(&failure);
-                tracing::error!("the program is not right; the present one goes on");
+                tracing::error!("program has errors; still running the previous version");
                 false
             }
         }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mgmt_engine::{Engine, EngineEvent, Level, Summary};
+use mgmt_health::ProgramState;
 use mgmt_remote::{Far, Handed, Stop as FarStop, Told as FarTold};
 use mgmt_resource::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use super::control::{Feed, Rest as Resting};
 use super::deploys::Deploys;
 use super::fleet::Fleet;
 use super::ladder::{Ladder, Stop};
@@ -42,6 +44,10 @@ pub(super) struct Session<'a> {
     /// Has it looked for.
     pub(super) repack: Arc<Notify>,
     pub(super) manager: Arc<Manager>,
+    /// Is told whether the graph is at rest.
+    pub(super) feed: Arc<Feed>,
+    /// Wants to know when all that the engine has said has been heard.
+    pub(super) hearing: mpsc::Receiver<oneshot::Sender<()>>,
 }
 
 /// How it went.
@@ -88,12 +94,20 @@ struct End {
     ladder: Ladder,
     /// Why, if it was not a signal.
     cause: Option<Ending>,
-    /// This host has converged.
-    is_at_rest: bool,
-    /// So have all those that belong to this run.
-    has_converged: bool,
+    /// The engine of this host is at rest.
+    is_quiet: bool,
+    /// So are all those that belong to this run, and the program is evaluated.
+    rest: Option<Rest>,
     /// The engine has ended.
     has_stopped: bool,
+}
+
+/// How the graph has come to rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Rest {
+    Converged,
+    /// Nothing is under way but scheduled retries, and something is failed or outdated: the summary.
+    Quiet(String),
 }
 
 impl Session<'_> {
@@ -101,6 +115,7 @@ impl Session<'_> {
     pub(super) async fn run(mut self, following: Deploys, thread: OwnThread) -> Result<Outcome, Failure> {
         let mut end = End::default();
         let mut exit = self.host.exit.subscribe();
+        let mut program = self.status.program_changes();
         let over = self.settings.max_runtime.and_then(|time| Instant::now().checked_add(time));
         let (started, mut start) = oneshot::channel();
         let triggers = following.triggers();
@@ -120,6 +135,7 @@ impl Session<'_> {
                 Some(()) = self.signals.hangup.recv() => {
                     self.manager.reloading();
                     self.repack.notify_waiters();
+                    self.retry_failed();
                     reloading = !self.settings.idle && triggers.reload();
                     if !reloading {
                         self.manager.ready();
@@ -143,6 +159,7 @@ impl Session<'_> {
                     tracing::error!("the maximum time to run is over");
                     self.end(&mut end, Ending::MaxRuntime);
                 }
+                Ok(()) = program.changed() => self.compare(&mut end),
                 Ok(()) = exit.changed(), if open => {
                     let code = *exit.borrow_and_update();
                     if let Some(code) = code {
@@ -169,6 +186,10 @@ impl Session<'_> {
                         }
                     }
                 },
+                // After the events, so that those are heard of before.
+                Some(question) = self.hearing.recv() => {
+                    let _ = question.send(());
+                }
                 () = next(&mut self.fleet) => self.fleet_event(&mut end),
                 Some((recipient, program)) = self.changes.recv() => {
                     if let Some(fleet) = &self.fleet {
@@ -178,7 +199,7 @@ impl Session<'_> {
             }
         }
         // A graph that has converged has been reported; it only remains to hear it.
-        if starting && matches!(end.cause, Some(Ending::Converged | Ending::Requested(_))) {
+        if starting && matches!(end.cause, Some(Ending::Converged | Ending::Quiet | Ending::Requested(_))) {
             let _ = tokio::time::timeout(LAST_WORDS, start).await;
         }
         mgmt_sys::memory::last_moment();
@@ -201,6 +222,19 @@ impl Session<'_> {
                 Ok(Outcome { ending, summary, fleet: self.fleet })
             }
         }
+    }
+
+    /// Has everything attempted again that has failed, whether a file has changed or not.
+    fn retry_failed(&self) {
+        let engine = Arc::clone(self.engine);
+        tokio::spawn(async move {
+            if let Ok(count @ 1..) = engine.retry(None).await {
+                tracing::info!(
+                    "SIGHUP: retrying {count} failed {}",
+                    if count == 1 { "resource" } else { "resources" }
+                );
+            }
+        });
     }
 
     fn signal(&self, end: &mut End, stop: Stop) {
@@ -252,7 +286,9 @@ impl Session<'_> {
     fn end(&self, end: &mut End, cause: Ending) {
         end.cause = Some(cause);
         if let Some(level) = end.ladder.begin(Instant::now()) {
-            if let Some(fleet) = self.fleet.as_ref().filter(|_| cause == Ending::Converged) {
+            if let Some(fleet) =
+                self.fleet.as_ref().filter(|_| matches!(cause, Ending::Converged | Ending::Quiet))
+            {
                 self.manager.stopping();
                 fleet.stop(FarStop::Converged);
                 self.engine.stop(level);
@@ -264,39 +300,63 @@ impl Session<'_> {
 
     fn event(&self, end: &mut End, event: &EngineEvent) {
         match event {
-            EngineEvent::Converged | EngineEvent::Diverged => {
-                end.is_at_rest = *event == EngineEvent::Converged;
-                self.status.converged(end.is_at_rest);
-                if let Some(far) = &self.far {
-                    far.converged(end.is_at_rest);
-                }
+            EngineEvent::Converged | EngineEvent::Quiet { .. } | EngineEvent::Diverged => {
+                end.is_quiet = *event != EngineEvent::Diverged;
+                self.feed.rests(match event {
+                    EngineEvent::Converged => Resting::Quiet { failed: 0 },
+                    EngineEvent::Quiet { failed } => Resting::Quiet { failed: *failed },
+                    _ => Resting::Working,
+                });
+                self.status.quiet(end.is_quiet);
                 self.compare(end);
             }
-            // The engine has written a line about it.
-            EngineEvent::Failed { id, .. } => self.status.failed(id),
-            EngineEvent::Stopped => {}
+            // The engine has written a line about it, and reported the state of the resource.
+            EngineEvent::Failed { .. } | EngineEvent::Recovered { .. } | EngineEvent::Stopped => {}
         }
     }
 }
 
 impl Session<'_> {
-    /// Tells when all have converged, this host and those that belong to this run, and when they no longer have.
+    /// How this run is at rest, if it is: converged, or quiet with something failed or outdated. A program that has not been
+    /// evaluated yet is under way.
+    fn rest(&self, end: &End) -> Option<Rest> {
+        let report = self.status.report();
+        if !end.is_quiet || report.program == ProgramState::Starting {
+            return None;
+        }
+        let is_well = !report.has_failures() && !report.is_outdated();
+        Some(if is_well { Rest::Converged } else { Rest::Quiet(report.summary()) })
+    }
+
+    /// Reports when all are at rest, this host and those that belong to this run, and when they no longer are.
     fn compare(&self, end: &mut End) {
-        let has_converged = end.is_at_rest && self.fleet.as_ref().is_none_or(Fleet::has_converged);
-        if has_converged == end.has_converged {
+        let rest = self.rest(end);
+        if let Some(far) = &self.far {
+            far.converged(rest.is_some());
+        }
+        let rest = rest.filter(|_| self.fleet.as_ref().is_none_or(Fleet::has_converged));
+        if rest == end.rest {
             return;
         }
-        end.has_converged = has_converged;
+        let has_converged = rest == Some(Rest::Converged);
+        let before = std::mem::replace(&mut end.rest, rest.clone());
         let Some(after) = self.settings.converge_after else { return };
-        match has_converged {
-            true => tracing::info!("converged for {} s", after.as_secs()),
-            false => tracing::info!("no longer converged"),
+        match (&before, &rest) {
+            (_, Some(Rest::Converged)) => tracing::info!("converged for {} s", after.as_secs()),
+            (Some(Rest::Quiet(_)), Some(Rest::Quiet(_))) => {}
+            (_, Some(Rest::Quiet(summary))) => {
+                tracing::warn!("quiet for {} s, not converged: {summary}", after.as_secs());
+            }
+            (Some(Rest::Converged), None) => tracing::info!("no longer converged"),
+            (_, None) => {}
         }
-        if let Some(file) = &self.status_file {
+        if has_converged != (before == Some(Rest::Converged))
+            && let Some(file) = &self.status_file
+        {
             file.converged(has_converged);
         }
-        if has_converged && self.settings.converged_exit && end.cause.is_none() {
-            self.end(end, Ending::Converged);
+        if rest.is_some() && self.settings.converged_exit && end.cause.is_none() {
+            self.end(end, if has_converged { Ending::Converged } else { Ending::Quiet });
         }
     }
 }

@@ -70,6 +70,12 @@ pub(super) struct Settings {
     pub(super) drawing: Option<Drawing>,
     /// Download the modules of the program first.
     pub(super) download: bool,
+    /// Download the newest of them, also of those that are there.
+    pub(super) update: bool,
+    /// End when they are downloaded.
+    pub(super) only_download: bool,
+    /// End when the program is checked.
+    pub(super) only_check: bool,
     /// The servers of a store that hosts share.
     pub(super) servers: Option<EtcdSettings>,
     /// Hosts to run on.
@@ -86,6 +92,8 @@ pub(super) struct Settings {
     pub(super) wait: bool,
     /// Where to serve numbers about this run.
     pub(super) metrics: Option<SocketAddr>,
+    /// What this host may be called by those who ask for its metrics, besides its host name.
+    pub(super) metrics_names: Vec<String>,
     /// How long what this host exports stays when it is gone.
     pub(super) export_time: Option<Duration>,
     /// Run deploys that come later.
@@ -222,6 +230,9 @@ impl Settings {
             },
             drawing,
             download: arguments.download,
+            update: arguments.update,
+            only_download: arguments.only_download,
+            only_check: arguments.only_unify,
             servers,
             serving,
             fleet,
@@ -230,6 +241,7 @@ impl Settings {
             way,
             wait: arguments.wait,
             metrics: metrics(arguments.prometheus, arguments.prometheus_listen.as_deref())?,
+            metrics_names: metrics_names(&arguments.prometheus_name, arguments.prometheus_listen.as_deref()),
             export_time: export_time(arguments.export_ttl)?,
             deploy_watch: !arguments.no_deploy_watch,
             trusted: signing::trusted(&arguments.deploy_key)?,
@@ -331,6 +343,12 @@ fn metrics(wanted: bool, listen: Option<&str>) -> Result<Option<SocketAddr>, Fai
         Failure::usage(format!("`--prometheus-listen {text}`: expected an address and a port"))
             .hint("for example 127.0.0.1:9233, or [::1]:9233")
     })
+}
+
+/// The names that were given, and the one of the address.
+fn metrics_names(names: &[String], listen: Option<&str>) -> Vec<String> {
+    let listen = listen.and_then(|listen| listen.rsplit_once(':')).map(|(name, _)| name.to_owned());
+    names.iter().cloned().chain(listen.filter(|name| !name.is_empty())).collect()
 }
 
 fn export_time(seconds: Option<i64>) -> Result<Option<Duration>, Failure> {

@@ -1,14 +1,18 @@
 //! The world that a run is part of.
 
+use std::fs::OpenOptions;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_telemetry::Filter;
 use mgmt_world::cluster::{Cluster, Program};
 use mgmt_world::socket::{Server, serve as serve_store};
 use mgmt_world::store::Store;
-use mgmt_world::{Embedded, World};
+use mgmt_world::{Agent, Embedded, StoreError, World};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -21,6 +25,9 @@ use super::settings::Settings;
 use crate::connection::{self, CLUSTER, SOCKET, STORE};
 use crate::failure::Failure;
 use crate::ssh;
+
+/// The file in the working directory with the random word that names it.
+const AGENT_ID: &str = "agent-id";
 
 /// A store, and the part that this host has in serving it.
 pub(super) type Opened = (Arc<dyn Store>, Option<Cluster>);
@@ -41,9 +48,25 @@ pub(super) async fn open(settings: &Settings, prefix: &Prefix) -> Result<Opened,
         return Ok((connection::servers(servers)?, None));
     }
     prefix.directory("world")?;
-    let store = Embedded::open(&prefix.path().join(STORE))
-        .map_err(|error| Failure::failed(format!("cannot open the store of this host: {error}")))?;
-    Ok((Arc::new(store), None))
+    Ok((Arc::new(embedded(&prefix.path().join(STORE))?), None))
+}
+
+/// Opens the store of this host. A damaged one is set aside, and the host begins with an empty one: it can do so, because its program
+/// and its last deploy are kept elsewhere.
+fn embedded(path: &Path) -> Result<Embedded, Failure> {
+    let opened = tokio::task::block_in_place(|| Embedded::open_verified(path));
+    let opened = match opened {
+        Err(StoreError::Corrupt { reason, .. }) => {
+            let said = mgmt_sys::aside::set_aside_and_describe(path, &reason);
+            tracing::error!(
+                "{said}; lost: the deploys and everything else that this host kept in its store (shared strings, schedules)"
+            );
+            tracing::warn!("hint: deploy again, or `mgmt world import` an earlier `mgmt world export`");
+            Embedded::open(path)
+        }
+        opened => opened,
+    };
+    opened.map_err(|error| Failure::failed(format!("cannot open the store of this host: {error}")))
 }
 
 /// Ends the part that this host has in serving the store. A signal makes that short.
@@ -78,6 +101,39 @@ pub(super) async fn gone(far: &mut Option<Far>) {
     }
 }
 
+/// Claims the host's name for this agent.
+pub(super) fn claim(world: &World, prefix: &Prefix) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::failed(format!("cannot name this agent: {error}"));
+    let path = prefix.path().join(AGENT_ID);
+    let directory = match std::fs::read_to_string(&path) {
+        Ok(word) if !word.trim().is_empty() => word.trim().to_owned(),
+        _ => {
+            let word = random_word().map_err(failed)?;
+            let mut options = OpenOptions::new();
+            let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+            file.and_then(|mut file| writeln!(file, "{word}")).map_err(failed)?;
+            word
+        }
+    };
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    world.claim_host(Agent {
+        instance: random_word().map_err(failed)?,
+        directory,
+        boot: boot.trim().to_owned(),
+        machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        pid: std::process::id(),
+        since: now.as_secs(),
+    });
+    Ok(())
+}
+
+fn random_word() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Lets other processes of this host use it.
 pub(super) fn serve(world: &World, prefix: &Prefix) -> Result<Server, Failure> {
     prefix.directory("world")?;
@@ -86,10 +142,15 @@ pub(super) fn serve(world: &World, prefix: &Prefix) -> Result<Server, Failure> {
         .map_err(|error| Failure::failed(format!("cannot listen on {}: {error}", path.display())))
 }
 
-/// Waits until it is known what is in the store, and says so if that takes long.
-pub(super) async fn ready(world: &World, manager: &Manager) {
+/// Waits until it is known what is in the store, and says so if that takes long. A run that can begin without the store does.
+pub(super) async fn ready(world: &World, manager: &Manager, can_begin_without: bool) {
     const SOON: Duration = Duration::from_secs(2);
     if tokio::time::timeout(SOON, world.ready()).await.is_err() {
+        if can_begin_without {
+            tracing::warn!("the store does not answer; going on without it");
+            world.begin_without_store();
+            return;
+        }
         tracing::warn!("waiting for the store");
         manager.waiting("waiting for the store");
         while tokio::time::timeout(manager.pause(), world.ready()).await.is_err() {

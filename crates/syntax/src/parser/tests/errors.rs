@@ -230,7 +230,15 @@ fn resources_gone_wrong() {
     );
     check_errors(
         "foo(\"x\")\n",
-        "1:9 expected `{`, found the end of the line (a call alone does nothing; bind its result: `$x = …`)",
+        "1:9 expected `{`, found the end of the line (a class is included: `include foo(…)`; of a function the result is bound: `$x = foo(…)`)",
+    );
+    check_errors(
+        "test \"x\" {\n\tDepend => file[\"y\"],\n\tBefore => http:server[\"z\"],\n}\n",
+        "2:12 the kind of a resource is capitalised here (like `File[\"name\"]`)\n3:12 the kind of a resource is capitalised here (like `Http[\"name\"]`)\n3:17 each part of a kind is capitalised here (like `Dhcp:Host[\"name\"]`)",
+    );
+    check_errors(
+        "func f($x) {\n\treturn $x\n}\n",
+        "2:2 expected `(` after the function name, found `$` (there is no `return`: the value of a function is its last expression)",
     );
     check_errors(
         "fmt.printf(\"x\")\n",

@@ -32,11 +32,9 @@ pub(super) fn view(counts: &Counts, slow: &[Slow<'_>], size: (usize, usize), col
     let Counts { resources, done, running, failed, retrying } = *counts;
     let waiting = resources.saturating_sub(done + running + failed + retrying);
     let mut parts = vec![(format!("{done} of {resources} done"), ""), (format!("{running} running"), "")];
-    for (count, what, paint) in [
-        (failed, "failed", "\x1b[1;31m"),
-        (retrying, "to be tried again", "\x1b[1;33m"),
-        (waiting, "waiting", ""),
-    ] {
+    for (count, what, paint) in
+        [(failed, "failed", "\x1b[1;31m"), (retrying, "retrying", "\x1b[1;33m"), (waiting, "waiting", "")]
+    {
         if count > 0 {
             parts.push((format!("{count} {what}"), paint));
         }

@@ -1,0 +1,392 @@
+//! Retry with exponential backoff and jitter: when a failing vertex is attempted again, by time or by a prompt.
+
+use std::collections::VecDeque;
+
+use super::rules::{Retry, Rules, backoff, prompt_pause};
+use super::{Action, Cause, Core, Running, State, Token, Vertex, WatchState};
+
+/// A watch that worked for this long is steady: an earlier failure of it does not lengthen the backoff of the next.
+const STEADY_WATCH: u64 = 60_000_000_000;
+/// The attempts of failing vertices are brought forward at most once in this time, and start within half of it.
+const BRING_FORWARD_INTERVAL: u64 = 1_000_000_000;
+/// An attempt is brought forward only after this part of its pause has passed, so that the backoff still bounds the rate.
+const BRING_FORWARD_AFTER: u64 = 8;
+
+/// The attempts of a check or of a watch since its last success.
+#[derive(Clone, Debug)]
+pub(super) struct Attempts {
+    /// Declared attempts that are left.
+    budget: u32,
+    /// Attempts that failed in a row.
+    pub(super) failures: u32,
+    /// Those of them that time led to: the exponent of the backoff.
+    by_time: u32,
+    /// The last of them that a prompt led to, or that a prompt would have led to later.
+    prompted_failures: u32,
+    /// When the last one failed.
+    failed_at: u64,
+    /// When the next attempt may start; `u64::MAX`: not by time.
+    next: u64,
+    /// When the next prompted attempt may start.
+    prompt_gate: u64,
+    /// The next attempt, and the present one, was prompted.
+    prompted: bool,
+    present_prompted: bool,
+    /// A prompt has come since the last failure, whether it leads to the next attempt or not.
+    asked: bool,
+    /// The declared attempt that comes next by time has been taken from the budget.
+    paid: bool,
+}
+
+impl Attempts {
+    pub(super) fn new(rules: &Rules) -> Attempts {
+        let budget = if let Retry::Times(times) = rules.retry { times } else { 0 };
+        Attempts {
+            budget,
+            failures: 0,
+            by_time: 0,
+            prompted_failures: 0,
+            failed_at: 0,
+            next: 0,
+            prompt_gate: 0,
+            prompted: false,
+            present_prompted: false,
+            asked: false,
+            paid: false,
+        }
+    }
+
+    /// For a replacement of the vertex: what is left of the declared attempts, and nothing else.
+    pub(super) fn inherited(&self, rules: &Rules) -> Attempts {
+        Attempts { budget: self.budget, ..Attempts::new(rules) }
+    }
+
+    /// Gives all declared attempts back.
+    pub(super) fn refill(&mut self, rules: &Rules) {
+        self.budget = Attempts::new(rules).budget;
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// Failing, and no declared attempt is left, if any was declared.
+    fn is_spent(&self, rules: &Rules) -> bool {
+        let spent = match rules.retry {
+            Retry::Backoff => true,
+            Retry::Times(_) => !self.paid,
+            Retry::Forever => false,
+        };
+        self.is_failing() && spent
+    }
+
+    /// Lets the next attempt start as early as this, if failures in a row have not used up the prompts.
+    pub(super) fn prompt(&mut self, not_before: u64) {
+        let at = not_before.max(self.prompt_gate);
+        self.asked = true;
+        if at <= self.next && at != u64::MAX {
+            self.next = at;
+            self.prompted = true;
+        }
+    }
+
+    /// An attempt starts.
+    pub(super) fn begin(&mut self) {
+        self.present_prompted = std::mem::take(&mut self.prompted);
+    }
+
+    /// An attempt succeeded. True: earlier ones had failed.
+    pub(super) fn succeed(&mut self) -> bool {
+        let failing = self.is_failing();
+        *self = Attempts { budget: self.budget, ..Attempts::new(&Rules::default()) };
+        failing
+    }
+
+    /// An attempt failed.
+    fn fail(&mut self, rules: &Rules, now: u64, noise: u64) {
+        let prompted = std::mem::take(&mut self.present_prompted) && self.is_failing();
+        self.failures = self.failures.saturating_add(1);
+        self.failed_at = now;
+        let asked = std::mem::take(&mut self.asked) && self.failures > 1;
+        self.prompted_failures = if asked { self.prompted_failures.saturating_add(1) } else { 0 };
+        if !prompted {
+            self.by_time = self.by_time.saturating_add(1);
+            self.paid = false;
+        }
+        let pause = match rules.retry {
+            Retry::Backoff => Some(backoff(self.by_time, noise)),
+            Retry::Forever => Some(rules.pause(self.failures)),
+            Retry::Times(_) => {
+                if !self.paid && self.budget > 0 {
+                    self.budget -= 1;
+                    self.paid = true;
+                }
+                self.paid.then(|| rules.pause(self.failures))
+            }
+        };
+        self.next = pause.map_or(u64::MAX, |pause| now.saturating_add(pause));
+        self.prompt_gate = now.saturating_add(prompt_pause(self.prompted_failures));
+        self.prompted = false;
+    }
+
+    /// The action that reports the failure.
+    fn report(&self, vertex: Vertex, now: u64) -> Action {
+        match self.next {
+            u64::MAX => Action::Failed(vertex, self.failures),
+            next => Action::Retry(vertex, next.saturating_sub(now), self.failures),
+        }
+    }
+
+    /// Brings the next attempt forward to `at`. True: it was later, and has waited for long enough.
+    fn bring_forward(&mut self, now: u64, at: u64) -> bool {
+        let pause = self.next.saturating_sub(self.failed_at);
+        let waited = now.saturating_sub(self.failed_at);
+        let sooner = self.next != u64::MAX && at < self.next && waited >= pause / BRING_FORWARD_AFTER;
+        if sooner {
+            self.next = at;
+        }
+        sooner
+    }
+}
+
+impl State {
+    /// The last attempt to check or to watch failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.check.is_failing() || self.is_watch_failing()
+    }
+
+    fn is_watch_failing(&self) -> bool {
+        match self.watch {
+            WatchState::Waiting(_) => true,
+            WatchState::Starting => self.watch_attempts.is_failing(),
+            WatchState::Ready | WatchState::Off => false,
+        }
+    }
+
+    /// Failing, and no declared attempt is left: a promise that depends on it need not be kept.
+    pub(super) fn is_excused(&self) -> bool {
+        self.check.is_spent(&self.rules)
+            || (self.is_watch_failing() && self.watch_attempts.is_spent(&self.rules))
+    }
+
+    /// Failing, and attempted by time without an end.
+    pub(super) fn is_endless(&self, attempts: &Attempts) -> bool {
+        attempts.is_failing() && !matches!(self.rules.retry, Retry::Times(_))
+    }
+
+    /// No declared attempt is left, so that no time leads to the next one.
+    pub(super) fn is_exhausted(&self) -> bool {
+        let check = self.check.is_failing() && self.check.next == u64::MAX;
+        check || self.watch == WatchState::Waiting(u64::MAX)
+    }
+
+    /// When a run may start.
+    pub(super) fn due(&self) -> u64 {
+        let retry = if self.check.is_failing() { self.check.next } else { 0 };
+        self.not_before.max(retry)
+    }
+}
+
+/// What stands in the way of the vertices that are not in their declared state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Vertices whose last attempt failed.
+    pub failing: Vec<Vertex>,
+    /// Vertices that may not run because one before them is failing: the vertex, and the failing one.
+    pub blocked: Vec<(Vertex, Vertex)>,
+    /// All others that have something to do.
+    pub pending: Vec<Vertex>,
+}
+
+impl Core {
+    /// Attempts a vertex, or all that are failing, once more, whatever holds it up. Returns how many will be attempted.
+    pub fn retry(&mut self, vertex: Option<Vertex>, now: u64) -> usize {
+        self.advance(now);
+        let now = self.now;
+        let vertices: Vec<Vertex> = match vertex {
+            Some(vertex) => vec![vertex],
+            None => self.failing.iter().copied().collect(),
+        };
+        let mut count = 0;
+        for vertex in vertices {
+            let Some(state) = self.get_mut(vertex).filter(|state| state.is_open()) else { continue };
+            let held = state.is_dirty() && state.not_before > now;
+            if !state.is_failing() && !held {
+                continue;
+            }
+            count += 1;
+            state.not_before = 0;
+            state.check.prompt_gate = 0;
+            state.watch_attempts.prompt_gate = 0;
+            self.dirty(vertex, Cause::Graph);
+        }
+        self.settle_up();
+        count
+    }
+
+    /// Which vertices are failing, blocked or pending. Walks the whole graph: for reports.
+    pub fn standing(&self) -> Standing {
+        let mut standing =
+            Standing { failing: self.failing.iter().copied().collect(), ..Standing::default() };
+        let mut blocker: Vec<Option<Vertex>> = vec![None; self.vertices.len()];
+        let mut reached: VecDeque<(Vertex, Vertex)> = standing.failing.iter().map(|at| (*at, *at)).collect();
+        while let Some((vertex, by)) = reached.pop_front() {
+            let Some(state) = self.get(vertex) else { continue };
+            for successor in &state.after {
+                let entry = &mut blocker[successor.index()];
+                if entry.is_none() {
+                    *entry = Some(by);
+                    reached.push_back((*successor, by));
+                }
+            }
+        }
+        for vertex in self.indices() {
+            let Some(state) = self.get(vertex).filter(|state| state.is_open()) else { continue };
+            if state.is_failing() || state.is_well() {
+                continue;
+            }
+            match blocker[vertex.index()] {
+                Some(by) => standing.blocked.push((vertex, by)),
+                None => standing.pending.push(vertex),
+            }
+        }
+        standing
+    }
+
+    /// A run failed.
+    pub(super) fn run_failed(&mut self, vertex: Vertex, running: Running) {
+        let (now, noise) = (self.now, self.noise(vertex));
+        let Some(state) = self.get_mut(vertex) else { return };
+        let first = !state.is_failing();
+        let again = state.wanted > running.generation;
+        // What the rate holds up is the attempt that an event led to, and no other.
+        let rated = match state.token {
+            Token::None => now,
+            Token::Taken(at) => at,
+            Token::Never => u64::MAX,
+        };
+        state.not_before = 0;
+        state.check.fail(&state.rules, now, noise);
+        if again {
+            state.check.prompt(rated);
+        }
+        state.routine = (state.routine || !again) && state.is_endless(&state.check);
+        let report = state.check.report(vertex, now);
+        self.attempt_failed(vertex, first, report);
+    }
+
+    /// An attempt to watch failed, or a watch that had begun ended.
+    pub(super) fn watch_attempt_failed(&mut self, vertex: Vertex, now: u64) {
+        let noise = self.noise(vertex);
+        let Some(state) = self.get_mut(vertex) else { return };
+        let first = !state.is_failing();
+        if state.watch == WatchState::Ready && now.saturating_sub(state.watch_since) >= STEADY_WATCH {
+            state.watch_attempts.succeed();
+            state.watch_attempts.refill(&state.rules);
+        }
+        state.watch_attempts.fail(&state.rules, now, noise);
+        let next = state.watch_attempts.next;
+        state.watch = WatchState::Waiting(next);
+        state.wake_at = None;
+        let report = state.watch_attempts.report(vertex, now);
+        if next != u64::MAX {
+            self.arm(vertex, next);
+        }
+        self.attempt_failed(vertex, first, report);
+    }
+
+    fn attempt_failed(&mut self, vertex: Vertex, first: bool, report: Action) {
+        self.actions.push(report);
+        if first {
+            self.convergence.active(self.now);
+        }
+        self.touch(vertex);
+        if self.get(vertex).is_some_and(State::is_excused) {
+            self.release_excused();
+        }
+    }
+
+    /// Attempts everything that is failing once more.
+    pub(super) fn prompt_failing(&mut self) {
+        for vertex in self.failing.iter().copied().collect::<Vec<_>>() {
+            self.dirty(vertex, Cause::Graph);
+        }
+    }
+
+    /// Attempts the direct successors of a vertex that are failing once more.
+    pub(super) fn prompt_successors(&mut self, vertex: Vertex) {
+        if self.failing.is_empty() {
+            return;
+        }
+        let after = self.get(vertex).map(|state| state.after.clone()).unwrap_or_default();
+        for successor in after {
+            if self.failing.contains(&successor) {
+                self.dirty(successor, Cause::Graph);
+            }
+        }
+    }
+
+    /// Sets a watch up again at once that waits for its time.
+    pub(super) fn prompt_watch(&mut self, vertex: Vertex) {
+        let (now, stopping) = (self.now, self.stopping.is_some());
+        let Some(state) = self.get_mut(vertex) else { return };
+        if !state.is_open() || !matches!(state.watch, WatchState::Waiting(_)) {
+            return;
+        }
+        state.watch_attempts.prompt(now);
+        let next = state.watch_attempts.next;
+        state.watch = WatchState::Waiting(next);
+        if state.running.is_none() && !stopping {
+            match next {
+                next if next <= now => self.start_watch(vertex),
+                u64::MAX => {}
+                next => self.arm(vertex, next),
+            }
+        }
+    }
+
+    /// A failing vertex has recovered: others may have failed for the same reason, and are attempted soon.
+    pub(super) fn bring_forward(&mut self) {
+        let now = self.now;
+        let recently =
+            self.brought_forward_at.is_some_and(|at| now.saturating_sub(at) < BRING_FORWARD_INTERVAL);
+        if self.failing.is_empty() || recently {
+            return;
+        }
+        self.brought_forward_at = Some(now);
+        for vertex in self.failing.iter().copied().collect::<Vec<_>>() {
+            let at = now.saturating_add(self.noise(vertex) % (BRING_FORWARD_INTERVAL / 2));
+            let Some(state) = self.get_mut(vertex) else { continue };
+            if state.rules.retry != Retry::Backoff || state.running.is_some() {
+                continue;
+            }
+            let watch = matches!(state.watch, WatchState::Waiting(_));
+            let attempts = if watch { &mut state.watch_attempts } else { &mut state.check };
+            if !attempts.is_failing() || !attempts.bring_forward(now, at) {
+                continue;
+            }
+            if watch {
+                state.watch = WatchState::Waiting(at);
+            }
+            self.actions.push(Action::Rescheduled(vertex, at.saturating_sub(now)));
+            match watch {
+                true => self.arm(vertex, at),
+                false => self.consider(vertex),
+            }
+        }
+    }
+
+    /// A number that differs from host to host, from vertex to vertex and from failure to failure, and is the same every time.
+    fn noise(&self, vertex: Vertex) -> u64 {
+        let count = self.get(vertex).map_or(0, |state| {
+            u64::from(state.check.failures) << 32 | u64::from(state.watch_attempts.failures)
+        });
+        let mut mixed = self.settings.seed ^ count ^ (u64::from(vertex.0) << 16);
+        for _ in 0..2 {
+            mixed = (mixed ^ (mixed >> 31))
+                .wrapping_add(0x9e37_79b9_7f4a_7c15)
+                .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        }
+        mixed ^ (mixed >> 29)
+    }
+}

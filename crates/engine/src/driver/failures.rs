@@ -1,0 +1,214 @@
+//! Failed attempts: kept per vertex until a run succeeds, logged at most once per attempt, reported to the observer.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use mgmt_resource::{Checked, Id, Spec};
+
+use super::adjust::names;
+use super::node::{Reported, specs};
+use super::witness::{Cause, Causes, Health};
+use super::{Blocked, Driver, EngineEvent, messages};
+use crate::core::Vertex;
+
+/// The last error of a vertex.
+pub(super) struct Failure {
+    message: String,
+    hint: Option<String>,
+    causes: String,
+    /// The attempt before it failed with the same error.
+    repeats: bool,
+    /// A log line or a report has been made of it.
+    is_reported: bool,
+    /// [`EngineEvent::Failed`] was sent.
+    pub(super) is_announced: bool,
+    attempt: u32,
+}
+
+/// The seed of the jitter: the same for a host at every start, and different from host to host.
+pub(super) fn seed(hostname: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hostname.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A duration in a few characters: `0.8s`, `4s`, `280s`.
+fn short(wait: Duration) -> String {
+    let seconds = wait.as_secs_f64();
+    match wait {
+        wait if wait.is_zero() => "0s".to_owned(),
+        wait if wait < Duration::from_millis(100) => format!("{}ms", wait.as_millis().max(1)),
+        wait if wait < Duration::from_secs(10) => {
+            format!("{:.1}s", (seconds * 10.0).round() / 10.0).replace(".0s", "s")
+        }
+        _ => format!("{seconds:.0}s"),
+    }
+}
+
+impl Driver {
+    /// Keeps the error of an attempt. What follows from it is decided by the core, and logged with it.
+    pub(super) fn keep_error(&mut self, vertex: Vertex, message: &str, hint: Option<&str>, causes: &[Cause]) {
+        let earlier = self.failures.remove(&vertex);
+        let failure = Failure {
+            message: message.to_owned(),
+            hint: hint.map(ToOwned::to_owned),
+            causes: Causes(causes).to_string(),
+            repeats: earlier.as_ref().is_some_and(|earlier| earlier.message == message),
+            is_reported: false,
+            is_announced: earlier.is_some_and(|earlier| earlier.is_announced),
+            attempt: 0,
+        };
+        self.failures.insert(vertex, failure);
+        self.unreported.push(vertex);
+    }
+
+    /// An attempt failed; the next one by time starts after `wait`, or there is none.
+    pub(super) fn attempt_failed(&mut self, vertex: Vertex, attempt: u32, wait: Option<Duration>) {
+        let Some(node) = self.nodes.get_mut(vertex.index()).and_then(Option::as_deref_mut) else { return };
+        node.reported = Reported::Failing;
+        let (id, undeclared) = (node.spec.id.clone(), node.spec.meta.retry.is_none());
+        let stopping = self.core.stopping().is_some();
+        let Some(failure) = self.failures.get_mut(&vertex) else { return };
+        failure.is_reported = true;
+        failure.attempt = attempt;
+        let announce = (wait.is_none() || undeclared) && !std::mem::replace(&mut failure.is_announced, true);
+        let Some(failure) = self.failures.get(&vertex) else { return };
+        // A long row of equal failures is logged at growing intervals.
+        let loud = attempt.is_power_of_two() || !failure.repeats;
+        match wait {
+            _ if stopping => log(&id, failure, messages::FAILED, String::new(), loud),
+            Some(wait) => {
+                let next = format!("retrying in {} (attempt {attempt}): ", short(wait));
+                log(&id, failure, messages::FAILED, next, loud);
+            }
+            None => log(&id, failure, messages::FAILED_FOR_GOOD, "failed, not retrying: ".to_owned(), loud),
+        }
+        let error = &*failure.message;
+        self.witnessed(|witness| match wait {
+            Some(wait) => witness.health(&id, Health::Retrying { attempt, wait, error }),
+            None => witness.health(&id, Health::Failed { attempt, error }),
+        });
+        if announce {
+            let message = error.to_owned();
+            self.tell(EngineEvent::Failed { id, message });
+        }
+    }
+
+    /// The next attempt starts earlier than was reported.
+    pub(super) fn rescheduled(&mut self, vertex: Vertex, wait: Duration) {
+        let (Some(id), Some(failure)) = (self.id(vertex), self.failures.get(&vertex)) else { return };
+        let (attempt, error) = (failure.attempt, &*failure.message);
+        self.witnessed(|witness| witness.health(id, Health::Retrying { attempt, wait, error }));
+    }
+
+    /// Logs errors that no attempt follows: of a run that was cancelled, or whose resource is gone.
+    pub(super) fn report_unreported(&mut self) {
+        for vertex in std::mem::take(&mut self.unreported) {
+            let Some(id) = self.id(vertex).cloned() else { continue };
+            let Some(failure) = self.failures.get_mut(&vertex) else { continue };
+            if !std::mem::replace(&mut failure.is_reported, true) {
+                log(&id, failure, messages::FAILED, String::new(), true);
+            }
+        }
+    }
+
+    /// A run succeeded.
+    pub(super) fn succeeded(&mut self, vertex: Vertex, spec: &Spec, checked: Checked) {
+        let recovered = self.failures.remove(&vertex);
+        let state = match checked {
+            Checked::Changed if spec.meta.noop => Reported::WouldChange,
+            Checked::Changed | Checked::Right | Checked::Forwarded => Reported::Ok,
+        };
+        let Some(node) = self.node(vertex) else { return };
+        // Flapping ends with time, and not with the next repair.
+        if node.reported == Reported::Flapping && state == Reported::Ok {
+            return;
+        }
+        if std::mem::replace(&mut node.reported, state) != state {
+            let health = if state == Reported::Ok { Health::Ok } else { Health::WouldChange };
+            self.witnessed(|witness| witness.health(&spec.id, health));
+        }
+        if let Some(failure) = recovered.filter(|failure| failure.attempt > 0) {
+            let attempts = if failure.attempt == 1 { "attempt" } else { "attempts" };
+            tracing::info!(target: "mgmt::engine", resource = %spec.id, "recovered after {} failed {attempts}", failure.attempt);
+            if failure.is_announced {
+                self.tell(EngineEvent::Recovered { id: spec.id.clone() });
+            }
+        }
+    }
+
+    /// Nothing has reverted a flapping resource for a while.
+    pub(super) fn calmed(&mut self, vertex: Vertex) {
+        let Some(node) = self.node(vertex).filter(|node| node.reported == Reported::Flapping) else { return };
+        node.reported = Reported::Ok;
+        if let Some(id) = self.id(vertex) {
+            self.witnessed(|witness| witness.health(id, Health::Ok));
+        }
+    }
+
+    /// Attempts a resource, or all that are failing, once more.
+    pub(super) fn retry(&mut self, id: Option<&Id>) -> usize {
+        let now = self.now();
+        let Some(id) = id else { return self.core.retry(None, now) };
+        let graph = self.graph.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let names = self.names.get_or_insert_with(|| names(&graph));
+        let vertex = names.get(id).and_then(|node| self.vertex_of.get(node.index()).copied().flatten());
+        drop(graph);
+        vertex.map_or(0, |vertex| self.core.retry(Some(vertex), now))
+    }
+
+    /// Counts what is blocked, and lists some of it. A group counts as the resources in it.
+    pub(super) fn blocked(&self, limit: usize) -> Blocked {
+        let standing = self.core.standing();
+        let members = |vertex: Vertex| {
+            let node = self.nodes.get(vertex.index()).and_then(Option::as_ref);
+            node.into_iter().flat_map(|node| specs(&node.spec)).map(|spec| &spec.id)
+        };
+        let count = |vertices: &[Vertex]| vertices.iter().map(|vertex| members(*vertex).count()).sum();
+        let blocked =
+            || standing.blocked.iter().flat_map(|(vertex, by)| members(*vertex).map(|id| (id, *by)));
+        let listed = blocked().take(limit).filter_map(|(id, by)| Some((id.clone(), self.id(by)?.clone())));
+        Blocked {
+            listed: listed.collect(),
+            count: blocked().count(),
+            pending: count(&standing.pending),
+            failing: count(&standing.failing),
+        }
+    }
+}
+
+fn log(id: &Id, failure: &Failure, message_id: &'static str, what: String, loud: bool) {
+    let Failure { message, hint, causes: cause, .. } = failure;
+    match (hint, loud) {
+        (Some(hint), true) => {
+            tracing::error!(target: "mgmt::engine", resource = %id, message_id, %cause, hint, "{what}{message} (hint: {hint})");
+        }
+        (None, true) => {
+            tracing::error!(target: "mgmt::engine", resource = %id, message_id, %cause, "{what}{message}");
+        }
+        (_, false) => {
+            tracing::debug!(target: "mgmt::engine", resource = %id, message_id, %cause, "{what}{message}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_short() {
+        let cases = [
+            (0, "0s"),
+            (1, "1ms"),
+            (64, "64ms"),
+            (812, "0.8s"),
+            (4000, "4s"),
+            (3960, "4s"),
+            (279_512, "280s"),
+        ];
+        for (milliseconds, text) in cases {
+            assert_eq!(short(Duration::from_millis(milliseconds)), text);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Host state: the summary of everything one agent reports.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{DeployState, ProgramState, ResourceReport, plural};
+
+/// The number of resources in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// All resources.
+    pub total: u64,
+    /// Declared or notified, and not yet checked since.
+    pub pending: u64,
+    /// Under `noop`, those that would change.
+    pub would_change: u64,
+    /// Failed, with another attempt scheduled.
+    pub retrying: u64,
+    /// Failed, with the declared attempts used up.
+    pub failed: u64,
+    /// Behind one that is failed or retrying.
+    pub blocked: u64,
+    /// Reverted by something else after each repair.
+    pub flapping: u64,
+    /// Kept as last declared because a value has failed.
+    pub stale: u64,
+}
+
+impl Counts {
+    /// The number of resources that a person should look at.
+    pub fn unhealthy(&self) -> u64 {
+        self.failing() + self.blocked + self.flapping + self.stale
+    }
+
+    /// The number of resources whose last attempt failed.
+    pub fn failing(&self) -> u64 {
+        self.retrying + self.failed
+    }
+
+    /// The number of resources in each state, by the name of the state. The sum is [`Counts::total`].
+    pub fn by_state(&self) -> [(&'static str, u64); 8] {
+        let other = self.unhealthy() + self.pending + self.would_change;
+        [
+            ("ok", self.total.saturating_sub(other)),
+            ("pending", self.pending),
+            ("would_change", self.would_change),
+            ("retrying", self.retrying),
+            ("failed", self.failed),
+            ("blocked", self.blocked),
+            ("flapping", self.flapping),
+            ("stale", self.stale),
+        ]
+    }
+}
+
+/// Everything that one agent knows about its own health.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostReport {
+    /// The graph has been quiet for the convergence timeout, apart from scheduled retries.
+    pub quiet: bool,
+    /// The whole graph runs under `noop`: nothing is changed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub noop: bool,
+    /// The program.
+    pub program: ProgramState,
+    /// The deploy.
+    pub deploy: DeployState,
+    /// The number of resources in each state.
+    pub counts: Counts,
+    /// The unhealthy resources, worst first, at most [`crate::MAX_LISTED`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unhealthy: Vec<ResourceReport>,
+    /// Another agent uses the same host name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<DuplicateHost>,
+}
+
+/// Two agents that use one host name, as one of them reports it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DuplicateHost {
+    /// Since when this agent knows, in seconds since 1970.
+    pub since: u64,
+    /// The other agent: its machine, process and start.
+    pub other: String,
+    /// This agent is the younger one: it keeps managing its host and stores nothing in the host's name.
+    pub stands_back: bool,
+}
+
+/// The state of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostState {
+    /// The program is live and every resource is ok.
+    Converged,
+    /// Work is under way, and nothing is known to be wrong.
+    Working,
+    /// At least one resource is failed, retrying, blocked or flapping.
+    Degraded,
+    /// The program or the deploy is not the newest: what runs is older than what is asked for.
+    Stale,
+    /// The host was a member and is gone.
+    Lost,
+}
+
+impl HostState {
+    /// The name of the state, as metrics and JSON use it.
+    pub fn name(self) -> &'static str {
+        match self {
+            HostState::Converged => "converged",
+            HostState::Working => "working",
+            HostState::Degraded => "degraded",
+            HostState::Stale => "stale",
+            HostState::Lost => "lost",
+        }
+    }
+}
+
+impl HostReport {
+    /// The state that follows from the report. The worst one wins: degraded, stale, working, converged.
+    ///
+    /// A change that `noop` holds back degrades the host as well: it is not in the declared state, and stays so.
+    pub fn state(&self) -> HostState {
+        if self.has_failures() || self.duplicate.is_some() || (self.quiet && self.counts.would_change > 0) {
+            HostState::Degraded
+        } else if self.is_outdated() {
+            HostState::Stale
+        } else if self.quiet && self.counts.pending == 0 && self.program == ProgramState::Live {
+            HostState::Converged
+        } else {
+            HostState::Working
+        }
+    }
+
+    /// The state, given the number of the newest deploy. A host that runs an older one is stale.
+    pub fn state_with_newest(&self, newest: Option<u64>) -> HostState {
+        match self.state() {
+            HostState::Converged | HostState::Working if self.lag(newest).is_some() => HostState::Stale,
+            state => state,
+        }
+    }
+
+    /// Why the host does not run the newest deploy; nothing if it does, or if it runs no deploy at all.
+    pub fn lag(&self, newest: Option<u64>) -> Option<String> {
+        let newest = newest?;
+        match (&self.deploy.refused, self.deploy.running) {
+            (Some(refused), _) if refused.deploy >= newest => Some(refused.error.clone()),
+            (_, Some(running)) if running < newest => Some("not taken yet".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Some resource is failed, retrying, blocked or flapping.
+    pub fn has_failures(&self) -> bool {
+        self.counts.failing() + self.counts.blocked + self.counts.flapping > 0
+    }
+
+    /// What runs is older than what is asked for: the program, the deploy, or some values.
+    pub fn is_outdated(&self) -> bool {
+        self.counts.stale > 0 || self.program.is_outdated() || self.deploy.refused.is_some()
+    }
+
+    /// Quiet, evaluated, nothing failed and nothing outdated. The difference to [`HostState::Converged`] is `noop`: a change that
+    /// it holds back is not a failure.
+    pub fn is_settled(&self) -> bool {
+        let evaluated = self.program == ProgramState::Live;
+        self.quiet && evaluated && self.counts.pending == 0 && !self.has_failures() && !self.is_outdated()
+    }
+
+    /// The report in one line, such as `degraded: 2 of 30 resources retrying, 1 blocked; deploy 4`.
+    pub fn summary(&self) -> String {
+        let Counts { total, pending, would_change, .. } = self.counts;
+        let unhealthy = ["failed", "retrying", "blocked", "flapping", "stale"];
+        let mut parts: Vec<String> = Vec::new();
+        for (name, count) in self.counts.by_state().iter().filter(|(name, _)| unhealthy.contains(name)) {
+            match (*count, parts.is_empty()) {
+                (0, _) => {}
+                (count, true) => {
+                    parts.push(format!("{count} of {} {name}", plural(total, "resource", "resources")));
+                }
+                (count, false) => parts.push(format!("{count} {name}")),
+            }
+        }
+        if parts.is_empty() {
+            parts.push(plural(total, "resource", "resources"));
+            if pending > 0 && !self.quiet {
+                parts.push(format!("{pending} pending"));
+            }
+        }
+        let mut words = format!("{}: {}", self.state().name(), parts.join(", "));
+        if self.noop || would_change > 0 {
+            words += &format!("; noop, {}", plural(would_change, "change pending", "changes pending"));
+        }
+        if self.program.is_outdated() {
+            words += &format!("; program {}", self.program.name());
+        }
+        if let Some(deploy) = self.deploy.running {
+            words += &format!("; deploy {deploy}");
+        }
+        if let Some(refused) = &self.deploy.refused {
+            words += &format!("; deploy {} refused", refused.deploy);
+        }
+        if let Some(duplicate) = &self.duplicate {
+            words += match duplicate.stands_back {
+                true => "; another agent uses this host name, standing back",
+                false => "; another agent uses this host name",
+            };
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RefusedDeploy;
+
+    fn converged() -> HostReport {
+        HostReport { quiet: true, program: ProgramState::Live, ..HostReport::default() }
+    }
+
+    #[test]
+    fn converged_means_live_quiet_and_all_ok() {
+        assert_eq!(converged().state(), HostState::Converged);
+        assert_eq!(HostReport::default().state(), HostState::Working);
+        assert_eq!(HostReport { quiet: false, ..converged() }.state(), HostState::Working);
+        let pending = Counts { pending: 1, ..Counts::default() };
+        assert_eq!(HostReport { counts: pending, ..converged() }.state(), HostState::Working);
+    }
+
+    #[test]
+    fn every_unhealthy_resource_degrades_the_host() {
+        for counts in [
+            Counts { retrying: 1, ..Counts::default() },
+            Counts { failed: 1, ..Counts::default() },
+            Counts { blocked: 1, ..Counts::default() },
+            Counts { flapping: 1, ..Counts::default() },
+        ] {
+            assert_eq!(HostReport { counts, ..converged() }.state(), HostState::Degraded);
+            assert_eq!(counts.unhealthy(), 1);
+        }
+    }
+
+    #[test]
+    fn an_outdated_program_or_deploy_is_stale() {
+        let error = "no such file".to_owned();
+        let stale = ProgramState::Stale { since: 1, error: error.clone(), values: Vec::new() };
+        let invalid = ProgramState::Invalid { since: 1, error: error.clone() };
+        for program in [stale, invalid] {
+            assert_eq!(HostReport { program, ..converged() }.state(), HostState::Stale);
+        }
+        let refused = Some(RefusedDeploy { deploy: 2, since: 1, error, next: None });
+        let deploy = DeployState { running: Some(1), refused };
+        assert_eq!(HostReport { deploy, ..converged() }.state(), HostState::Stale);
+        let counts = Counts { stale: 1, ..Counts::default() };
+        assert_eq!(HostReport { counts, ..converged() }.state(), HostState::Stale);
+    }
+
+    #[test]
+    fn changes_that_noop_holds_back_degrade_the_host_and_are_no_failure() {
+        let counts = Counts { total: 3, would_change: 2, ..Counts::default() };
+        let report = HostReport { counts, noop: true, ..converged() };
+        assert_eq!(report.state(), HostState::Degraded);
+        assert!(report.is_settled() && !report.has_failures());
+        assert_eq!(report.summary(), "degraded: 3 resources; noop, 2 changes pending");
+    }
+
+    #[test]
+    fn a_host_on_an_older_deploy_is_stale_and_says_why() {
+        let deploy = DeployState { running: Some(3), refused: None };
+        let report = HostReport { deploy, ..converged() };
+        assert_eq!(report.state_with_newest(Some(3)), HostState::Converged);
+        assert_eq!(report.state_with_newest(Some(4)), HostState::Stale);
+        assert_eq!(report.lag(Some(4)).unwrap(), "not taken yet");
+        let refused = RefusedDeploy { deploy: 4, since: 1, error: "disk full".to_owned(), next: Some(9) };
+        let deploy = DeployState { running: Some(3), refused: Some(refused) };
+        assert_eq!(HostReport { deploy, ..converged() }.lag(Some(4)).unwrap(), "disk full");
+        assert_eq!(converged().state_with_newest(Some(4)), HostState::Converged, "its own program");
+    }
+
+    #[test]
+    fn the_summary_names_every_unhealthy_state() {
+        let counts = Counts { total: 30, retrying: 2, blocked: 1, ..Counts::default() };
+        let deploy = DeployState { running: Some(4), refused: None };
+        let report = HostReport { counts, deploy, ..converged() };
+        assert_eq!(report.summary(), "degraded: 2 of 30 resources retrying, 1 blocked; deploy 4");
+        assert_eq!(counts.by_state().iter().map(|(_, count)| count).sum::<u64>(), 30);
+        let counts = Counts { total: 1, ..Counts::default() };
+        assert_eq!(HostReport { counts, ..converged() }.summary(), "converged: 1 resource");
+        let duplicate = Some(DuplicateHost { stands_back: true, ..DuplicateHost::default() });
+        let report = HostReport { counts, duplicate, ..converged() };
+        assert_eq!(
+            report.summary(),
+            "degraded: 1 resource; another agent uses this host name, standing back"
+        );
+    }
+
+    #[test]
+    fn reports_survive_the_store_and_older_ones_are_read() {
+        let report = HostReport {
+            unhealthy: vec![ResourceReport {
+                resource: "file[/srv/x]".to_owned(),
+                since: 7,
+                state: crate::ResourceState::Retrying { next: 9, attempt: 2, error: "no parent".to_owned() },
+            }],
+            ..converged()
+        };
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<HostReport>(&text).unwrap(), report);
+        assert_eq!(serde_json::from_str::<HostReport>("{}").unwrap(), HostReport::default());
+        // A state that a later version adds is one that this one does not know.
+        let later = r#"{"unhealthy":[{"resource":"x[y]","since":1,"state":"later","because":"so"}]}"#;
+        let later = serde_json::from_str::<HostReport>(later).unwrap();
+        assert_eq!(later.unhealthy[0].state, crate::ResourceState::Unknown);
+    }
+}

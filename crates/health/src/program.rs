@@ -1,0 +1,87 @@
+//! Program and deploy states.
+
+use serde::{Deserialize, Serialize};
+
+/// The state of the program that an agent runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum ProgramState {
+    /// Not evaluated yet: values are missing.
+    #[default]
+    Starting,
+    /// Every value is current and the engine runs the graph that follows from them.
+    Live,
+    /// Some values have failed, or the engine refused the graph: what depends on them is kept as last evaluated.
+    Stale {
+        /// Since when, in seconds since 1970.
+        since: u64,
+        /// The first error.
+        error: String,
+        /// The values that have failed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        values: Vec<FailedValue>,
+    },
+    /// The newest text has errors, so an earlier version runs, or none.
+    Invalid {
+        /// Since when, in seconds since 1970.
+        since: u64,
+        /// The first error.
+        error: String,
+    },
+}
+
+impl ProgramState {
+    /// The name of the state, as metrics and JSON use it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ProgramState::Starting => "starting",
+            ProgramState::Live => "live",
+            ProgramState::Stale { .. } => "stale",
+            ProgramState::Invalid { .. } => "invalid",
+        }
+    }
+
+    /// Whether what runs is not what the newest program asks for.
+    pub fn is_outdated(&self) -> bool {
+        matches!(self, ProgramState::Stale { .. } | ProgramState::Invalid { .. })
+    }
+}
+
+/// A value of a program that has failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedValue {
+    /// The expression, as written.
+    pub expression: String,
+    /// Its place, as `FILE:LINE:COLUMN`.
+    pub position: String,
+    /// The error.
+    pub error: String,
+    /// The resources that are frozen because of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frozen: Vec<String>,
+}
+
+/// Which deploy a host runs, and why that is not the newest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeployState {
+    /// The deploy that runs; nothing if the program came from the command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<u64>,
+    /// The newest deploy, if this host cannot run it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedDeploy>,
+}
+
+/// A deploy that a host cannot run yet, or refuses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedDeploy {
+    /// Its number.
+    pub deploy: u64,
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+    /// The error of the last attempt.
+    pub error: String,
+    /// When the next attempt is due, in seconds since 1970; nothing if it is refused for a reason that time does not change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+}

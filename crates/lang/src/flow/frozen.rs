@@ -1,0 +1,366 @@
+//! Freezing: what statements without a value go on declaring.
+//!
+//! A statement whose values have failed, or are not there yet, keeps what it declared last. A condition, list or map without a
+//! value keeps what the statements in its block declared last, although the block itself is gone until the value is back. A
+//! statement that never had a value declares nothing.
+//!
+//! A block that is built anew has new nodes; a [`Spot`] tells which statement of the old block is which of the new one, so that a
+//! statement that waits for its first value in the new block goes on declaring what it declared in the old one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use mgmt_dataflow::{Delta, NodeId, State};
+use mgmt_resource::{Id, Registry};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::declared::{Declarations, Declared};
+use super::{Datum, Flow, Program, lock};
+use crate::codes::Code;
+use crate::diagnostic::Diagnostic;
+use crate::hir::{StmtId, StmtKind};
+use crate::source::Span;
+
+/// The number of nodes that are visited to find out where a value comes from.
+const MAX_VISITED: usize = 1 << 16;
+
+/// Where a statement is while the program runs: below which condition or loop, and on which path.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Spot {
+    /// The output of the condition or loop around it, which has a value while that has one.
+    pub(super) owner: Option<NodeId>,
+    /// A hash of the statements, branches, indexes and keys on the way to it.
+    pub(super) path: u64,
+}
+
+impl Spot {
+    /// The spot one step further in.
+    pub(super) fn at(self, step: impl Hash) -> Spot {
+        let mut hasher = DefaultHasher::new();
+        (self.path, step).hash(&mut hasher);
+        Spot { path: hasher.finish(), ..self }
+    }
+
+    /// The same spot, in a block that an output decides about.
+    pub(super) fn below(self, owner: NodeId) -> Spot {
+        Spot { owner: Some(owner), ..self }
+    }
+}
+
+/// The statements behind the outputs.
+#[derive(Default)]
+pub(crate) struct Outputs(FxHashMap<NodeId, (StmtId, Spot)>);
+
+impl Outputs {
+    pub(super) fn add(&mut self, node: NodeId, stmt: StmtId, spot: Spot) {
+        self.0.insert(node, (stmt, spot));
+    }
+
+    fn spot(&self, node: NodeId) -> Spot {
+        self.0.get(&node).map_or_else(Spot::default, |(_, spot)| *spot)
+    }
+
+    fn owner(&self, node: NodeId) -> Option<NodeId> {
+        self.spot(node).owner
+    }
+
+    /// The conditions and loops around an output, from the inside to the outside.
+    fn owners(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        std::iter::successors(self.owner(node), |owner| self.owner(*owner))
+    }
+}
+
+/// A part of a program that has no current value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FrozenPart {
+    /// The expression that has failed or has no value yet.
+    pub span: Span,
+    /// The error; nothing while the value is still to come.
+    pub error: Option<Diagnostic>,
+    /// The resources that stay as they were last declared.
+    pub frozen: Vec<Id>,
+    /// The resources that are not there because they never had a value, as `KIND[NAME]` or `KIND at FILE:LINE`.
+    pub missing: Vec<String>,
+}
+
+/// What an earlier version of a program declared, for those statements of the next one that have no value yet.
+#[derive(Default)]
+pub struct Inheritance(BTreeMap<NodeId, Arc<Declared>>);
+
+impl Inheritance {
+    pub(super) fn new(declared: BTreeMap<NodeId, Arc<Declared>>) -> Inheritance {
+        Inheritance(declared)
+    }
+}
+
+/// What a statement declared before its block went.
+struct Held {
+    /// Its node, which is gone.
+    node: NodeId,
+    path: u64,
+    /// The paths of the conditions and loops around it.
+    around: SmallVec<[u64; 2]>,
+}
+
+/// The outputs that have no value.
+#[derive(Default)]
+pub(super) struct Frozen {
+    blocked: BTreeSet<NodeId>,
+    /// The outputs that fail and that no event can change: panics, and failures of constants.
+    fatal: BTreeSet<NodeId>,
+    /// By output of a condition or loop: what was declared in its block.
+    held: FxHashMap<NodeId, Vec<Held>>,
+    /// Something of this has changed since somebody asked.
+    changed: bool,
+    /// What the version before declared, until the first stabilization.
+    pub(super) inheritance: Inheritance,
+}
+
+impl Frozen {
+    /// Whether something declares what it declared before, or nothing although it should.
+    pub(super) fn is_any(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
+    /// Follows what a stabilization did to the outputs.
+    pub(super) fn follow(
+        &mut self,
+        delta: &Delta,
+        graph: &Flow,
+        program: &Program,
+        declarations: &mut Declarations,
+    ) {
+        let mut outputs = lock(&program.outputs);
+        let kinds = &program.kinds;
+        let mut gone: Vec<Held> = Vec::new();
+        for &id in &delta.removed {
+            self.changed |= self.blocked.remove(&id);
+            self.fatal.remove(&id);
+            let mut items = self.held.remove(&id).unwrap_or_default();
+            if declarations.get(id).is_some() {
+                let around = outputs.owners(id).map(|owner| outputs.spot(owner).path).collect();
+                items.push(Held { node: id, path: outputs.spot(id).path, around });
+            }
+            let holder = outputs.owners(id).find(|owner| graph.contains(*owner));
+            match holder.filter(|holder| graph.state(*holder).value().is_none()) {
+                Some(holder) => self.held.entry(holder).or_default().extend(items),
+                None => gone.extend(items),
+            }
+        }
+        for &id in &delta.changed {
+            match graph.state(id) {
+                State::Value(_) => {
+                    self.changed |= self.blocked.remove(&id);
+                    self.fatal.remove(&id);
+                    gone.extend(self.held.remove(&id).unwrap_or_default());
+                }
+                state => {
+                    self.changed = true;
+                    self.blocked.insert(id);
+                    match matches!(state, State::Failed(_)) && is_fatal(id, graph, program, &outputs) {
+                        true => self.fatal.insert(id),
+                        false => self.fatal.remove(&id),
+                    };
+                }
+            }
+        }
+        self.adopt(delta, gone, &outputs, declarations, kinds);
+        for &id in &delta.changed {
+            if let State::Value(Datum::Declared(declared)) = graph.state(id) {
+                declarations.set(id, declared, kinds);
+            }
+        }
+        for id in &delta.removed {
+            outputs.0.remove(id);
+        }
+        let inheritance = std::mem::take(&mut self.inheritance);
+        if !inheritance.0.is_empty() && self.is_any() {
+            self.inherit(&inheritance, &outputs, program, declarations);
+        }
+    }
+
+    /// Lets resources without a value, of names that are known, be as the version before declared them.
+    fn inherit(
+        &self,
+        inheritance: &Inheritance,
+        outputs: &Outputs,
+        program: &Program,
+        declarations: &mut Declarations,
+    ) {
+        let all = inheritance
+            .0
+            .values()
+            .flat_map(|declared| declared.resources.iter().map(move |found| (&found.spec.id, declared)));
+        let known: FxHashMap<&Id, &Arc<Declared>> = all.collect();
+        for &id in &self.blocked {
+            let Some(name) = outputs.0.get(&id).and_then(|(stmt, _)| literal_id(*stmt, program)) else {
+                continue;
+            };
+            if let Some(declared) = known.get(&name).filter(|_| declarations.get(id).is_none()) {
+                declarations.set(id, declared, &program.kinds);
+            }
+        }
+    }
+
+    /// Lets statements of a block that was built anew go on declaring what was declared in their place, and lets go of the rest.
+    fn adopt(
+        &mut self,
+        delta: &Delta,
+        gone: Vec<Held>,
+        outputs: &Outputs,
+        declarations: &mut Declarations,
+        kinds: &Registry,
+    ) {
+        if gone.is_empty() {
+            return;
+        }
+        let mut own: FxHashMap<u64, NodeId> = FxHashMap::default();
+        let is_new = |id: &NodeId| self.blocked.contains(id) && declarations.get(*id).is_none();
+        for &id in delta.changed.iter().filter(|id| is_new(id)) {
+            own.insert(outputs.spot(id).path, id);
+        }
+        for item in gone {
+            let by_itself = own.get(&item.path).copied();
+            let around = item.around.iter().find_map(|path| own.get(path)).copied();
+            match (by_itself, around) {
+                (_, Some(holder)) => {
+                    self.held.entry(holder).or_default().push(item);
+                    continue;
+                }
+                (Some(heir), None) => {
+                    if let Some(declared) = declarations.get(item.node).cloned() {
+                        declarations.set(heir, &declared, kinds);
+                    }
+                }
+                (None, None) => {}
+            }
+            declarations.remove(item.node, kinds);
+        }
+    }
+
+    /// The failures that no event can change.
+    pub(super) fn fatal(&self, graph: &Flow) -> Vec<Diagnostic> {
+        failures(self.fatal.iter().copied(), graph)
+    }
+
+    /// All failures.
+    pub(super) fn failures(&self, graph: &Flow) -> Vec<Diagnostic> {
+        failures(self.blocked.iter().copied(), graph)
+    }
+
+    /// The parts that have no current value, if that is different from the last time.
+    pub(super) fn parts(
+        &mut self,
+        graph: &Flow,
+        program: &Program,
+        declarations: &Declarations,
+    ) -> Option<Vec<FrozenPart>> {
+        if !std::mem::take(&mut self.changed) {
+            return None;
+        }
+        let outputs = lock(&program.outputs);
+        let mut parts: BTreeMap<(Span, String), FrozenPart> = BTreeMap::new();
+        for &id in &self.blocked {
+            let causes: Vec<(Span, Option<Diagnostic>)> = match graph.state(id) {
+                State::Failed(fault) => {
+                    let all = fault.all().filter_map(|found| Some((found.span()?, Some(found.clone()))));
+                    all.collect()
+                }
+                _ => {
+                    let calls = &lock(&program.watches).calls;
+                    let roots = graph.undefined_roots(id, MAX_VISITED).into_iter();
+                    roots.filter_map(|root| Some((calls.get(&root)?.span, None))).collect()
+                }
+            };
+            let (frozen, missing) = self.declared(id, &outputs, program, declarations);
+            for (span, error) in causes {
+                let message = error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+                let part = parts.entry((span, message)).or_insert_with(|| FrozenPart {
+                    span,
+                    error,
+                    frozen: Vec::new(),
+                    missing: Vec::new(),
+                });
+                part.frozen.extend(frozen.iter().cloned());
+                part.missing.extend(missing.clone());
+            }
+        }
+        let mut parts: Vec<FrozenPart> = parts.into_values().collect();
+        for part in &mut parts {
+            part.frozen.sort_unstable();
+            part.frozen.dedup();
+            part.missing.sort_unstable();
+            part.missing.dedup();
+        }
+        Some(parts)
+    }
+
+    /// The resources that an output goes on declaring, or the one that it does not declare yet.
+    fn declared(
+        &self,
+        id: NodeId,
+        outputs: &Outputs,
+        program: &Program,
+        declarations: &Declarations,
+    ) -> (Vec<Id>, Option<String>) {
+        let held = self.held.get(&id).into_iter().flatten().map(|held| held.node);
+        let all = held.chain([id]).filter_map(|node| declarations.get(node));
+        let ids = |declared: &Arc<Declared>| -> Vec<Id> {
+            declared.resources.iter().map(|found| found.spec.id.clone()).collect()
+        };
+        let frozen: Vec<Id> = all.flat_map(ids).collect();
+        if declarations.get(id).is_some() {
+            return (frozen, None);
+        }
+        let hir = &program.checked.hir;
+        let missing = outputs.0.get(&id).and_then(|(stmt, _)| match &hir[*stmt].kind {
+            StmtKind::Resource(resource) => {
+                let kind = hir.text(resource.kind);
+                let (file, line, _) = program.checked.sources.position(hir[*stmt].span);
+                Some(match literal_id(*stmt, program) {
+                    Some(id) => id.to_string(),
+                    None => format!("{kind} at {file}:{line}"),
+                })
+            }
+            _ => None,
+        });
+        (frozen, missing)
+    }
+}
+
+/// The resource that a statement declares, if its name is a literal.
+fn literal_id(stmt: StmtId, program: &Program) -> Option<Id> {
+    let hir = &program.checked.hir;
+    let StmtKind::Resource(resource) = &hir[stmt].kind else { return None };
+    let schema = program.kinds.get(hir.text(resource.kind))?;
+    match program.literal(resource.name)? {
+        mgmt_value::Value::Str(name) => Some(Id::new(schema.kind, name)),
+        _ => None,
+    }
+}
+
+/// A panic, or a failure that does not come from anything that can change.
+fn is_fatal(id: NodeId, graph: &Flow, program: &Program, outputs: &Outputs) -> bool {
+    if let State::Failed(fault) = graph.state(id)
+        && fault.diagnostic.code == Code::Panicked.id()
+    {
+        return true;
+    }
+    let watches = lock(&program.watches);
+    let is_live = |node: NodeId| watches.calls.get(&node).is_some_and(|call| call.is_watching);
+    !std::iter::once(id).chain(outputs.owners(id)).any(|id| graph.depends_on(id, MAX_VISITED, is_live))
+}
+
+fn failures(outputs: impl Iterator<Item = NodeId>, graph: &Flow) -> Vec<Diagnostic> {
+    let mut wrong: Vec<Diagnostic> = Vec::new();
+    for id in outputs {
+        if let State::Failed(fault) = graph.state(id) {
+            wrong.extend(fault.all().cloned());
+        }
+    }
+    wrong.sort_by(|a, b| (a.span(), &a.message).cmp(&(b.span(), &b.message)));
+    wrong.dedup();
+    wrong
+}

@@ -1,0 +1,173 @@
+//! Retry of a deploy that cannot run: on events, and with exponential backoff and jitter.
+
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mgmt_health::RefusedDeploy;
+use mgmt_lang::{Outcome, Running};
+
+use super::super::First;
+use super::super::program::Loaded as LoadedProgram;
+use super::Arrival;
+use super::load::{Directory, Loader, Refusal, Runnable};
+use crate::program::events::Sources;
+use crate::program::surroundings::Surroundings;
+
+/// The delay before the first retry.
+const MIN_DELAY: Duration = Duration::from_secs(1);
+/// The longest delay.
+const MAX_DELAY: Duration = Duration::from_secs(300);
+/// The longest delay while the disk is full, because no event tells that there is room again.
+const MAX_DELAY_FOR_SPACE: Duration = Duration::from_secs(30);
+
+/// The newest deploy, which cannot run, and when it is tried again.
+pub(super) struct Retry {
+    pub(super) arrival: Option<Arrival>,
+    deploy: u64,
+    /// In seconds since 1970.
+    since: u64,
+    error: String,
+    attempts: u32,
+    /// None if time cannot change it.
+    next: Option<Instant>,
+    last: Instant,
+}
+
+impl Retry {
+    /// A deploy could not run. `before` is what was known of it.
+    pub(super) fn new(arrival: Arrival, refusal: &Refusal, before: Option<Retry>) -> Retry {
+        let deploy = arrival.number();
+        let before = before.filter(|before| before.deploy == deploy);
+        let attempts = before.as_ref().map_or(0, |before| before.attempts).saturating_add(1);
+        let since = before.map_or_else(unix_now, |before| before.since);
+        let cap = if refusal.needs_space { MAX_DELAY_FOR_SPACE } else { MAX_DELAY };
+        let last = Instant::now();
+        let next = refusal.is_passing.then(|| last + delay(attempts, cap, random()));
+        let error = refusal.failure.reason().to_owned();
+        Retry { arrival: Some(arrival), deploy, since, error, attempts, next, last }
+    }
+
+    /// A record that cannot be read: only the store can change that.
+    pub(super) fn unreadable(deploy: u64, reason: &str) -> Retry {
+        let error = format!("its record cannot be read: {reason}");
+        Retry {
+            arrival: None,
+            deploy,
+            since: unix_now(),
+            error,
+            attempts: 1,
+            next: None,
+            last: Instant::now(),
+        }
+    }
+
+    pub(super) fn deploy(&self) -> u64 {
+        self.deploy
+    }
+
+    pub(super) fn error(&self) -> &str {
+        &self.error
+    }
+
+    /// The time until the next attempt, for people.
+    pub(super) fn when(&self) -> String {
+        match self.next {
+            Some(next) => {
+                let left = next.saturating_duration_since(Instant::now());
+                format!("retrying in {}s", left.as_secs_f64().ceil())
+            }
+            None => "retrying when it or the store changes, or on SIGHUP".to_owned(),
+        }
+    }
+
+    pub(super) fn report(&self) -> RefusedDeploy {
+        let next =
+            self.next.map(|next| unix_now() + next.saturating_duration_since(Instant::now()).as_secs());
+        RefusedDeploy { deploy: self.deploy, since: self.since, error: self.error.clone(), next }
+    }
+
+    /// When the next attempt is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.next.filter(|_| self.arrival.is_some())
+    }
+
+    /// Has it tried as soon as an event allows, but not more often than once in the shortest delay.
+    pub(super) fn hurry(&mut self) {
+        let soon = (self.last + MIN_DELAY).max(Instant::now());
+        self.next = Some(self.next.map_or(soon, |next| next.min(soon)));
+    }
+}
+
+fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn random() -> u64 {
+    std::collections::hash_map::RandomState::new().hash_one(0)
+}
+
+/// The delay after so many attempts: doubled each time, up to a longest one, and up to a fifth more or less by chance.
+fn delay(attempts: u32, longest: Duration, random: u64) -> Duration {
+    let doubled = MIN_DELAY.saturating_mul(1_u32.checked_shl(attempts.saturating_sub(1)).unwrap_or(u32::MAX));
+    let percent = u32::try_from(random % 41).unwrap_or(0) + 80;
+    doubled.min(longest).saturating_mul(percent) / 100
+}
+
+/// Evaluates a program that could not run beside the one that does, without any effect, until an event changes its outcome.
+pub(super) struct Rehearsal {
+    loaded: LoadedProgram,
+    /// Its first graph was refused, so it is no news.
+    skip_first: bool,
+    /// Its files.
+    _directory: Option<Arc<Directory>>,
+}
+
+impl Rehearsal {
+    /// A rehearsal of what could not run, if it is a program.
+    pub(super) fn of(failed: Runnable, refusal: &Refusal) -> Option<Rehearsal> {
+        let First::Program(loaded) = failed.what else { return None };
+        let skip_first = !refusal.failure.message.is_empty();
+        Some(Rehearsal { loaded, skip_first, _directory: failed.directory })
+    }
+
+    /// Waits until it has another graph than the one that was refused.
+    pub(super) async fn changed(self, loader: Arc<Loader>) {
+        let checked = Arc::clone(&self.loaded.checked);
+        let means = &loader.means;
+        let surroundings = Arc::new(Surroundings::of(&means.host, checked.deploy.clone()));
+        let mut sources = Sources::new(Some(Arc::clone(&means.engine)), Arc::clone(&surroundings));
+        let host = Arc::clone(&surroundings);
+        let mut running = tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, host));
+        let happenings = Arc::clone(&sources.happenings);
+        let mut skip = self.skip_first;
+        loop {
+            surroundings.look_at_the_clock();
+            let outcome = tokio::task::block_in_place(|| running.settle());
+            if matches!(outcome, Outcome::Graph(_) | Outcome::Changed(_)) && !std::mem::take(&mut skip) {
+                return;
+            }
+            sources.apply(running.watch_changes());
+            let happened = happenings.next().await;
+            happened.iter().for_each(|watch| running.happened(watch));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_longest_and_differ_by_chance() {
+        for (attempts, seconds) in [(1, 1), (2, 2), (3, 4), (9, 256), (10, 300), (40, 300), (u32::MAX, 300)] {
+            let expected = Duration::from_secs(seconds);
+            for random in 0..100 {
+                let found = delay(attempts, MAX_DELAY, random);
+                assert!(found >= expected * 4 / 5 && found <= expected * 6 / 5, "{attempts}: {found:?}");
+            }
+        }
+        assert_eq!(delay(40, MAX_DELAY_FOR_SPACE, 20), MAX_DELAY_FOR_SPACE);
+        assert_ne!(delay(5, MAX_DELAY, 0), delay(5, MAX_DELAY, 40));
+    }
+}

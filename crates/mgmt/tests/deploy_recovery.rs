@@ -1,0 +1,568 @@
+//! Deploys that cannot run here and now, the last one that ran, and stores that are damaged, empty or silent.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+#[path = "../../world/tests/etcd_common/mod.rs"]
+mod etcd_common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::clock::Clock;
+use common::numbers::{Numbers, seed};
+use common::{Running, Said, eventually, holds, mgmt, said};
+use etcd_common::Cluster;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+struct Scene(TempDir);
+
+impl Scene {
+    fn new() -> Scene {
+        Scene(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.at(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.at(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// A run that takes deploys.
+    fn run(&self) -> Running {
+        Running::start(&["run", "--prefix", &self.text("prefix"), "--hostname", "h1", "empty"])
+    }
+
+    fn command(&self, arguments: &[&str]) -> Said {
+        mgmt(arguments).env("MGMT_PREFIX", self.at("prefix")).output().unwrap().into()
+    }
+
+    /// Deploys a program that writes a file, and gives the number.
+    fn deploy(&self, content: &str) {
+        let program = self.write("main.mcl", &file(&self.at("out"), content));
+        self.deploy_file(&program);
+    }
+
+    fn deploy_file(&self, program: &str) {
+        let said = self.command(&["deploy", "--no-git", "lang", program]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    }
+
+    /// A program whose graph has a cycle as long as the file `input` names `a`.
+    fn contradictory(&self, content: &str) -> String {
+        let input = self.text("input");
+        let text = format!(
+            "import \"os\"\n$to = os.readfile({input:?})\nnoop \"a\" {{}}\nnoop \"b\" {{}}\nnoop \"c\" {{}}\n\
+             Noop[\"a\"] -> Noop[\"b\"]\nNoop[\"b\"] -> Noop[$to]\n{}",
+            file(&self.at("out"), content)
+        );
+        self.write("contradictory.mcl", &text)
+    }
+
+    /// Changes a key of the store directly, as somebody else could.
+    fn store(&self, key: &str, value: &str) {
+        let entry = serde_json::json!({ "key": key, "value": { "text": value }, "created": 1, "modified": 1, "lease": null });
+        let import = self.write("import", &format!("{entry}\n"));
+        let said = self.command(&["world", "import", "--force", &import]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    }
+}
+
+fn file(path: &Path, content: &str) -> String {
+    format!("file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => {content},\n}}\n", path.display())
+}
+
+fn finish(run: Running) -> String {
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+    lines
+}
+
+#[test]
+fn a_deploy_that_cannot_run_is_tried_again_when_what_it_reads_changes() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    scene.write("input", "a");
+    scene.deploy_file(&scene.contradictory("\"two\""));
+    let line = run.wait_for("deploy 2 cannot be run; what ran before goes on");
+    assert!(line.contains("retrying in "), "{line}");
+    // The old one goes on, and the status says why.
+    std::fs::write(scene.at("out"), "broken").unwrap();
+    holds(&scene.at("out"), "one");
+    eventually("the status has the reason", || {
+        let status = scene.command(&["status"]).stdout;
+        status.contains("deploy 2 refused: ")
+            && status.contains("next attempt")
+            && status.contains("deploy 1;")
+    });
+    scene.write("input", "c");
+    holds(&scene.at("out"), "two");
+    eventually("the status has no reason any more", || {
+        let status = scene.command(&["status"]).stdout;
+        status.contains("deploy 2;") && !status.contains("refused")
+    });
+    finish(run);
+}
+
+#[test]
+fn after_a_restart_the_last_deploy_that_ran_runs_while_the_newest_is_tried() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    scene.write("input", "a");
+    scene.deploy_file(&scene.contradictory("\"two\""));
+    run.wait_for("deploy 2 cannot be run");
+    finish(run);
+    for _ in 0..2 {
+        std::fs::remove_file(scene.at("out")).unwrap();
+        let mut run = scene.run();
+        run.wait_for("deploy 2 cannot be run");
+        holds(&scene.at("out"), "one");
+        eventually("the status has both", || {
+            let status = scene.command(&["--message-format", "json", "status"]).stdout;
+            let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+            let deploy = &status["hosts"]["h1"]["report"]["deploy"];
+            deploy["running"] == 1 && deploy["refused"]["deploy"] == 2
+        });
+        finish(run);
+    }
+    let mut run = scene.run();
+    run.wait_for("deploy 2 cannot be run");
+    scene.write("input", "c");
+    holds(&scene.at("out"), "two");
+    finish(run);
+    // It has run, so it is what the next start begins with, whatever the store says.
+    std::fs::remove_dir_all(scene.at("prefix/world")).unwrap();
+    std::fs::remove_file(scene.at("out")).unwrap();
+    let mut run = scene.run();
+    run.wait_for("the store has no deploy: running deploy 2, the last that ran here");
+    holds(&scene.at("out"), "two");
+    scene.deploy("\"three\"");
+    holds(&scene.at("out"), "three");
+    finish(run);
+}
+
+#[test]
+fn a_deploy_is_tried_again_on_sighup_and_with_time() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    let deploys = scene.at("prefix/deploys");
+    let blocked = |name: &str| {
+        // Something is in the way of all directories that it could use.
+        for number in std::iter::once(name.to_owned()).chain((1..10_000).map(|at| format!("{name}-{at}"))) {
+            std::fs::write(deploys.join(number), "").unwrap();
+        }
+    };
+    let freed = |name: &str| {
+        for entry in std::fs::read_dir(&deploys).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() && path.file_name().unwrap().to_str().unwrap().starts_with(name) {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    };
+    blocked("2");
+    scene.deploy("\"two\"");
+    run.wait_for("deploy 2 cannot be run");
+    run.wait_for("deploy 2 still cannot be run");
+    freed("2");
+    holds(&scene.at("out"), "two");
+    blocked("3");
+    scene.deploy("\"three\"");
+    run.wait_for("deploy 3 cannot be run");
+    for _ in 0..5 {
+        run.wait_for("deploy 3 still cannot be run");
+    }
+    freed("3");
+    run.signal(Signal::HUP);
+    holds(&scene.at("out"), "three");
+    finish(run);
+}
+
+/// Runs a script in a mount namespace of its own, as root there.
+fn with_mounts(script: &str) -> Said {
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+    common::plain(&mut command);
+    command.output().unwrap().into()
+}
+
+#[test]
+fn a_deploy_that_found_the_disk_full_runs_when_there_is_room() {
+    let scene = Scene::new();
+    let large = "x".repeat(600 << 10);
+    std::fs::create_dir_all(scene.at("site/files")).unwrap();
+    std::fs::write(scene.at("site/metadata.yaml"), "main: \"main.mcl\"\n").unwrap();
+    std::fs::write(scene.at("site/files/large"), &large).unwrap();
+    std::fs::write(scene.at("site/main.mcl"), file(&scene.at("out"), "\"two\"")).unwrap();
+    let small = scene.write("small.mcl", &file(&scene.at("out"), "\"one\""));
+    std::fs::create_dir(scene.at("prefix")).unwrap();
+    // The files of deploys are on a disk of their own, so that the store has room.
+    let script = format!(
+        "set -e; cd {at}; mkdir prefix/deploys; mount -t tmpfs -o size=1m,mode=700 deploys prefix/deploys
+        {mgmt} run --prefix prefix empty > log 2>&1 & pid=$!
+        trap 'kill -9 $pid' EXIT
+        said() {{ n=0; until grep -q \"$1\" log; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ] || {{ cat log; exit 7; }}; done; }}
+        said 'graph empty'
+        {mgmt} deploy --prefix prefix --no-git lang {small}; said 'graph .*main.mcl\\|graph .*small.mcl'
+        head -c 700k /dev/zero > prefix/deploys/full
+        {mgmt} deploy --prefix prefix --no-git lang site
+        said 'deploy 2 cannot be run'; said 'No space left'
+        test \"$(cat out)\" = one; echo broken > out
+        n=0; until test \"$(cat out)\" = one; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ]; done
+        rm prefix/deploys/full
+        n=0; until test \"$(cat out)\" = two; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ] || {{ cat log; exit 8; }}; done
+        trap - EXIT; kill -INT $pid; wait $pid; echo ended well",
+        at = scene.0.path().display(),
+        mgmt = env!("CARGO_BIN_EXE_mgmt"),
+    );
+    let said = with_mounts(&script);
+    assert!(said.code == 0 && said.stdout.contains("ended well"), "{said:?}");
+}
+
+#[test]
+fn a_host_whose_store_is_down_begins_with_its_last_deploy_and_catches_up() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let prefix = scene.text("prefix");
+    let start =
+        || Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "--seeds", &seeds, "empty"]);
+    let deploy = |content: &str| {
+        let program = scene.write("main.mcl", &file(&scene.at("out"), content));
+        let said = said(&["deploy", "--no-git", "--seeds", &seeds, "lang", &program]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    };
+    let mut run = start();
+    run.wait_for("graph empty");
+    deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    finish(run);
+    cluster.kill(0);
+    std::fs::remove_file(scene.at("out")).unwrap();
+    let mut run = start();
+    run.wait_for("the store does not answer: running deploy 1, the last that ran here");
+    holds(&scene.at("out"), "one");
+    // Commands do not wait for ever, and say what for.
+    let said = said(&["deploy", "list", "--timeout", "3s", "--seeds", &seeds]);
+    assert_ne!(said.code, 0);
+    assert!(said.stderr.contains(&format!("the store at {seeds}")), "{}", said.stderr);
+    cluster.restart_and_wait(0);
+    deploy("\"two\"");
+    holds(&scene.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn a_value_of_the_store_is_not_taken_for_missing_before_the_store_has_answered() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let prefix = scene.text("prefix");
+    let start =
+        || Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "--seeds", &seeds, "empty"]);
+    let value = "import \"world\"\n$value = world.getval(\"key\")\n$text = if $value->exists { \"known\" } else { \"missing\" }\n";
+    let text = format!("{value}kv \"key\" {{\n\tvalue => \"x\",\n}}\n{}", file(&scene.at("out"), "$text"));
+    let program = scene.write("main.mcl", &text);
+    let mut run = start();
+    run.wait_for("graph empty");
+    assert_eq!(said(&["deploy", "--no-git", "--seeds", &seeds, "lang", &program]).code, 0);
+    holds(&scene.at("out"), "known");
+    finish(run);
+    cluster.kill(0);
+    std::fs::write(scene.at("out"), "before").unwrap();
+    let mut run = start();
+    run.wait_for("the store has not answered since the start");
+    assert_eq!(std::fs::read_to_string(scene.at("out")).unwrap(), "before");
+    cluster.restart_and_wait(0);
+    holds(&scene.at("out"), "known");
+    finish(run);
+}
+
+#[test]
+fn a_command_does_not_wait_for_ever_for_a_run_that_stands_still() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    run.signal(Signal::STOP);
+    for command in [&["deploy", "list"][..], &["deploy", "--no-git", "empty"], &["world", "export"]] {
+        let said = scene.command(&[command, &["--timeout", "2s"]].concat());
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(said.stderr.contains("has not answered within 2s"), "{said:?}");
+        assert!(said.stderr.contains("waiting for the store of the run in"), "{said:?}");
+    }
+    run.signal(Signal::CONT);
+    assert_eq!(scene.command(&["deploy", "list"]).code, 0);
+    finish(run);
+}
+
+#[test]
+fn records_that_cannot_be_read_stop_nobody() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    scene.deploy("\"two\"");
+    holds(&scene.at("out"), "two");
+    scene.store("/deploy/id/00000000000000000001", "{\"format\":7}");
+    let list = scene.command(&["deploy", "list"]);
+    assert_eq!((list.code, list.stdout.lines().count()), (0, 2), "{list:?}");
+    assert!(list.stdout.contains("    1  cannot be read: it has format 7"), "{list:?}");
+    // The newest one is said to be one that is not there.
+    scene.store("/deploy/newest", "{\"format\":1,\"id\":40}");
+    run.wait_for("deploy 40 cannot be read; what ran before goes on");
+    assert!(scene.command(&["deploy", "list"]).stdout.contains("   40  cannot be read"));
+    std::fs::write(scene.at("out"), "broken").unwrap();
+    holds(&scene.at("out"), "two");
+    let program = scene.write("main.mcl", &file(&scene.at("out"), "\"three\""));
+    let said = scene.command(&["deploy", "--no-git", "lang", &program]);
+    assert!(said.code == 0 && said.stdout.trim_start().starts_with("41 "), "{said:?}");
+    assert!(
+        said.stderr.contains("the newest deploy cannot be read, and is replaced by deploy 41"),
+        "{said:?}"
+    );
+    holds(&scene.at("out"), "three");
+    // A host that starts with a newest deploy that it cannot read goes on with its last one.
+    scene.store("/deploy/newest", "garbage");
+    run.wait_for("cannot be read; what ran before goes on");
+    finish(run);
+    std::fs::remove_file(scene.at("out")).unwrap();
+    let mut run = scene.run();
+    run.wait_for("the newest deploy cannot be read: running deploy 41, the last that ran here");
+    holds(&scene.at("out"), "three");
+    finish(run);
+}
+
+#[test]
+fn a_signer_whose_clock_is_ahead_locks_nobody_out() {
+    let scene = Scene::new();
+    let key = scene.text("key");
+    let made =
+        Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &key]).status().unwrap();
+    assert!(made.success());
+    let public = format!("{key}.pub");
+    let prefix = scene.text("prefix");
+    let mut run = Running::start(&["run", "--prefix", &prefix, "--deploy-key", &public, "empty"]);
+    run.wait_for("graph empty");
+    let clock = Clock::new(scene.0.path());
+    let sign = |content: &str, step: &str, more: &[&str]| {
+        let program = scene.write("main.mcl", &file(&scene.at("out"), &format!("{content:?}")));
+        let mut arguments = vec!["deploy", "--prefix", &prefix, "--no-git", "--sign-key", &key];
+        arguments.extend(more);
+        arguments.extend(["lang", &program]);
+        let mut command = mgmt(&arguments);
+        clock.set(step);
+        clock.given_to(&mut command);
+        let said: Said = command.output().unwrap().into();
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    };
+    sign("ahead", "+5h", &[]);
+    run.wait_for("deploy 1 is refused: it was signed ");
+    sign("first", "+0", &[]);
+    holds(&scene.at("out"), "first");
+    // Within a series, no clock counts: neither one that is ahead nor one that is behind.
+    sign("second", "+5h", &[]);
+    holds(&scene.at("out"), "second");
+    eventually("the host says what it runs", || scene.command(&["status"]).stdout.contains("deploy 3;"));
+    sign("third", "-5h", &[]);
+    holds(&scene.at("out"), "third");
+    // A deploy that is not signed comes in between, and changes nothing about that.
+    assert_eq!(scene.command(&["deploy", "--no-git", "empty"]).code, 0);
+    run.wait_for("deploy 5 is refused: nobody has signed it");
+    let before = scene.command(&["world", "export"]).stdout;
+    sign("fourth", "+0", &[]);
+    holds(&scene.at("out"), "fourth");
+    // The store is restored from a backup: its numbers are given again, and that has to be signed.
+    finish(run);
+    std::fs::remove_dir_all(scene.at("prefix/world")).unwrap();
+    finish_started(&["run", "--prefix", &prefix, "--wait", "empty"]);
+    let backup = scene.write("backup", &before);
+    assert_eq!(scene.command(&["world", "import", "--force", &backup]).code, 0);
+    let mut run = Running::start(&["run", "--prefix", &prefix, "--deploy-key", &public, "empty"]);
+    run.wait_for("deploy 5 is refused");
+    sign("fifth", "+0", &[]);
+    let line = run.wait_for("deploy 6 is refused: it is older than one that this host has accepted before");
+    assert!(line.contains("number 6, accepted 6"), "{line}");
+    run.wait_for("--new-series");
+    sign("sixth", "+0", &["--new-series"]);
+    holds(&scene.at("out"), "sixth");
+    sign("seventh", "+0", &[]);
+    holds(&scene.at("out"), "seventh");
+    finish(run);
+}
+
+fn finish_started(arguments: &[&str]) {
+    let mut run = Running::start(arguments);
+    run.wait_for("graph empty");
+    finish(run);
+}
+
+/// All files that a run has left below its prefix, apart from its lock and its socket.
+fn kept_files(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let (path, kind) = entry.map(|entry| (entry.path(), entry.file_type().unwrap())).unwrap();
+        if kind.is_dir() {
+            files.extend(kept_files(&path));
+        } else if kind.is_file() && !path.ends_with("lock") && path.metadata().unwrap().len() > 0 {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// A program with everything that is kept: values, a pool, a password, a reversal, notifications, history.
+fn keeps_everything(scene: &Scene) -> String {
+    format!(
+        "import \"local\"\n$number = local.pool(\"ns\", \"a\")\nkv \"key\" {{\n\tvalue => \"x\",\n}}\n\
+         value \"stored\" {{\n\tany => \"y\",\n}}\npassword \"secret\" {{\n\tlength => 12,\n\tcheck_recovery => true,\n}}\n\
+         file \"{0}\" {{\n\tstate => \"exists\",\n\tcontent => \"reversible\",\n\tMeta:reverse => true,\n\tNotify => Exec[\"told\"],\n}}\n\
+         exec \"told\" {{\n\tcmd => \"/bin/true\",\n\trefreshonly => true,\n}}\n{1}",
+        scene.text("reversible"),
+        file(&scene.at("out"), "\"managed\"")
+    )
+}
+
+#[test]
+fn whatever_is_damaged_below_the_prefix_the_host_starts_says_it_and_manages() {
+    let scene = Scene::new();
+    let program = scene.write("main.mcl", &keeps_everything(&scene));
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy_file(&program);
+    holds(&scene.at("out"), "managed");
+    eventually("the password is made", || {
+        kept_files(&scene.at("prefix")).iter().any(|path| path.ends_with("password"))
+    });
+    finish(run);
+    let (prefix, whole) = (scene.at("prefix"), scene.at("whole"));
+    let copy = |from: &Path, to: &Path| {
+        let _ = std::fs::remove_dir_all(to);
+        assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
+    };
+    copy(&prefix, &whole);
+    let files = kept_files(&prefix);
+    for part in ["world/store", "deploys/last.json", "local/value", "password", "reverse"] {
+        assert!(files.iter().any(|path| path.to_str().unwrap().contains(part)), "{part}: {files:?}");
+    }
+    let mut numbers = Numbers::new(seed());
+    for file in files {
+        copy(&whole, &prefix);
+        let mut bytes = std::fs::read(&file).unwrap();
+        let length = bytes.len();
+        let at = numbers.below(length);
+        let damage = match numbers.below(4) {
+            0 => {
+                bytes.truncate(at);
+                "truncated"
+            }
+            1 => {
+                bytes = (0..length).map(|_| u8::try_from(numbers.below(256)).unwrap()).collect();
+                "garbage"
+            }
+            _ => {
+                bytes[at] ^= 1 << numbers.below(8);
+                "a bit flipped"
+            }
+        };
+        let what = format!("seed {}: {} {damage} at {at}", seed(), file.display());
+        eprintln!("{what}");
+        std::fs::write(&file, bytes).unwrap();
+        std::fs::remove_file(scene.at("out")).unwrap();
+        let run = scene.run();
+        holds(&scene.at("out"), "managed");
+        run.signal(Signal::INT);
+        let (code, lines) = run.end();
+        assert_eq!(code, Some(0), "{what}: {lines}");
+        assert!(!lines.contains("panicked"), "{what}: {lines}");
+    }
+}
+
+#[test]
+fn a_damaged_store_is_set_aside_and_what_is_lost_is_said() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    finish(run);
+    let store = scene.at("prefix/world/store");
+    let garbage = "this is no store at all, and long enough to be one ".repeat(200);
+    for number in 1..=2 {
+        std::fs::write(&store, &garbage).unwrap();
+        std::fs::remove_file(scene.at("out")).unwrap();
+        let mut run = scene.run();
+        let line = run.wait_for("is damaged");
+        assert!(
+            line.contains("lost: the deploys") && line.contains(&format!("store.damaged-{number}")),
+            "{line}"
+        );
+        run.wait_for("hint: deploy again");
+        holds(&scene.at("out"), "one");
+        finish(run);
+        let aside = scene.at(&format!("prefix/world/store.damaged-{number}"));
+        assert_eq!(std::fs::read_to_string(aside).unwrap(), garbage);
+    }
+    let mut run = scene.run();
+    run.wait_for("running deploy 1, the last that ran here");
+    scene.deploy("\"two\"");
+    holds(&scene.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn a_host_that_was_stopped_past_its_lease_does_not_take_itself_for_chosen() {
+    let scene = Scene::new();
+    let cluster = Cluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let directory = scene.0.path().display().to_string();
+    let text = format!(
+        "import \"world\"\nimport \"fmt\"\n$name = $hostname\nschedule \"job\" {{\n\tttl => 3,\n}}\n\
+         file \"{directory}/chosen-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => fmt.printf(\"%v\", world.schedule(\"job\")),\n}}\n"
+    );
+    let program = scene.write("main.mcl", &text);
+    let host = |name: &str| {
+        let prefix = scene.text(&format!("prefix-{name}"));
+        let flags = ["run", "--prefix", &prefix, "--hostname", name, "--seeds", &seeds, "--no-deploy-watch"];
+        Running::start(&[&flags[..], &["lang", &program]].concat())
+    };
+    let chosen = |name: &str| scene.at(&format!("chosen-{name}"));
+    let a = host("a");
+    holds(&chosen("a"), "[\"a\"]");
+    let b = host("b");
+    holds(&chosen("b"), "[\"a\"]");
+    for _ in 0..3 {
+        a.signal(Signal::STOP);
+        holds(&chosen("b"), "[\"b\"]");
+        a.signal(Signal::CONT);
+        // It hears of the other, and never gets the choice back for an offer that has ended.
+        holds(&chosen("a"), "[\"b\"]");
+        b.signal(Signal::STOP);
+        holds(&chosen("a"), "[\"a\"]");
+        b.signal(Signal::CONT);
+        holds(&chosen("b"), "[\"a\"]");
+        assert_eq!(std::fs::read_to_string(chosen("a")).unwrap(), "[\"a\"]");
+    }
+    finish(a);
+    finish(b);
+}

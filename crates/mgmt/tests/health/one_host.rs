@@ -1,0 +1,216 @@
+//! One host: every state of its resources, its program and its deploys.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use crate::common::{Running, eventually, mgmt, said};
+use crate::{TestEnv, file, finish};
+
+#[test]
+fn a_host_where_nothing_runs_has_a_code_of_its_own() {
+    let env = TestEnv::new();
+    for format in ["human", "json"] {
+        let said = said(&["--message-format", format, "status", "--prefix", &env.text("prefix")]);
+        assert_eq!(said.code, 3, "{said:?}");
+        assert!(said.stderr.contains("mgmt is not running on this host"), "{said:?}");
+        assert!(said.stderr.contains("mgmt run"), "with a hint: {said:?}");
+    }
+    // A store that an ended run has left does not change that.
+    finish(env.run(&[], "noop \"a\" {}\n").started());
+    let said = env.status();
+    assert!(said.code == 3 && said.stderr.contains("not running"), "{said:?}");
+}
+
+trait Started {
+    fn started(self) -> Self;
+}
+
+impl Started for Running {
+    fn started(mut self) -> Running {
+        self.wait_for("graph ");
+        self
+    }
+}
+
+#[test]
+fn retrying_and_blocked_resources_are_named_until_they_recover() {
+    let env = TestEnv::new();
+    let parent = env.at("missing");
+    let (first, second) = (parent.join("a"), env.at("b"));
+    let depends = format!("\tDepend => File[\"{}\"],", first.display());
+    let run = env.run(&[], &format!("{}{}", file(&first, ""), file(&second, &depends)));
+    let name = format!("file[{}]", first.display());
+    let blocked = format!("file[{}]  blocked by {name}", second.display());
+    let said = env.status_has(&[&format!("{name}  retrying after "), &blocked, ", next attempt 20"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stdout.starts_with("h1  degraded: 1 of 2 resources retrying, 1 blocked"), "{said:?}");
+    assert!(said.stdout.contains(" UTC ("), "times are absolute with a zone, and relative: {said:?}");
+    assert!(said.stdout.contains("missing"), "the error names the directory: {said:?}");
+    let json = env.json();
+    let host = &json["hosts"]["h1"];
+    assert_eq!((host["state"].as_str(), host["converged"].as_bool()), (Some("degraded"), Some(false)));
+    assert_eq!(
+        (&host["report"]["counts"]["retrying"], &host["report"]["counts"]["blocked"]),
+        (&1.into(), &1.into())
+    );
+    let retrying = &host["report"]["unhealthy"][0];
+    assert_eq!(
+        (retrying["resource"].as_str(), retrying["state"].as_str()),
+        (Some(name.as_str()), Some("retrying"))
+    );
+    assert!(retrying["next"].as_u64().unwrap() >= retrying["since"].as_u64().unwrap(), "{json}");
+    assert!(!retrying["error"].as_str().unwrap().is_empty());
+    std::fs::create_dir(&parent).unwrap();
+    let said = env.status_has(&["h1  converged: 2 resources"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let lines = finish(run);
+    assert!(lines.contains("host is degraded: 1 of 2 resources retrying"), "{lines}");
+    assert!(lines.contains("host is converged: 2 resources"), "{lines}");
+}
+
+#[test]
+fn a_resource_whose_declared_attempts_are_used_up_has_failed() {
+    let env = TestEnv::new();
+    let run = env.run(&[], "exec \"x\" {\n\tcmd => \"/bin/false\",\n\tMeta:retry => 0,\n}\n");
+    let said = env.status_has(&["h1  degraded: 1 of 1 resource failed", "exec[x]  failed after 1 attempt: "]);
+    assert!(said.code == 1 && said.stdout.contains("`mgmt retry`"), "{said:?}");
+    assert_eq!(env.json()["hosts"]["h1"]["report"]["unhealthy"][0]["state"], "failed");
+    finish(run);
+}
+
+#[test]
+fn changes_that_noop_holds_back_are_counted() {
+    let env = TestEnv::new();
+    let run = env.run(&["--noop"], &format!("{}{}", file(&env.at("a"), ""), file(&env.at("b"), "")));
+    let said = env.status_has(&["h1  degraded: 2 resources; noop, 2 changes pending"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    let host = env.json()["hosts"]["h1"].clone();
+    assert_eq!(
+        (&host["report"]["noop"], &host["report"]["counts"]["would_change"]),
+        (&true.into(), &2.into())
+    );
+    // Whoever does it by hand is done.
+    for name in ["a", "b"] {
+        std::fs::write(env.at(name), "x").unwrap();
+    }
+    assert_eq!(env.status_has(&["h1  converged: 2 resources; noop, 0 changes pending"]).code, 0);
+    finish(run);
+}
+
+#[test]
+fn a_flapping_resource_is_named() {
+    let env = TestEnv::new();
+    let path = env.at("a");
+    let run = env.run(&[], &file(&path, ""));
+    env.status_has(&["h1  converged"]);
+    let name = format!("file[{}]  flapping: reverted by an external process ", path.display());
+    eventually("it is said to flap", || {
+        for _ in 0..20 {
+            std::fs::write(&path, "y").unwrap();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        env.status().stdout.contains(&name)
+    });
+    let said = env.status();
+    assert!(said.code == 1 && said.stdout.contains("backing off"), "{said:?}");
+    assert_eq!(env.json()["hosts"]["h1"]["report"]["counts"]["flapping"], 1);
+    finish(run);
+}
+
+#[test]
+fn a_failed_value_makes_the_program_stale_and_names_what_is_frozen() {
+    let env = TestEnv::new();
+    let input = env.write("input", "one");
+    let (frozen, free) = (env.at("frozen"), env.at("free"));
+    let program = format!(
+        "import \"os\"\nfile \"{}\" {{\n\tstate => \"exists\",\n\tcontent => os.readfile(\"{input}\"),\n}}\n{}",
+        frozen.display(),
+        file(&free, "")
+    );
+    let run = env.run(&[], &program);
+    env.status_has(&["h1  converged"]);
+    std::fs::remove_file(&input).unwrap();
+    let named = format!("file[{}]  stale: ", frozen.display());
+    let said =
+        env.status_has(&["h1  stale: 1 of 2 resources stale; program stale", "  program stale: ", &named]);
+    assert!(said.code == 1 && said.stdout.contains("main.mcl:4:"), "{said:?}");
+    let json = env.json();
+    assert_eq!(json["hosts"]["h1"]["report"]["program"]["state"], "stale", "{json}");
+    std::fs::write(&input, "two").unwrap();
+    assert_eq!(env.status_has(&["h1  converged"]).code, 0);
+    finish(run);
+}
+
+#[test]
+fn a_program_with_errors_is_invalid_until_it_has_none() {
+    let env = TestEnv::new();
+    let run = env.run(&[], "noop \"a\" {}\n");
+    env.status_has(&["h1  converged"]);
+    env.write("main.mcl", "noop \"a\" {\n");
+    let said = env.status_has(&["h1  stale: 1 resource; program invalid", "  program invalid: "]);
+    assert_eq!(said.code, 1, "{said:?}");
+    env.write("main.mcl", "noop \"b\" {}\n");
+    assert_eq!(env.status_has(&["h1  converged"]).code, 0);
+    finish(run);
+    // The same for a graph.
+    let graph = env.write("graph.yaml", "graph: g\nresources:\n  noop:\n  - name: a\n");
+    let prefix = env.text("prefix");
+    let run = Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "yaml", &graph]);
+    env.status_has(&["h1  converged"]);
+    env.write("graph.yaml", "graph: g\nresources:\n  nonsense:\n  - name: a\n");
+    assert_eq!(env.status_has(&["h1  stale: 1 resource; program invalid"]).code, 1);
+    env.write("graph.yaml", "graph: g\nresources:\n  noop:\n  - name: a\n");
+    assert_eq!(env.status_has(&["h1  converged"]).code, 0);
+    finish(run);
+}
+
+#[test]
+fn the_reason_why_a_host_is_not_on_the_newest_deploy_is_shown() {
+    let env = TestEnv::new();
+    let prefix = env.text("prefix");
+    let run = Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "empty"]).started();
+    let deploy = |text: &str| {
+        let program = env.write("deploy.mcl", text);
+        let said = said(&["deploy", "--prefix", &prefix, "--no-git", "lang", &program]);
+        assert_eq!(said.code, 0, "{said:?}");
+    };
+    deploy("noop \"a\" {}\n");
+    assert_eq!(env.status_has(&["h1  converged: 1 resource; deploy 1"]).code, 0);
+    // It is right as far as can be told without running it, and contradicts itself on this host.
+    deploy(
+        "$name = if $hostname == \"\" { \"b\" } else { \"a\" }\nnoop \"a\" {}\nnoop \"b\" {}\nNoop[\"b\"] -> Noop[$name]\nNoop[$name] -> Noop[\"b\"]\n",
+    );
+    let said = env.status_has(&["h1  stale: ", "  deploy 2 refused: "]);
+    assert!(said.code == 1 && said.stdout.contains("; deploy 1; deploy 2 refused"), "{said:?}");
+    let json = env.json();
+    assert_eq!((&json["newest_deploy"], &json["hosts"]["h1"]["deploy"]), (&2.into(), &1.into()));
+    assert!(!json["hosts"]["h1"]["not_newest_because"].as_str().unwrap().is_empty(), "{json}");
+    deploy("noop \"c\" {}\n");
+    assert_eq!(env.status_has(&["h1  converged: 1 resource; deploy 3"]).code, 0);
+    finish(run);
+}
+
+#[test]
+fn the_service_manager_hears_the_same_words() {
+    let env = TestEnv::new();
+    let socket = UnixDatagram::bind(env.at("notify")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let parent = env.at("missing");
+    let program = env.write("main.mcl", &file(&parent.join("a"), ""));
+    let mut command = mgmt(&["run", "--prefix", &env.text("prefix"), "lang", &program]);
+    command.env("NOTIFY_SOCKET", env.at("notify"));
+    let run = Running::start_command(command);
+    let hears = |line: &str| {
+        let mut buffer = [0; 4096];
+        eventually(line, || {
+            let heard = socket.recv(&mut buffer).ok();
+            heard.is_some_and(|length| {
+                String::from_utf8_lossy(&buffer[..length]).lines().any(|heard| heard == line)
+            })
+        });
+    };
+    hears("STATUS=degraded: 1 of 1 resource retrying");
+    std::fs::create_dir(&parent).unwrap();
+    hears("STATUS=converged: 1 resource");
+    finish(run);
+}

@@ -1,0 +1,70 @@
+//! The servers of the store: one that is down, most of them, all of them, and one that is full.
+
+use crate::TestEnv;
+use crate::common::{Running, Said, eventually, said};
+use crate::etcd_common::Cluster;
+
+fn status(cluster: &Cluster, flags: &[&str]) -> Said {
+    let seeds = cluster.endpoints().join(",");
+    said(&[flags, &["status", "--seeds", &seeds, "--timeout", "20s"]].concat())
+}
+
+fn json(cluster: &Cluster) -> serde_json::Value {
+    let said = status(cluster, &["--json"]);
+    serde_json::from_str(said.stdout.lines().next().unwrap_or_else(|| panic!("{said:?}"))).unwrap()
+}
+
+fn becomes(cluster: &Cluster, state: &str) -> Said {
+    let mut last = status(cluster, &[]);
+    eventually(state, || {
+        last = status(cluster, &[]);
+        last.stdout.contains(&format!("store  {state}: "))
+    });
+    last
+}
+
+fn agent(env: &TestEnv, cluster: &Cluster) -> Running {
+    let (seeds, prefix) = (cluster.endpoints().join(","), env.text("prefix"));
+    Running::start(&["run", "--seeds", &seeds, "--prefix", &prefix, "--hostname", "h1", "empty"])
+}
+
+#[test]
+fn a_server_that_is_down_degrades_the_store_and_most_of_them_make_it_unavailable() {
+    let (env, mut cluster) = (TestEnv::new(), Cluster::start(3));
+    let run = agent(&env, &cluster);
+    eventually("all is well", || status(&cluster, &[]).code == 0);
+    cluster.kill(2);
+    let said = becomes(&cluster, "degraded");
+    assert!(said.code == 1 && said.stdout.contains("m2: does not answer"), "{said:?}");
+    assert_eq!(json(&cluster)["cluster"]["state"], "degraded");
+    // One that has stopped without closing its connections does not answer, either.
+    cluster.pause(1);
+    let said = becomes(&cluster, "unavailable");
+    assert_eq!(said.code, 1, "{said:?}");
+    assert_eq!(json(&cluster)["cluster"]["state"], "unavailable");
+    cluster.resume(1);
+    cluster.restart_and_wait(2);
+    eventually("all is well again", || status(&cluster, &[]).code == 0);
+    crate::finish(run);
+}
+
+#[test]
+fn a_full_store_is_unavailable() {
+    let (env, cluster) = (TestEnv::new(), Cluster::start_one_with(&["--quota-backend-bytes", "4194304"]));
+    let run = agent(&env, &cluster);
+    eventually("all is well", || status(&cluster, &[]).code == 0);
+    let value = "x".repeat(100 << 10);
+    for number in 0..100 {
+        // The one that fills it up is refused.
+        let (key, endpoint) = (format!("/filler/{number}"), &cluster.endpoints()[0]);
+        let mut command = std::process::Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", endpoint, "put", &key, &value]);
+        if !command.output().unwrap().status.success() {
+            break;
+        }
+    }
+    let said = becomes(&cluster, "unavailable");
+    assert!(said.code == 1 && said.stdout.contains("store is full, nothing can be written"), "{said:?}");
+    run.signal(rustix::process::Signal::INT);
+    assert_eq!(run.end().0, Some(0));
+}

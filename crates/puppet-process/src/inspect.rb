@@ -1,0 +1,161 @@
+
+# Has Puppet's own types validate a compiled catalogue, and tells which paths each resource manages.
+module MgmtPuppet
+  # Types that contain other resources and have no state.
+  CONTAINERS = %i[stage class node component whit].to_set
+
+  # The parameters of known types that name a path which the resource manages.
+  MANAGED = {
+    file: %i[path], concat_file: %i[path], concat_fragment: [], filebucket: %i[path], exec: %i[creates], user: %i[home], mount: %i[name target],
+    host: %i[target], sshkey: %i[target], ssh_authorized_key: %i[target], mailalias: %i[target], augeas: %i[incl context],
+    tidy: [], package: [], service: [], group: [], notify: [], schedule: [], resources: [], cron: [], anchor: []
+  }.freeze
+
+  # Parameters of other types whose paths are read or run, and not managed.
+  MENTIONED = %i[source sources cwd command refresh onlyif unless content provider shell validate_cmd].to_set
+
+  # What only says that this host lacks something now, which another resource may bring, and which a kind of ours may not need.
+  HOST_LACKS = /must have features/.freeze
+
+  # The longest path that a kernel takes.
+  LONGEST_PATH = 4096
+
+  # What a resource was found to be. `key` is what tells it from others of its type.
+  Inspected = Struct.new(:key, :paths)
+
+  module_function
+
+  # Validates every resource as `puppet apply` does before it changes anything, and tells all that is refused, not the first alone. A resource that is
+  # the same as in the compile before is not validated again.
+  def inspect_catalogue(catalogue)
+    before = @inspected || {}
+    now = {}
+    found = {}
+    problems = []
+    into = Puppet::Resource::Catalog.new(catalogue.name, catalogue.environment_instance)
+    said = MESSAGES.list.length
+    catalogue.resources.each do |resource|
+      type = native_type(resource)
+      next unless type
+
+      key = [type, resource.title, resource.to_hash]
+      inspected = before[key] || inspect_resource(resource, into)
+      now[key] = inspected
+      found[resource] = inspected
+    rescue Puppet::Error, ArgumentError, TypeError, NoMethodError => error
+      problems << [resource, redacted(error.message, resource)] unless error.message.match?(HOST_LACKS)
+    end
+    MESSAGES.list.slice!(said..)
+    @inspected = now
+    problems.concat(duplicates(found))
+    refuse(problems) unless problems.empty?
+    found.to_h { |resource, inspected| [resource.ref, inspected.paths] }.reject { |_, paths| paths.empty? }
+  end
+
+  # The type that brings a resource about. A container has none, nor has a type that only another host knows.
+  def native_type(resource)
+    return if resource.virtual? || resource.class? || resource.stage?
+
+    type = resource.resource_type
+    type if type.is_a?(Class) && type <= Puppet::Type && !CONTAINERS.include?(type.name)
+  end
+
+  def inspect_resource(resource, catalogue)
+    copy = resource.copy_as_resource
+    copy.catalog = catalogue
+    ral = copy.to_ral
+    key = ral.isomorphic? ? ral.uniqueness_key.map(&:to_s) : []
+    Inspected.new(key, managed_paths(ral))
+  end
+
+  # Two titles for one thing.
+  def duplicates(found)
+    first = {}
+    found.filter_map do |resource, inspected|
+      next if inspected.key.empty?
+
+      other = (first[[resource.type, inspected.key]] ||= resource)
+      next if other.equal?(resource)
+
+      file = place(other.file)
+      at = other.line ? " (#{file || 'line'}:#{' ' unless file}#{other.line})" : ''
+      [resource, "#{resource.ref} and #{other.ref}#{at} are the same: #{inspected.key.reject(&:empty?).join(', ')}"]
+    end
+  end
+
+  # No catalogue is made of this.
+  def refuse(problems)
+    problems.each do |resource, message|
+      Puppet::Util::Log.create(level: :err, message: message, file: place(resource.file), line: resource.line)
+    end
+    resource, message = problems.last
+    raise Puppet::ParseError.new(message, place(resource.file), resource.line)
+  end
+
+  # A message without the values that nobody is to see.
+  def redacted(message, resource)
+    names = resource.sensitive_parameters.map(&:to_sym)
+    secrets = resource.to_hash.filter_map do |name, value|
+      is_wrapped = value.is_a?(Puppet::Pops::Types::PSensitiveType::Sensitive)
+      (is_wrapped ? value.unwrap : value).to_s if is_wrapped || names.include?(name)
+    end
+    secrets.reject(&:empty?).reduce(text(message)) { |shown, secret| shown.gsub(text(secret), '[value hidden]') }
+  end
+
+  # Absolute paths of what a resource makes or edits, whatever its parameters are called.
+  def managed_paths(ral)
+    type = ral.class.name
+    return [] if type == :user && !ral[:managehome]
+
+    names = MANAGED.fetch(type) { ral.parameters.keys.reject { |name| MENTIONED.include?(name) || Puppet::Type.metaparam?(name) } }
+    paths = names.flat_map { |name| absolute_paths(ral.parameter(name)&.then { |it| it.is_a?(Puppet::Property) ? it.should : it.value }) }
+    paths = paths.map { |path| path.delete_prefix('/files') } if type == :augeas
+    (paths + default_target(ral)).uniq
+  rescue StandardError
+    # A value of a type that computes it when it is asked for.
+    []
+  end
+
+  # The file of a type that edits entries of files, if it is not given.
+  def default_target(ral)
+    provider = ral.provider.class
+    return [] if ral.class.name == :cron || !provider.respond_to?(:default_target) || (ral.class.validattr?(:target) && ral[:target])
+
+    absolute_paths(provider.default_target)
+  end
+
+  def absolute_paths(value)
+    case value
+    when String then value.start_with?('/') && value.length > 1 && value.length < LONGEST_PATH && !value.match?(/[\n\0]/) ? [value] : []
+    when Array then value.flat_map { |one| absolute_paths(one) }
+    when Hash then value.values.flat_map { |one| absolute_paths(one) }
+    else []
+    end
+  end
+
+  # Paths that a type of a module makes besides those that its parameters name, as it says itself. Only asked where somebody purges: it may take a
+  # while. `nil` if only applying the resource would tell.
+  def generated_paths(catalogue)
+    makers = catalogue.resources.select { |resource| (type = native_type(resource)) && !MANAGED.key?(type.name) && generates?(type) }
+    return {} if makers.empty? || !purges?(catalogue)
+
+    ral = catalogue.to_ral
+    said = MESSAGES.list.length
+    makers.to_h { |resource| [resource.ref, generated_by(ral.resource(resource.ref))] }
+  ensure
+    MESSAGES.list.slice!(said..) if said
+  end
+
+  def generated_by(ral)
+    return if ral.nil? || overrides?(ral.class, :eval_generate)
+
+    Array(ral.generate).compact.flat_map { |child| managed_paths(child) }.uniq
+  rescue StandardError, ScriptError
+    nil
+  end
+
+  # Whether something in the catalogue removes what is not managed.
+  def purges?(catalogue)
+    catalogue.resources.any? { |resource| resource.type == 'Tidy' || (resource.type == 'File' && ![nil, false, 'false', 'no'].include?(resource[:purge])) }
+  end
+end

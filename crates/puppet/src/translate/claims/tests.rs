@@ -1,0 +1,215 @@
+//! No catalogue, however it is made, has a purge remove what one of its resources declares.
+
+use std::collections::BTreeMap;
+
+use mgmt_puppet_process::Compiled;
+use mgmt_resource::{ResourceGraph, Spec};
+use mgmt_resources::KINDS;
+use mgmt_value::{Native as _, Str, Value as Field};
+use serde_json::{Value, json};
+
+use crate::merge::{Half, merge};
+use crate::translate::{TranslateOptions, translate};
+
+/// Numbers that look random and come again with the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((self.0 >> 33) % bound as u64).unwrap()
+    }
+
+    fn one_in(&mut self, bound: usize) -> bool {
+        self.below(bound) == 0
+    }
+}
+
+/// A random catalogue, and the paths that its resources declare.
+struct Case {
+    catalogue: Value,
+    declared: Vec<String>,
+}
+
+const ROOTS: [&str; 3] = ["/d", "/d/sub", "/e"];
+
+fn case(random: &mut Random) -> Case {
+    let mut resources = vec![
+        json!({ "type": "Stage", "title": "main", "tags": ["stage"] }),
+        json!({ "type": "Class", "title": "main", "tags": ["class"] }),
+    ];
+    let mut declared = Vec::new();
+    for root in ROOTS {
+        if random.one_in(4) {
+            continue;
+        }
+        let mut parameters = json!({ "ensure": "directory", "recurse": true, "purge": true });
+        if random.one_in(3) {
+            parameters["ignore"] = json!("*.swp");
+        }
+        if random.one_in(2) {
+            parameters["force"] = json!(true);
+        }
+        resources.push(json!({ "type": "File", "title": root, "parameters": parameters, "tags": ["file"] }));
+    }
+    for number in 0..1 + random.below(12) {
+        let root = ROOTS[random.below(ROOTS.len())];
+        let deep = if random.one_in(3) { "/deep" } else { "" };
+        let path = format!("{root}{deep}/x{number}");
+        let (kind, title, parameters) = resource(random, number, &path);
+        let tag = if random.one_in(3) { "other" } else { "file" };
+        resources.push(json!({ "type": kind, "title": title, "parameters": parameters, "tags": [tag] }));
+        declared.push(path);
+    }
+    let edges = resources.iter().skip(2).map(|resource| {
+        let (kind, title) = (resource["type"].as_str().unwrap(), resource["title"].as_str().unwrap());
+        json!({ "source": "Class[main]", "target": format!("{kind}[{title}]") })
+    });
+    let mut edges: Vec<Value> = edges.collect();
+    edges.push(json!({ "source": "Stage[main]", "target": "Class[main]" }));
+    let catalogue =
+        json!({ "name": "host", "environment": "production", "resources": resources, "edges": edges });
+    Case { catalogue, declared }
+}
+
+/// A resource that declares a path in one of many ways.
+fn resource(random: &mut Random, number: usize, path: &str) -> (&'static str, String, Value) {
+    let name = format!("r{number}");
+    match random.below(12) {
+        0 => ("File", path.to_owned(), json!({ "ensure": "file", "content": "x" })),
+        1 => ("File", name, json!({ "ensure": "file", "path": path.replacen('/', "//", 1) })),
+        2 => ("File", path.to_owned(), json!({ "mode": "0600" })),
+        3 => ("File", name, json!({ "path": path, "ensure": "file", "selrange": "s0" })),
+        4 => ("Concat_file", name, json!({ "path": path })),
+        5 => ("Concat_file", name, json!({ "path": path, "format": "yaml" })),
+        6 => ("File_line", name, json!({ "path": path, "line": "x", "after": "y", "match": "(" })),
+        7 => ("Thing", name, json!({ "where": { "is": [1, [path]] }, "source": "/elsewhere" })),
+        8 => ("Thing", path.to_owned(), json!({})),
+        9 => ("Exec", name, json!({ "command": "/bin/true", "creates": path })),
+        10 => ("Filebucket", name, json!({ "path": path })),
+        _ => ("User", name, json!({ "ensure": "present", "home": path, "managehome": true })),
+    }
+}
+
+fn compiled(catalogue: &Value) -> Compiled {
+    serde_json::from_value(json!({ "catalogue": catalogue })).unwrap()
+}
+
+fn texts(spec: &Spec, field: &str) -> Vec<String> {
+    let list = spec.resource.get(field).and_then(|list| Vec::<Str>::from_value(&list).ok());
+    list.unwrap_or_default().iter().map(|text| text.to_text().into_owned()).collect()
+}
+
+fn clean(path: &str) -> String {
+    crate::catalogue::squeezed(path)
+}
+
+/// What would lose a path: a purge above it that knows of nobody who declares it.
+fn losses(graph: &ResourceGraph, declared: &[String]) -> Vec<String> {
+    let mut lost = Vec::new();
+    for (purger, spec) in graph.nodes() {
+        let (directory, spared) = match spec.id.kind {
+            "file" if spec.resource.get("purge") == Some(Field::Bool(true)) => {
+                let others = graph.nodes().filter(|(node, _)| *node != purger);
+                let mut spared = texts(spec, "keep");
+                let claimed = others.flat_map(|(_, other)| other.resource.claimed_paths(&other.id.name));
+                spared.extend(claimed.map(|path| path.to_text().into_owned()));
+                (clean(&spec.resource.claimed_paths(&spec.id.name)[0].to_text()), spared)
+            }
+            "pippet" => {
+                let text = |field: &str| match spec.resource.get(field) {
+                    Some(Field::Str(text)) => text.to_text().into_owned(),
+                    _ => String::new(),
+                };
+                let parameters: Value = serde_json::from_str(&text("params")).unwrap_or_default();
+                if parameters["purge"] != json!(true) {
+                    continue;
+                }
+                let context: Vec<Value> = serde_json::from_str(&text("context")).unwrap_or_default();
+                let known = context.iter().filter(|entry| entry["type"] == "file");
+                let path = |entry: &Value| match entry["parameters"]["path"].as_str() {
+                    Some(path) => path.to_owned(),
+                    None => entry["title"].as_str().unwrap_or_default().to_owned(),
+                };
+                (clean(&text("title")), known.map(path).collect())
+            }
+            _ => continue,
+        };
+        let spared: Vec<String> = spared.iter().map(|path| clean(path)).collect();
+        let is_spared = |path: &String| spared.iter().any(|kept| kept == path || super::is_below(path, kept));
+        let below = declared.iter().filter(|path| super::is_below(path, &directory));
+        lost.extend(below.filter(|path| !is_spared(path)).map(|path| format!("{} loses {path}", spec.id)));
+    }
+    lost
+}
+
+#[test]
+fn no_purge_loses_a_declared_path() {
+    let mut purges = 0;
+    for seed in 0..600 {
+        let mut random = Random(seed);
+        let Case { catalogue, declared } = case(&mut random);
+        let tags = if random.one_in(3) { vec!["file".to_owned()] } else { Vec::new() };
+        let options = TranslateOptions { tags, ..TranslateOptions::default() };
+        let translated = translate(&compiled(&catalogue), &KINDS, &options);
+        let graph = translated.graph.unwrap_or_else(|| panic!("seed {seed}: {:?}", translated.diagnostics));
+        let lost = losses(&graph, &declared);
+        assert!(lost.is_empty(), "seed {seed}: {lost:?}\n{catalogue:#}");
+        purges +=
+            graph.nodes().filter(|(_, spec)| spec.resource.get("purge") == Some(Field::Bool(true))).count();
+        // A program beside it purges, too, and has files of its own.
+        let mut program = ResourceGraph::new();
+        let file = |path: &str, fields: &[(&str, Field)]| {
+            let mut resource = (KINDS.get("file").unwrap().make)();
+            for (field, value) in fields {
+                resource.set(field, value).unwrap().unwrap();
+            }
+            Spec::of(Str::from(path), std::sync::Arc::from(resource))
+        };
+        let yes = Field::Bool(true);
+        program.add_node(file("/e/of-the-program", &[("state", Str::from("exists").to_value())]));
+        program.add_node(file("/d/own/", &[("recurse", yes.clone()), ("purge", yes)]));
+        let (ours, theirs) = (Half { graph: &program, name: "a" }, Half { graph: &graph, name: "b" });
+        let merged = merge(ours, theirs, true);
+        let graph = merged.graph.unwrap_or_else(|| panic!("seed {seed}: {:?}", merged.diagnostics));
+        let declared = [declared, vec!["/e/of-the-program".to_owned()]].concat();
+        let lost = losses(&graph, &declared);
+        assert!(lost.is_empty(), "seed {seed}: {lost:?}");
+    }
+    assert!(purges > 100, "{purges}");
+}
+
+#[test]
+fn nothing_is_purged_where_a_resource_tells_too_late_what_it_generates() {
+    let resources = json!([
+        { "type": "Stage", "title": "main" },
+        { "type": "File", "title": "/d", "parameters": { "ensure": "directory", "recurse": true, "purge": true } },
+        { "type": "File", "title": "/e", "parameters": { "ensure": "directory", "recurse": true, "purge": true, "ignore": "x" } },
+        { "type": "Maker", "title": "m" },
+    ]);
+    let catalogue =
+        json!({ "name": "host", "environment": "production", "resources": resources, "edges": [] });
+    let mut compiled = compiled(&catalogue);
+    for (generated, purging, warnings) in [
+        (BTreeMap::new(), 2, 0),
+        (BTreeMap::from([("Maker[m]".to_owned(), Some(vec!["/d/made".to_owned()]))]), 2, 0),
+        (BTreeMap::from([("Maker[m]".to_owned(), None)]), 0, 2),
+    ] {
+        compiled.generated = generated;
+        let translated = translate(&compiled, &KINDS, &TranslateOptions::default());
+        let graph = translated.graph.unwrap();
+        let text = |spec: &Spec| format!("{:?}{:?}", spec.resource.get("purge"), spec.resource.get("params"));
+        let found = graph.nodes().filter(|(_, spec)| {
+            let text = text(spec);
+            text.contains("Bool(true)") || text.contains("purge")
+        });
+        let found: Vec<String> = found.map(|(_, spec)| text(spec)).collect();
+        assert_eq!(found.len(), purging, "{found:?}");
+        let told = translated.diagnostics.iter().filter(|found| found.code == "P0206").count();
+        assert_eq!(told, warnings);
+        assert!(
+            losses(&graph, &["/d/made".to_owned()]).is_empty()
+                || purging == 2 && compiled.generated.is_empty()
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! Signing and accepting deploys.
+#![allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+
+use super::*;
+
+fn program(entry: &str) -> Program {
+    Program {
+        frontend: "lang".into(),
+        entry: entry.into(),
+        noop: false,
+        sema: -1,
+        no_autoedges: false,
+        no_autogroup: false,
+    }
+}
+
+fn signer(seed: u8) -> Signer {
+    Signer { key: SigningKey::of_seed([seed; 32]), valid_for: None, new_series: false }
+}
+
+fn deploy(signer: &Signer, entry: &str, newest: Option<&Deploy>) -> Deploy {
+    numbered(signer, entry, newest.map_or(1, |newest| newest.id + 1), newest.as_slice())
+}
+
+fn numbered(signer: &Signer, entry: &str, id: u64, stored: &[&Deploy]) -> Deploy {
+    while_running(signer, entry, id, stored, &[])
+}
+
+fn while_running(signer: &Signer, entry: &str, id: u64, stored: &[&Deploy], running: &[u64]) -> Deploy {
+    let (program, files) = (program(entry), Blob { size: 3, chunks: vec!["ab".into()] });
+    let content = Content { program: &program, hash: None, files: &files };
+    let seal = Some(signer.seal(content, id, stored.iter().copied(), &running.iter().copied().collect()));
+    Deploy { id, program, hash: None, chain: None, repeats: None, by: "a".into(), at: 0, files, seal }
+}
+
+fn trust(directory: &tempfile::TempDir, signer: &Signer) -> Trust {
+    Trust::new(vec![signer.key.public().clone()], directory.path().to_owned()).unwrap()
+}
+
+#[test]
+fn what_is_signed_is_accepted_again_and_again_but_nothing_older() {
+    let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
+    let first = deploy(&signer, "one", None);
+    let second = deploy(&signer, "two", Some(&first));
+    let trust_ = trust(&directory, &signer);
+    assert_eq!(trust_.accept(&first).unwrap(), first);
+    assert_eq!(trust_.accept(&first).unwrap(), first, "it may start again");
+    assert_eq!(trust_.accept(&second).unwrap().program.entry, "two");
+    assert!(matches!(trust_.accept(&first), Err(Refused::Replayed { .. })));
+    // Under any number, and after a restart.
+    let trust_ = trust(&directory, &signer);
+    assert!(matches!(trust_.accept(&Deploy { id: 99, ..first }), Err(Refused::Replayed { .. })));
+    assert!(trust_.accept(&second).is_ok());
+}
+
+#[test]
+fn the_number_grows_even_if_the_clock_does_not() {
+    let signer = signer(1);
+    let mut newest = deploy(&signer, "one", None);
+    for _ in 0..100 {
+        let next = deploy(&signer, "one", Some(&newest));
+        let (before, after) = (signer.opened(&newest).unwrap(), signer.opened(&next).unwrap());
+        assert!(after.sequence > before.sequence);
+        newest = next;
+    }
+    // What a stranger says about it does not count.
+    let stranger = self::signer(2);
+    let mut loud = deploy(&stranger, "x", None);
+    let seal = loud.seal.as_mut().unwrap();
+    seal.statement = seal.statement.replace(r#""sequence":"#, r#""sequence":9"#);
+    let mine = signer.opened(&deploy(&signer, "one", Some(&loud))).unwrap();
+    assert!(mine.sequence < 9_000_000_000_000_000);
+}
+
+/// The same statement, changed and signed again, as by a signer with another clock or another version.
+fn restated(signer: &Signer, deploy: &Deploy, change: impl FnOnce(&mut Statement)) -> Deploy {
+    let mut statement = signer.opened(deploy).unwrap();
+    change(&mut statement);
+    let text = serde_json::to_string(&statement).unwrap();
+    let signature = Base64::encode_string(&signer.key.sign(&message(&text)));
+    let seal = Seal { statement: text, signature, ..deploy.seal.clone().unwrap() };
+    Deploy { seal: Some(seal), ..deploy.clone() }
+}
+
+const HOURS: u64 = 5 * 3600 * 1_000_000;
+
+#[test]
+fn a_signer_whose_clock_is_ahead_locks_nobody_out() {
+    let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
+    let trust = trust(&directory, &signer);
+    let ahead = restated(&signer, &deploy(&signer, "ahead", None), |statement| {
+        statement.sequence += HOURS;
+        statement.series = Some(statement.series.unwrap() + HOURS);
+    });
+    let refused = trust.accept(&ahead).unwrap_err();
+    assert!(matches!(refused, Refused::FromTheFuture { ahead: 17_000..=18_000 }), "{refused}");
+    assert!(refused.is_passing());
+    // Whoever deploys next with the same key is heard, and so are those who follow.
+    let next = deploy(&signer, "next", Some(&ahead));
+    assert_eq!(trust.accept(&next).unwrap().program.entry, "next");
+    let third = numbered(&signer, "third", 3, &[&ahead, &next]);
+    assert_eq!(trust.accept(&third).unwrap().program.entry, "third");
+    assert!(matches!(trust.accept(&next), Err(Refused::Replayed { number: 2, accepted: 3 })));
+}
+
+#[test]
+fn within_a_series_the_number_counts_and_no_clock() {
+    let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
+    let trust = trust(&directory, &signer);
+    let first = deploy(&signer, "one", None);
+    trust.accept(&first).unwrap();
+    // Its signer's clock was hours ahead for this one, and what follows was signed by the right time.
+    let second = restated(&signer, &deploy(&signer, "two", Some(&first)), |statement| {
+        statement.sequence += HOURS;
+    });
+    trust.accept(&second).unwrap();
+    let third = restated(&signer, &numbered(&signer, "three", 3, &[&first]), |statement| {
+        statement.sequence -= HOURS;
+    });
+    trust.accept(&third).unwrap();
+    assert!(matches!(trust.accept(&second), Err(Refused::Replayed { .. })));
+}
+
+#[test]
+fn a_signer_whose_clock_is_behind_goes_on_with_what_hosts_run() {
+    let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
+    let trust = trust(&directory, &signer);
+    // The host and the first signer agree; seen from here, both are hours ahead.
+    let first = restated(&signer, &deploy(&signer, "one", None), |statement| {
+        statement.series = Some(statement.series.unwrap() + HOURS);
+    });
+    let series = |deploy: &Deploy| signer.opened(deploy).unwrap().series.unwrap();
+    let alone = while_running(&signer, "two", 2, &[&first], &[]);
+    assert!(series(&alone) < series(&first));
+    let heard = while_running(&signer, "two", 2, &[&first], &[1]);
+    assert_eq!(series(&heard), series(&first));
+    assert!(matches!(trust.accept(&heard), Err(Refused::FromTheFuture { .. })));
+}
+
+#[test]
+fn a_statement_counts_under_its_own_number_alone() {
+    let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
+    let trust = trust(&directory, &signer);
+    let first = deploy(&signer, "one", None);
+    let moved = Deploy { id: 7, ..first.clone() };
+    assert!(matches!(trust.accept(&moved), Err(Refused::Misplaced { signed: 1, found: 7 })));
+    trust.accept(&first).unwrap();
+    assert!(matches!(trust.accept(&moved), Err(Refused::Misplaced { .. })));
+    assert!(matches!(trust.confirm(&moved), Err(Refused::Misplaced { .. })));
+}
+
+#[test]
+fn numbers_that_are_given_again_need_a_new_series() {
+    let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
+    let trust = trust(&directory, &signer);
+    let first = deploy(&signer, "one", None);
+    let second = deploy(&signer, "two", Some(&first));
+    trust.accept(&second).unwrap();
+    // The store was restored from a backup that has the first alone.
+    let again = deploy(&signer, "again", Some(&first));
+    assert!(matches!(trust.accept(&again), Err(Refused::Replayed { number: 2, accepted: 2 })));
+    let restart = Signer { new_series: true, ..self::signer(1) };
+    let fresh = deploy(&restart, "fresh", Some(&first));
+    trust.accept(&fresh).unwrap();
+    // What comes after goes on with that series, and nothing of the old one comes back.
+    trust.accept(&numbered(&signer, "more", 3, &[&first, &fresh])).unwrap();
+    assert!(matches!(trust.accept(&second), Err(Refused::Replayed { .. })));
+    // A new store begins a series by itself.
+    let empty = deploy(&signer, "empty", None);
+    assert!(trust.accept(&empty).is_ok());
+}
+
+#[test]
+fn statements_of_earlier_versions_are_in_the_same_order() {
+    let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
+    let trust = trust(&directory, &signer);
+    let old = |statement: &mut Statement| (statement.series, statement.number) = (None, None);
+    let first = restated(&signer, &deploy(&signer, "one", None), old);
+    let second = restated(&signer, &deploy(&signer, "two", Some(&first)), old);
+    trust.accept(&first).unwrap();
+    trust.accept(&second).unwrap();
+    assert!(matches!(trust.accept(&first), Err(Refused::Replayed { .. })));
+    let third = numbered(&signer, "three", 3, &[&first, &second]);
+    trust.accept(&third).unwrap();
+    for old in [&first, &second] {
+        assert!(matches!(trust.accept(old), Err(Refused::Replayed { .. })));
+    }
+}
+
+#[test]
+fn one_that_ran_is_confirmed_under_the_same_trust_alone() {
+    let (directory, signer_) = (tempfile::tempdir().unwrap(), signer(1));
+    let trust_ = trust(&directory, &signer_);
+    let first = restated(&signer_, &deploy(&signer_, "one", None), |statement| statement.until = Some(1));
+    assert!(matches!(trust_.accept(&first), Err(Refused::Expired { .. })));
+    assert_eq!(trust_.confirm(&first).unwrap(), first);
+    trust_.accept(&deploy(&signer_, "two", Some(&first))).unwrap();
+    assert!(trust_.confirm(&first).is_ok(), "a newer one that cannot run changes nothing");
+    assert!(matches!(trust_.confirm(&Deploy { seal: None, ..first.clone() }), Err(Refused::Unsigned)));
+    assert!(matches!(trust(&directory, &signer(2)).confirm(&first), Err(Refused::Stranger { .. })));
+}
+
+#[test]
+fn what_stands_beside_the_statement_does_not_count() {
+    let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
+    let right = deploy(&signer, "one", None);
+    let mut wrong = right.clone();
+    wrong.program.entry = "evil".into();
+    wrong.files.chunks = vec!["cd".into()];
+    assert!(!signer.has_signed(&wrong) && signer.has_signed(&right));
+    let accepted = trust(&directory, &signer).accept(&wrong).unwrap();
+    assert_eq!((accepted.program, accepted.files), (right.program, right.files));
+}
+
+#[test]
+fn whatever_is_changed_in_a_seal_is_noticed() {
+    let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
+    let (trust, right) = (trust(&directory, &signer), deploy(&signer, "one", None));
+    assert!(matches!(trust.accept(&Deploy { seal: None, ..right.clone() }), Err(Refused::Unsigned)));
+    let stranger = self::signer(2);
+    assert!(matches!(trust.accept(&deploy(&stranger, "one", None)), Err(Refused::Stranger { .. })));
+    let parts: [fn(&mut Seal) -> &mut String; 3] =
+        [|seal| &mut seal.statement, |seal| &mut seal.key, |seal| &mut seal.signature];
+    for part in parts {
+        let length = part(right.clone().seal.as_mut().unwrap()).len();
+        for at in 0..length {
+            for bit in [1, 2, 4, 64] {
+                let mut wrong = right.clone();
+                let text = part(wrong.seal.as_mut().unwrap());
+                let mut bytes = std::mem::take(text).into_bytes();
+                bytes[at] ^= bit;
+                *text = String::from_utf8_lossy(&bytes).into_owned();
+                assert!(trust.accept(&wrong).is_err(), "byte {at}: {wrong:?}");
+            }
+            let mut short = right.clone();
+            part(short.seal.as_mut().unwrap()).truncate(at);
+            assert!(trust.accept(&short).is_err(), "cut at {at}");
+        }
+    }
+    assert!(trust.accept(&right).is_ok());
+}
+
+#[test]
+fn what_has_expired_is_only_run_by_those_who_had_begun() {
+    let directory = tempfile::tempdir().unwrap();
+    let late = Signer { valid_for: Some(Duration::from_secs(3600)), ..signer(1) };
+    let right = deploy(&late, "one", None);
+    let mut statement = late.opened(&right).unwrap();
+    statement.until = Some(1);
+    let text = serde_json::to_string(&statement).unwrap();
+    let signature = Base64::encode_string(&late.key.sign(&message(&text)));
+    let seal = Seal { statement: text, signature, ..right.seal.clone().unwrap() };
+    let expired = Deploy { seal: Some(seal), ..right.clone() };
+    let trust = trust(&directory, &late);
+    assert!(matches!(trust.accept(&expired), Err(Refused::Expired { until: 1 })));
+    assert!(trust.accept(&right).is_ok());
+    assert!(matches!(trust.accept(&expired), Err(Refused::Replayed { .. })));
+}
+
+#[test]
+fn a_memory_that_cannot_be_read_refuses_everything() {
+    let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
+    let (trust, right) = (trust(&directory, &signer), deploy(&signer, "one", None));
+    trust.accept(&right).unwrap();
+    let file = std::fs::read_dir(directory.path().join("accepted")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&file, "{").unwrap();
+    assert!(matches!(trust.accept(&right), Err(Refused::Memory(_))));
+}

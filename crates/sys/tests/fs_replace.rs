@@ -440,7 +440,11 @@ fn a_secret_is_closed_until_it_is_in_place() {
             && (made < 3000 || looked.load(Ordering::Relaxed) == 0)
             && std::time::Instant::now() < patience
         {
-            std::fs::set_permissions(scratch.at("file"), std::fs::Permissions::from_mode(0o666)).unwrap();
+            // An open file to replace, which was never a temporary: the kernel reads a mode after it has found the name, and by then
+            // the temporary may be in place.
+            std::fs::write(scratch.at("open"), "old").unwrap();
+            std::fs::set_permissions(scratch.at("open"), std::fs::Permissions::from_mode(0o666)).unwrap();
+            std::fs::rename(scratch.at("open"), scratch.at("file")).unwrap();
             let declared = Attributes { owner: Some(1234), mode: Some(0o600), ..UNDECLARED };
             replace(&parent, "file", b"secret", &declared, Expect::Anything).unwrap();
             made += 1;

@@ -131,11 +131,12 @@ impl Trouble {
                 site::add_server_name();
             }
             Trouble::LockedPackages => {
-                agent.pause();
+                // Waits until a package operation of the agent is over: it must not be interrupted halfway.
                 let lock = fs::File::create("/var/lib/dpkg/lock-frontend").unwrap();
-                attempt("dpkg", &["--force-all", "--remove", PACKAGE]);
+                rustix::fs::fcntl_lock(&lock, FlockOperation::LockExclusive).unwrap();
+                agent.pause();
+                attempt("env", &["DPKG_FRONTEND_LOCKED=1", "dpkg", "--force-all", "--remove", PACKAGE]);
                 let _ = fs::remove_file("/chaos-made-by-tool");
-                rustix::fs::fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
                 agent.resume();
                 wait();
             }

@@ -302,9 +302,12 @@ fn the_hash_of_a_password_is_stored_and_never_told() {
         .unwrap();
     assert_eq!(line, "locked\n");
     assert_eq!(outcome(&bench, "joe", &hash(one), Run::APPLY).unwrap(), Checked::Changed);
-    assert!(other.try_wait().unwrap().is_some(), "nobody has waited");
+    assert!(Path::new(HELD).exists(), "nobody has waited");
+    other.wait().unwrap();
 }
 
+/// Is made by whoever holds the lock, right before it lets go.
+const HELD: &str = "/run/held";
 /// Holds the lock of the accounts for a second, as the C library takes it.
 const LOCKED: &str = r#"
 use Fcntl; $| = 1;
@@ -312,6 +315,7 @@ open(my $file, ">>", "/etc/.pwd.lock") or die;
 my $lock = pack("s s l! l! i", F_WRLCK, 0, 0, 0, 0);
 fcntl($file, F_SETLKW, $lock) or die;
 print "locked\n"; sleep 1;
+open(my $held, ">", "/run/held") or die;
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -322,11 +326,12 @@ async fn whatever_somebody_does_to_a_group_is_repaired() {
     let mut running = Running::start();
     let unwanted = Spec::new("unwanted", group("absent", None));
     running.swap(vec![Spec::new("demo", group("exists", Some(4242))), unwanted]).await;
+    // Nothing cuts a file off to write it anew in place: a repair that comes in between would be made of the empty file.
     for drift in [
         "groupdel demo",
         "groupmod -g 4243 demo",
         "sed -i '/^demo:/d' /etc/group",
-        "sed 's/:4242:/:4244:/' /etc/group >/etc/group.new; cat /etc/group.new >/etc/group",
+        "sed 's/:4242:/:4244:/' /etc/group >/etc/group.new; dd if=/etc/group.new of=/etc/group bs=1M conv=notrunc",
         "grep -v ^demo: /etc/group >/etc/group.new; mv /etc/group.new /etc/group",
         "EDITOR='sed -i /^demo:/d' vigr",
     ] {
@@ -384,7 +389,7 @@ async fn whatever_somebody_does_to_a_user_is_repaired() {
         "userdel joe",
         "sed -i '/^joe:/d' /etc/passwd",
         "sed -i 's/^joe:[^:]*/joe:*/' /etc/shadow",
-        "sed 's/4711/4712/' /etc/passwd >/etc/passwd.new; cat /etc/passwd.new >/etc/passwd",
+        "sed 's/4711/4712/' /etc/passwd >/etc/passwd.new; dd if=/etc/passwd.new of=/etc/passwd bs=1M conv=notrunc",
         "EDITOR='sed -i s/bash/zsh/' vipw",
         "groupdel deck",
     ] {

@@ -297,7 +297,12 @@ pub(crate) fn command(program: &str, arguments: &[&str]) {
 
 /// Runs a command that may fail, because mgmt repairs what it breaks at the same time.
 pub(crate) fn attempt(program: &str, arguments: &[&str]) {
-    let _ = Command::new(program).args(arguments).output().unwrap();
+    succeeds(program, arguments);
+}
+
+/// Runs a command, and says whether it succeeded.
+pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).output().unwrap().status.success()
 }
 
 /// Gets a page of the site's web server.

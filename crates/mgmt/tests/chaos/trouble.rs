@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::common::numbers::Numbers;
 use crate::site::{
     self, ACCOUNTS, DIRECTORIES, DOWNLOADED, FILES, PACKAGE, SERVICES, VOLUME, attempt, command,
-    directory_path, file_path,
+    directory_path, file_path, succeeds,
 };
 
 /// What can go wrong.
@@ -91,12 +91,17 @@ impl Trouble {
                 attempt("sh", &["-c", fill, text(&filler)]);
                 agent.resume();
                 wait();
-                fs::remove_dir_all(filler).unwrap();
+                attempt("rm", &["-rf", text(&filler)]);
             }
             Trouble::ReadOnlyVolume => {
                 agent.pause();
                 edit_files(numbers, 10);
-                command("mount", &["-o", "remount,ro", VOLUME]);
+                // The volume is busy while the agent has a file open for writing.
+                while !succeeds("mount", &["-o", "remount,ro", VOLUME]) {
+                    agent.resume();
+                    std::thread::sleep(Duration::from_millis(10));
+                    agent.pause();
+                }
                 agent.resume();
                 wait();
                 command("mount", &["-o", "remount,rw", VOLUME]);

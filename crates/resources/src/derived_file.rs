@@ -190,7 +190,7 @@ fn once<I: Ingredients>(
     cx.effects.clear();
     describe(path, present.is_some(), cx);
     if !cx.apply {
-        crate::foresee::writable(cx, &parent)?;
+        crate::foresee::replaceable(cx, &parent, name, 0)?;
         return Ok(Checked::Changed);
     }
     let (new, attributes, expect) = match &present {

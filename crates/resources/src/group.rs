@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use std::fmt;
 
 use mgmt_resource::{
-    Checked, Context, Effect, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
+    Checked, Context, Effect, Error, Identity, Invalid, Kind, Needed, Nothing, Order, Resource, Result, Want,
+    Watch,
 };
 use mgmt_value::Str;
 
 use crate::account::local::Accounts;
-use crate::account::lookup;
+use crate::account::{lookup, user_id};
 use crate::presence::Presence;
 use crate::shadow::{self, Managed, Turn};
 
@@ -67,6 +68,7 @@ impl Kind for Group {
     }
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
+        self.foresee_members(cx)?;
         let name = cx.id.name.to_text().into_owned();
         shadow::settle(&Named { group: self, name }, cx).await
     }
@@ -220,6 +222,24 @@ fn joined(members: &BTreeSet<String>) -> String {
 }
 
 impl Group {
+    /// While a plan is made: fails if a member is missing and nothing before would make the user.
+    fn foresee_members(&self, cx: &Context<'_>) -> Result<()> {
+        let is_wanted = Presence::read(&self.state).is_ok_and(|state| state == Presence::Exists);
+        if cx.apply || cx.foreseen.is_none() || !is_wanted {
+            return Ok(());
+        }
+        let group = nix::unistd::Group::from_name(&cx.id.name.to_text()).ok().flatten();
+        let present = group.map(|group| group.mem).unwrap_or_default();
+        let is_new = |member: &&Str| !present.iter().any(|name| name.as_bytes() == member.as_bytes());
+        for member in self.members.iter().flatten().filter(is_new) {
+            match user_id(member) {
+                Err(error) if !cx.may_come(Needed::User(member)) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn plan(&self, facts: &Facts, name: &str) -> Result<Option<Plan>> {
         if Presence::read(&self.state).map_err(Error::new)? == Presence::Absent {
             return Ok(facts.gid.map(|_| Plan::from(Step::Remove)));

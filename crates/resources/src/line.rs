@@ -346,7 +346,7 @@ impl Edit<'_, '_> {
         };
         let described = (seen.is_some() || self.foreseen().is_some()).then_some(&*old);
         if !self.cx.apply {
-            crate::foresee::writable(self.cx, &parent)?;
+            crate::foresee::replaceable(self.cx, &parent, name, new.len() as u64)?;
             self.describe(described, &new, seen);
             return Ok(Found::Wrong);
         }

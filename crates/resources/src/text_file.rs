@@ -120,8 +120,11 @@ impl TextFile {
         };
         let Some(new) = change(old.as_deref()) else { return Ok(Found::Right) };
         if !cx.apply {
-            if self.in_place == InPlace::Refuse || seen.is_none() {
-                crate::foresee::writable(cx, &parent)?;
+            let length = new.len() as u64;
+            match self.in_place == InPlace::Refuse || seen.is_none() {
+                true => crate::foresee::replaceable(cx, &parent, name, length)?,
+                // What may be written into needs no room beside it.
+                false => crate::foresee::ask(cx, || parent.check_not_immutable(name))?,
             }
             self.describe(cx, old.as_deref(), Some(&new), seen);
             return Ok(Found::Wrong);

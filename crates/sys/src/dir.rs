@@ -72,19 +72,6 @@ impl Parent {
         fstat(&self.fd).map(Stat::from).map_err(|errno| Error::new("look at", &self.location, errno))
     }
 
-    /// Fails if this process may not create, replace or remove entries here: no permission, an immutable flag, or a file system
-    /// that is mounted read-only.
-    pub fn check_writable(&self) -> Result<()> {
-        use rustix::fs::{Access, accessat};
-        match accessat(&self.fd, c".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
-            Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
-                Err(Error::new("write to", &self.location, errno))
-            }
-            // Where the kernel cannot tell, the change itself will.
-            _ => Ok(()),
-        }
-    }
-
     /// The path it was opened at, for messages.
     pub fn path_bytes(&self) -> &[u8] {
         self.location.bytes()

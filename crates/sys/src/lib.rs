@@ -58,6 +58,7 @@ pub mod memory;
 pub mod mode;
 pub mod netlink;
 pub mod path;
+pub mod preflight;
 pub mod process;
 pub mod replace;
 pub mod stat;

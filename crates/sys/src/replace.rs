@@ -177,13 +177,9 @@ impl<'a> Replacement<'a> {
     fn check_room(&self, source: &OpenedFile) -> Result<()> {
         let from = fstat(source).map_err(|errno| self.error(errno))?;
         let to = fstat(&self.staging).map_err(|errno| self.error(errno))?;
-        let needed = u64::try_from(from.st_blocks).unwrap_or(0).saturating_mul(512);
-        match sparse::free(self.staging.as_fd()) {
-            // A copy on the same file system may share its blocks, and then needs no room.
-            Some((free, shares)) if needed > free && !(shares && from.st_dev == to.st_dev) => {
-                Err(self.error(Cause::NoRoom { needed, free }))
-            }
-            _ => Ok(()),
+        match sparse::missing_room(&from, &to, self.staging.as_fd()) {
+            Some(cause) => Err(self.error(cause)),
+            None => Ok(()),
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{SeekFrom, copy_file_range, fstat, fstatfs, fstatvfs, ftruncate, seek};
+use rustix::fs::{SeekFrom, Stat as RawStat, copy_file_range, fstat, fstatfs, fstatvfs, ftruncate, seek};
 use rustix::io::{Errno, pread, retry_on_intr};
 
+use crate::error::Cause;
 use crate::file::CHUNK;
 use crate::replace::write_fully;
 
@@ -14,7 +15,7 @@ const MAX_COPY_LEN: usize = 64 << 20;
 const SHARING_FILE_SYSTEMS: [i64; 3] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e];
 
 /// How many bytes the file system of a file has room for, and whether copies on it can share blocks.
-pub(crate) fn free(fd: BorrowedFd<'_>) -> Option<(u64, bool)> {
+fn free(fd: BorrowedFd<'_>) -> Option<(u64, bool)> {
     let room = fstatvfs(fd).ok()?;
     #[allow(
         clippy::useless_conversion,
@@ -25,6 +26,15 @@ pub(crate) fn free(fd: BorrowedFd<'_>) -> Option<(u64, bool)> {
     // A file system without a size, as a memory file has, does not say.
     let said = (room.f_blocks > 0).then(|| room.f_bavail.saturating_mul(room.f_frsize))?;
     Some((said, SHARING_FILE_SYSTEMS.contains(&kind)))
+}
+
+/// Why a copy of a file does not fit into the file system of another, if it does not.
+pub(crate) fn missing_room(from: &RawStat, to: &RawStat, on: BorrowedFd<'_>) -> Option<Cause> {
+    let needed = u64::try_from(from.st_blocks).unwrap_or(0).saturating_mul(512);
+    let (free, shares) = free(on)?;
+    // A copy on the same file system may share its blocks, and then needs no room.
+    let fits = needed <= free || (shares && from.st_dev == to.st_dev);
+    (!fits).then_some(Cause::NoRoom { needed, free })
 }
 
 /// Appends the whole of `from` to `to`, asking before each piece whether to go on. False if it was not to.

@@ -181,6 +181,7 @@ pub(super) fn settle(
     if stat.kind == Kind::File {
         wanted.check_safe(&node.at(), attributes.mode)?;
     }
+    crate::foresee::changeable(run.cx, node)?;
     let at = node.at();
     effects::attributes(run, &effects::path(&at), wanted, &attributes, Some(stat));
     if let Some(label) = wanted.label

@@ -157,7 +157,7 @@ impl<'a> Run<'a, '_> {
         if self.wish.path.is_directory() && stat.kind != Kind::Symlink && !self.forces() {
             return Err(in_the_way(self.wish.path.without_slash(), stat.kind, Kind::Directory));
         }
-        foresee::writable(self.cx, &parent)?;
+        foresee::removable(self.cx, &parent, name)?;
         effects::removed(self, self.wish.path.without_slash(), stat.kind);
         if self.cx.apply {
             if !self.wish.file.bucket.is_empty() && stat.kind == Kind::File {
@@ -174,7 +174,10 @@ impl<'a> Run<'a, '_> {
         if !self.wish.file.recurse && !is_empty(parent, name)? {
             return Err(self.not_empty());
         }
-        foresee::writable(self.cx, parent)?;
+        foresee::removable(self.cx, parent, name)?;
+        if self.cx.foreseen.is_some() && !is_empty(parent, name)? {
+            foresee::writable(self.cx, &unless_gone(parent.open_dir(name))?)?;
+        }
         effects::removed(self, self.wish.path.as_bytes(), Kind::Directory);
         if self.cx.apply {
             if self.wish.file.recurse {
@@ -342,7 +345,7 @@ impl<'a> Run<'a, '_> {
         };
         let Some(here) = here else {
             if !self.cx.apply {
-                foresee::writable(self.cx, &parent)?;
+                foresee::replaceable(self.cx, &parent, name, 0)?;
                 self.describe_directory(source, &wanted, found.as_ref(), verified)?;
                 return Ok(Checked::Changed);
             }

@@ -24,6 +24,7 @@ use super::effects;
 use super::memory::{Moment, Verified};
 use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
 use super::validation;
+use crate::foresee;
 
 /// The most that is compared at once.
 const CHUNK: usize = 128 * 1024;
@@ -360,10 +361,7 @@ fn write(
 ) -> Result<Checked> {
     let attributes = new_attributes(run, content, wanted, seen.as_ref());
     wanted.check_safe(place.path, attributes.mode)?;
-    // What may be written into needs no room beside it.
-    if run.wish.file.atomic || seen.is_none() {
-        crate::foresee::writable(run.cx, place.parent)?;
-    }
+    foresee(run, place, content, seen.is_none())?;
     effects::content(run, place.path, Some(place), content, (wanted, &attributes), seen.as_ref());
     if !run.cx.apply {
         return Ok(Checked::Changed);
@@ -409,6 +407,23 @@ fn write(
         None => run.cx.info(format_args!("made {}", Escaped(place.path))),
     }
     Ok(Checked::Changed)
+}
+
+/// While a plan is made: fails where the content could not be put in place.
+fn foresee(run: &Run<'_, '_>, place: &Place<'_>, content: &Content<'_>, is_new: bool) -> Result<()> {
+    let Place { parent, name, .. } = *place;
+    // What may be written into needs no room beside it.
+    if !run.wish.file.atomic && !is_new {
+        return Ok(foresee::ask(run.cx, || parent.check_not_immutable(name))?);
+    }
+    foresee::removable(run.cx, parent, name)?;
+    foresee::ask(run.cx, || match content {
+        Content::Source(source, _) => parent.check_room_for(name, source),
+        Content::Bytes(bytes) => parent.check_room(name, bytes.len() as u64),
+        // Parts may have holes.
+        Content::Untouched | Content::Parts(..) => parent.check_room(name, 0),
+    })?;
+    validation::foresee(run)
 }
 
 /// Copies what is about to be replaced to another name beside it.

@@ -55,7 +55,9 @@ pub(super) fn content(
             }
         }
     };
-    run.cx.describe(Effect { private, ..effect });
+    // Whether the command finds it right is known only when it is there.
+    let presumed = effect.presumed || (only_looks && !run.wish.file.validatecmd.is_empty());
+    run.cx.describe(Effect { private, presumed, ..effect });
     self::attributes(run, &what, wanted, attributes, old);
 }
 

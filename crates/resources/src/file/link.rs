@@ -60,7 +60,7 @@ pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wa
             old = Some(present.to_vec());
         }
     }
-    crate::foresee::writable(run.cx, place.parent)?;
+    crate::foresee::replaceable(run.cx, place.parent, place.name, 0)?;
     effects::linked(run, place.path, text, found.map(|stat| (stat.kind, old)), wanted);
     if !run.cx.apply {
         return Ok(Checked::Changed);
@@ -100,7 +100,7 @@ fn absent(run: &Run<'_, '_>, place: &Place<'_>) -> Result<Checked> {
     if stat.kind != Kind::Symlink && !run.forces() {
         return Err(in_the_way(place.path, stat.kind, Kind::Symlink));
     }
-    crate::foresee::writable(run.cx, place.parent)?;
+    crate::foresee::removable(run.cx, place.parent, place.name)?;
     effects::removed(run, place.path, stat.kind);
     if !run.cx.apply {
         return Ok(Checked::Changed);

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use mgmt_resource::Needed;
 use mgmt_sys::error::Escaped;
 use mgmt_sys::replace::Replacement;
 
@@ -61,6 +62,23 @@ pub(super) fn ask(run: &Run<'_, '_>, place: &Place<'_>, new: &Replacement<'_>) -
         Escaped(place.path),
         String::from_utf8_lossy(&text).trim()
     )))
+}
+
+/// While a plan is made: fails if the command names a program by its path that is not there.
+pub(super) fn foresee(run: &Run<'_, '_>) -> Result<()> {
+    let Some(program) = program(&run.wish.file.validatecmd) else { return Ok(()) };
+    let is_there = std::fs::metadata(OsStr::from_bytes(program)).is_ok();
+    if run.cx.apply || run.cx.foreseen.is_none() || is_there || run.cx.may_come(Needed::Path(program)) {
+        return Ok(());
+    }
+    Err(Trouble::new(format_args!("`validatecmd`: there is no program {}", Escaped(program))))
+}
+
+/// The path of the program that the command begins with, where that is plain to see.
+fn program(command: &[u8]) -> Option<&[u8]> {
+    let word = command.trim_ascii_start().split(u8::is_ascii_whitespace).next()?;
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
+    (word.starts_with(b"/") && word.iter().all(is_plain)).then_some(word)
 }
 
 /// What the command says goes into a file without a name, so that nobody has to read while it runs.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_resource::{
-    Background, Checked, Context, Declared, Error, Identity, Invalid, Kind, Needed, Nothing, Order, Resource,
-    Result, ResultExt, Want, Watch,
+    Background, Checked, Context, Declared, Effect, Error, Identity, Invalid, Kind, Needed, Nothing, Order,
+    Resource, Result, ResultExt, Want, Watch,
 };
 use mgmt_sys::dir::Parent;
 use mgmt_sys::path::ManagedPath;
@@ -264,7 +264,7 @@ fn start(board: &Arc<Board>, wanted: SocketAddr, settings: Settings) -> Result<L
 }
 
 /// While a plan is made: fails if the address is not one of this host, or not for this process. One that is in use may be in use by
-/// the run that this is a plan for.
+/// the run that this is a plan for, or by another program: that is not certain.
 fn foresee(wanted: SocketAddr, cx: &Context<'_>) -> Result<()> {
     use std::io::ErrorKind;
     match super::listen::probe(wanted) {
@@ -273,6 +273,10 @@ fn foresee(wanted: SocketAddr, cx: &Context<'_>) -> Result<()> {
                 && !cx.may_come(Needed::Other) =>
         {
             Err(refused(wanted, &error))
+        }
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            cx.describe(Effect { presumed: true, ..Effect::change(cx.id) });
+            Ok(())
         }
         _ => Ok(()),
     }

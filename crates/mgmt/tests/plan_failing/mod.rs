@@ -1,0 +1,248 @@
+//! Programs that fail, for the comparison of plans with runs.
+
+/// Programs that fail: what somebody did before, the program, and the resources that fail.
+pub(crate) struct Failing {
+    pub(crate) before: &'static str,
+    pub(crate) program: &'static str,
+    pub(crate) fail: &'static [&'static str],
+}
+
+const fn failing(before: &'static str, program: &'static str, fail: &'static [&'static str]) -> Failing {
+    Failing { before, program, fail }
+}
+
+/// What fails without a service manager.
+pub(crate) const FAILING: &[Failing] = &[
+    failing("", r#"file "/t/d/a" { state => "exists", content => "x", }"#, &["file[/t/d/a]"]),
+    failing(
+        "",
+        r#"file "/t/d/a" { state => "exists", }
+        exec "after" { cmd => "/bin/true", Depend => File["/t/d/a"], }
+        file "/t/b" { state => "exists", }"#,
+        &["file[/t/d/a]"],
+    ),
+    failing("", r#"file "/t/d/e/" { state => "exists", }"#, &["file[/t/d/e/]"]),
+    failing("", r#"file "/t/d/l" { state => "exists", symlink => true, source => "x", }"#, &["file[/t/d/l]"]),
+    failing(
+        "",
+        r#"file "/t/b" { state => "exists", }
+        file "/t/d/a" { state => "exists", Depend => File["/t/b"], }"#,
+        &["file[/t/d/a]"],
+    ),
+    failing("", r#"file "/t/a" { state => "exists", owner => "nosuch", }"#, &["file[/t/a]"]),
+    failing(
+        "",
+        r#"group "planned" { state => "exists", }
+        file "/t/a" { state => "exists", group => "nosuch", Depend => Group["planned"], }"#,
+        &["file[/t/a]"],
+    ),
+    failing("", r#"file "/t/a" { state => "exists", source => "/t/s", }"#, &["file[/t/a]"]),
+    failing("mkdir /t/a", r#"file "/t/a" { state => "exists", content => "x", }"#, &["file[/t/a]"]),
+    failing("mkdir /t/d; touch /t/d/x", r#"file "/t/d/" { state => "absent", }"#, &["file[/t/d/]"]),
+    failing(
+        "mkdir /t/m; mount -t tmpfs -o ro x /t/m",
+        r#"file "/t/m/a" { state => "exists", }"#,
+        &["file[/t/m/a]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs x /t/m; touch /t/m/a; mount -o remount,ro /t/m",
+        r#"file "/t/m/a" { state => "absent", }"#,
+        &["file[/t/m/a]"],
+    ),
+    failing("", r#"exec "x" { cmd => "/nosuch", }"#, &["exec[x]"]),
+    failing("touch /t/p", r#"exec "x" { cmd => "/t/p", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "nosuch-program", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "true", shell => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", ifcmd => "true", ifshell => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", nifcmd => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", watchcmd => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", donecmd => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", cwd => "/nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", user => "nosuch", }"#, &["exec[x]"]),
+    failing("", r#"exec "x" { cmd => "/bin/true", group => "nosuch", }"#, &["exec[x]"]),
+    failing(
+        "",
+        r#"file "/t/a" { state => "exists", Notify => Exec["x"], }
+        exec "x" { cmd => "/nosuch", refreshonly => true, }"#,
+        &["exec[x]"],
+    ),
+    failing("", r#"line "x" { file => "/t/d/a", state => "exists", content => "x", }"#, &["line[x]"]),
+    failing(
+        "",
+        r#"ini "x" { file => "/t/d/a.ini", state => "exists", setting => "a", value => "1", }"#,
+        &["ini[x]"],
+    ),
+    failing(
+        "",
+        r#"augeas "/t/d/sshd" { lens => "Sshd.lns", sets => [struct{ path => "Port", value => "23", },], }"#,
+        &["augeas[/t/d/sshd]"],
+    ),
+    failing("", r#"json:edit "/t/a.json" { edits => [".a = 2",], }"#, &["json:edit[/t/a.json]"]),
+    failing(
+        "echo '{' >/t/a.json",
+        r#"json:edit "/t/a.json" { edits => [".a = 2",], }"#,
+        &["json:edit[/t/a.json]"],
+    ),
+    failing(
+        "mkdir -p -m 1730 /var/spool/cron/crontabs",
+        r#"crontab "x" { state => "exists", command => "/bin/true", user => "nosuch", }"#,
+        &["crontab[x]"],
+    ),
+    failing(
+        "",
+        r#"ssh:authorized_key "x" { state => "exists", user => "nosuch", type => "ssh-ed25519", key => "AAAAC3NzaC1lZDI1NTE5AAAAIJ2LJ8kDdAbcVSLMnMq8QCuf2yoQ6cVf1Vj3uQvO2c1a", }"#,
+        &["ssh:authorized_key[x]"],
+    ),
+    failing(
+        "",
+        r#"ssh:known_host "planned.test" { state => "exists", file => "/t/d/known", type => "ssh-ed25519", key => "AAAAC3NzaC1lZDI1NTE5AAAAIJ2LJ8kDdAbcVSLMnMq8QCuf2yoQ6cVf1Vj3uQvO2c1a", }"#,
+        &["ssh:known_host[planned.test]"],
+    ),
+    failing(
+        "mv /etc/hosts /t/hosts; mkdir /etc/hosts",
+        r#"host "example.test" { state => "exists", ip => "192.0.2.7", }"#,
+        &["host[example.test]"],
+    ),
+    failing("", r#"user "planned" { state => "exists", group => "nosuch", }"#, &["user[planned]"]),
+    failing("", r#"user "planned" { state => "exists", uid => 0, }"#, &["user[planned]"]),
+    failing("", r#"group "planned" { state => "exists", gid => 0, }"#, &["group[planned]"]),
+    failing(
+        "",
+        r#"mount "/t/m" { state => "exists", device => "/dev/nosuch", type => "ext4", persist => "none", }"#,
+        &["mount[/t/m]"],
+    ),
+    failing("", r#"net "nosuch0" { state => "up", addrs => ["192.0.2.1/24",], }"#, &["net[nosuch0]"]),
+    failing(
+        "",
+        r#"sysctl "net.ipv4.nosuch" { value => "1", persist => false, }"#,
+        &["sysctl[net.ipv4.nosuch]"],
+    ),
+    failing("", r#"tar "/t/a.tar" { inputs => ["/t/d",], }"#, &["tar[/t/a.tar]"]),
+    failing("mkdir /t/e", r#"tar "/t/d/a.tar" { inputs => ["/t/e",], }"#, &["tar[/t/d/a.tar]"]),
+    failing("", r#"gzip "/t/a.gz" { input => "/t/a", }"#, &["gzip[/t/a.gz]"]),
+    failing("", r#"gzip "/t/d/a.gz" { content => "x", }"#, &["gzip[/t/d/a.gz]"]),
+    failing(
+        r#"mkdir -p /t/site; echo 'main: main.mcl' >/t/site/metadata.yaml
+        echo 'deploy:tar "/t/d/program.tar" {}' >/t/site/main.mcl"#,
+        "/t/site/",
+        &["deploy:tar[/t/d/program.tar]"],
+    ),
+    failing("", r#"pkg "mgmt-no-such-package" { state => "installed", }"#, &["pkg[mgmt-no-such-package]"]),
+    failing("", r#"svc "x" { state => "running", }"#, &["svc[x]"]),
+    failing(
+        "",
+        r#"http:server "127.0.0.1:28099" { root => "/t/nosuch/", }"#,
+        &["http:server[127.0.0.1:28099]"],
+    ),
+    failing(
+        "",
+        r#"pippet "x" { type => "file", title => "/t/a", params => "{\"mode\": \"999\"}", }"#,
+        &["pippet[x]"],
+    ),
+    failing(
+        "",
+        r#"file "/t/d/a" { state => "exists", Meta:noop => true, }
+        exec "x" { cmd => "/nosuch", Depend => File["/t/d/a"], }"#,
+        &["exec[x]"],
+    ),
+    failing(
+        "",
+        r#"file "/t/a" { state => "exists", content => "x", validatecmd => "/nosuch %", }"#,
+        &["file[/t/a]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs -o size=1m x /t/m; head -c 4000000 /dev/zero | tr '\\0' x >/t/s",
+        r#"file "/t/m/a" { state => "exists", source => "/t/s", }"#,
+        &["file[/t/m/a]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs -o size=64k x /t/m; dd if=/dev/zero of=/t/m/full bs=4k count=16 2>/dev/null",
+        r#"file "/t/m/a" { state => "exists", content => "x", }"#,
+        &["file[/t/m/a]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs -o nr_inodes=1 x /t/m",
+        r#"file "/t/m/a" { state => "exists", content => "x", }
+        file "/t/m/d/" { state => "exists", }
+        line "x" { file => "/t/m/b", state => "exists", content => "x", }"#,
+        &["file[/t/m/a]", "file[/t/m/d/]", "line[x]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs x /t/m; for f in a b c d; do echo old >/t/m/$f; chattr +i /t/m/$f; done",
+        r#"file "/t/m/a" { state => "exists", content => "x", }
+        file "/t/m/b" { mode => "0600", }
+        file "/t/m/c" { state => "absent", }
+        line "x" { file => "/t/m/d", state => "exists", content => "x", }"#,
+        &["file[/t/m/a]", "file[/t/m/b]", "file[/t/m/c]", "line[x]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs x /t/m; echo x >/t/m/a; mount -o remount,ro /t/m",
+        r#"file "/t/m/a" { mode => "0600", }"#,
+        &["file[/t/m/a]"],
+    ),
+    failing("", r#"group "planned" { state => "exists", members => ["nosuch",], }"#, &["group[planned]"]),
+];
+
+/// Kinds that nothing on a host can make fail, or whose failures need other hosts.
+pub(crate) const INFALLIBLE: &[&str] = &[
+    "exit",
+    "http:server:file",
+    "http:server:flag",
+    "http:server:proxy",
+    "http:server:ui",
+    "http:server:ui:input",
+    "kv",
+    "msg",
+    "noop",
+    "print",
+    "schedule",
+    "test",
+    "timer",
+    "value",
+    "remote",
+    "password",
+    "tidy",
+    "hostname",
+];
+
+/// What fails on a booted host.
+pub(crate) const FAILING_BOOTED: &[Failing] = &[
+    failing("", r#"svc "nosuch" { state => "running", }"#, &["svc[nosuch]"]),
+    failing(
+        "",
+        r#"file "/t/a" { state => "exists", }
+        svc "nosuch" { state => "running", Depend => File["/t/a"], }"#,
+        &["svc[nosuch]"],
+    ),
+    failing(
+        "ln -sf /dev/null /etc/systemd/system/masked.service; systemctl daemon-reload",
+        r#"svc "masked" { startup => "enabled", }"#,
+        &["svc[masked]"],
+    ),
+    failing("", r#"nspawn "nosuch-1" { state => "running", }"#, &["nspawn[nosuch-1]"]),
+    failing(
+        "systemctl stop firewalld",
+        r#"firewalld "x" { zone => "public", services => ["http",], }"#,
+        &["firewalld[x]"],
+    ),
+    failing(
+        "systemctl start firewalld",
+        r#"firewalld "x" { zone => "nosuch", services => ["http",], }"#,
+        &["firewalld[x]"],
+    ),
+    failing(
+        "id joe >/dev/null 2>&1 || useradd --create-home joe",
+        r#"gsettings "org.example.nosuch title" { value => "new", type => "str", user => "joe", }"#,
+        &["gsettings[org.example.nosuch title]"],
+    ),
+    failing(
+        "",
+        r#"cron "planned" { state => "exists", trigger => "OnCalendar", time => "nonsense", unit => "planned.service", }"#,
+        &["cron[planned]"],
+    ),
+    failing(
+        "",
+        r#"cron "other" { state => "exists", trigger => "OnCalendar", time => "daily", unit => "nosuch.service", }"#,
+        &["cron[other]"],
+    ),
+];

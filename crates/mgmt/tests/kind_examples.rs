@@ -69,6 +69,12 @@ const EXAMPLES: &[Case] = &[
         "mkdir -p /var/spool/cron/crontabs",
         Settles("grep '^30 4 .*report --mail' /var/spool/cron/crontabs/www-data"),
     ),
+    (
+        "debconf",
+        View,
+        "",
+        Settles("echo GET postfix/main_mailer_type | debconf-communicate postfix | grep 'Local only'"),
+    ),
     ("deploy:tar", View, "", Settles("tar -tf /var/backups/program.tar | grep main.mcl")),
     (
         "exec",

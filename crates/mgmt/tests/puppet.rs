@@ -397,6 +397,92 @@ fn purging_jobs_spares_those_that_are_managed_and_doubles_none() {
     }
 }
 
+/// A type like the one of the public module, with a provider that does the same.
+const DEBCONF_TYPE: &str = "Puppet::Type.newtype(:debconf) do
+  ensurable { defaultvalues; defaultto :present }
+  newparam(:item, namevar: true)
+  newparam(:package) { defaultto { @resource[:item].split('/').first } }
+  newparam(:type) { newvalues(:string, :boolean, :select, :multiselect, :note, :text, :password, :title) }
+  newproperty(:value)
+  newproperty(:seen) { newvalues(:true, :false) }
+end
+";
+const DEBCONF_PROVIDER: &str = "Puppet::Type.type(:debconf).provide(:debian) do
+  def ask(order)
+    code, text = IO.popen(['debconf-communicate', resource[:package]], 'r+') { |io| io.puts(order); io.close_write; io.gets.to_s }.chomp.split(' ', 2)
+    code == '0' ? text.to_s : nil
+  end
+
+  def set
+    lines = [[resource[:package], resource[:item], resource[:type], resource[:value]].join(' ')]
+    lines << [resource[:package], resource[:item], 'seen', resource[:seen]].join(' ') if resource[:seen]
+    IO.popen('debconf-set-selections', 'w') { |io| io.puts(lines) }
+  end
+
+  def exists?; !ask(\"GET #{resource[:item]}\").nil?; end
+  def create; set; end
+  def destroy; ask(\"UNREGISTER #{resource[:item]}\"); end
+  def value; ask(\"GET #{resource[:item]}\"); end
+  def value=(_); set; end
+  def seen; ask(\"FGET #{resource[:item]} seen\"); end
+  def seen=(_); set; end
+end
+";
+
+#[test]
+fn answers_to_questions_of_packages_are_native_and_as_with_puppet() {
+    let name = "answers_to_questions_of_packages_are_native_and_as_with_puppet";
+    if !sandbox::is_inside() {
+        let also = Some((PROGRAM, Path::new(env!("CARGO_BIN_EXE_mgmt"))));
+        return sandbox::Sandbox { also, ..sandbox::Sandbox::default() }.run(name);
+    }
+    let site = Path::new("/tmp/site");
+    write(&site.join("modules/debconf/lib/puppet/type/debconf.rb"), DEBCONF_TYPE);
+    write(&site.join("modules/debconf/lib/puppet/provider/debconf/debian.rb"), DEBCONF_PROVIDER);
+    let code = "debconf { 'PACKAGE/area': type => 'select', value => 'Europe and more' }\n\
+                debconf { 'PACKAGE/yes': type => 'boolean', value => 'true', seen => false }\n\
+                debconf { 'of another': item => 'shared/question', package => 'PACKAGE', type => 'string', value => 'x', seen => true }\n\
+                debconf { 'PACKAGE/secret': type => 'password', value => 'canary' }\n\
+                debconf { 'PACKAGE/gone': ensure => absent }\n";
+    let stored = |package: &str| {
+        let text = ["config", "passwords"].map(|file| {
+            std::fs::read_to_string(format!("/var/cache/debconf/{file}.dat")).unwrap_or_default()
+        });
+        let text = text.concat();
+        let records = text.split("\n\n").filter(|record| record.contains(package));
+        records.map(|record| record.replace(package, "PACKAGE")).collect::<Vec<_>>()
+    };
+    let manifest = site.join("manifests/site.pp");
+    let shell = |text: &str| std::process::Command::new("sh").args(["-c", text]).output().unwrap();
+    for package in ["theirs", "ours"] {
+        shell(&format!("echo {package} {package}/gone string x | debconf-set-selections"));
+        write(&manifest, &code.replace("PACKAGE", package));
+        if package == "theirs" {
+            let applied = shell(
+                "puppet apply --detailed-exitcodes --modulepath /tmp/site/modules /tmp/site/manifests/site.pp",
+            );
+            assert_eq!(applied.status.code(), Some(2), "{}", String::from_utf8_lossy(&applied.stderr));
+            shell("echo UNREGISTER shared/question | debconf-communicate theirs");
+        }
+    }
+    let run = |more: &[&str]| -> Said {
+        let arguments = [&ONCE[..], more, &["--detailed-exitcode", "puppet", "/tmp/site"]].concat();
+        std::process::Command::new(PROGRAM).args(arguments).output().unwrap().into()
+    };
+    let first = run(&[]);
+    assert_eq!(first.code, 2, "{}", first.stderr);
+    assert!(!first.stderr.contains("canary") && !first.stderr.contains("left to Puppet"), "{}", first.stderr);
+    let shared = |record: &String| !record.contains("shared/question");
+    let [theirs, ours] =
+        ["theirs", "ours"].map(|package| stored(package).into_iter().filter(shared).collect::<Vec<_>>());
+    assert_eq!(ours, theirs);
+    assert!(ours.len() == 3 && stored("ours").len() == 4, "{ours:?}");
+    assert_eq!(run(&[]).code, 0);
+    let stats: Said =
+        std::process::Command::new(PROGRAM).args(["puppet", "stats", "/tmp/site"]).output().unwrap().into();
+    assert!(stats.stdout.contains("      0 left to Puppet\n"), "{}{}", stats.stdout, stats.stderr);
+}
+
 #[test]
 fn defect_33_a_notification_goes_through_the_ends_of_classes() {
     let place = tempfile::tempdir().unwrap();

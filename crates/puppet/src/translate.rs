@@ -167,6 +167,7 @@ const TYPES: &[(&str, Translate)] = &[
     ("Concat_file", concat::concat_file),
     ("Concat_fragment", small::passive),
     ("Cron", cron::cron),
+    ("Debconf", text::debconf),
     ("Exec", exec::exec),
     ("File", file::file),
     ("File_line", text::file_line),

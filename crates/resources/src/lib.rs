@@ -8,6 +8,7 @@ mod applied_often;
 pub mod augeas;
 pub mod cron;
 pub mod crontab;
+pub mod debconf;
 pub mod deploy_tar;
 mod derived_file;
 pub mod exec;
@@ -63,6 +64,7 @@ const ALL: &[fn() -> &'static Schema] = &[
     schema_of::<augeas::Augeas>,
     schema_of::<cron::Cron>,
     schema_of::<crontab::Crontab>,
+    schema_of::<debconf::Debconf>,
     schema_of::<deploy_tar::DeployTar>,
     schema_of::<exec::Exec>,
     schema_of::<exit::Exit>,

@@ -20,6 +20,7 @@ use mgmt_resources::KINDS;
 use mgmt_resources::augeas::{Augeas, AugeasSet};
 use mgmt_resources::cron::Cron;
 use mgmt_resources::crontab::Crontab;
+use mgmt_resources::debconf::Debconf;
 use mgmt_resources::deploy_tar::DeployTar;
 use mgmt_resources::exec::Exec;
 use mgmt_resources::exit::Exit;
@@ -278,6 +279,15 @@ fn of_a_host() -> Vec<Spec> {
                 command: "true".into(),
                 file: "/mnt/table".into(),
                 ..Crontab::default()
+            },
+        ),
+        spec(
+            "mgmt-test/question",
+            Debconf {
+                state: exists(),
+                r#type: "string".into(),
+                value: Some("x".into()),
+                ..Debconf::default()
             },
         ),
         spec("joe", joe),

@@ -1,4 +1,4 @@
-//! Types that edit a part of a text file: `file_line`, `ini_setting` and `ini_subsetting`.
+//! Types that edit a part of a text file: `file_line`, `ini_setting` and `ini_subsetting`; and `debconf`, which edits a database of answers.
 
 use mgmt_value::Str;
 
@@ -43,6 +43,41 @@ fn is_same_in_ruby(pattern: &str) -> bool {
     let differs =
         ["++", "*+", "?+", "}+", "{,", "\\<", "\\>", "\\u", "\\b{", "\\p", "\\P", "&&", "--", "~~", "[[^"];
     pattern.is_ascii() && groups && !differs.iter().any(|part| pattern.contains(part))
+}
+
+/// `debconf` becomes `debconf`.
+pub(super) fn debconf(rule: &mut Rule<'_>) -> &'static str {
+    let item = rule.text("item").unwrap_or_else(|| rule.declared.subject());
+    rule.accept(&["name"]);
+    rule.accept_if("provider", &["debian"]);
+    rule.set("question", Str::from(item));
+    rule.carry("package", "package");
+    state(rule, "present");
+    let kind = rule.text("type");
+    let is_password = kind.as_deref() == Some("password");
+    if is_password {
+        rule.hide("value");
+    }
+    if rule.text("ensure").as_deref() == Some("absent") {
+        // What a question has that is there makes no difference when it is not.
+        rule.accept(&["value", "seen"]);
+        rule.hide("value");
+        return "debconf";
+    }
+    if let Some(kind) = kind {
+        rule.set("type", Str::from(kind));
+    }
+    if let Some(values) = rule.texts("value") {
+        let value = Str::from(values.join(", ").trim().to_owned());
+        match is_password {
+            true => rule.set("password", Some(value)),
+            false => rule.set("value", Some(value)),
+        }
+    }
+    if let Some(seen) = rule.truth("seen") {
+        rule.set("seen", Some(seen));
+    }
+    "debconf"
 }
 
 /// `ini_setting` becomes `ini`.

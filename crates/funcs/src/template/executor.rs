@@ -7,8 +7,8 @@ use super::parser::{Command, Kind, MAIN, Node, Operand, Pipeline, Templates};
 use super::{builtins, format};
 use crate::{Body, Failure, Function, Host, Memory, library};
 
-/// How often a template may call others within each other.
-const DEPTH: usize = 200;
+/// The number of templates that may be called within each other, as in Go.
+const MAX_TEMPLATE_DEPTH: usize = 100_000;
 /// How many nodes a template may run.
 const STEPS: usize = 4_000_000;
 /// How long the result may become.
@@ -31,7 +31,7 @@ pub(super) fn execute(
         steps: 0,
     };
     if let Some(nodes) = templates.get(MAIN) {
-        executor.list(nodes, &dot)?;
+        executor.run(nodes, dot)?;
     }
     Ok(executor.out)
 }
@@ -47,58 +47,102 @@ struct Executor<'a> {
     steps: usize,
 }
 
-#[derive(PartialEq)]
-enum Flow {
-    On,
-    Break,
-    Continue,
+/// A construct that is being executed. They are kept in a list and not on the stack of the thread, so that a template may
+/// call itself as often as in Go.
+enum Frame<'a> {
+    /// The nodes of a block that are still to come. At its end, the variables that were declared since `scope` are gone.
+    Block { nodes: std::slice::Iter<'a, Node>, dot: Datum, scope: usize },
+    /// A loop: the number of the next item, and the variables that there were before it.
+    Range { over: &'a Pipeline, items: Datum, next: usize, body: &'a [Node], scope: usize },
+    /// A template that was called: the name and the variables of its caller.
+    Template { name: String, variables: Vec<(String, Datum)> },
 }
 
-impl Executor<'_> {
-    fn list(&mut self, nodes: &[Node], dot: &Datum) -> Result<Flow, Failure> {
-        for node in nodes {
-            match self.node(node, dot)? {
-                Flow::On => {}
-                flow => return Ok(flow),
+impl<'a> Executor<'a> {
+    fn run(&mut self, nodes: &'a [Node], dot: Datum) -> Result<(), Failure> {
+        let mut frames = vec![Frame::Block { nodes: nodes.iter(), dot, scope: self.variables.len() }];
+        while let Some(frame) = frames.last_mut() {
+            match frame {
+                Frame::Block { nodes, dot, scope } => match nodes.next() {
+                    Some(node) => {
+                        let dot = dot.clone();
+                        self.node(node, &dot, &mut frames)?;
+                    }
+                    None => {
+                        self.variables.truncate(*scope);
+                        frames.pop();
+                    }
+                },
+                Frame::Range { over, items, next, body, scope } => {
+                    self.variables.truncate(*scope);
+                    match item(items, *next) {
+                        Some((key, value)) => {
+                            *next += 1;
+                            let (over, nodes, scope) = (*over, body.iter(), *scope);
+                            let is_int = matches!(items, Datum::Int(_));
+                            self.step()?;
+                            self.bind_item(over, key, &value, is_int);
+                            frames.push(Frame::Block { nodes, dot: value, scope });
+                        }
+                        None => {
+                            frames.pop();
+                        }
+                    }
+                }
+                Frame::Template { name, variables } => {
+                    self.depth -= 1;
+                    self.name = std::mem::take(name);
+                    self.variables = std::mem::take(variables);
+                    frames.pop();
+                }
             }
         }
-        Ok(Flow::On)
+        Ok(())
     }
 
-    fn node(&mut self, node: &Node, dot: &Datum) -> Result<Flow, Failure> {
+    fn node(&mut self, node: &'a Node, dot: &Datum, frames: &mut Vec<Frame<'a>>) -> Result<(), Failure> {
         self.step()?;
         let scope = self.variables.len();
-        let flow = match node {
-            Node::Text(text) => {
-                self.out.extend_from_slice(text);
-                Flow::On
-            }
+        let block = |nodes: &'a [Node], dot: Datum| Frame::Block { nodes: nodes.iter(), dot, scope };
+        match node {
+            Node::Text(text) => self.out.extend_from_slice(text),
+            // What an action declares lives on after it.
             Node::Action(pipeline) => {
                 let value = self.pipeline(pipeline, dot)?;
                 if pipeline.names.is_empty() {
                     self.print(&value);
                 }
-                // What an action declares lives on after it.
-                return Ok(Flow::On);
             }
             Node::If { condition, then, otherwise } => {
                 let value = self.pipeline(condition, dot)?;
-                self.list(if value.is_true() { then } else { otherwise }, dot)?
+                frames.push(block(if value.is_true() { then } else { otherwise }, dot.clone()));
             }
             Node::With { value, then, otherwise } => {
                 let value = self.pipeline(value, dot)?;
-                if value.is_true() { self.list(then, &value)? } else { self.list(otherwise, dot)? }
+                frames.push(match value.is_true() {
+                    true => block(then, value),
+                    false => block(otherwise, dot.clone()),
+                });
             }
-            Node::Range { over, body, otherwise } => self.range(over, body, otherwise, dot)?,
+            Node::Range { over, body, otherwise } => {
+                let items = self.range(over, dot)?;
+                frames.push(match item(&items, 0) {
+                    Some(_) => Frame::Range { over, items, next: 0, body, scope },
+                    None => block(otherwise, dot.clone()),
+                });
+            }
             Node::Template { name, dot: value, at } => {
-                self.template(name, value.as_ref(), *at, dot)?;
-                Flow::On
+                self.template(name, value.as_ref(), *at, dot, frames)?;
             }
-            Node::Break => Flow::Break,
-            Node::Continue => Flow::Continue,
-        };
-        self.variables.truncate(scope);
-        Ok(flow)
+            Node::Break => {
+                leave_body(frames);
+                if let Some(Frame::Range { scope, .. }) = frames.pop() {
+                    self.variables.truncate(scope);
+                }
+            }
+            Node::Continue => leave_body(frames),
+        }
+        Ok(())
     }
 
     fn step(&mut self) -> Result<(), Failure> {
@@ -116,47 +160,27 @@ impl Executor<'_> {
         }
     }
 
-    fn range(
-        &mut self,
-        over: &Pipeline,
-        body: &[Node],
-        otherwise: &[Node],
-        dot: &Datum,
-    ) -> Result<Flow, Failure> {
+    /// The value that a loop goes over.
+    fn range(&mut self, over: &Pipeline, dot: &Datum) -> Result<Datum, Failure> {
         let value = self.value(over, dot)?;
-        let items: Box<dyn Iterator<Item = (Datum, Datum)>> = match &value {
-            Datum::List(items) => {
-                Box::new(items.iter().cloned().enumerate().map(|(i, item)| (Datum::Int(i as i64), item)))
-            }
-            Datum::Map(entries) => Box::new(entries.iter().cloned()),
-            Datum::Int(count) => Box::new((0..*count).map(|i| (Datum::Int(i), Datum::Int(i)))),
-            Datum::Nil => Box::new(std::iter::empty()),
+        match value {
+            Datum::List(_) | Datum::Map(_) | Datum::Int(_) | Datum::Nil => Ok(value),
             other => {
-                let message = format!("range can't iterate over {}", format::text(other));
-                return Err(self.failed(over.at, over.end, &message));
-            }
-        };
-        let is_int = matches!(value, Datum::Int(_));
-        let mut any = false;
-        for (key, item) in items {
-            self.step()?;
-            any = true;
-            let scope = self.variables.len();
-            match over.names.as_slice() {
-                [] => {}
-                [name] => self.bind(over.declares, name, if is_int { key } else { item.clone() }),
-                [first, second, ..] => {
-                    self.bind(over.declares, first, key);
-                    self.bind(over.declares, second, item.clone());
-                }
-            }
-            let flow = self.list(body, &item)?;
-            self.variables.truncate(scope);
-            if flow == Flow::Break {
-                break;
+                let message = format!("range can't iterate over {}", format::text(&other));
+                Err(self.failed(over.at, over.end, &message))
             }
         }
-        if any { Ok(Flow::On) } else { self.list(otherwise, dot) }
+    }
+
+    fn bind_item(&mut self, over: &Pipeline, key: Datum, value: &Datum, is_int: bool) {
+        match over.names.as_slice() {
+            [] => {}
+            [name] => self.bind(over.declares, name, if is_int { key } else { value.clone() }),
+            [first, second, ..] => {
+                self.bind(over.declares, first, key);
+                self.bind(over.declares, second, value.clone());
+            }
+        }
     }
 
     fn bind(&mut self, declares: bool, name: &str, value: Datum) {
@@ -169,25 +193,26 @@ impl Executor<'_> {
     fn template(
         &mut self,
         name: &str,
-        value: Option<&Pipeline>,
+        given: Option<&Pipeline>,
         at: usize,
         dot: &Datum,
+        frames: &mut Vec<Frame<'a>>,
     ) -> Result<(), Failure> {
-        let value = value.map(|value| self.pipeline(value, dot)).transpose()?.unwrap_or(Datum::Nil);
+        let value = given.map(|value| self.pipeline(value, dot)).transpose()?.unwrap_or(Datum::Nil);
         let templates = self.templates;
         let Some(nodes) = templates.get(name) else {
-            return Err(self.failed(at, at, &format!("template {name:?} not defined")));
+            let message = format!("template {name:?} not defined");
+            return Err(self.failed_call(name, given, at, &message));
         };
-        if self.depth >= DEPTH {
-            return Err(self.failed(at, at, &format!("exceeded maximum template depth ({DEPTH})")));
+        if self.depth == MAX_TEMPLATE_DEPTH {
+            let message = format!("exceeded maximum template depth ({MAX_TEMPLATE_DEPTH})");
+            return Err(self.failed_call(name, given, at, &message));
         }
         let variables = std::mem::replace(&mut self.variables, vec![("$".to_owned(), value.clone())]);
         let outer = std::mem::replace(&mut self.name, name.to_owned());
         self.depth += 1;
-        self.list(nodes, &value)?;
-        self.depth -= 1;
-        self.name = outer;
-        self.variables = variables;
+        frames.push(Frame::Template { name: outer, variables });
+        frames.push(Frame::Block { nodes: nodes.iter(), dot: value, scope: 1 });
         Ok(())
     }
 
@@ -382,19 +407,55 @@ impl Executor<'_> {
         Failure::fatal(self.context(at, end, message))
     }
 
+    /// A failure of the call of a template, which Go shows as a whole.
+    fn failed_call(&self, name: &str, given: Option<&Pipeline>, at: usize, message: &str) -> Failure {
+        let source =
+            |given: &Pipeline| self.source.get(given.at..given.end.max(given.at)).unwrap_or_default();
+        let given = given.map(|given| format!(" {}", String::from_utf8_lossy(source(given))));
+        let call = shortened(&format!("{{{{template {name:?}{}}}}}", given.unwrap_or_default()));
+        Failure::fatal(self.context_of(at, &call, message))
+    }
+
     fn context(&self, at: usize, end: usize, message: &str) -> String {
+        self.context_of(at, &self.snippet(at, end), message)
+    }
+
+    fn context_of(&self, at: usize, text: &str, message: &str) -> String {
         let line = super::line(self.source, at);
         let start = memchr::memrchr(b'\n', &self.source[..at]).map_or(0, |newline| newline + 1);
-        let (name, text) = (&self.name, self.snippet(at, end));
+        let name = &self.name;
         format!("template: template:{line}:{}: executing {name:?} at <{text}>: {message}", at - start)
     }
 
     /// The beginning of a piece of the source.
     fn snippet(&self, at: usize, end: usize) -> String {
-        let text = String::from_utf8_lossy(self.source.get(at..end.max(at)).unwrap_or_default());
-        match text.char_indices().nth(20) {
-            Some((end, _)) => format!("{}...", &text[..end]),
-            None => text.into_owned(),
+        shortened(&String::from_utf8_lossy(self.source.get(at..end.max(at)).unwrap_or_default()))
+    }
+}
+
+/// The key and the value of an item of what a loop goes over.
+fn item(items: &Datum, number: usize) -> Option<(Datum, Datum)> {
+    let key = || i64::try_from(number).ok().map(Datum::Int);
+    match items {
+        Datum::List(items) => Some((key()?, items.get(number)?.clone())),
+        Datum::Map(entries) => entries.get(number).cloned(),
+        Datum::Int(count) if i64::try_from(number).is_ok_and(|number| number < *count) => {
+            Some((key()?, key()?))
         }
+        _ => None,
+    }
+}
+
+/// Gives up the rest of the body of the innermost loop.
+fn leave_body(frames: &mut Vec<Frame<'_>>) {
+    while !matches!(frames.last(), Some(Frame::Range { .. }) | None) {
+        frames.pop();
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(20) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
     }
 }

@@ -133,7 +133,7 @@ impl Parser {
     }
 
     fn action(&mut self, word: &str) -> Result<Option<Node>, Bad> {
-        let at = self.position();
+        let keyword_at = self.position();
         if matches!(word, "if" | "with" | "range" | "define" | "block" | "template" | "break" | "continue") {
             self.next();
         }
@@ -158,6 +158,8 @@ impl Parser {
                 return Ok(None);
             }
             "block" => {
+                self.blanks();
+                let at = self.position();
                 let name = self.quoted_name("block")?;
                 let dot = self.pipeline("block")?;
                 let nodes = self.own_scope(&name)?;
@@ -165,6 +167,8 @@ impl Parser {
                 Node::Template { name, dot: Some(dot), at }
             }
             "template" => {
+                self.blanks();
+                let at = self.position();
                 let name = self.quoted_name("template")?;
                 self.blanks();
                 let dot = match self.peek() {
@@ -179,7 +183,7 @@ impl Parser {
             "break" | "continue" => {
                 self.close(word)?;
                 if self.loops == 0 {
-                    return bad(at, format!("{{{{{word}}}}} outside {{{{range}}}}"));
+                    return bad(keyword_at, format!("{{{{{word}}}}} outside {{{{range}}}}"));
                 }
                 if word == "break" { Node::Break } else { Node::Continue }
             }

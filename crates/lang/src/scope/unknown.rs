@@ -55,6 +55,9 @@ impl Resolver<'_> {
                 let rest = rest.replace('.', "->");
                 Some(format!("`${first}` is a variable; a field of a struct is read as `${first}->{rest}`"))
             }
+            Space::Function if text == "return" => {
+                Some("there is no `return`: the value of a function is its last expression".to_owned())
+            }
             Space::Function if self.lookup(block, Space::Class, text).is_some() => {
                 Some(format!("`{text}` is a class, which is included by a statement: `include {text}(...)`"))
             }

@@ -33,7 +33,7 @@ impl Parser<'_> {
                     .expected("a name")
                     .hint(format!("write `{kind} \"name\" {{`"))
             }),
-            _ if self.starts_expression() => {
+            found if self.starts_expression() && !(found == LeftParen && self.nth(1) == RightParen) => {
                 self.expression();
             }
             found => {
@@ -68,6 +68,7 @@ impl Parser<'_> {
             let error = parser.expected("the name of a resource");
             match found {
                 Equals | EqualEqual => error.hint(format!("to bind a variable write `${word} = …`")),
+                LeftParen => error.hint(a_call_alone(word)),
                 Dot => error.hint("a call alone does nothing; bind its result: `$x = …`"),
                 _ => error.hint(format!("a resource is written `{word} \"name\" {{ … }}`")),
             }
@@ -80,12 +81,14 @@ impl Parser<'_> {
             let error = parser.expected("{");
             let kind = parser.lexed.text_of(parser.tokens[kind_position].raw);
             match after_kind {
-                Some(LeftParen) => error.hint(format!(
-                    "a class is included: `include {kind}(…)`; of a function the result is bound: `$x = {kind}(…)`"
-                )),
+                Some(LeftParen) => error.hint(a_call_alone(kind)),
                 Some(LeftBrace) => {
                     error.hint(format!("a resource has a name before its body: `{kind} \"name\" {{`"))
                 }
+                Some(LeftBracket) => error.hint(format!(
+                    "a resource has a body, if only an empty one: `{{}}`; in an edge its kind is capitalised: `{}[…] -> …`",
+                    capitalised(kind)
+                )),
                 _ => error.hint("a resource has a body, if only an empty one: `{}`"),
             }
         });
@@ -182,9 +185,7 @@ impl Parser<'_> {
     }
 
     fn small_kind(&mut self) {
-        let word = self.text_of_nth(0);
-        let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
-        let hint = format!("like `{}{rest}[\"name\"]`", first.to_ascii_uppercase());
+        let hint = format!("like `{}[\"name\"]`", capitalised(self.text_of_nth(0)));
         self.report(|parser| {
             let message = "the kind of a resource is capitalised here";
             SyntaxError::new(Code::Capitalization, parser.here(), message).hint(hint)
@@ -354,4 +355,13 @@ impl Parser<'_> {
         }
         self.close(marker, Collect);
     }
+}
+
+fn a_call_alone(name: &str) -> String {
+    format!("a class is included: `include {name}(…)`; of a function the result is bound: `$x = {name}(…)`")
+}
+
+fn capitalised(word: &str) -> String {
+    let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+    format!("{}{rest}", first.to_ascii_uppercase())
 }

@@ -233,6 +233,14 @@ fn resources_gone_wrong() {
         "1:9 expected `{`, found the end of the line (a class is included: `include foo(…)`; of a function the result is bound: `$x = foo(…)`)",
     );
     check_errors(
+        "foo()\n",
+        "1:4 expected the name of a resource, found `(` (a class is included: `include foo(…)`; of a function the result is bound: `$x = foo(…)`)",
+    );
+    check_errors(
+        "file[\"y\"] -> svc[\"x\"]\n",
+        "1:22 expected `{`, found the end of the line (a resource has a body, if only an empty one: `{}`; in an edge its kind is capitalised: `File[…] -> …`)",
+    );
+    check_errors(
         "test \"x\" {\n\tDepend => file[\"y\"],\n\tBefore => http:server[\"z\"],\n}\n",
         "2:12 the kind of a resource is capitalised here (like `File[\"name\"]`)\n3:12 the kind of a resource is capitalised here (like `Http[\"name\"]`)\n3:17 each part of a kind is capitalised here (like `Dhcp:Host[\"name\"]`)",
     );

@@ -86,7 +86,7 @@ pub struct FrozenPart {
 }
 
 /// What an earlier version of a program declared, for those statements of the next one that have no value yet.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Inheritance(BTreeMap<NodeId, Arc<Declared>>);
 
 impl Inheritance {

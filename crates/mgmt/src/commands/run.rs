@@ -366,6 +366,7 @@ async fn engage(
         terminal: terminal.clone(),
         managed: managed.clone(),
         half: None,
+        heritage: program::Heritage::default(),
     };
     let Others { fleet, changes, repack, _repacking } =
         Others::start(settings, &loaded, &means, hosts_store)?;
@@ -529,6 +530,7 @@ struct Means {
     managed: Option<Arc<ManagedList>>,
     /// What is brought is one half of a graph.
     half: Option<(Side, Arc<Joint>)>,
+    heritage: program::Heritage,
 }
 
 /// Why the engine does not run a graph.

@@ -2,8 +2,8 @@
 //!
 //! A deploy that cannot run here and now changes nothing: what ran before goes on, the deploy is in the status with the reason, and it
 //! is tried again while it is the newest, on events and with backoff ([`retry`]). The last deploy that ran is kept on this host's
-//! disk ([`load`]); the next start begins with it if the newest one cannot run or the store does not answer. So a run without
-//! a program of its own never ends because of a deploy.
+//! disk ([`load`]); the next start begins with it, while the newest one is tried. So a run without a program of its own never ends
+//! because of a deploy.
 
 mod load;
 mod retry;
@@ -102,6 +102,13 @@ struct Trial {
     start: oneshot::Receiver<Result<(), Failure>>,
     /// The command that wants to know, if it is the graph of a plan.
     applied: Option<oneshot::Sender<Result<(), Failure>>>,
+}
+
+impl Trial {
+    /// It is the last deploy of an earlier run.
+    fn is_of_last(&self) -> bool {
+        self.arrival.is_none() && self.applied.is_none()
+    }
 }
 
 /// Work that goes on beside the loop.
@@ -227,11 +234,13 @@ impl Deploys {
         self.start(&mut state).await;
         loop {
             let is_free = state.loading.is_none() && state.trial.is_none();
+            // The last deploy that ran is a way back once it runs.
+            let last_starts = state.trial.as_ref().is_some_and(Trial::is_of_last);
             let due = self.retry.as_ref().and_then(Retry::due).filter(|_| is_free);
             tokio::select! {
                 biased;
                 answer = answer(&mut state.trial) => self.tried(&mut state, answer),
-                (arrival, loaded) = work(&mut state.loading) => match loaded {
+                (arrival, loaded) = work(&mut state.loading), if !last_starts => match loaded {
                     Ok(runnable) => self.try_to_run(&mut state, Some(arrival), runnable),
                     Err(refusal) => {
                         self.refuse(&mut state, arrival, &refusal, None);
@@ -270,23 +279,32 @@ impl Deploys {
                     Err(_) => self.load(state, Arrival::Deploy(deploy)),
                 }
             }
-            (Some(arrival), kept) => {
-                let has_way_back = kept.is_some();
-                self.load(state, arrival);
-                let loading = work(&mut state.loading);
-                let loaded = match has_way_back {
-                    true => tokio::time::timeout(START_TIMEOUT, loading).await.ok(),
-                    false => Some(loading.await),
-                };
-                match loaded {
-                    Some((arrival, Ok(runnable))) => self.try_to_run(state, Some(arrival), runnable),
-                    Some((arrival, Err(refusal))) => {
-                        self.refuse(state, arrival, &refusal, None);
-                        self.run_something(state);
-                    }
-                    // It goes on being loaded meanwhile.
-                    None => self.run_something(state),
+            (Some(arrival), Some(last)) => match self.loader.load_last(last) {
+                // It is what this host is like, so it runs at once; the newest one takes its place as soon as that can run.
+                Ok(runnable) => {
+                    let (id, newest) = (last.deploy.id, arrival.number());
+                    tracing::info!("running deploy {id}, the last that ran here, until deploy {newest} runs");
+                    self.load(state, arrival);
+                    self.go_back(state, vec![self.present.clone(), runnable]);
                 }
+                Err(refusal) => {
+                    say_last_refused(last, &refusal);
+                    self.kept = None;
+                    self.start_with(state, arrival).await;
+                }
+            },
+            (Some(arrival), None) => self.start_with(state, arrival).await,
+        }
+    }
+
+    /// Begins with a deploy where there is nothing to run before it is loaded.
+    async fn start_with(&mut self, state: &mut Loop, arrival: Arrival) {
+        self.load(state, arrival);
+        match work(&mut state.loading).await {
+            (arrival, Ok(runnable)) => self.try_to_run(state, Some(arrival), runnable),
+            (arrival, Err(refusal)) => {
+                self.refuse(state, arrival, &refusal, None);
+                self.run_something(state);
             }
         }
     }
@@ -330,10 +348,7 @@ impl Deploys {
         if let Some(last) = self.kept.as_ref().filter(|_| self.present.deploy.is_none()) {
             match self.loader.load_last(last) {
                 Ok(runnable) => ways.push(runnable),
-                Err(Refusal { failure, .. }) => {
-                    let id = last.deploy.id;
-                    tracing::error!("deploy {id}, the last that ran here, cannot run: {}", failure.reason());
-                }
+                Err(refusal) => say_last_refused(last, &refusal),
             }
         }
         ways
@@ -545,6 +560,11 @@ impl Deploys {
         self.stale = false;
         Ok(newest)
     }
+}
+
+fn say_last_refused(last: &LastDeploy, refusal: &Refusal) {
+    let reason = refusal.failure.reason();
+    tracing::error!("deploy {}, the last that ran here, cannot run: {reason}", last.deploy.id);
 }
 
 /// The next plan to apply. Nothing, for ever, when no command can ask any more.

@@ -4,7 +4,7 @@ mod report;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mgmt_engine::PathWatch;
 use mgmt_lang::module::{Entry, is_embedded};
@@ -68,12 +68,32 @@ fn first_error(diagnostics: &[Diagnostic]) -> &str {
     first.map_or("the program has errors", |first| &first.message)
 }
 
+/// What the last program of this run declared, be it another deploy: a resource that has no value yet in the next program stays as
+/// it was declared in that one.
+#[derive(Clone, Default)]
+pub(super) struct Heritage(Arc<Mutex<Inheritance>>);
+
+impl Heritage {
+    fn get(&self) -> Inheritance {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, inheritance: Inheritance) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = inheritance;
+    }
+}
+
 /// A program that runs, and is let go of on a thread of its own: nobody has to wait until all its memory is given back.
-struct Large(Option<Box<Running>>);
+struct Large {
+    running: Option<Box<Running>>,
+    /// The engine runs a graph of it.
+    is_accepted: bool,
+    heritage: Heritage,
+}
 
 impl Large {
-    fn new(running: Running) -> Large {
-        Large(Some(Box::new(running)))
+    fn new(running: Running, heritage: Heritage) -> Large {
+        Large { running: Some(Box::new(running)), is_accepted: false, heritage }
     }
 }
 
@@ -82,23 +102,26 @@ impl std::ops::Deref for Large {
 
     #[allow(clippy::expect_used, reason = "it is there until it is dropped")]
     fn deref(&self) -> &Running {
-        self.0.as_deref().expect("it is dropped once")
+        self.running.as_deref().expect("it is dropped once")
     }
 }
 
 impl std::ops::DerefMut for Large {
     #[allow(clippy::expect_used, reason = "it is there until it is dropped")]
     fn deref_mut(&mut self) -> &mut Running {
-        self.0.as_deref_mut().expect("it is dropped once")
+        self.running.as_deref_mut().expect("it is dropped once")
     }
 }
 
 impl Drop for Large {
     fn drop(&mut self) {
-        let running = self.0.take();
+        let mut running = self.running.take();
         // What it holds of the host is gone before the process is.
         if mgmt_sys::memory::is_last_moment() {
             return drop(running);
+        }
+        if let Some(running) = running.as_mut().filter(|_| self.is_accepted) {
+            self.heritage.set(running.leave());
         }
         // Without a thread, it goes here and now.
         let _ = std::thread::Builder::new().name("mgmt-let-go".into()).spawn(move || drop(running));
@@ -120,7 +143,6 @@ impl Follower {
         let changed = Arc::new(Notify::new());
         let mut started = Some(started);
         let mut report = Report::new(self.means.clone());
-        let mut inheritance = Inheritance::default();
         program::memory_to_run(&self.loaded.checked);
         loop {
             // The first graph of a program is news; those that follow from its values are its life.
@@ -131,15 +153,21 @@ impl Follower {
             let mut sources = Sources::new(Some(Arc::clone(&self.means.engine)), Arc::clone(&surroundings));
             let deploy = Arc::clone(&surroundings);
             self.means.host.program_files.send_replace(Some(Arc::new(Deployed(checked.deploy.clone()))));
-            let mut running = Large::new(tokio::task::block_in_place(|| {
+            let heritage = self.means.heritage.clone();
+            let running = tokio::task::block_in_place(|| {
                 let mut running = Running::new(checked, mgmt_resources::KINDS, surroundings);
-                running.inherit(std::mem::take(&mut inheritance));
+                running.inherit(heritage.get());
                 running
-            }));
+            });
+            let mut running = Large::new(running, heritage);
             let happenings = Arc::clone(&sources.happenings);
             let next = 'values: loop {
                 deploy.look_at_the_clock();
                 self.bring(&mut running, &mut started, &mut fresh, &mut report).await;
+                if fresh.is_none() && !std::mem::replace(&mut running.is_accepted, true) {
+                    // It has taken over what it needs.
+                    self.means.heritage.set(Inheritance::default());
+                }
                 report.tell(&self.loaded.checked.sources);
                 sources.apply(running.watch_changes());
                 self.watch_deploy(&deploy, &mut watching, &changed);
@@ -167,7 +195,7 @@ impl Follower {
                 }
             };
             drop(watching);
-            inheritance = running.leave();
+            drop(running);
             report.begin();
             self.loaded.checked = Arc::new(next);
         }

@@ -135,17 +135,18 @@ fn numbers(directory: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Shows every record, from the oldest to the newest, while somebody may be writing. Nothing is there if there is no
-/// such directory.
+/// Shows every record, from the oldest to the newest, while somebody may be writing, and counts the lines that are damaged.
+/// Nothing is there if there is no such directory.
 ///
 /// # Errors
 ///
 /// A file cannot be read.
-pub fn read(directory: &Path, mut show: impl FnMut(Record)) -> io::Result<()> {
+pub fn read(directory: &Path, mut show: impl FnMut(Record)) -> io::Result<u64> {
     let numbers = match numbers(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         numbers => numbers?,
     };
+    let mut damaged = 0;
     for number in numbers {
         let file = match File::open(directory.join(name(number))) {
             // It was the oldest, and has just gone.
@@ -155,14 +156,14 @@ pub fn read(directory: &Path, mut show: impl FnMut(Record)) -> io::Result<()> {
         let mut file = BufReader::with_capacity(64 << 10, file);
         let mut line = Vec::new();
         while (&mut file).take(LONGEST_LINE).read_until(b'\n', &mut line)? > 0 {
-            // Whatever does not read is no record: torn, or not ours, or of a later version.
-            if let Ok(record) = serde_json::from_slice::<Record>(&line)
-                && record.version <= crate::record::VERSION
-            {
-                show(record);
+            match serde_json::from_slice::<Record>(&line) {
+                Ok(record) if record.version > crate::record::VERSION => {}
+                Ok(record) if crate::line::is_intact(&line) => show(record),
+                // One without an end is being written, or the writer was killed meanwhile.
+                _ => damaged += u64::from(line.ends_with(b"\n") && !line.trim_ascii().is_empty()),
             }
             line.clear();
         }
     }
-    Ok(())
+    Ok(damaged)
 }

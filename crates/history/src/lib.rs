@@ -18,8 +18,8 @@
 //!   our own death, a moment after the change. The disk is asked to keep it once a second at most.
 //! - **A record is written without being made.** What the engine tells is shown straight into the line; a [`Record`] is
 //!   what comes of reading it. A test holds the two together.
-//! - **A torn record is passed over.** Whatever does not read as a record is no record. A file that does not end with a
-//!   line break gets one before it is written to.
+//! - **A damaged record is left out and counted.** Every line ends with a checksum. Whatever does not read as a record is no
+//!   record. A file that does not end with a line break gets one before it is written to.
 //! - **Nothing here stops work.** A disk that is full is a warning, once, and records are lost until there is room again.
 //! - **Secrets do not come here.** The value of a secret parameter is never told by the engine. If an effect is private,
 //!   because not everybody may read what it is about, the values in its cause are left out too.

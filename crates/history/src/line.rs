@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use mgmt_engine::{Cause, MemberEffects};
 use mgmt_resource::{Effect, Id, Origin, Texts};
+use mgmt_sys::aside::checksum;
 use serde::Serialize;
 
 use crate::record::VERSION;
@@ -92,6 +93,7 @@ impl Entry<'_> {
     /// Appends it to a text, as a line with its end: the fields of a `Record`, in its order and by its rules.
     pub(crate) fn write(&self, clock: &mut Clock, text: &mut Vec<u8>) {
         let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let begin = text.len();
         let mut line = Object::begin(text);
         line.number("v", VERSION.into());
         line.text("time", clock.shown(self.time));
@@ -115,8 +117,10 @@ impl Entry<'_> {
             member.effects.iter().map(move |effect| (whose, effect))
         });
         line.list("effects", effects, |text, (whose, effect)| write_effect(text, whose, effect));
-        line.end();
-        text.push(b'\n');
+        let sum = checksum(&text[begin..]);
+        text.extend_from_slice(SUM.as_bytes());
+        text.extend_from_slice(format!("{sum:016x}").as_bytes());
+        text.extend_from_slice(SUM_END.as_bytes());
     }
 
     /// Whether the values in its causes are for nobody to see.
@@ -126,6 +130,22 @@ impl Entry<'_> {
         let is_silent = self.outcome == Outcome::Failed && told.peek().is_none();
         self.private || is_silent || told.any(|effect| effect.private)
     }
+}
+
+/// The last member of a line: a checksum of all before it.
+const SUM: &str = ",\"sum\":\"";
+const SUM_END: &str = "\"}\n";
+
+/// Whether a line is what was written. Lines of earlier versions have no checksum.
+pub(crate) fn is_intact(line: &[u8]) -> bool {
+    let sum = line
+        .strip_suffix(SUM_END.as_bytes())
+        .and_then(|line| line.split_at_checked(line.len().checked_sub(16)?));
+    let Some((members, sum)) = sum.and_then(|(line, sum)| Some((line.strip_suffix(SUM.as_bytes())?, sum)))
+    else {
+        return true;
+    };
+    format!("{:016x}", checksum(members)).as_bytes() == sum
 }
 
 fn write_cause(text: &mut Vec<u8>, cause: &Cause, private: bool) {
@@ -342,9 +362,12 @@ mod tests {
     fn is_what_a_record_writes(entry: &Entry<'_>) -> Record {
         let mut line = Vec::new();
         entry.write(&mut Clock::default(), &mut line);
+        assert!(is_intact(&line));
         let record: Record = serde_json::from_slice(&line).unwrap();
-        let again = format!("{}\n", serde_json::to_string(&record).unwrap());
-        assert_eq!(String::from_utf8(line).unwrap(), again);
+        let again = serde_json::to_string(&record).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        let (members, _) = line.split_once(SUM).unwrap();
+        assert_eq!(format!("{members}}}"), again);
         record
     }
 
@@ -364,6 +387,21 @@ mod tests {
         assert_eq!(third.resource.as_deref(), Some(&*Id::new("file", "/b\u{1}").to_string()));
         assert!(third.effect.opaque);
         assert_eq!(record.causes.len(), 3);
+    }
+
+    #[test]
+    fn a_flipped_bit_is_noticed_or_changes_nothing() {
+        let mut line = Vec::new();
+        kept().entry().write(&mut Clock::default(), &mut line);
+        let record: Record = serde_json::from_slice(&line).unwrap();
+        for at in 0..line.len() {
+            for bit in 0..8 {
+                let mut damaged = line.clone();
+                damaged[at] ^= 1 << bit;
+                let read = is_intact(&damaged).then(|| serde_json::from_slice::<Record>(&damaged).ok());
+                assert!(read.flatten().is_none_or(|read| read == record), "{at}.{bit}");
+            }
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     let since = arguments.since.as_deref().map(moment).transpose()?;
     let most = arguments.limit.unwrap_or(usize::MAX);
     let mut found: VecDeque<Record> = VecDeque::new();
-    read(arguments.prefix.as_deref(), |record| {
+    read(arguments.prefix.as_deref(), terminal, |record| {
         let wanted = since.is_none_or(|since| record.time >= since)
             && arguments.about.as_deref().is_none_or(|about| record.is_about(about));
         if wanted {
@@ -93,11 +93,20 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     Ok(Exit::OK)
 }
 
-/// Shows every record of this host, the oldest first.
-pub(crate) fn read(prefix: Option<&Path>, show: impl FnMut(Record)) -> Result<(), Failure> {
+/// Shows every record of this host, the oldest first, and warns of those that are damaged.
+pub(crate) fn read(
+    prefix: Option<&Path>,
+    terminal: &Terminal,
+    show: impl FnMut(Record),
+) -> Result<(), Failure> {
     let directory = connection::working_directory(prefix)?.join(DIRECTORY);
-    mgmt_history::read(&directory, show)
-        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", directory.display())))
+    let damaged = mgmt_history::read(&directory, show)
+        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", directory.display())))?;
+    if damaged > 0 {
+        let records = if damaged == 1 { "1 record is" } else { &format!("{damaged} records are") };
+        terminal.warning(&format!("{}: {records} damaged and left out", directory.display()));
+    }
+    Ok(())
 }
 
 /// A record as JSON. There is nothing in it that has no such form.

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let mut records = Vec::new();
-    read(arguments.prefix.as_deref(), |record| records.push(record))?;
+    read(arguments.prefix.as_deref(), terminal, |record| records.push(record))?;
     let about = |at: &usize| records[*at].is_about(&arguments.about);
     let mut found: Vec<usize> = (0..records.len()).rev().filter(about).take(arguments.count.max(1)).collect();
     found.reverse();

@@ -194,7 +194,10 @@ impl Connection {
     async fn found(&self, prefix: Option<&Path>) -> Result<Arc<dyn Store>, Failure> {
         let settings = self.servers()?;
         if let Some(login) = self.ssh.way()? {
-            return ssh::store(login, settings, prefix).await;
+            let host = login.target.to_string();
+            let timeout = self.timeout.filter(|_| !self.ssh.is_interactive());
+            let connect = async { Ok(ssh::store(login, settings, prefix).await) };
+            return deadline::within(&host, timeout, connect).await.map_err(Failure::failed)?;
         }
         if let Some(settings) = settings {
             return servers(settings);

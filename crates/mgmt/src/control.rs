@@ -173,8 +173,8 @@ impl Agent {
     /// The next line that says something.
     pub(crate) async fn reply(&mut self) -> Result<Reply, Failure> {
         loop {
-            let read = tokio::time::timeout(REPLY_TIMEOUT, read::<Reply>(&mut self.stream));
-            match read.await.map_err(|_| too_late())?.map_err(lost)? {
+            let read = self.read_in_time();
+            match read.await?.map_err(lost)? {
                 Some(Reply::Alive) => {}
                 Some(Reply::Refused { message, hints }) => {
                     return Err(hints.into_iter().fold(Failure::failed(message), Failure::hint));
@@ -183,6 +183,29 @@ impl Agent {
                 None => return Err(Failure::failed("mgmt has ended before it was done")),
             }
         }
+    }
+}
+
+impl Agent {
+    /// Reads a line, says from time to time that it is waited for, and gives up when the time is over.
+    async fn read_in_time(&mut self) -> Result<io::Result<Option<Reply>>, Failure> {
+        let read = read::<Reply>(&mut self.stream);
+        tokio::pin!(read);
+        let mut waited = Duration::ZERO;
+        // The agent itself says something more often than that.
+        let interval = ALIVE_INTERVAL + ALIVE_INTERVAL / 2;
+        while waited < REPLY_TIMEOUT {
+            match tokio::time::timeout(interval, &mut read).await {
+                Ok(line) => return Ok(line),
+                Err(_) => waited += interval,
+            }
+            tracing::warn!(
+                "waiting for mgmt on this host ({}s of {}s)",
+                waited.as_secs(),
+                REPLY_TIMEOUT.as_secs()
+            );
+        }
+        Err(too_late())
     }
 }
 

@@ -39,6 +39,11 @@ pub(crate) struct Ssh {
 }
 
 impl Ssh {
+    /// Somebody may be asked for a password, which takes as long as it takes.
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.allow_interactive
+    }
+
     /// How to get to the store, if it is not reached from here.
     pub(crate) fn way(&self) -> Result<Option<Login>, Failure> {
         let Some(url) = &self.ssh_url else { return Ok(None) };

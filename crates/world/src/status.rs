@@ -1,17 +1,18 @@
 //! Host statuses: the report that every agent keeps in the store while it runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_health::{Counts, HostReport, ProgramState};
 use mgmt_value::Str;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::keys::{self, Topic};
+use crate::keys::{self, Key, Topic};
 use crate::own::Want;
-use crate::store::StoreError;
+use crate::store::{Entry, StoreError};
 use crate::strings::Changes;
-use crate::{World, json};
+use crate::{Agent, Member, World, json};
 
 /// What a host is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +80,7 @@ impl World {
     pub fn tell_status(&self, status: &Status) -> Result<(), StoreError> {
         self.live();
         let value = json::stored(status)?;
-        let want = Want { value, time: Some(STATUS_TTL), leaves: true, every: Some(STATUS_INTERVAL) };
+        let want = Want { value, time: Some(STATUS_TTL.into()), leaves: true, every: Some(STATUS_INTERVAL) };
         self.inner().own.want(keys::status(self.host()), Some(want));
         Ok(())
     }
@@ -94,6 +95,18 @@ impl World {
             }
         }
         statuses
+    }
+
+    /// Why records of hosts cannot be read: statuses, member records and claims that are damaged, or that a later version has
+    /// written. Each affects itself alone.
+    pub fn unreadable_records(&self) -> Vec<StoreError> {
+        let unreadable = |entry: Arc<Entry>| match Key::parse(&entry.key)? {
+            Key::Status { .. } => json::value::<Status>(&entry).err(),
+            Key::Member { .. } => json::value::<Member>(&entry).err(),
+            Key::Agent { .. } | Key::Rival { .. } => json::value::<Agent>(&entry).err(),
+            _ => None,
+        };
+        self.live().below(keys::HOSTS).into_iter().filter_map(unreadable).collect()
     }
 
     /// Follows what hosts are doing.

@@ -15,8 +15,11 @@ impl World {
     pub fn known_log_levels(&self) -> Result<BTreeMap<Str, Str>, StoreError> {
         let mut found = BTreeMap::new();
         for host in self.known_hosts() {
-            if let Some(level) = self.known_text(&keys::log(&host))? {
-                found.insert(host, level);
+            // One that cannot be read concerns that host alone.
+            match self.known_text(&keys::log(&host)) {
+                Ok(Some(level)) => drop(found.insert(host, level)),
+                Ok(None) => {}
+                Err(error) => tracing::warn!("{error}"),
             }
         }
         Ok(found)

@@ -1,7 +1,7 @@
 //! `mgmt members`: the hosts that serve the store.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mgmt_health::{ClusterMember, ClusterState};
@@ -73,13 +73,15 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
                 "give the servers with `--seeds`, or start hosts with `--ideal-cluster-size` to have some",
             )
         })?;
-        let sight = look(&etcd).await?;
+        let (connection, prefix) = (&arguments.connection, arguments.prefix.as_deref());
+        let sight = look(connection, prefix, &etcd).await?;
         match (arguments.action, value) {
             (Action::List, None) => list(&sight, terminal),
             (Action::List, Some(_)) => return Err(Failure::usage("`list` takes no host")),
             (Action::Add, _) => {
                 let host = host()?;
-                let was = cluster::readmit(&etcd, host).await.map_err(operated)?;
+                let readmit = async { Ok(cluster::readmit(&etcd, host).await) };
+                let was = connection.in_time(prefix, readmit).await?.map_err(operated)?;
                 let said = if was { "may serve again" } else { "may serve already" };
                 terminal.output().notice(&format!("{} {said}\n", escape(host)));
             }
@@ -87,7 +89,8 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
                 let host = host()?;
                 let members: Vec<String> =
                     sight.view.members.iter().map(|member| member.name.clone()).collect();
-                cluster::dismiss(&etcd, host, &members).await.map_err(operated)?;
+                let dismiss = async { Ok(cluster::dismiss(&etcd, host, &members).await) };
+                connection.in_time(prefix, dismiss).await?.map_err(operated)?;
                 terminal
                     .output()
                     .notice(&format!("{} serves no longer as soon as that is safe\n", escape(host)));
@@ -101,7 +104,8 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
                 let ideal = text.parse().map_err(|_| {
                     Failure::usage(format!("`{text}` is not how many servers there shall be, such as 3"))
                 })?;
-                cluster::resize(&etcd, ideal).await.map_err(operated)?;
+                let resize = async { Ok(cluster::resize(&etcd, ideal).await) };
+                connection.in_time(prefix, resize).await?.map_err(operated)?;
                 terminal.output().notice(&format!("{ideal} hosts shall serve\n"));
             }
         }
@@ -127,10 +131,7 @@ fn recover(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> 
 }
 
 /// A client of the servers that are given, or of those of the cluster that this host is part of.
-pub(crate) fn servers(
-    connection: &Connection,
-    prefix: Option<&std::path::Path>,
-) -> Result<Option<Etcd>, Failure> {
+pub(crate) fn servers(connection: &Connection, prefix: Option<&Path>) -> Result<Option<Etcd>, Failure> {
     // What others have at the far end of a connection is not reached from here.
     if connection.ssh.way()?.is_some() {
         return Ok(None);
@@ -139,21 +140,29 @@ pub(crate) fn servers(
     settings.map(|settings| Etcd::connect(settings).map_err(Failure::usage)).transpose()
 }
 
-/// Looks at the servers.
-pub(crate) async fn look(etcd: &Etcd) -> Result<Sight, Failure> {
-    match cluster::look(etcd, PATIENCE).await {
-        Some(sight) => Ok(sight),
-        None => {
-            let at = etcd.endpoints().join(", ");
-            let error = etcd.members().await.err().map(|error| format!(": {error}")).unwrap_or_default();
-            Err(Failure::failed(format!("no server answers at {at}{error}")))
-        }
-    }
+/// Looks at the servers, for as long as the command may wait.
+pub(crate) async fn look(
+    connection: &Connection,
+    prefix: Option<&Path>,
+    etcd: &Etcd,
+) -> Result<Sight, Failure> {
+    let look = async {
+        Ok(match cluster::look(etcd, PATIENCE).await {
+            Some(sight) => Ok(sight),
+            None => {
+                let at = etcd.endpoints().join(", ");
+                let error = etcd.members().await.err().map(|error| format!(": {error}")).unwrap_or_default();
+                Err(Failure::failed(format!("no server answers at {at}{error}")))
+            }
+        })
+    };
+    connection.in_time(prefix, look).await?
 }
 
 /// Why the servers refuse to be read, if they answer and do.
-pub(crate) async fn refused(etcd: &Etcd) -> Option<Failure> {
-    cluster::refusal(etcd, PATIENCE).await.map(Failure::failed)
+pub(crate) async fn refused(connection: &Connection, prefix: Option<&Path>, etcd: &Etcd) -> Option<Failure> {
+    let refusal = async { Ok(cluster::refusal(etcd, PATIENCE).await) };
+    connection.in_time(prefix, refusal).await.ok().flatten().map(Failure::failed)
 }
 
 fn operated(error: OperateError) -> Failure {

@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 }
 
 /// A copy of the store of the run on this host, if there is one.
-async fn store(prefix: Option<&Path>) -> Result<mgmt_world::Embedded, Failure> {
+async fn store(prefix: Option<&Path>, terminal: &Terminal) -> Result<mgmt_world::Embedded, Failure> {
     const COPY_TIMEOUT: Duration = Duration::from_secs(10);
     let copy = async {
         let path = connection::working_directory(prefix).ok()?.join(connection::SOCKET);
@@ -113,9 +113,14 @@ async fn store(prefix: Option<&Path>) -> Result<mgmt_world::Embedded, Failure> {
         mgmt_world::Embedded::copy_of(&running).await.ok()
     };
     match tokio::time::timeout(COPY_TIMEOUT, copy).await {
-        Ok(Some(copy)) => Ok(copy),
-        _ => mgmt_world::Embedded::in_memory().map_err(Failure::failed),
+        Ok(Some(copy)) => return Ok(copy),
+        Ok(None) => {}
+        Err(_) => terminal.warning(&format!(
+            "the mgmt that is running on this host has not answered within {}s; planning without shared values",
+            COPY_TIMEOUT.as_secs()
+        )),
     }
+    mgmt_world::Embedded::in_memory().map_err(Failure::failed)
 }
 
 /// What to look at.
@@ -147,7 +152,7 @@ pub(crate) fn make(
         Err(_) => Vec::new(),
     };
     runtime.block_on(async {
-        let store = Arc::new(store(prefix).await?);
+        let store = Arc::new(store(prefix, terminal).await?);
         let mut host = host(hostname, Durability::None, None, &own, store)?;
         host.world.ready().await;
         let last = engine.as_ref().map(|engine| LastRuns::read(&engine.join("journal"))).unwrap_or_default();

@@ -118,13 +118,13 @@ fn not_running(message: &str) -> Failure {
 /// The servers of the store, if it has any.
 async fn cluster(connection: &Connection, prefix: Option<&Path>) -> Result<Option<Cluster>, Failure> {
     let Some(etcd) = members::servers(connection, prefix)? else { return Ok(None) };
-    match members::look(&etcd).await {
+    match members::look(connection, prefix, &etcd).await {
         Ok(sight) => {
             let members = members::health(&sight);
             Ok(Some(Cluster { state: ClusterState::of(&members), members, sight: Some(sight) }))
         }
         Err(failure) => {
-            if let Some(refused) = members::refused(&etcd).await {
+            if let Some(refused) = members::refused(connection, prefix, &etcd).await {
                 return Err(refused);
             }
             let member = |name: String| ClusterMember { name, error: Some(failure.message.clone()) };
@@ -149,9 +149,13 @@ impl Shown {
     }
 
     async fn of(world: &World, cluster: Option<Cluster>) -> Shown {
-        let (newest, problems) = match world.newest_deploy().await {
-            Ok(newest) => (newest.map(|deploy| deploy.id), Vec::new()),
-            Err(error) => (None, vec![format!("the newest deploy cannot be read: {error}")]),
+        let mut problems: Vec<String> = world.unreadable_records().iter().map(ToString::to_string).collect();
+        let newest = match world.newest_deploy().await {
+            Ok(newest) => newest.map(|deploy| deploy.id),
+            Err(error) => {
+                problems.push(format!("the newest deploy cannot be read: {error}"));
+                None
+            }
         };
         let named = |host: mgmt_value::Str| host.to_text().into_owned();
         let hosts = world.statuses().into_iter().map(|(host, status)| {

@@ -62,7 +62,8 @@ impl Records {
         }
     }
 
-    /// The number that the next deploy gets: above everything that has a record or was said to be the newest.
+    /// The number that the next deploy gets: above everything that has a record or was said to be the newest. A pointer to the last
+    /// number that there is leads nowhere, and does not count.
     pub(super) fn next_id(&self) -> u64 {
         let named = match self.newest() {
             NewestDeploy::None => 0,
@@ -70,7 +71,7 @@ impl Records {
             NewestDeploy::Unreadable(unreadable) => unreadable.id.unwrap_or(0),
         };
         let stored = self.by_id.keys().last().copied().unwrap_or(0);
-        named.max(stored).saturating_add(1)
+        named.max(stored).checked_add(1).unwrap_or_else(|| stored.saturating_add(1))
     }
 
     /// The last deploy that can be read.

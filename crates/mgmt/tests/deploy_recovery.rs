@@ -531,6 +531,153 @@ fn a_damaged_store_is_set_aside_and_what_is_lost_is_said() {
 }
 
 #[test]
+fn a_resource_that_lacks_a_value_in_a_newer_deploy_stays_as_the_older_one_declared_it() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    let read = format!("os.readfile({:?})", scene.text("missing"));
+    let text =
+        format!("import \"os\"\n{}{}", file(&scene.at("out"), &read), file(&scene.at("other"), "\"other\""));
+    scene.deploy_file(&scene.write("reads.mcl", &text));
+    holds(&scene.at("other"), "other");
+    std::fs::write(scene.at("out"), "broken").unwrap();
+    holds(&scene.at("out"), "one");
+    eventually("the status has the error", || {
+        let status = scene.command(&["status"]);
+        status.code == 1 && status.stdout.contains("deploy 2;") && status.stdout.contains("does not exist")
+    });
+    scene.write("missing", "two");
+    holds(&scene.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn after_a_restart_the_last_deploy_runs_while_values_of_the_newest_are_not_there_yet() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    finish(run);
+    std::fs::remove_file(scene.at("out")).unwrap();
+    // The value comes when the file does.
+    let command = format!("until test -e {:?}; do sleep 0.1; done; echo two", scene.text("go"));
+    let text = format!(
+        "import \"os\"\n{}",
+        file(&scene.at("out"), &format!("os.system({:?})", command.replace('"', "'")))
+    );
+    scene.deploy_file(&scene.write("slow.mcl", &text));
+    let mut run = scene.run();
+    run.wait_for("running deploy 1, the last that ran here, until deploy 2 runs");
+    holds(&scene.at("out"), "one");
+    run.wait_for("has no value after 1s");
+    std::fs::write(scene.at("out"), "broken").unwrap();
+    holds(&scene.at("out"), "one");
+    scene.write("go", "");
+    holds(&scene.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn every_command_gives_up_on_servers_that_never_answer() {
+    let scene = Scene::new();
+    // The kernel takes connections, and nobody ever answers them.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let (seeds, login) = (format!("http://{address}"), scene.text("login"));
+    let program = scene.write("main.mcl", "noop \"a\" {}\n");
+    let backup = scene.write("backup", "");
+    let commands: &[&[&str]] = &[
+        &["deploy", "list"],
+        &["deploy", "show", "1"],
+        &["deploy", "rollback"],
+        &["deploy", "--no-git", "lang", &program],
+        &["status"],
+        &["forget", "h"],
+        &["log"],
+        &["log", "debug"],
+        &["members", "list"],
+        &["members", "size", "3"],
+        &["members", "add", "h"],
+        &["members", "remove", "h"],
+        &["admit", "--operator", "--login-file", &login],
+        &["world", "export"],
+        &["world", "import", &backup],
+    ];
+    for command in commands {
+        let began = std::time::Instant::now();
+        let said = said(&[command, &["--seeds", &seeds, "--timeout", "1s"][..]].concat());
+        assert_eq!(said.code, 1, "{command:?}: {said:?}");
+        let told = format!("{}{}", said.stdout, said.stderr);
+        assert!(told.contains(&format!("waiting for the store at {seeds}")), "{command:?}: {said:?}");
+        assert!(told.contains(&format!("the store at {seeds} has not answered within 1s")), "{said:?}");
+        assert!(began.elapsed().as_secs() < 20, "{command:?}");
+    }
+    let url = format!("ssh://root@{address}");
+    for command in [&["deploy", "list"][..], &["status"], &["world", "export"]] {
+        let said = said(&[command, &["--ssh-url", &url, "--timeout", "1s"][..]].concat());
+        assert_eq!(said.code, 1, "{command:?}: {said:?}");
+        assert!(said.stderr.contains(&format!("root@{address} has not answered within 1s")), "{said:?}");
+    }
+}
+
+#[test]
+fn a_record_of_a_host_that_cannot_be_read_is_said_and_hides_no_other() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.store("/host/h2/status", "garbage");
+    scene.store("/host/h3/member", "{\"format\":9}");
+    scene.store("/host/h4/log", "{\"format\":9}");
+    eventually("the status says so", || {
+        let status = scene.command(&["status"]);
+        let parts = ["h1  converged", "`/host/h2/status`", "`/host/h3/member`", "it has format 9"];
+        status.code == 1 && parts.iter().all(|part| status.stdout.contains(part))
+    });
+    assert_eq!(scene.command(&["log", "debug", "--host", "h1"]).code, 0);
+    let levels = scene.command(&["log"]);
+    assert!(levels.code == 0 && levels.stdout.contains("h1  debug"), "{levels:?}");
+    assert!(levels.stderr.contains("/host/h4/log"), "{levels:?}");
+    // The last number that there is leads nowhere, as every other.
+    scene.store("/deploy/newest", &format!("{{\"format\":1,\"id\":{}}}", u64::MAX));
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    scene.deploy("\"two\"");
+    holds(&scene.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn damaged_records_of_the_history_are_left_out_and_counted() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    for content in ["\"one\"", "\"two\"", "\"three\""] {
+        scene.deploy(content);
+        holds(&scene.at("out"), content.trim_matches('"'));
+    }
+    finish(run);
+    let whole = scene.command(&["history"]);
+    assert!(whole.code == 0 && whole.stderr.is_empty(), "{whole:?}");
+    let path = scene.at("prefix/history/0000000001.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 3, "{text}");
+    // It is as good JSON as before.
+    let damaged = text.replacen("\"deploy\":2", "\"deploy\":6", 1);
+    assert_ne!(damaged, text);
+    std::fs::write(&path, &damaged).unwrap();
+    let said = scene.command(&["history"]);
+    assert!(said.stderr.contains("history: 1 record is damaged and left out"), "{said:?}");
+    assert!(said.stdout.contains("deploy 1") && said.stdout.contains("deploy 3"), "{said:?}");
+    assert!(!said.stdout.contains("deploy 6"), "{said:?}");
+    std::fs::write(&path, format!("{damaged}\0\0\0\n")).unwrap();
+    let said = scene.command(&["why", &scene.text("out")]);
+    assert!(said.code == 0 && said.stderr.contains("2 records are damaged and left out"), "{said:?}");
+}
+
+#[test]
 fn a_host_that_was_stopped_past_its_lease_does_not_take_itself_for_chosen() {
     let scene = Scene::new();
     let cluster = Cluster::start(1);

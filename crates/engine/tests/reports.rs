@@ -32,6 +32,7 @@ impl Witness for Notes {
     fn health(&self, id: &Id, health: Health<'_>) {
         let words = match health {
             Health::Ok => "ok".to_owned(),
+            Health::Changed => "changed".to_owned(),
             Health::WouldChange => "would change".to_owned(),
             Health::Retrying { attempt, error, .. } => format!("retrying after {attempt}: {error}"),
             Health::Failed { attempt, error } => format!("failed after {attempt}: {error}"),
@@ -129,6 +130,6 @@ async fn states_are_reported_as_they_change_and_failures_with_their_error() {
     running.swap(build(false)).await;
     running.converged().await;
     assert_eq!(of("failed"), ["failed after 1: told so", "ok"]);
-    assert_eq!(of("looks"), ["would change", "ok"]);
+    assert_eq!(of("looks"), ["would change", "changed"]);
     running.stop();
 }

@@ -10,6 +10,8 @@ use crate::{DeployState, ProgramState, ResourceReport, plural};
 pub struct Counts {
     /// All resources.
     pub total: u64,
+    /// Restored by their last check.
+    pub changed: u64,
     /// Declared or notified, and not yet checked since.
     pub pending: u64,
     /// Under `noop`, those that would change.
@@ -24,12 +26,14 @@ pub struct Counts {
     pub flapping: u64,
     /// Kept as last declared because a value has failed.
     pub stale: u64,
+    /// In a state that is not known.
+    pub unknown: u64,
 }
 
 impl Counts {
     /// The number of resources that a person should look at.
     pub fn unhealthy(&self) -> u64 {
-        self.failing() + self.blocked + self.flapping + self.stale
+        self.failing() + self.blocked + self.flapping + self.stale + self.unknown
     }
 
     /// The number of resources whose last attempt failed.
@@ -38,10 +42,11 @@ impl Counts {
     }
 
     /// The number of resources in each state, by the name of the state. The sum is [`Counts::total`].
-    pub fn by_state(&self) -> [(&'static str, u64); 8] {
-        let other = self.unhealthy() + self.pending + self.would_change;
+    pub fn by_state(&self) -> [(&'static str, u64); 10] {
+        let other = self.unhealthy() + self.changed + self.pending + self.would_change;
         [
             ("ok", self.total.saturating_sub(other)),
+            ("changed", self.changed),
             ("pending", self.pending),
             ("would_change", self.would_change),
             ("retrying", self.retrying),
@@ -49,6 +54,7 @@ impl Counts {
             ("blocked", self.blocked),
             ("flapping", self.flapping),
             ("stale", self.stale),
+            ("unknown", self.unknown),
         ]
     }
 }
@@ -151,9 +157,9 @@ impl HostReport {
         }
     }
 
-    /// Some resource is failed, retrying, blocked or flapping.
+    /// Some resource is failed, retrying, blocked, flapping or in an unknown state.
     pub fn has_failures(&self) -> bool {
-        self.counts.failing() + self.counts.blocked + self.counts.flapping > 0
+        self.counts.failing() + self.counts.blocked + self.counts.flapping + self.counts.unknown > 0
     }
 
     /// What runs is older than what is asked for: the program, the deploy, or some values.
@@ -171,7 +177,7 @@ impl HostReport {
     /// The report in one line, such as `degraded: 2 of 30 resources retrying, 1 blocked; deploy 4`.
     pub fn summary(&self) -> String {
         let Counts { total, pending, would_change, .. } = self.counts;
-        let unhealthy = ["failed", "retrying", "blocked", "flapping", "stale"];
+        let unhealthy = ["failed", "retrying", "blocked", "flapping", "stale", "unknown"];
         let mut parts: Vec<String> = Vec::new();
         for (name, count) in self.counts.by_state().iter().filter(|(name, _)| unhealthy.contains(name)) {
             match (*count, parts.is_empty()) {

@@ -10,8 +10,10 @@ use crate::plural;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ResourceState {
-    /// The last check found the declared state, or restored it.
+    /// The last check found the declared state.
     Ok,
+    /// The last check restored the declared state.
+    Changed,
     /// Under `noop`: the last check found a difference that would have been repaired.
     WouldChange,
     /// Declared or notified, and not yet checked since.
@@ -63,6 +65,7 @@ impl ResourceState {
     pub fn name(&self) -> &'static str {
         match self {
             ResourceState::Ok => "ok",
+            ResourceState::Changed => "changed",
             ResourceState::WouldChange => "would_change",
             ResourceState::Pending => "pending",
             ResourceState::Retrying { .. } => "retrying",
@@ -98,7 +101,10 @@ impl ResourceState {
 
     /// Whether a person should look at the resource.
     pub fn is_unhealthy(&self) -> bool {
-        !matches!(self, ResourceState::Ok | ResourceState::WouldChange | ResourceState::Pending)
+        !matches!(
+            self,
+            ResourceState::Ok | ResourceState::Changed | ResourceState::WouldChange | ResourceState::Pending
+        )
     }
 }
 

@@ -21,6 +21,7 @@ pub struct Tracker<K> {
     blocked: (Vec<ResourceReport>, u64),
     total: u64,
     pending: u64,
+    changed: u64,
     quiet: bool,
     noop: bool,
     program: ProgramState,
@@ -45,6 +46,7 @@ impl<K> Default for Tracker<K> {
             blocked: (Vec::new(), 0),
             total: 0,
             pending: 0,
+            changed: 0,
             quiet: false,
             noop: false,
             program: ProgramState::default(),
@@ -125,6 +127,11 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         self.pending = pending;
     }
 
+    /// Takes the number of resources that their last check restored.
+    pub fn changed(&mut self, changed: u64) {
+        self.changed = changed;
+    }
+
     /// Takes whether the graph is quiet apart from scheduled retries.
     pub fn quiet(&mut self, quiet: bool) {
         self.quiet = quiet;
@@ -178,7 +185,7 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
 
     /// The report.
     pub fn report(&self) -> HostReport {
-        let mut counts = Counts { total: self.total, pending: self.pending, ..Counts::default() };
+        let mut counts = Counts { total: self.total, ..Counts::default() };
         let mut unhealthy: Vec<(&K, u64, &ResourceState)> = Vec::new();
         for (resource, Known { since, state, .. }) in &self.states {
             *count_of(&mut counts, state) += 1;
@@ -204,6 +211,13 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
             listed.extend(self.blocked.0.iter().cloned());
         }
         listed.extend(self.frozen(&mut counts));
+        // A check that an event leads to is nothing to wait for while the graph is quiet.
+        if !self.quiet || counts.failing() > 0 {
+            counts.pending = self.pending;
+        }
+        // A resource has one state: what was restored may be frozen, or flap.
+        let other = counts.unhealthy() + counts.pending + counts.would_change;
+        counts.changed = self.changed.min(self.total.saturating_sub(other));
         listed.sort_by(|a, b| {
             (a.state.rank(), a.since, &a.resource).cmp(&(b.state.rank(), b.since, &b.resource))
         });
@@ -240,13 +254,14 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
 fn count_of<'a>(counts: &'a mut Counts, state: &ResourceState) -> &'a mut u64 {
     match state {
         ResourceState::WouldChange => &mut counts.would_change,
-        ResourceState::Retrying { .. } | ResourceState::Unknown => &mut counts.retrying,
+        ResourceState::Retrying { .. } => &mut counts.retrying,
+        ResourceState::Unknown => &mut counts.unknown,
         ResourceState::Failed { .. } => &mut counts.failed,
         ResourceState::Blocked { .. } => &mut counts.blocked,
         ResourceState::Flapping { .. } => &mut counts.flapping,
         ResourceState::Stale { .. } => &mut counts.stale,
-        // Neither is kept.
-        ResourceState::Ok | ResourceState::Pending => &mut counts.pending,
+        // None of them is kept.
+        ResourceState::Ok | ResourceState::Changed | ResourceState::Pending => &mut counts.pending,
     }
 }
 

@@ -193,7 +193,7 @@ impl Witness for Recorder {
 
     fn health(&self, id: &Id, health: Health<'_>) {
         match health {
-            Health::Ok | Health::WouldChange => {
+            Health::Ok | Health::Changed | Health::WouldChange => {
                 self.errors().remove(id);
             }
             Health::Retrying { .. } | Health::Failed { .. } => {}

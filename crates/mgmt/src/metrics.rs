@@ -208,7 +208,7 @@ impl Witness for Metrics {
 
     fn health(&self, id: &Id, health: Health<'_>) {
         let which = match health {
-            Health::Ok | Health::WouldChange | Health::Flapping(_) => {
+            Health::Ok | Health::Changed | Health::WouldChange | Health::Flapping(_) => {
                 self.ill().remove(id);
                 return;
             }

@@ -98,7 +98,9 @@ fn each_state_of_the_health_model_is_on_the_page() {
     });
     std::fs::create_dir(&parent).unwrap();
     std::fs::write(at("looked-at"), "").unwrap();
-    page.becomes("mgmt_resource_state{state=\"ok\"} 3");
+    // The file was written, the one that was looked at was found, and `noop` has nothing to change.
+    page.becomes("mgmt_resource_state{state=\"changed\"} 1");
+    page.becomes("mgmt_resource_state{state=\"ok\"} 2");
     page.becomes("mgmt_host_state{state=\"converged\"} 1");
     page.becomes("mgmt_converged 1");
     std::fs::write(&program, format!("{text}noop \"broken\" {{\n")).unwrap();

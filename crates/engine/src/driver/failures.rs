@@ -4,10 +4,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use mgmt_resource::{Checked, Id, Spec};
+use rustc_hash::FxHashSet;
 
 use super::adjust::names;
 use super::node::{Reported, specs};
-use super::witness::{Cause, Causes, Health};
+use super::witness::{Cause, Causes, Health, MemberEffects};
 use super::{Blocked, Driver, EngineEvent, messages};
 use crate::core::Vertex;
 
@@ -64,8 +65,8 @@ impl Driver {
 
     /// An attempt failed; the next one by time starts after `wait`, or there is none.
     pub(super) fn attempt_failed(&mut self, vertex: Vertex, attempt: u32, wait: Option<Duration>) {
-        let Some(node) = self.nodes.get_mut(vertex.index()).and_then(Option::as_deref_mut) else { return };
-        node.reported = Reported::Failing;
+        let Some(node) = self.node(vertex) else { return };
+        node.changed = 0;
         let (id, undeclared) = (node.spec.id.clone(), node.spec.meta.retry.is_none());
         let stopping = self.core.stopping().is_some();
         let Some(failure) = self.failures.get_mut(&vertex) else { return };
@@ -83,22 +84,29 @@ impl Driver {
             }
             None => log(&id, failure, messages::FAILED_FOR_GOOD, "failed, not retrying: ".to_owned(), loud),
         }
-        let error = &*failure.message;
-        self.witnessed(|witness| match wait {
-            Some(wait) => witness.health(&id, Health::Retrying { attempt, wait, error }),
-            None => witness.health(&id, Health::Failed { attempt, error }),
-        });
+        let message = failure.message.clone();
+        let error = &*message;
+        // A group fails as a whole: none of its resources is known to be in its declared state.
+        let members: Vec<Id> = self.members(vertex).cloned().collect();
+        for member in members {
+            self.witnessed(|witness| match wait {
+                Some(wait) => witness.health(&member, Health::Retrying { attempt, wait, error }),
+                None => witness.health(&member, Health::Failed { attempt, error }),
+            });
+            self.reported.insert(member, Reported::Failing);
+        }
         if announce {
-            let message = error.to_owned();
             self.tell(EngineEvent::Failed { id, message });
         }
     }
 
     /// The next attempt starts earlier than was reported.
     pub(super) fn rescheduled(&mut self, vertex: Vertex, wait: Duration) {
-        let (Some(id), Some(failure)) = (self.id(vertex), self.failures.get(&vertex)) else { return };
+        let Some(failure) = self.failures.get(&vertex) else { return };
         let (attempt, error) = (failure.attempt, &*failure.message);
-        self.witnessed(|witness| witness.health(id, Health::Retrying { attempt, wait, error }));
+        for id in self.members(vertex) {
+            self.witnessed(|witness| witness.health(id, Health::Retrying { attempt, wait, error }));
+        }
     }
 
     /// Logs errors that no attempt follows: of a run that was cancelled, or whose resource is gone.
@@ -112,21 +120,25 @@ impl Driver {
         }
     }
 
-    /// A run succeeded.
-    pub(super) fn succeeded(&mut self, vertex: Vertex, spec: &Spec, checked: Checked) {
+    /// A run succeeded, and changed these members of the vertex, or would have.
+    pub(super) fn succeeded(
+        &mut self,
+        vertex: Vertex,
+        spec: &Spec,
+        checked: Checked,
+        effects: &[MemberEffects],
+    ) {
         let recovered = self.failures.remove(&vertex);
-        let state = match checked {
-            Checked::Changed if spec.meta.noop => Reported::WouldChange,
-            Checked::Changed | Checked::Right | Checked::Forwarded => Reported::Ok,
-        };
         let Some(node) = self.node(vertex) else { return };
-        // Flapping ends with time, and not with the next repair.
-        if node.reported == Reported::Flapping && state == Reported::Ok {
-            return;
-        }
-        if std::mem::replace(&mut node.reported, state) != state {
-            let health = if state == Reported::Ok { Health::Ok } else { Health::WouldChange };
-            self.witnessed(|witness| witness.health(&spec.id, health));
+        let is_changed = checked == Checked::Changed;
+        let changed = if is_changed && !spec.meta.noop { effects.len().max(1) } else { 0 };
+        let was_changed = std::mem::replace(&mut node.changed, changed) > 0;
+        if is_changed || was_changed || !self.reported.is_empty() {
+            for member in specs(spec).map(|spec| &spec.id) {
+                let of_member =
+                    is_changed && (effects.is_empty() || effects.iter().any(|effect| effect.id == *member));
+                self.report_well(member, of_member, spec.meta.noop, was_changed);
+            }
         }
         if let Some(failure) = recovered.filter(|failure| failure.attempt > 0) {
             let attempts = if failure.attempt == 1 { "attempt" } else { "attempts" };
@@ -137,41 +149,94 @@ impl Driver {
         }
     }
 
+    /// Reports a resource after a successful run, if its state is another one.
+    fn report_well(&mut self, id: &Id, is_changed: bool, noop: bool, was_changed: bool) {
+        let before = self.reported.get(id).copied();
+        if is_changed && noop {
+            if before != Some(Reported::WouldChange) {
+                self.reported.insert(id.clone(), Reported::WouldChange);
+                self.witnessed(|witness| witness.health(id, Health::WouldChange));
+            }
+            return;
+        }
+        match before {
+            // Flapping ends with time, and not with the next repair.
+            Some(Reported::Flapping) => return,
+            None if is_changed == was_changed => return,
+            _ => {}
+        }
+        self.reported.remove(id);
+        self.witnessed(|witness| witness.health(id, if is_changed { Health::Changed } else { Health::Ok }));
+    }
+
+    /// Reports the resources of a vertex that is gone, unless they are still declared.
+    pub(super) fn report_gone(&mut self, vertex: Vertex) {
+        if self.reported.is_empty() {
+            return;
+        }
+        let reported: Vec<Id> =
+            self.members(vertex).filter(|id| self.reported.contains_key(*id)).cloned().collect();
+        for id in reported.into_iter().filter(|id| !self.is_declared(id)).collect::<Vec<_>>() {
+            self.reported.remove(&id);
+            self.witnessed(|witness| witness.health(&id, Health::Ok));
+        }
+    }
+
     /// Nothing has reverted a flapping resource for a while.
     pub(super) fn calmed(&mut self, vertex: Vertex) {
-        let Some(node) = self.node(vertex).filter(|node| node.reported == Reported::Flapping) else { return };
-        node.reported = Reported::Ok;
-        if let Some(id) = self.id(vertex) {
-            self.witnessed(|witness| witness.health(id, Health::Ok));
+        let Some(id) = self.id(vertex).cloned() else { return };
+        if self.reported.get(&id) == Some(&Reported::Flapping) {
+            self.reported.remove(&id);
+            self.witnessed(|witness| witness.health(&id, Health::Ok));
         }
+    }
+
+    /// The resource of a vertex, then those of its group.
+    pub(super) fn members(&self, vertex: Vertex) -> impl Iterator<Item = &Id> {
+        let node = self.nodes.get(vertex.index()).and_then(Option::as_ref);
+        node.into_iter().flat_map(|node| specs(&node.spec)).map(|spec| &spec.id)
+    }
+
+    /// The vertex that a resource of the graph is, or is in the group of.
+    fn vertex_of_resource(&mut self, id: &Id) -> Option<Vertex> {
+        let graph = self.graph.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let names = self.names.get_or_insert_with(|| names(&graph));
+        names.get(id).and_then(|node| self.vertex_of.get(node.index()).copied().flatten())
+    }
+
+    fn is_declared(&mut self, id: &Id) -> bool {
+        self.vertex_of_resource(id).is_some()
     }
 
     /// Attempts a resource, or all that are failing, once more.
     pub(super) fn retry(&mut self, id: Option<&Id>) -> usize {
         let now = self.now();
         let Some(id) = id else { return self.core.retry(None, now) };
-        let graph = self.graph.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let names = self.names.get_or_insert_with(|| names(&graph));
-        let vertex = names.get(id).and_then(|node| self.vertex_of.get(node.index()).copied().flatten());
-        drop(graph);
-        vertex.map_or(0, |vertex| self.core.retry(Some(vertex), now))
+        self.vertex_of_resource(id).map_or(0, |vertex| self.core.retry(Some(vertex), now))
     }
 
     /// Counts what is blocked, and lists some of it. A group counts as the resources in it.
     pub(super) fn blocked(&self, limit: usize) -> Blocked {
         let standing = self.core.standing();
-        let members = |vertex: Vertex| {
-            let node = self.nodes.get(vertex.index()).and_then(Option::as_ref);
-            node.into_iter().flat_map(|node| specs(&node.spec)).map(|spec| &spec.id)
-        };
-        let count = |vertices: &[Vertex]| vertices.iter().map(|vertex| members(*vertex).count()).sum();
+        let count = |vertices: &[Vertex]| vertices.iter().map(|vertex| self.members(*vertex).count()).sum();
+        // A resource has one state: one that would change or flaps is not counted as pending or changed as well.
+        let is_unreported = |id: &&Id| !self.reported.contains_key(*id);
+        let pending = standing.pending.iter().flat_map(|vertex| self.members(*vertex)).filter(is_unreported);
+        let unwell: FxHashSet<Vertex> = standing.failing.iter().chain(&standing.pending).copied().collect();
+        let blocked_ones: FxHashSet<Vertex> = standing.blocked.iter().map(|(vertex, _)| *vertex).collect();
+        let is_well = |vertex: &Vertex| !unwell.contains(vertex) && !blocked_ones.contains(vertex);
+        let changed = self.nodes.iter().zip(0..).filter_map(|(node, at)| {
+            let node = node.as_ref().filter(|node| node.changed > 0 && is_well(&Vertex(at)))?;
+            Some(&node.spec.id).filter(is_unreported).map(|_| node.changed)
+        });
         let blocked =
-            || standing.blocked.iter().flat_map(|(vertex, by)| members(*vertex).map(|id| (id, *by)));
+            || standing.blocked.iter().flat_map(|(vertex, by)| self.members(*vertex).map(|id| (id, *by)));
         let listed = blocked().take(limit).filter_map(|(id, by)| Some((id.clone(), self.id(by)?.clone())));
         Blocked {
             listed: listed.collect(),
             count: blocked().count(),
-            pending: count(&standing.pending),
+            pending: pending.count(),
+            changed: changed.sum(),
             failing: count(&standing.failing),
         }
     }

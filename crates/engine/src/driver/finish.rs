@@ -97,7 +97,7 @@ impl Driver {
         let (id, apply) = (&end.spec.id, !end.spec.meta.noop);
         let (ended, error, outcome) = match result {
             Ok(checked) => {
-                self.succeeded(end.vertex, end.spec, checked);
+                self.succeeded(end.vertex, end.spec, checked, &end.effects);
                 let ended = if checked == Checked::Changed { Ended::Changed } else { Ended::Right };
                 (ended, None, self.report_success(&end, checked))
             }
@@ -146,9 +146,7 @@ impl Driver {
         }
         let undone = Undone { id, by: by.as_ref(), times, wait };
         self.witnessed(|witness| witness.health(id, Health::Flapping(undone)));
-        if let Some(node) = self.node(end.vertex) {
-            node.reported = Reported::Flapping;
-        }
+        self.reported.insert(id.clone(), Reported::Flapping);
         let calm = Duration::from_nanos(found.until.saturating_add(PEACE));
         self.alarms.insert(calm, Alarm::Calm(end.vertex));
     }

@@ -131,6 +131,8 @@ pub struct Blocked {
     pub listed: Vec<(Id, Id)>,
     /// The number of resources that are not blocked and not failing, and have not been checked since something happened.
     pub pending: usize,
+    /// The number of resources that their last run changed, and that have nothing to do since.
+    pub changed: usize,
     /// The number of resources whose last attempt failed.
     pub failing: usize,
 }

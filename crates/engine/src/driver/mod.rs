@@ -122,6 +122,8 @@ struct Driver {
     failures: FxHashMap<Vertex, failures::Failure>,
     /// Vertices with an error that no log line has reported yet.
     unreported: Vec<Vertex>,
+    /// The resources that the observer was last told are neither ok nor changed.
+    reported: FxHashMap<Id, node::Reported>,
     /// Who was put right again and again lately.
     strife: Strife,
     /// Who waits for its window.
@@ -182,6 +184,7 @@ impl Driver {
             events,
             failures: FxHashMap::default(),
             unreported: Vec::new(),
+            reported: FxHashMap::default(),
             strife: Strife::new(settings.slow_down),
             openings: window::Openings::default(),
             origin: Instant::now(),
@@ -243,7 +246,7 @@ impl Driver {
         let graph = self.graph.read().unwrap_or_else(PoisonError::into_inner);
         self.summary.resources = graph.nodes().map(|(_, spec)| 1 + spec.children.len()).sum();
         drop(graph);
-        self.summary.failed = self.failures.len();
+        self.summary.failed = self.failures.keys().map(|vertex| self.members(*vertex).count()).sum();
         self.inbox.close();
         // The receiver may have gone; then nobody wants to know.
         let _ = self.events.send(EngineEvent::Stopped);

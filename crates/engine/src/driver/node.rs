@@ -39,15 +39,13 @@ pub(super) struct Node {
     pub(super) running_for: Option<Box<Reasons>>,
     /// A run has succeeded as it is declared now.
     pub(super) settled: bool,
-    /// The state that the observer was told last.
-    pub(super) reported: Reported,
+    /// The number of its resources that the last run changed.
+    pub(super) changed: usize,
 }
 
-/// What the observer was told last about a vertex.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The state of a resource that the observer was told last, if it is neither ok nor changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reported {
-    #[default]
-    Ok,
     WouldChange,
     Failing,
     Flapping,
@@ -87,7 +85,7 @@ impl Node {
             reasons: None,
             running_for: None,
             settled: false,
-            reported: Reported::Ok,
+            changed: 0,
         };
         node.reset();
         node

@@ -118,6 +118,11 @@ impl Driver {
         self.witnessed(|witness| {
             witness.graph(&mut graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| &spec.id));
         });
+        if !self.reported.is_empty() {
+            let declared: rustc_hash::FxHashSet<&Id> =
+                graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| &spec.id).collect();
+            self.reported.retain(|id, _| declared.contains(id));
+        }
         *shared.write().unwrap_or_else(PoisonError::into_inner) = graph;
         self.vertex_of = vertex_of;
         self.names = None;
@@ -209,6 +214,7 @@ impl Driver {
 
     pub(super) fn freed(&mut self, vertex: Vertex) {
         self.failures.remove(&vertex);
+        self.report_gone(vertex);
         self.alarms.cancel(Alarm::Calm(vertex));
         self.strife.forget(vertex);
         self.openings.forget(vertex);

@@ -188,8 +188,10 @@ pub enum Ended {
 /// resource, whatever they declare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health<'a> {
-    /// The last run found the declared state or restored it.
+    /// The last run found the declared state.
     Ok,
+    /// The last run restored the declared state.
+    Changed,
     /// The last run was not allowed to change anything, and would have.
     WouldChange,
     /// The last attempt failed, and the next one is scheduled.

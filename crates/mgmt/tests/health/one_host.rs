@@ -69,6 +69,59 @@ fn retrying_and_blocked_resources_are_named_until_they_recover() {
 }
 
 #[test]
+fn what_has_not_been_checked_yet_is_pending_and_what_was_restored_is_changed() {
+    let env = TestEnv::new();
+    let (path, gate) = (env.at("a"), env.at("gate"));
+    let program = format!(
+        "exec \"gate\" {{\n\tcmd => \"while ! test -e {}; do sleep 0.05; done\",\n\tshell => \"/bin/sh\",\n\tenv => {{\"PATH\" => \"/usr/bin:/bin\",}},\n}}\n{}noop [\"x\", \"y\"] {{\n\tDepend => Exec[\"gate\"],\n}}\n",
+        gate.display(),
+        file(&path, "\tDepend => Exec[\"gate\"],")
+    );
+    let run = env.run(&[], &program);
+    let said = env.status_has(&["h1  working: 4 resources, 4 pending"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    let counts = || env.json()["hosts"]["h1"]["report"]["counts"].clone();
+    assert_eq!((&counts()["pending"], &counts()["total"]), (&4.into(), &4.into()));
+    std::fs::write(&gate, "").unwrap();
+    env.status_has(&["h1  converged: 4 resources"]);
+    assert_eq!((&counts()["pending"], &counts()["changed"]), (&0.into(), &2.into()), "{}", counts());
+    // The next check of the file finds nothing to do.
+    std::fs::write(&path, "x").unwrap();
+    eventually("only the command has changed something", || counts()["changed"] == 1);
+    finish(run);
+}
+
+#[test]
+fn every_resource_of_a_failing_group_is_named_until_it_recovers_in_whatever_group() {
+    let env = TestEnv::new();
+    let package = |state: &str, names: &str| format!("pkg [{names}] {{\n\tstate => \"{state}\",\n}}\n");
+    let program = env.write("main.mcl", &package("installed", "\"none-a\", \"none-b\", \"none-c\""));
+    // Without a network and without package lists there is nothing to install.
+    let script =
+        "mount -t tmpfs tmpfs /var/lib/apt/lists && mount -t tmpfs tmpfs /var/cache/apt && exec \"$@\"";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--mount", "--net", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_mgmt"), "run"]);
+    command.args(["--prefix", &env.text("prefix"), "--hostname", "h1", "lang", &program]);
+    let run = Running::start_command(command);
+    let [a, b, c] = ["a", "b", "c"].map(|name| format!("pkg[none-{name}]  retrying after "));
+    env.status_has(&["h1  degraded: 3 of 3 resources retrying", &a, &b, &c]);
+    // Another graph takes the group apart. What is not there is right for one of them.
+    for (others, absent) in [(["a", "b"], "c"), (["b", "c"], "a")] {
+        let names = others.map(|name| format!("\"none-{name}\"")).join(", ");
+        let absent = format!("none-{absent}");
+        let packages =
+            [package("installed", &names), package("uninstalled", &format!("\"{absent}\""))].concat();
+        env.write("main.mcl", &packages);
+        let [first, second] = others.map(|name| format!("pkg[none-{name}]  retrying after "));
+        let said = env.status_has(&["h1  degraded: 2 of 3 resources retrying", &first, &second]);
+        assert!(!said.stdout.contains(&format!("pkg[{absent}]  ")), "{absent}: {said:?}");
+    }
+    env.write("main.mcl", &package("uninstalled", "\"none-a\", \"none-b\", \"none-c\""));
+    assert_eq!(env.status_has(&["h1  converged: 3 resources"]).code, 0);
+    finish(run);
+}
+
+#[test]
 fn a_resource_whose_declared_attempts_are_used_up_has_failed() {
     let env = TestEnv::new();
     let run = env.run(&[], "exec \"x\" {\n\tcmd => \"/bin/false\",\n\tMeta:retry => 0,\n}\n");

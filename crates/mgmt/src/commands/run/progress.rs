@@ -125,7 +125,9 @@ impl Progress {
         if self.shared.is_live {
             self.shared.change(|state| {
                 match health {
-                    Health::Ok | Health::WouldChange | Health::Flapping(_) => state.ill.remove(id),
+                    Health::Ok | Health::Changed | Health::WouldChange | Health::Flapping(_) => {
+                        state.ill.remove(id)
+                    }
                     Health::Retrying { .. } => state.ill.insert(id.clone(), true),
                     Health::Failed { .. } => state.ill.insert(id.clone(), false),
                 };

@@ -28,6 +28,9 @@ const PUBLISH_INTERVAL: Duration = Duration::from_millis(300);
 /// The same while something fails: what is blocked is looked for in the whole graph then.
 const PUBLISH_INTERVAL_FAILING: Duration = Duration::from_secs(1);
 
+/// How often the resources that are still to be checked are counted while there is something to do.
+const PENDING_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How long the engine has to say what is blocked.
 const BLOCKED_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -96,6 +99,7 @@ impl Told {
         let now = now();
         let state = match health {
             Health::Ok => ResourceState::Ok,
+            Health::Changed => ResourceState::Changed,
             Health::WouldChange => ResourceState::WouldChange,
             Health::Retrying { attempt, wait, error } => {
                 let next = now.saturating_add(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
@@ -108,14 +112,7 @@ impl Told {
                 backoff_ms: u64::try_from(undone.wait.as_millis()).unwrap_or(u64::MAX),
             },
         };
-        let mut tracker = self.shared.tracker();
-        // Most runs find nothing to report.
-        if state == ResourceState::Ok && tracker.state_of(id).is_none() {
-            return;
-        }
-        tracker.resource(id, state, now);
-        drop(tracker);
-        self.shared.changed.notify_one();
+        self.shared.change(|tracker| tracker.resource(id, state, now));
     }
 
     /// Takes whether the graph is quiet apart from scheduled retries.
@@ -223,6 +220,7 @@ impl Shared {
         let mut said = HostState::Working;
         loop {
             let flaps = last.as_ref().is_some_and(|last| last.counts.flapping > 0);
+            let works = last.as_ref().is_some_and(|last| !last.quiet && last.counts.total > 0);
             tokio::select! {
                 () = self.changed.notified() => {}
                 found = another(&mut duplicate) => {
@@ -230,6 +228,8 @@ impl Shared {
                     self.tracker().duplicate(found);
                 }
                 () = tokio::time::sleep(FLAP_EXPIRY / 5), if flaps => {}
+                // Which resources are still to be checked is not an event.
+                () = tokio::time::sleep(PENDING_INTERVAL), if works => {}
             }
             self.tracker().expire_flapping(now(), FLAP_EXPIRY);
             self.refresh().await;
@@ -248,11 +248,10 @@ impl Shared {
         }
     }
 
-    /// Asks the engine for what is blocked, if anything can be.
+    /// Asks the engine for what is blocked, pending and changed.
     async fn refresh(&self) {
-        let counts = self.tracker().report().counts;
         let engine = self.engine.get().and_then(Weak::upgrade);
-        let blocked = match engine.filter(|_| counts.failing() > 0) {
+        let blocked = match engine {
             Some(engine) => {
                 let asked = tokio::time::timeout(BLOCKED_TIMEOUT, engine.blocked(MAX_LISTED)).await;
                 asked.ok().and_then(Result::ok)
@@ -265,6 +264,7 @@ impl Shared {
         let mut tracker = self.tracker();
         tracker.blocked(listed, blocked.count as u64, now());
         tracker.pending(blocked.pending as u64);
+        tracker.changed(blocked.changed as u64);
     }
 
     /// The record for the store: the report, and the fields that earlier versions read.

@@ -135,6 +135,55 @@ fn a_file_that_could_not_be_written_is_repaired_by_time() {
 }
 
 #[test]
+fn a_parent_that_appears_four_seconds_later_leads_to_the_next_attempt() {
+    let home = Home::new();
+    let file = home.at("parent/file");
+    let program =
+        home.program(&format!("file \"{file}\" {{ state => \"exists\", content => \"right\", }}\n"));
+    let mut running = start(&program);
+    running.wait_for("retrying in ");
+    // Some attempts by time have failed until then.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    std::fs::create_dir(home.path("parent")).unwrap();
+    holds(Path::new(&file), "right");
+    running.wait_for("recovered after ");
+    running.wait_for("converged for 0 s");
+}
+
+#[test]
+fn a_file_system_that_is_read_only_for_a_while_is_repaired() {
+    let home = Home::new();
+    std::fs::create_dir(home.path("volume")).unwrap();
+    let (volume, file) = (home.at("volume"), home.at("volume/file"));
+    let program =
+        home.program(&format!("file \"{file}\" {{ state => \"exists\", content => \"right\", }}\n"));
+    let script = format!("mount -t tmpfs tmpfs {volume} && exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh", env!("CARGO_BIN_EXE_mgmt")]);
+    command.args(["run", "--tmp-prefix", "--converger-timeout=0", "lang", &program]).stdin(Stdio::null());
+    let mut running = Running::start_command(command);
+    running.wait_for("converged for 0 s");
+    // Only the program has the volume.
+    let target = running.id().to_string();
+    let inside = |script: &str| {
+        let words = ["--target", &target, "--mount", "sh", "-ec", script];
+        let done = Command::new("nsenter").args(words).stdin(Stdio::null()).output().unwrap();
+        assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    };
+    // It is not repaired before nothing can be written.
+    running.signal(Signal::STOP);
+    inside(&format!("echo wrong > {file}; mount -o remount,ro {volume}"));
+    running.signal(Signal::CONT);
+    running.wait_for("(attempt 2)");
+    assert_eq!(inside(&format!("cat {file}")), "wrong\n");
+    inside(&format!("mount -o remount,rw {volume}"));
+    eventually("the file is repaired", || inside(&format!("cat {file}")) == "right");
+    running.wait_for("recovered after ");
+    running.wait_for("converged for 0 s");
+}
+
+#[test]
 fn a_command_whose_program_is_installed_later_runs() {
     let home = Home::new();
     let (tool, made, source) = (home.at("tool"), home.at("made"), home.at("source"));

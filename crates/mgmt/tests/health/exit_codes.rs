@@ -11,14 +11,20 @@ const ROWS: &[&str] = &[
     "the graph converged and `--converged-exit` was given (with `--noop` also if changes are pending)",
     "`--max-runtime` is over",
     "`--converged-exit` was given and the graph came to rest while a resource is failed, retrying, blocked or flapping, or while the program is stale or invalid",
+    "or while the program is stale or invalid or the newest deploy is refused",
+    "a host of `--remote` has failed or was lost",
     "another instance uses the same prefix",
+    "the prefix cannot be used",
     "`status`: a host has not converged or is lost, or the store is degraded",
     "`check`: a program or a graph has errors, or has warnings with `--deny-warnings`",
     "`fmt`: a file has syntax errors or, with `--check` or `--diff`, would change",
     "`repl`: a line of standard input was wrong",
     "`graph --settle`: a resource failed",
     "`diff`: there is a difference",
+    "`plan`: a resource will fail",
+    "`apply`: the host has changed since the plan was made",
     "`why`: nothing is known",
+    "`check` and `fmt`: a file could not be read or written",
     "The command line is wrong, or the graph given to `run`, `graph` or `diff` has errors",
     "`plan --detailed-exitcode`: there is something to change",
     "`status`, `retry`: mgmt is not running",
@@ -27,7 +33,7 @@ const ROWS: &[&str] = &[
     "Stopped by SIGTERM, and what was running had to be cancelled",
     "Nothing was changed and nothing failed. What `print` writes is not a change",
     "Something was changed, or would have been with `--noop`",
-    "At the end, the last attempt of a resource had failed",
+    "At the end, the last attempt of a resource had failed, or the program or deploy was outdated",
 ];
 
 #[test]
@@ -145,6 +151,53 @@ fn a_run_that_ends_for_another_reason() {
     assert_eq!(said(&["run", "--nonsense"]).code, 2);
     let wrong = env.write("wrong.mcl", "noop \"a\" {\n");
     assert_eq!(said(&["run", "--tmp-prefix", "lang", &wrong]).code, 2);
+}
+
+#[test]
+fn a_run_whose_newest_deploy_is_refused() {
+    let env = TestEnv::new();
+    let prefix = env.text("prefix");
+    let mut run = Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "empty"]);
+    run.wait_for("graph empty");
+    let deploy = |text: &str| {
+        let program = env.write("deploy.mcl", text);
+        let said = said(&["deploy", "--prefix", &prefix, "--no-git", "lang", &program]);
+        assert_eq!(said.code, 0, "{said:?}");
+    };
+    deploy("noop \"a\" {}\n");
+    env.status_has(&["h1  converged: 1 resource; deploy 1"]);
+    // It has a cycle on this host alone.
+    deploy(
+        "$name = if $hostname == \"\" { \"b\" } else { \"a\" }\nnoop \"a\" {}\nnoop \"b\" {}\nNoop[\"b\"] -> Noop[$name]\nNoop[$name] -> Noop[\"b\"]\n",
+    );
+    env.status_has(&["deploy 2 refused"]);
+    crate::finish(run);
+    for (flags, expected) in [(&[][..], 1), (&["--detailed-exitcode"][..], 4)] {
+        let once =
+            ["run", "--prefix", &prefix, "--hostname", "h1", "--converger-timeout", "1", "--converged-exit"];
+        let said = said(&[&once[..], flags, &["empty"]].concat());
+        assert_eq!(said.code, expected, "{said:?}");
+    }
+}
+
+#[test]
+fn a_plan_that_no_longer_fits_and_a_prefix_that_cannot_be_used() {
+    let env = TestEnv::new();
+    let (plan, program) = (env.text("plan.json"), env.write("change.mcl", &file(&env.at("a"), "")));
+    let said_plan = said(&["plan", "--out", &plan, "lang", &program]);
+    assert_eq!(said_plan.code, 0, "{said_plan:?}");
+    std::fs::write(env.at("a"), "somebody else").unwrap();
+    let applied = said(&["apply", "--prefix", &env.text("prefix"), &plan]);
+    assert_eq!(applied.code, 1, "{applied:?}");
+    let fails = env.write("will-fail.mcl", &file(&env.at("missing/a"), ""));
+    assert_eq!(said(&["plan", "lang", &fails]).code, 1);
+    let in_the_way = env.write("in-the-way", "");
+    assert_eq!(said(&["run", "--prefix", &in_the_way, "empty"]).code, 1);
+    assert_eq!(said(&["retry", "--prefix", &env.text("prefix")]).code, 3);
+    // Nothing listens there.
+    let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit"];
+    let remote = said(&[&once[..], &["--remote", "ssh://nobody@127.0.0.1:1", "lang", &program]].concat());
+    assert_eq!(remote.code, 1, "{remote:?}");
 }
 
 #[test]

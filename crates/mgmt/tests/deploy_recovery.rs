@@ -636,6 +636,13 @@ fn a_record_of_a_host_that_cannot_be_read_is_said_and_hides_no_other() {
         let parts = ["h1  converged", "`/host/h2/status`", "`/host/h3/member`", "it has format 9"];
         status.code == 1 && parts.iter().all(|part| status.stdout.contains(part))
     });
+    for host in ["h2", "h3"] {
+        let forgotten = scene.command(&["forget", host]);
+        assert_eq!(forgotten.code, 0, "{forgotten:?}");
+    }
+    // Nobody keeps this claim, so it keeps nobody from its name.
+    scene.store("/host/h1/agent", "garbage");
+    eventually("nothing else is wrong", || scene.command(&["status"]).code == 0);
     assert_eq!(scene.command(&["log", "debug", "--host", "h1"]).code, 0);
     let levels = scene.command(&["log"]);
     assert!(levels.code == 0 && levels.stdout.contains("h1  debug"), "{levels:?}");
@@ -675,6 +682,71 @@ fn damaged_records_of_the_history_are_left_out_and_counted() {
     std::fs::write(&path, format!("{damaged}\0\0\0\n")).unwrap();
     let said = scene.command(&["why", &scene.text("out")]);
     assert!(said.code == 0 && said.stderr.contains("2 records are damaged and left out"), "{said:?}");
+}
+
+#[test]
+fn a_store_of_a_later_version_is_set_aside() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    finish(run);
+    let store = scene.at("prefix/world/store");
+    {
+        let database = redb::Database::open(&store).unwrap();
+        let writing = database.begin_write().unwrap();
+        let about = redb::TableDefinition::<&str, u64>::new("about");
+        writing.open_table(about).unwrap().insert("format", 1000).unwrap();
+        writing.commit().unwrap();
+    }
+    std::fs::remove_file(scene.at("out")).unwrap();
+    let mut run = scene.run();
+    let line = run.wait_for("it has format 1000");
+    assert!(line.contains("store.damaged-1") && line.contains("lost: the deploys"), "{line}");
+    run.wait_for("running deploy 1, the last that ran here");
+    holds(&scene.at("out"), "one");
+    finish(run);
+    assert!(scene.at("prefix/world/store.damaged-1").exists());
+}
+
+#[test]
+fn a_damaged_password_or_reversal_is_not_used() {
+    let scene = Scene::new();
+    let reversible = scene.write("reversible", "before-text");
+    let password = "password \"secret\" {\n\tlength => 12,\n}\n";
+    let text = format!(
+        "{password}file {reversible:?} {{\n\tstate => \"exists\",\n\tcontent => \"managed\",\n\tMeta:reverse => true,\n}}\n"
+    );
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy_file(&scene.write("reverses.mcl", &text));
+    holds(&scene.at("reversible"), "managed");
+    let kept =
+        |name: &str| kept_files(&scene.at("prefix/engine")).into_iter().find(|path| path.ends_with(name));
+    eventually("the password is made", || kept("password").is_some());
+    finish(run);
+    // Both look right, and are not what was written.
+    let reversal = kept("reverse").unwrap();
+    let stored = std::fs::read_to_string(&reversal).unwrap();
+    assert!(stored.contains("before-text"), "{stored}");
+    std::fs::write(&reversal, stored.replace("before-text", "bafore-text")).unwrap();
+    let secret = kept("password").unwrap();
+    let mut bytes = std::fs::read(&secret).unwrap();
+    bytes[0] = if bytes[0] == b'a' { b'b' } else { b'a' };
+    std::fs::write(&secret, &bytes).unwrap();
+    let mut run = scene.run();
+    eventually("the password has failed", || {
+        let status = scene.command(&["status"]);
+        status.code == 1 && status.stdout.contains("password[secret]") && status.stdout.contains("damaged")
+    });
+    assert_eq!(std::fs::read(&secret).unwrap(), bytes, "it is not overwritten");
+    scene.deploy_file(&scene.write("keeps.mcl", &file(&scene.at("out"), "\"kept\"")));
+    let line = run.wait_for("lost: how to undo a resource");
+    assert!(line.contains("reverse.damaged-1"), "{line}");
+    holds(&scene.at("out"), "kept");
+    assert_eq!(std::fs::read_to_string(&reversible).unwrap(), "managed");
+    finish(run);
 }
 
 #[test]

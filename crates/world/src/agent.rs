@@ -113,7 +113,8 @@ impl Claim {
             self.held = true;
             return if entry.lease == Some(lease) { Standing::Holds } else { take_over() };
         }
-        if !self.held && holder.is_earlier_run_of(&self.agent) {
+        // A claim without a lease would never end, and is none of an agent.
+        if entry.lease.is_none() || !self.held && holder.is_earlier_run_of(&self.agent) {
             return take_over();
         }
         let since = match &self.rival {
@@ -296,5 +297,9 @@ mod tests {
         // A record that a later version wrote is another agent as well.
         let strange = Entry { value: b"{\"format\":9}".to_vec(), ..other };
         assert!(matches!(claim.standing(KEY, Some(&strange), OURS, until), Standing::Waits(_)));
+        // One that no agent keeps alive is not waited for.
+        let stray = Entry { lease: None, ..strange };
+        let over = Standing::Claims(Condition::Modified(KEY.to_owned(), 7));
+        assert_eq!(claim.standing(KEY, Some(&stray), OURS, until), over);
     }
 }

@@ -114,19 +114,28 @@ impl World {
     /// Removes everything that a host that is gone has left in the store.
     pub async fn forget(&self, host: &Str) -> Result<(), ForgetError> {
         let name = || host.to_text().into_owned();
-        let mut keys = Vec::new();
+        let (mut keys, mut stray) = (Vec::new(), BTreeMap::new());
         for entry in self.live().below(&keys::host(host)) {
             match Key::parse(&entry.key) {
-                Some(Key::Status { .. } | Key::Agent { .. }) => {
+                // What an agent keeps alive has a lease. Without one, it is a stray that nobody else would ever remove.
+                Some(Key::Status { .. } | Key::Agent { .. }) if entry.lease.is_some() => {
                     return Err(ForgetError::Running { host: name() });
+                }
+                Some(Key::Status { .. } | Key::Agent { .. }) => {
+                    stray.insert(entry.key.clone(), entry.modified);
                 }
                 _ => keys.push(entry.key.clone()),
             }
         }
+        // They go last, because the conditions are about them.
+        keys.extend(stray.keys().cloned());
         if keys.is_empty() {
             return Err(ForgetError::Unknown { host: name() });
         }
-        let conditions = [keys::status(host), keys::agent(host)].map(Condition::Missing);
+        let conditions = [keys::status(host), keys::agent(host)].map(|key| match stray.get(&key) {
+            Some(modified) => Condition::Modified(key, *modified),
+            None => Condition::Missing(key),
+        });
         let batch = self.store().limits().operations.saturating_sub(conditions.len()).max(1);
         for keys in keys.chunks(batch) {
             let effects = keys.iter().cloned().map(Effect::Delete).collect();

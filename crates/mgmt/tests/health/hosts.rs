@@ -127,3 +127,41 @@ fn of_two_agents_with_one_name_the_younger_stands_back() {
     assert!(metrics().contains("\nmgmt_duplicate_host 0\n"), "{}", metrics());
     finish(younger);
 }
+
+#[test]
+fn what_changes_all_the_time_is_written_at_a_bounded_rate() {
+    let hosts = Hosts::new();
+    let input = hosts.env.write("input", "0");
+    let text = format!(
+        "import \"os\"\n$value = os.readfile({input:?})\nkv \"key\" {{\n\tvalue => $value,\n}}\n\
+         noop \"offer\" {{\n\tcomment => $value,\n\tMeta:export => [\"*\",],\n}}\n"
+    );
+    let program = hosts.env.write("main.mcl", &text);
+    let run = hosts.start("a", "a", &["--no-deploy-watch", "lang", &program]);
+    hosts.status_has(&["a  converged"]);
+    let revision = || {
+        let text = hosts.cluster.etcdctl(&["get", "x", "-w", "json"]);
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        json["header"]["revision"].as_u64().unwrap()
+    };
+    let (began, before) = (Instant::now(), revision());
+    let mut last = 0;
+    while began.elapsed() < Duration::from_secs(8) {
+        last += 1;
+        std::fs::write(&input, last.to_string()).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (written, seconds) = (revision() - before, began.elapsed().as_secs() + 1);
+    // Exports and the status: 20 at once and 10 in a second. Everything: 500 at once and 50 in a second.
+    assert!(written <= 500 + 50 * seconds, "{written} writes in {seconds} s for {last} values");
+    let stored = |prefix: &str| hosts.cluster.etcdctl(&["get", "--prefix", prefix, "-w", "json"]);
+    let versions: serde_json::Value = serde_json::from_str(&stored("/mgmt/host/a/export/")).unwrap();
+    let version = versions["kvs"][0]["version"].as_u64().unwrap();
+    assert!(version <= 20 + 10 * seconds + 2, "an export was written {version} times in {seconds} s");
+    // The last value always arrives.
+    eventually("the last value is there", || {
+        let text = hosts.cluster.etcdctl(&["get", "--prefix", "/mgmt/", "--print-value-only"]);
+        text.matches(&format!("\"{last}\"")).count() >= 2
+    });
+    finish(run);
+}

@@ -255,6 +255,28 @@ fn a_plan_sees_the_shared_values_of_the_agent() {
 }
 
 #[test]
+fn a_plan_is_not_sure_of_an_address_that_is_in_use() {
+    let scene = Scene::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let program = format!("http:server \"{}\" {{}}\n", listener.local_addr().unwrap());
+    let is_predicted = || {
+        let planned = scene.said(&["plan"], &["lang", &program]);
+        assert!(
+            planned.code == 0 && planned.stdout.contains("  predicted  change http:server["),
+            "{planned:?}"
+        );
+    };
+    // By another program, or by the agent itself.
+    is_predicted();
+    drop(listener);
+    let planned = scene.said(&["plan"], &["lang", &program]);
+    assert!(planned.stdout.contains("  exact      change http:server["), "{planned:?}");
+    let agent = scene.agent(&[], &program);
+    is_predicted();
+    end(agent);
+}
+
+#[test]
 fn a_deploy_on_a_terminal_sums_up_its_plan_and_asks() {
     let scene = Scene::new();
     let (a, source, prefix) = (scene.at("a"), scene.at("main.mcl"), scene.at("prefix"));

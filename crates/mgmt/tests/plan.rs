@@ -169,6 +169,11 @@ const CASES: &[Case] = &[
         "useradd -M planned",
         r#"user "planned" { state => "exists", shell => "/bin/true", comment => "Planned", }"#,
     ),
+    case(
+        "no user, whose home is a link",
+        "mkdir /t/real; touch /t/real/kept; ln -s real /t/home; useradd -M -d /t/home planned",
+        r#"user "planned" { state => "absent", removehome => true, }"#,
+    ),
     case("no user", "useradd -M planned", r#"user "planned" { state => "absent", }"#),
     case("a group", "", r#"group "planned" { state => "exists", gid => 7702, }"#),
     case("no group", "groupadd planned", r#"group "planned" { state => "absent", }"#),

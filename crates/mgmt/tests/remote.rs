@@ -174,6 +174,9 @@ fn hosts_that_fail_are_told_apart_from_those_that_do_not() {
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(done.stderr.contains("root@127.0.0.1:1 cannot be reached"), "{}", done.stderr);
     assert!(done.stderr.contains("1 of 2 hosts have failed"), "{}", done.stderr);
+    for line in [" one: 1 resources, 1 changed, 0 failed\n", " 127.0.0.1: not started: "] {
+        assert!(done.stderr.contains(line), "{line}: {}", done.stderr);
+    }
     holds(&scene.at("out-one"), "text");
     // The resources of one fail.
     let out = scene.directory.path().display();
@@ -188,6 +191,12 @@ fn hosts_that_fail_are_told_apart_from_those_that_do_not() {
         "{}",
         done.stderr
     );
+    for line in [
+        " one: 2 resources, 1 changed, 0 failed\n",
+        " two: ended with code 1: 2 resources, 0 changed, 1 failed",
+    ] {
+        assert!(done.stderr.contains(line), "{line}: {}", done.stderr);
+    }
     // One is lost on the way; the others go on.
     let mut run = scene.start("one,two", &["lang", &program]);
     for host in ["out-one", "out-two"] {
@@ -200,6 +209,7 @@ fn hosts_that_fail_are_told_apart_from_those_that_do_not() {
     run.signal(Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(1), "{lines}");
+    assert!(lines.contains("two: connection lost: what it has done is not known"), "{lines}");
     // Somebody else answers in its place.
     scene.hosts.forget_keys();
     let refused = scene.said("one", &["lang", &program]);

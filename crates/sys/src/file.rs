@@ -3,12 +3,13 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::fstat;
-use rustix::io::{pread, retry_on_intr};
+use rustix::fs::{SeekFrom, fstat, seek};
+use rustix::io::{Errno, pread, retry_on_intr};
 
 use crate::error::{Cause, Error, Escaped, Result};
 use crate::handle::{Attributes, Node, Via, apply};
 use crate::path::{Location, ManagedPath};
+use crate::sparse;
 use crate::stat::{Kind, Stat};
 use crate::walk::{REGULAR, open_file, open_without_links};
 
@@ -159,6 +160,23 @@ impl OpenedFile {
         match retry_on_intr(|| pread(&self.fd, &mut *buffer, offset)) {
             Ok(length) => Ok(&buffer[..length]),
             Err(errno) => Err(self.error("read", errno)),
+        }
+    }
+
+    /// Whether the file has holes, which need not be read to be known.
+    pub fn has_holes(&self) -> bool {
+        fstat(&self.fd).is_ok_and(|stat| sparse::has_holes(&stat))
+    }
+
+    /// Where the next data begins at or after `offset`, or the file ends. The same offset if the file system does not tell.
+    pub fn next_data(&self, offset: u64) -> u64 {
+        match seek(&self.fd, SeekFrom::Data(offset)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => {
+                let end = fstat(&self.fd).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+                end.max(offset)
+            }
+            Err(_) => offset,
         }
     }
 

@@ -37,6 +37,12 @@ pub(crate) fn missing_room(from: &RawStat, to: &RawStat, on: BorrowedFd<'_>) -> 
     (!fits).then_some(Cause::NoRoom { needed, free })
 }
 
+/// Whether a file has fewer blocks than its length needs.
+pub(crate) fn has_holes(stat: &RawStat) -> bool {
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    u64::try_from(stat.st_blocks).unwrap_or(u64::MAX).saturating_mul(512) < size
+}
+
 /// Appends the whole of `from` to `to`, asking before each piece whether to go on. False if it was not to.
 pub(crate) fn copy(
     from: BorrowedFd<'_>,
@@ -45,8 +51,7 @@ pub(crate) fn copy(
 ) -> rustix::io::Result<bool> {
     let stat = fstat(from)?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let has_holes = u64::try_from(stat.st_blocks).unwrap_or(u64::MAX).saturating_mul(512) < size;
-    if !has_holes {
+    if !has_holes(&stat) {
         return copy_range(from, to, 0, u64::MAX, go_on);
     }
     let base = seek(to, SeekFrom::Current(0))?;

@@ -1,7 +1,8 @@
 //! The page over a port, for who asks with HTTP. It answers one request per connection and knows one path.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -29,7 +30,41 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST: usize = 16 << 10;
 
 /// How many may ask at once. Others wait.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 64;
+
+/// Of these, connections of one client. Further ones are closed, so that one client cannot starve another.
+const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
+
+/// How many connections each client has.
+#[derive(Clone, Default)]
+struct Clients(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// A connection that is counted until it is dropped.
+struct Counted(Clients, IpAddr);
+
+impl Clients {
+    fn admit(&self, client: IpAddr) -> Option<Counted> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(client).or_default();
+        if *count >= MAX_CONNECTIONS_PER_CLIENT {
+            return None;
+        }
+        *count += 1;
+        Some(Counted(self.clone(), client))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.1);
+            }
+        }
+    }
+}
 
 /// Begins to listen. Who asks for this host by a name has to use one of `names`, or `localhost`.
 pub(crate) async fn serve(
@@ -45,16 +80,21 @@ pub(crate) async fn serve(
     tracing::info!("serving metrics at http://{address}/metrics");
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let names: Arc<[String]> = names.into();
+    let clients = Clients::default();
     Ok(Server(tokio::spawn(async move {
         loop {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, client)) => {
+                    let Some(counted) = clients.admit(client.ip()) else {
+                        tracing::debug!("metrics: too many connections of {}", client.ip());
+                        continue;
+                    };
                     let (metrics, names) = (Arc::clone(&metrics), Arc::clone(&names));
                     tokio::spawn(async move {
                         // Whoever is too slow, or goes away, gets nothing.
                         let _ = tokio::time::timeout(PATIENCE, answer(stream, &metrics, &names)).await;
-                        drop(place);
+                        drop((place, counted));
                     });
                 }
                 // Too many descriptors, mostly; that may pass.

@@ -50,7 +50,7 @@ impl Place {
 }
 
 /// A process is there, and has not ended.
-fn runs(id: &str) -> bool {
+pub(crate) fn runs(id: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
@@ -284,8 +284,8 @@ fn threat_17_a_command_ends_when_its_resource_leaves() {
 fn threat_21_a_source_that_does_not_fit_is_refused_and_holes_stay_holes() {
     let place = Place::new();
     let sparse = std::fs::File::create(place.at("sparse")).unwrap();
-    sparse.set_len(1 << 33).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&sparse, b"end", (1 << 33) - 3).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&sparse, b"end", (1 << 40) - 3).unwrap();
     std::fs::write(place.at("large"), vec![1; 8 << 20]).unwrap();
     std::fs::create_dir(place.at("small")).unwrap();
     let files = |names: &[(&str, &str)]| {
@@ -299,8 +299,11 @@ fn threat_21_a_source_that_does_not_fit_is_refused_and_holes_stay_holes() {
     let run = said(&[&once[..], &[&graph]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     let copy = place.at("copy").metadata().unwrap();
-    assert_eq!(copy.len(), 1 << 33);
+    assert_eq!(copy.len(), 1 << 40);
     assert!(copy.blocks() * 512 < 1 << 20, "it has {} blocks", copy.blocks());
+    // Nor are holes read when the two are compared.
+    let again = said(&[&once[..], &[&graph]].concat());
+    assert!(again.code == 0 && again.stderr.contains(" 0 changed, 0 failed"), "{}", again.stderr);
     // A file system with little room, and one with room for few files, which go with the shell.
     let graph = place.write("large.yaml", &files(&[("small/copy", "large")]));
     let words = once.join(" ");
@@ -314,6 +317,82 @@ fn threat_21_a_source_that_does_not_fit_is_refused_and_holes_stay_holes() {
         plain(command.args(["--mount", "sh", "-c", &script]));
         let (code, log) = Running::start_command(command).end();
         assert!(code != Some(0) && log.contains(error), "{options}: {code:?}\n{log}");
+    }
+}
+
+#[test]
+fn threat_21_a_long_copy_says_how_far_it_is_and_ends_when_asked() {
+    let place = Place::new();
+    let source = std::fs::File::create(place.at("source")).unwrap();
+    rustix::fs::fallocate(&source, rustix::fs::FallocateFlags::empty(), 0, 640 << 20).unwrap();
+    let (copy, source) = (place.path("copy"), place.path("source"));
+    let graph =
+        format!("graph: g\nresources:\n  file:\n  - name: {copy}\n    state: exists\n    source: {source}\n");
+    let graph = place.write("graph.yaml", &graph);
+    // A disk that takes three seconds for every piece of the copy.
+    let slow = ["-e", "trace=copy_file_range", "-e", "inject=copy_file_range:delay_enter=3000000"];
+    let mut command = Command::new("strace");
+    command.args(["-D", "-f", "-qqq", "-o", "/dev/null"]).args(slow);
+    plain(command.args([env!("CARGO_BIN_EXE_mgmt"), "run", "--tmp-prefix", "yaml", &graph]));
+    let mut running = Running::start_command(command);
+    let line = running.wait_for("copying the source: ");
+    assert!(line.contains(" of 640 MiB (") && line.contains(&copy), "{line}");
+    running.signal(Signal::TERM);
+    let (_, log) = running.end();
+    assert!(log.contains("ended: 1 resources, 0 changed"), "{log}");
+    assert!(!place.at("copy").exists(), "it was copied to the end");
+}
+
+/// A client at another address of the loopback network.
+fn connect_from(client: [u8; 4], address: std::net::SocketAddr) -> std::net::TcpStream {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&socket, &std::net::SocketAddr::from((client, 0))).unwrap();
+    connect(&socket, &address).unwrap();
+    socket.into()
+}
+
+/// Connections that have sent half of a request, more than a server has room for.
+fn half_open(address: std::net::SocketAddr) -> Vec<std::net::TcpStream> {
+    let one = |_| {
+        let mut stream = connect_from([127, 0, 0, 2], address);
+        // One that is turned away may be gone before that.
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nX-");
+        stream
+    };
+    (0..300).map(one).collect()
+}
+
+/// The answer to a request with this line and these headers.
+fn answered(address: std::net::SocketAddr, request: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    write!(stream, "{request}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn threat_24_one_client_does_not_starve_another_and_names_the_host_it_asks() {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let program =
+        format!("http:server \"{address}\" {{}}\nhttp:server:file \"/a\" {{ data => \"fine\", }}\n");
+    let mut running = Running::start(&["run", "--tmp-prefix", "lang", &program]);
+    running.wait_for("listening on ");
+    let crowd = half_open(address);
+    for _ in 0..20 {
+        let answer = answered(address, "GET /a HTTP/1.1\r\nHost: x");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("fine"), "{answer}");
+    }
+    drop(crowd);
+    for (head, status) in [
+        ("GET /a HTTP/1.1", "HTTP/1.1 400"),
+        ("GET /a HTTP/1.1\r\nHost: x\r\nHost: y", "HTTP/1.1 400"),
+        ("GET /a HTTP/1.0", "HTTP/1.0 200"),
+    ] {
+        let answer = answered(address, head);
+        assert!(answer.starts_with(status), "{head}: {answer}");
     }
 }
 
@@ -342,4 +421,10 @@ fn threat_24_metrics_are_not_given_to_who_asks_by_another_name() {
     }
     assert_eq!(ask("Host: rebound.example:9233\r\n"), "HTTP/1.1 421 Misdirected Request");
     assert_eq!(ask(""), "HTTP/1.1 400 Bad Request");
+    // One client that opens all it can does not starve another.
+    let address = address.parse().unwrap();
+    let crowd = half_open(address);
+    let answer = answered(address, "GET /metrics HTTP/1.1\r\nHost: localhost");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    drop(crowd);
 }

@@ -577,8 +577,14 @@ impl<'a, 'c> Buffers<'a, 'c> {
     /// Whether `target` has the content of `part` from `offset` on; then, how long that is.
     fn compare(&mut self, target: &OpenedFile, offset: u64, part: &OpenedFile) -> Result<Option<u64>> {
         let mut length = 0;
+        let have_holes = part.has_holes() && target.has_holes();
         loop {
             self.run.cx.checkpoint()?;
+            if have_holes {
+                // Two holes are equal, and reading them takes as long as reading data.
+                let skipped = target.next_data(offset + length).saturating_sub(offset);
+                length = length.max(part.next_data(length).min(skipped));
+            }
             let mut rest = part.read_at(&mut self.part, length)?;
             if rest.is_empty() {
                 return Ok(Some(length));

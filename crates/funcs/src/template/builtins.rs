@@ -1,6 +1,6 @@
 //! Functions that every template has.
 
-use super::data::Datum;
+use super::data::{Datum, IntType};
 use super::{compare, format};
 use crate::modules::golang::html;
 
@@ -34,7 +34,7 @@ pub(super) fn call(name: &str, arguments: &[Datum]) -> Result<Datum> {
         }
         "len" => {
             exactly(1)?;
-            Datum::Int(length(&arguments[0])? as i64)
+            Datum::int(length(&arguments[0])? as i64)
         }
         "index" => {
             wants(1)?;
@@ -100,7 +100,7 @@ fn length(datum: &Datum) -> Result<usize> {
 
 fn index(item: &Datum, key: &Datum) -> Result<Datum> {
     let position = |length: usize| match key {
-        Datum::Int(at) => match usize::try_from(*at) {
+        Datum::Int(at, _) => match usize::try_from(*at) {
             Ok(position) if position < length => Ok(position),
             _ => Err(format!("error calling index: index out of range: {at}")),
         },
@@ -108,10 +108,10 @@ fn index(item: &Datum, key: &Datum) -> Result<Datum> {
     };
     match item {
         Datum::List(items) => Ok(items[position(items.len())?].clone()),
-        Datum::Str(text) => Ok(Datum::Int(i64::from(text[position(text.len())?]))),
+        Datum::Str(text) => Ok(Datum::Int(i64::from(text[position(text.len())?]), IntType::Uint8)),
         Datum::Map(entries) => {
             if let Some((first, _)) = entries.first()
-                && first.kind() != key.kind()
+                && !first.is_like(key)
             {
                 let (found, wanted) = (key.kind(), first.kind());
                 return Err(format!("error calling index: value has type {found}; should be {wanted}"));
@@ -134,7 +134,7 @@ fn slice(item: &Datum, bounds: &[Datum]) -> Result<Datum> {
     }
     let bound = |at: usize, default: usize| match bounds.get(at) {
         None => Ok(default),
-        Some(Datum::Int(bound)) => usize::try_from(*bound)
+        Some(Datum::Int(bound, _)) => usize::try_from(*bound)
             .ok()
             .filter(|bound| *bound <= length)
             .ok_or_else(|| format!("error calling slice: index out of range: {bound}")),

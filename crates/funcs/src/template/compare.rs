@@ -18,7 +18,7 @@ pub(super) fn equal(a: &Datum, b: &Datum) -> Result<bool> {
         (_, Datum::List(_) | Datum::Map(_)) => {
             Err(format!("uncomparable type {}: {}", b.kind(), super::format::text(b)))
         }
-        (a, b) if a.kind() == b.kind() => Ok(a.order(b).is_eq()),
+        (a, b) if a.is_like(b) => Ok(a.order(b).is_eq()),
         _ => Err("incompatible types for comparison".to_owned()),
     }
 }
@@ -26,10 +26,10 @@ pub(super) fn equal(a: &Datum, b: &Datum) -> Result<bool> {
 /// Whether the first value is smaller.
 pub(super) fn less(a: &Datum, b: &Datum) -> Result<bool> {
     match (a, b) {
-        (Datum::Int(a), Datum::Int(b)) => Ok(a < b),
+        (Datum::Int(a, _), Datum::Int(b, _)) => Ok(a < b),
         (Datum::Float(a), Datum::Float(b)) => Ok(a < b),
         (Datum::Str(a), Datum::Str(b)) => Ok(a.cmp(b) == Ordering::Less),
-        (a, b) if a.kind() != b.kind() => Err("incompatible types for comparison".to_owned()),
+        (a, b) if !a.is_like(b) => Err("incompatible types for comparison".to_owned()),
         _ => Err("invalid type for comparison".to_owned()),
     }
 }

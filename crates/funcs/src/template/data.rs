@@ -8,13 +8,24 @@ use mgmt_value::{Str, Type, Value};
 
 use crate::{Failure, text};
 
+/// The type that an integer has in Go.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum IntType {
+    /// Written in the template, a length, or a number in a list.
+    Int,
+    /// From the language.
+    Int64,
+    /// A byte of a text.
+    Uint8,
+}
+
 /// A value in the shape that templates expect.
 #[derive(Clone, Debug)]
 pub(super) enum Datum {
     /// Nothing: no value was given, or a map has none.
     Nil,
     Bool(bool),
-    Int(i64),
+    Int(i64, IntType),
     Float(f64),
     Str(Str),
     List(Rc<Vec<Datum>>),
@@ -29,7 +40,7 @@ impl Datum {
         Ok(match value {
             Value::Bool(value) => Datum::Bool(*value),
             Value::Str(text) => Datum::Str(text.clone()),
-            Value::Int(number) => Datum::Int(*number),
+            Value::Int(number) => Datum::int64(*number),
             Value::Float(number) => Datum::Float(*number),
             Value::List(list) => {
                 let items = list.items.iter().map(Datum::from_value).collect::<Result<Vec<_>, _>>()?;
@@ -61,6 +72,14 @@ impl Datum {
         Datum::Map(Rc::new(entries))
     }
 
+    pub(super) fn int(number: i64) -> Datum {
+        Datum::Int(number, IntType::Int)
+    }
+
+    pub(super) fn int64(number: i64) -> Datum {
+        Datum::Int(number, IntType::Int64)
+    }
+
     pub(super) fn str(text: impl AsRef<[u8]>) -> Datum {
         Datum::Str(Str::new(text))
     }
@@ -70,7 +89,7 @@ impl Datum {
         Some(match (self, ty) {
             (Datum::Bool(value), Type::Bool) => Value::Bool(*value),
             (Datum::Str(text), Type::Str) => Value::Str(text.clone()),
-            (Datum::Int(number), Type::Int) => Value::Int(*number),
+            (Datum::Int(number, _), Type::Int) => Value::Int(*number),
             (Datum::Float(number), Type::Float) => Value::Float(*number),
             (Datum::List(items), Type::List(element)) => {
                 let items = items.iter().map(|item| item.to_value(element)).collect::<Option<_>>()?;
@@ -90,7 +109,7 @@ impl Datum {
         match self {
             Datum::Nil => false,
             Datum::Bool(value) => *value,
-            Datum::Int(number) => *number != 0,
+            Datum::Int(number, _) => *number != 0,
             Datum::Float(number) => *number != 0.0,
             Datum::Str(text) => !text.is_empty(),
             Datum::List(items) => !items.is_empty(),
@@ -99,12 +118,19 @@ impl Datum {
         }
     }
 
+    /// Both are integers, both are texts and so on.
+    pub(super) fn is_like(&self, other: &Datum) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
     /// The name of its type in messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Datum::Nil => "<nil>",
             Datum::Bool(_) => "bool",
-            Datum::Int(_) => "int64",
+            Datum::Int(_, IntType::Int) => "int",
+            Datum::Int(_, IntType::Int64) => "int64",
+            Datum::Int(_, IntType::Uint8) => "uint8",
             Datum::Float(_) => "float64",
             Datum::Str(_) => "string",
             Datum::List(_) => "[]interface {}",
@@ -145,7 +171,7 @@ impl Datum {
     pub(super) fn order(&self, other: &Datum) -> Ordering {
         match (self, other) {
             (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
-            (Datum::Int(a), Datum::Int(b)) => a.cmp(b),
+            (Datum::Int(a, _), Datum::Int(b, _)) => a.cmp(b),
             (Datum::Float(a), Datum::Float(b)) => a.total_cmp(b),
             (Datum::Str(a), Datum::Str(b)) => a.cmp(b),
             (Datum::Record(a), Datum::Record(b)) => {

@@ -79,7 +79,7 @@ impl<'a> Executor<'a> {
                         Some((key, value)) => {
                             *next += 1;
                             let (over, nodes, scope) = (*over, body.iter(), *scope);
-                            let is_int = matches!(items, Datum::Int(_));
+                            let is_int = matches!(items, Datum::Int(..));
                             self.step()?;
                             self.bind_item(over, key, &value, is_int);
                             frames.push(Frame::Block { nodes, dot: value, scope });
@@ -164,7 +164,7 @@ impl<'a> Executor<'a> {
     fn range(&mut self, over: &Pipeline, dot: &Datum) -> Result<Datum, Failure> {
         let value = self.value(over, dot)?;
         match value {
-            Datum::List(_) | Datum::Map(_) | Datum::Int(_) | Datum::Nil => Ok(value),
+            Datum::List(_) | Datum::Map(_) | Datum::Int(..) | Datum::Nil => Ok(value),
             other => {
                 let message = format!("range can't iterate over {}", format::text(&other));
                 Err(self.failed(over.at, over.end, &message))
@@ -262,7 +262,7 @@ impl<'a> Executor<'a> {
             Kind::Dot => Ok(dot.clone()),
             Kind::Nil => Ok(Datum::Nil),
             Kind::Bool(value) => Ok(Datum::Bool(*value)),
-            Kind::Int(number) => Ok(Datum::Int(*number)),
+            Kind::Int(number) => Ok(Datum::int(*number)),
             Kind::Float(number) => Ok(Datum::Float(*number)),
             Kind::Str(text) => Ok(Datum::str(text)),
             Kind::Function(name) => self.call(name, operand, &[], dot, None),
@@ -372,7 +372,7 @@ impl<'a> Executor<'a> {
             let datum = match (&argument.kind, &parameter.ty) {
                 (Kind::Int(number), Type::Float) => Datum::Float(*number as f64),
                 (Kind::Float(number), Type::Int) if number.fract() == 0.0 && number.abs() < 9e15 => {
-                    Datum::Int(*number as i64)
+                    Datum::int64(*number as i64)
                 }
                 _ => self.operand(argument, dot)?,
             };
@@ -435,12 +435,13 @@ impl<'a> Executor<'a> {
 
 /// The key and the value of an item of what a loop goes over.
 fn item(items: &Datum, number: usize) -> Option<(Datum, Datum)> {
-    let key = || i64::try_from(number).ok().map(Datum::Int);
+    let key = || i64::try_from(number).ok().map(Datum::int);
     match items {
         Datum::List(items) => Some((key()?, items.get(number)?.clone())),
         Datum::Map(entries) => entries.get(number).cloned(),
-        Datum::Int(count) if i64::try_from(number).is_ok_and(|number| number < *count) => {
-            Some((key()?, key()?))
+        Datum::Int(count, of) if i64::try_from(number).is_ok_and(|number| number < *count) => {
+            let item = Datum::Int(i64::try_from(number).ok()?, *of);
+            Some((item.clone(), item))
         }
         _ => None,
     }

@@ -13,7 +13,7 @@ pub(super) fn bytes(datum: &Datum) -> Vec<u8> {
     match datum {
         Datum::Nil => b"<nil>".to_vec(),
         Datum::Bool(value) => value.to_string().into_bytes(),
-        Datum::Int(number) => number.to_string().into_bytes(),
+        Datum::Int(number, _) => number.to_string().into_bytes(),
         Datum::Float(number) => general(*number, None, b'e').into_bytes(),
         Datum::Str(text) => text.to_vec(),
         Datum::List(items) => {
@@ -203,7 +203,7 @@ impl Format<'_> {
         let value = self.values.get(self.next_value)?;
         self.next_value += 1;
         match value {
-            Datum::Int(number) if number.unsigned_abs() <= MAX_COUNT as u64 => Some(*number),
+            Datum::Int(number, _) if number.unsigned_abs() <= MAX_COUNT as u64 => Some(*number),
             _ => None,
         }
     }

@@ -114,7 +114,7 @@ fn templates_call_templates() {
 }
 
 #[test]
-fn templates_call_themselves_as_often_as_in_go() {
+fn templates_recurse_and_have_types_as_in_go() {
     let long = "a".repeat(5000);
     let template = format!(
         "{{{{ define \"t\" }}}}{{{{ if . }}}}x{{{{ template \"t\" (slice . 1) }}}}{{{{ end }}}}{{{{ end }}}}{{{{ template \"t\" \"{long}\" }}}}"
@@ -124,6 +124,13 @@ fn templates_call_themselves_as_often_as_in_go() {
         "{{ range $i, $e := .List }}{{ if eq $i 0 }}{{ continue }}{{ end }}{{ $x := $e }}{{ if eq $i 2 }}{{ break }}{{ end }}{{ $i }}{{ $x }}{{ else }}none{{ end }}{{ range 0 }}{{ else }}E{{ end }}",
         "1bE",
     );
+    // As Go 1.26 says it: a number of the template is an `int`, one of the language an `int64`.
+    check("{{ printf `%T %T %T` 5 (len .List) .Count }}", "int int int64");
+    check(
+        "{{ range $i, $e := slice .List 2 }}{{ printf `%T` $i }}{{ end }} {{ range 1 }}{{ printf `%T` . }}{{ end }}",
+        "int int",
+    );
+    check("{{ printf `%T %v` (index .Name 0) (index .Name 0) }} {{ eq .Count 3 }}", "uint8 119 true");
     check("{{ $x := 1 }}{{ range .List }}{{ $x = . }}{{ end }}{{ $x }}", "c");
 }
 
@@ -167,7 +174,7 @@ fn formats_follow_go() {
         ("\"%t %v %%\" true false", "true false %"),
         ("\"%d %d\" 1", "1 %!d(MISSING)"),
         ("\"%d\" 1 \"x\"", "1%!(EXTRA string=x)"),
-        ("\"%z\" 1", "%!z(int64=1)"),
+        ("\"%z\" 1", "%!z(int=1)"),
         ("\"%d\" \"x\"", "%!d(string=x)"),
         ("\"100%\"", "100%!(NOVERB)"),
         ("\"%*d|%#v\" 4 7 \"s\"", "   7|\"s\""),
@@ -228,7 +235,7 @@ fn mistakes_are_named_with_their_place() {
         ("{{/* x }}", "unclosed comment"),
         ("{{ 1a }}", "bad number syntax"),
         ("{{ index .List 9 }}", "index out of range: 9"),
-        ("{{ len 3 }}", "len of type int64"),
+        ("{{ len 3 }}", "len of type int"),
         ("{{ lt 1 \"a\" }}", "incompatible types for comparison"),
         ("{{ eq .List .List }}", "uncomparable type"),
         ("{{ range true }}{{ end }}", "range can't iterate over true"),
@@ -257,20 +264,20 @@ fn printf_formats_as_go_does() {
     use super::data::Datum;
 
     let list = |items: Vec<Datum>| Datum::List(Rc::new(items));
-    let ints = [0, 5, -5, 1_234_567, 955].into_iter().map(Datum::Int);
+    let ints = [0, 5, -5, 1_234_567, 955].into_iter().map(Datum::int64);
     let floats = [1.5, -0.25, 1e21, 0.0, 100_000.0, 3.0, f64::INFINITY].into_iter().map(Datum::Float);
     let texts = ["ab", "", "h\u{e9}\n\"`"].into_iter().map(Datum::str);
     let others = [
         Datum::Bool(true),
         list(vec![Datum::str("a"), Datum::str("b")]),
-        list(vec![Datum::Int(1), Datum::Int(-2)]),
-        Datum::map(vec![(Datum::str("k"), Datum::Int(1)), (Datum::str("a"), Datum::str("x"))]),
+        list(vec![Datum::int64(1), Datum::int64(-2)]),
+        Datum::map(vec![(Datum::str("k"), Datum::int64(1)), (Datum::str("a"), Datum::str("x"))]),
         list(vec![list(vec![Datum::str("a")]), list(vec![Datum::str("b"), Datum::str("c")])]),
-        list(vec![Datum::map(vec![(Datum::str("A"), Datum::Int(1))])]),
-        Datum::map(vec![(Datum::Int(2), Datum::str("x"))]),
+        list(vec![Datum::map(vec![(Datum::str("A"), Datum::int64(1))])]),
+        Datum::map(vec![(Datum::int64(2), Datum::str("x"))]),
     ];
     let values: Vec<Datum> = ints.chain(floats).chain(texts).chain(others).collect();
-    let several = [Datum::Int(7), Datum::str("x"), Datum::Float(2.5)];
+    let several = [Datum::int64(7), Datum::str("x"), Datum::Float(2.5)];
     for line in GO_PRINTF.lines() {
         let parts: Vec<&str> = line.split('\t').collect();
         let format: String = serde_json::from_str(parts[1]).unwrap();

@@ -29,7 +29,9 @@ pub(super) fn one(value: &Datum, verb: char, flags: &Flags) -> Vec<u8> {
         (_, 'T') => string(value.go_type().as_bytes(), 's', flags).unwrap_or_default(),
         (Datum::Nil, verb) => format!("%!{verb}(<nil>)").into_bytes(),
         (Datum::Bool(value), 't' | 'v') => pad(value.to_string().into_bytes(), flags),
-        (Datum::Int(number), verb) => int(*number, verb, flags).unwrap_or_else(|| wrong(value, verb, flags)),
+        (Datum::Int(number, _), verb) => {
+            int(*number, verb, flags).unwrap_or_else(|| wrong(value, verb, flags))
+        }
         (Datum::Float(number), verb) => {
             float(*number, verb, flags).unwrap_or_else(|| wrong(value, verb, flags))
         }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mgmt_resource::{
     Cancel, Checked, Context, Error, Host, Invalid, Kind, Nothing, OnLeave, Resource, Result, ResultExt,
@@ -17,8 +18,11 @@ use mgmt_world::{Changes, Offer, Strategy};
 /// Whoever wants to know who was chosen asks the function `world.schedule`. A host that is gone is replaced as soon as its
 /// offer has ended.
 ///
-/// A host that cannot reach the store cannot know whether it is still chosen. Once others may have been chosen in its
-/// place, `world.schedule` leaves it out.
+/// A host that cannot reach the store cannot know whether it is still chosen. `ttl` seconds after the store has last confirmed
+/// its offer, `world.schedule` leaves it out, and what depends on that leaves the graph: a running `exec` is cancelled. Others
+/// are chosen `grace` seconds later. With the strategy `rr`, the command of one host has thereby ended before that of another
+/// starts, unless mgmt itself was stopped or killed: a stopped one ends it when it goes on, a killed one when it is started again
+/// (as a systemd service, at once).
 ///
 /// ```mcl
 /// import "world"
@@ -45,8 +49,13 @@ pub struct Schedule {
     pub max: Option<i64>,
     /// The offer stays when this host is gone. It ends with `withdraw`.
     pub persist: bool,
-    /// For how many seconds the offer stays when this host is gone without having withdrawn it. The default is 10.
+    /// For how many seconds this host may take itself for chosen without word from the store. The default is 10. When it is gone
+    /// without having withdrawn its offer, that ends after `ttl` and `grace`.
     pub ttl: Option<i64>,
+    /// For how many seconds the offer stays after this host has ceased to take itself for chosen, so that what the choice has
+    /// started can stop before another host is chosen. The default is 12: a command of `exec` is killed 10 s after it was asked to
+    /// stop. Only this implementation has it.
+    pub grace: Option<i64>,
     /// Take an offer back instead.
     pub withdraw: bool,
 }
@@ -76,6 +85,9 @@ impl Schedule {
         if let Some(ttl) = self.ttl.filter(|ttl| *ttl != 0) {
             offer.ttl = Some(positive("ttl", ttl)?);
         }
+        if let Some(grace) = self.grace {
+            offer.grace = Duration::from_secs(positive("grace", grace)?.into());
+        }
         Ok(offer)
     }
 }
@@ -90,13 +102,23 @@ impl Kind for Schedule {
         }
         self.offer()?;
         let has_ttl = self.ttl.is_some_and(|ttl| ttl > 0);
+        if self.persist && self.grace.is_some() {
+            return Err(Invalid::field("grace", "an offer that stays for ever has no grace")
+                .with_hint("leave out `grace` or `persist`"));
+        }
         if self.persist && has_ttl {
             return Err(Invalid::field("ttl", "an offer that stays for ever has no time to live")
                 .with_hint("leave out `ttl` or `persist`"));
         }
-        if self.withdraw && (self.strategy.is_some() || self.max.is_some() || self.persist || has_ttl) {
+        if self.withdraw
+            && (self.strategy.is_some()
+                || self.max.is_some()
+                || self.persist
+                || has_ttl
+                || self.grace.is_some())
+        {
             return Err(Invalid::field("withdraw", "an offer that is taken back has no other properties")
-                .with_hint("leave out `strategy`, `max`, `persist` and `ttl`"));
+                .with_hint("leave out `strategy`, `max`, `persist`, `ttl` and `grace`"));
         }
         Ok(())
     }

@@ -185,7 +185,8 @@ impl Inner {
         });
         let announcement = keys::rival(&self.host, &claim.agent.instance);
         let value = json::stored(&claim.agent).ok().filter(|_| stands_back);
-        let want = value.map(|value| Want { value, time: Some(STATUS_TTL), leaves: true, every: None });
+        let want =
+            value.map(|value| Want { value, time: Some(STATUS_TTL.into()), leaves: true, every: None });
         self.own.announce(announcement, want);
         Some(standing)
     }

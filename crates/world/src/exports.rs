@@ -52,7 +52,7 @@ impl World {
         self.live();
         self.inner().own.want(
             keys::export(self.host(), to, kind, name),
-            Some(Want { value, time, leaves: false, every: None }),
+            Some(Want { value, time: time.map(Into::into), leaves: false, every: None }),
         );
         Ok(())
     }

@@ -84,7 +84,7 @@ pub use exports::{EVERYBODY, Exported};
 pub use last_deploy::{InstalledFiles, LastDeploy};
 pub use local::Local;
 pub use members::{ForgetError, MEMBER_EXPIRY, Member};
-pub use schedule::{Offer, Strategy};
+pub use schedule::{Offer, STOP_GRACE, Strategy};
 pub use seal::{KeyError, MAX_CLOCK_AHEAD, PublicKey, Refused, Seal, Signer, SigningKey, Trust};
 pub use status::Status;
 pub use store::StoreError;

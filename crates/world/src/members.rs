@@ -151,7 +151,7 @@ impl World {
 impl Inner {
     fn want_member(&self, member: &Member) {
         if let Ok(value) = json::stored(member) {
-            let want = Want { value, time: Some(MEMBER_EXPIRY), leaves: false, every: None };
+            let want = Want { value, time: Some(MEMBER_EXPIRY.into()), leaves: false, every: None };
             self.own.want(keys::member(&self.host), Some(want));
         }
     }

@@ -19,6 +19,7 @@ use crate::agent::{Claim, Standing};
 use crate::keys::{self, Topic};
 use crate::limit::RateLimit;
 use crate::lock;
+use crate::session::Term;
 use crate::store::{Effect, LeaseId, StoreError, Transaction};
 use crate::world::Inner;
 
@@ -55,6 +56,8 @@ struct Wanted {
     exports: Option<HashSet<String>>,
     /// When keys that may not be written often were written last.
     written: BTreeMap<String, Instant>,
+    /// Keys that are to go, and not before a moment.
+    kept_until: BTreeMap<String, Instant>,
 }
 
 /// What a key shall be.
@@ -62,7 +65,7 @@ struct Wanted {
 pub(crate) struct Want {
     pub(crate) value: Vec<u8>,
     /// How long it stays when this host is gone; for ever without a time.
-    pub(crate) time: Option<Duration>,
+    pub(crate) time: Option<Term>,
     /// It goes when this host ends in order.
     pub(crate) leaves: bool,
     /// The shortest time between two writes.
@@ -105,9 +108,25 @@ impl Own {
     pub(crate) fn want(&self, key: String, want: Option<Want>) {
         let mut wanted = lock(&self.wanted);
         if wanted.keys.get(&key) != Some(&want) {
+            wanted.kept_until.remove(&key);
             wanted.keys.insert(key, want);
             self.unsettle();
         }
+    }
+
+    /// Says that a key shall go at some moment. It counts as unwanted from now on.
+    pub(crate) fn remove_at(&self, key: String, at: Instant) {
+        let mut wanted = lock(&self.wanted);
+        if wanted.keys.get(&key) != Some(&None) {
+            wanted.kept_until.insert(key.clone(), at);
+            wanted.keys.insert(key, None);
+            self.unsettle();
+        }
+    }
+
+    /// Whether a key is to go.
+    pub(crate) fn is_going(&self, key: &str) -> bool {
+        lock(&self.wanted).keys.get(key).is_some_and(Option::is_none)
     }
 
     /// What a key shall be, if anybody has said so.
@@ -121,6 +140,7 @@ impl Own {
         for want in wanted.keys.values_mut() {
             want.take_if(|want| want.leaves);
         }
+        wanted.kept_until.clear();
         self.unsettle();
     }
 
@@ -260,9 +280,15 @@ impl Inner {
         let mut wanted = lock(&self.own.wanted);
         // What is to go and is gone needs no more thought.
         wanted.keys.retain(|key, want| want.is_some() || live.get(key).is_some());
+        let Wanted { keys, kept_until, .. } = &mut *wanted;
+        kept_until.retain(|key, until| *until > now && keys.contains_key(key));
         let is_meant = |key: &str| only.is_none_or(|only| key.starts_with(only));
         for (key, want) in wanted.keys.iter().filter(|(key, _)| is_meant(key)) {
             let Some(want) = want else {
+                if let Some(until) = wanted.kept_until.get(key) {
+                    found.due = Some(found.due.map_or(*until, |other| other.min(*until)));
+                    continue;
+                }
                 found.effects.push(Effect::Delete(key.clone()));
                 continue;
             };

@@ -7,8 +7,12 @@
 //! A host that is chosen and loses the store does not know any more whether it still is. When the lease of its offer may
 //! have ended, it no longer takes itself for chosen; the leader cannot choose another before that. The same goes for an offer that
 //! has ended and was made anew: only a choice that is newer than an offer counts for it. What a host does because of a stale
-//! answer is thereby limited to the time that it needs to stop. (Where the alphabet decides, a newcomer can be chosen
-//! before the last one has heard of it; that is limited by the time of the offer.)
+//! answer is thereby limited to the time that it needs to stop.
+//!
+//! The strategy `rr` promises exclusion: another host takes the place of a chosen one only when the offer of that one is gone, and
+//! an offer stays in the store for its [grace](Offer::grace) after its host has ceased to take itself for chosen, be it that its
+//! lease may have ended or that it withdraws. In that time the host stops what the choice has started. Where the alphabet decides,
+//! a newcomer can be chosen before the last one has heard of it; that is limited by the time of the offer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +20,11 @@ use std::time::Duration;
 
 use mgmt_value::Str;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::keys::{self, Key, SCHEDULER, Topic};
 use crate::own::{Settled, Want};
+use crate::session::Term;
 use crate::store::{Condition, Effect, Entry, StoreError, Transaction};
 use crate::strings::Changes;
 use crate::world::Inner;
@@ -36,11 +42,18 @@ pub struct Offer {
     /// How long the offer stays when the host is gone, in seconds. Without this, a host that ends in order takes its offer
     /// back, and one that is gone without a word has it for a while.
     pub ttl: Option<u32>,
+    /// How long the offer stays in the store after this host has ceased to take itself for chosen.
+    #[serde(skip, default = "default_grace")]
+    pub grace: Duration,
+}
+
+fn default_grace() -> Duration {
+    STOP_GRACE
 }
 
 impl Default for Offer {
     fn default() -> Offer {
-        Offer { strategy: Strategy::RoundRobin, max: 1, persist: false, ttl: None }
+        Offer { strategy: Strategy::RoundRobin, max: 1, persist: false, ttl: None, grace: STOP_GRACE }
     }
 }
 
@@ -115,6 +128,10 @@ fn is_older(present: Option<&Entry>, choice: &Choice, volunteers: &[Volunteer]) 
 /// How long an offer stays that says nothing about that.
 const OFFER: Duration = Duration::from_secs(10);
 
+/// How long a host has to stop what a choice has started: the ten seconds that a command has before it is killed, and some to
+/// evaluate the program and to end the command.
+pub const STOP_GRACE: Duration = Duration::from_secs(12);
+
 /// How long a leader leads that is gone without a word.
 const LEADING: Duration = Duration::from_secs(3);
 
@@ -134,7 +151,7 @@ impl World {
             return Ok(!is_there);
         }
         let time = offer.ttl.map_or(OFFER, |ttl| Duration::from_secs(u64::from(ttl.max(1))));
-        let time = (!offer.persist).then_some(time);
+        let time = (!offer.persist).then_some(Term { time, grace: offer.grace });
         let leaves = offer.ttl.is_none() && !offer.persist;
         self.inner().own.want(key, Some(Want { value, time, leaves, every: None }));
         self.schedule_too();
@@ -142,13 +159,22 @@ impl World {
         Ok(!is_there)
     }
 
-    /// Volunteers no more under a name, and tells whether that was a change. With `apply` false, only tells.
+    /// Volunteers no more under a name, and tells whether that was a change. With `apply` false, only tells. From then on this
+    /// host does not take itself for chosen; if it was, others can be chosen once the grace has passed.
     pub async fn withdraw(&self, name: &Str, apply: bool) -> Result<bool, StoreError> {
         self.ready().await;
         let key = keys::volunteer(self.host(), name);
-        let is_there = self.live().get(&key).is_some();
-        if apply && (is_there || self.inner().own.wanted(&key).is_some()) {
-            self.inner().own.want(key, None);
+        let own = &self.inner().own;
+        let is_there = self.live().get(&key).is_some() && !own.is_going(&key);
+        if apply && (is_there || own.wanted(&key).is_some()) {
+            let is_chosen = self.scheduled(name).is_ok_and(|hosts| hosts.contains(self.host()));
+            if is_chosen && !self.inner().store.ends_with_us() {
+                let term = own.wanted(&key).and_then(|want| want.time);
+                own.remove_at(key, Instant::now() + term.map_or(STOP_GRACE, |term| term.grace));
+                self.live().stir(&Topic::Schedule(name.clone()));
+            } else {
+                own.want(key, None);
+            }
             self.written().await?;
         }
         Ok(is_there)
@@ -169,7 +195,14 @@ impl World {
     /// The hosts that have been chosen under a name, as far as that is known.
     pub fn scheduled(&self, name: &Str) -> Result<Vec<Str>, StoreError> {
         let Some(entry) = self.live().get(&keys::schedule(name)) else { return Ok(Vec::new()) };
-        let choice: Choice = json::value(&entry)?;
+        // A host that cannot read who was chosen cannot know that it was; the leader makes such a choice anew.
+        let choice: Choice = match json::value(&entry) {
+            Ok(choice) => choice,
+            Err(error) => {
+                tracing::warn!("{error}; this host counts as not chosen");
+                return Ok(Vec::new());
+            }
+        };
         let sure = self.inner().is_sure(name, &entry);
         let hosts = choice.hosts.iter().map(|host| Str::from(host.as_str()));
         Ok(hosts.filter(|host| sure || host != self.host()).collect())
@@ -202,8 +235,11 @@ impl Inner {
         let Some(offer) = self.live().get(&key).filter(|offer| offer.created < choice.modified) else {
             return false;
         };
+        if self.own.is_going(&key) {
+            return false;
+        }
         match (offer.lease, self.own.wanted(&key).and_then(|want| want.time)) {
-            (Some(lease), Some(time)) => self.session(time).held().is_some_and(|held| held.lease == lease),
+            (Some(lease), Some(term)) => self.session(term).held().is_some_and(|held| held.lease == lease),
             // One of an earlier run, which ends by itself.
             (Some(_), None) => false,
             // One that stays, whoever runs.

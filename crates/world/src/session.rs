@@ -4,6 +4,9 @@
 //! there, however long the answer took, and whether the process was stopped (SIGSTOP) or the host suspended meanwhile: both the
 //! monotonic clock and the one that goes on during suspension have to be before that moment. [`Session::held`] looks at
 //! both clocks each time; and as soon as the process goes on after that moment, whoever follows the session is told.
+//!
+//! A lease with a grace stays in the store for that much longer than it counts as held here: time to stop what was begun because
+//! of it, before anybody else can see that it has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +22,21 @@ use crate::store::{LeaseId, Store};
 pub(crate) struct Session {
     held: watch::Receiver<Option<Held>>,
     task: JoinHandle<()>,
+}
+
+/// How long a lease is to last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Term {
+    /// How long it counts as held here after the store has last confirmed it.
+    pub(crate) time: Duration,
+    /// How much longer it stays in the store.
+    pub(crate) grace: Duration,
+}
+
+impl From<Duration> for Term {
+    fn from(time: Duration) -> Term {
+        Term { time, grace: Duration::ZERO }
+    }
 }
 
 /// A lease that is surely held until some moment.
@@ -55,21 +73,22 @@ impl Session {
     /// Begins. Whenever a lease is won or lost, `changed` is called.
     pub(crate) fn new(
         store: Arc<dyn Store>,
-        time: Duration,
+        term: Term,
         changed: impl Fn() + Send + Sync + 'static,
     ) -> Session {
         const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
-        let time = if store.ends_with_us() { FOR_EVER } else { time };
+        let Term { time, grace } = if store.ends_with_us() { Term::from(FOR_EVER) } else { term };
         let (sender, held) = watch::channel(None);
         let task = tokio::spawn(async move {
             loop {
                 let asked = Asked::now();
-                match store.grant(time).await {
+                match store.grant(time.saturating_add(grace)).await {
                     Ok(lease) => {
-                        let held = asked.held(lease.id, lease.time);
+                        let time = lease.time.saturating_sub(grace);
+                        let held = asked.held(lease.id, time);
                         sender.send_replace(Some(held));
                         changed();
-                        keep(&*store, held, lease.time, &sender).await;
+                        keep(&*store, held, time, &sender).await;
                         sender.send_replace(None);
                         changed();
                     }

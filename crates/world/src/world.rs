@@ -12,7 +12,7 @@ use crate::limit::RateLimit;
 use crate::live::Live;
 use crate::lock;
 use crate::own::Own;
-use crate::session::Session;
+use crate::session::{Session, Term};
 use crate::store::{Commit, Store, StoreError, Transaction};
 
 /// Strings, exports, deploys and schedules of a cluster, through the store that its hosts share.
@@ -32,7 +32,7 @@ pub(crate) struct Inner {
     /// Everything that is written, by whomever.
     limit: RateLimit,
     writes: std::sync::atomic::AtomicU64,
-    sessions: Mutex<HashMap<Duration, Arc<Session>>>,
+    sessions: Mutex<HashMap<Term, Arc<Session>>>,
     /// This host takes part in finding a leader.
     leads: std::sync::atomic::AtomicBool,
     /// Programs run though the store has not been read yet.
@@ -192,11 +192,12 @@ impl Inner {
     }
 
     /// The lease for keys that last this long.
-    pub(crate) fn session(&self, time: Duration) -> Arc<Session> {
+    pub(crate) fn session(&self, term: impl Into<Term>) -> Arc<Session> {
+        let term = term.into();
         let mut sessions = lock(&self.sessions);
-        let session = sessions.entry(time).or_insert_with(|| {
+        let session = sessions.entry(term).or_insert_with(|| {
             let this = self.this.clone();
-            Arc::new(Session::new(Arc::clone(&self.store), time, move || {
+            Arc::new(Session::new(Arc::clone(&self.store), term, move || {
                 if let Some(this) = this.upgrade() {
                     this.own.news.notify_one();
                     this.leases_have_changed();

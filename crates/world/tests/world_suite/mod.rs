@@ -159,7 +159,7 @@ async fn scheduling(connect: Connect<'_>) {
     let hosts: Vec<World> = ["s1", "s2", "s3"].iter().map(|name| host(connect, name)).collect();
     let job = text("job/1");
     // Nobody is gone here, so on a busy machine nobody is to be taken for gone either.
-    let offer = Offer { ttl: Some(60), ..Offer::default() };
+    let offer = Offer { ttl: Some(60), grace: Duration::from_secs(1), ..Offer::default() };
     assert!(hosts[0].volunteer(&job, &offer, false).await.unwrap(), "looking says what would be");
     assert!(hosts[0].scheduled(&job).unwrap().is_empty());
     for host in &hosts {
@@ -178,7 +178,13 @@ async fn scheduling(connect: Connect<'_>) {
     .await;
     // Whoever comes back waits for a turn.
     hosts[0].volunteer(&job, &offer, true).await.unwrap();
-    let alpha = Offer { strategy: Strategy::Alphabetical, max: 2, ttl: Some(60), ..Offer::default() };
+    let alpha = Offer {
+        strategy: Strategy::Alphabetical,
+        max: 2,
+        ttl: Some(60),
+        grace: Duration::from_secs(1),
+        ..Offer::default()
+    };
     let another = text("another");
     for host in &hosts {
         host.volunteer(&another, &alpha, true).await.unwrap();
@@ -197,7 +203,7 @@ async fn scheduling(connect: Connect<'_>) {
 
 async fn a_leader_that_is_gone_is_replaced(connect: Connect<'_>) {
     let job = text("led");
-    let offer = Offer { ttl: Some(2), ..Offer::default() };
+    let offer = Offer { ttl: Some(2), grace: Duration::from_secs(1), ..Offer::default() };
     let mut hosts: Vec<World> = Vec::new();
     for name in ["l1", "l2"] {
         let host = host(connect, name);

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::common::{Running, Said, eventually, holds, mgmt, said};
 use crate::etcd_common::Cluster;
 use crate::network::{Network, text};
+use crate::trust::runs;
 
 struct Scene {
     home: tempfile::TempDir,
@@ -253,6 +254,90 @@ fn threat_17_split_brain_runs_a_singleton_twice() {
     for host in hosts {
         let told = finish(host);
         assert!(!told.contains("panicked"), "{told}");
+    }
+}
+
+#[test]
+fn threat_17_commands_of_a_singleton_never_overlap() {
+    let scene = Scene::new();
+    let network = Network::new(3);
+    let _etcd = Etcd::start(&network, &scene.at("etcd"));
+    let here = scene.home.path().display();
+    // A command that says who else runs when it begins, and ends when it is asked to unless it is stubborn.
+    let program = format!(
+        r#"import "fmt"
+import "world"
+schedule "job" {{
+	ttl => 2,
+}}
+if $hostname in world.schedule("job") {{
+	exec "singleton" {{
+		shell => "/bin/sh",
+		env => {{"PATH" => "/usr/bin:/bin", "NAME" => $hostname,}},
+		cmd => "cd {here}; for other in command-*; do kill -0 $(cat $other) && echo $other >> overlaps-$NAME; done; trap '[ -e stubborn ] || exit 0' TERM; echo $$ > next-$NAME; mv next-$NAME command-$NAME; while :; do sleep 0.1; done",
+	}}
+}}
+"#
+    );
+    let program = scene.write("main.mcl", &program);
+    scene.write("stubborn", "");
+    let names = ["a", "b", "c"];
+    let host = |at: usize| {
+        let prefix = scene.text(&format!("prefix-{}", names[at]));
+        let flags = ["run", "--hostname", names[at], "--prefix", &prefix, "--seeds", Etcd::CLIENTS];
+        Running::start_command(network.mgmt(at, &[&flags[..], &["lang", &program]].concat()))
+    };
+    let command =
+        |at: usize| std::fs::read_to_string(scene.at(&format!("command-{}", names[at]))).unwrap_or_default();
+    let is_running = |at: usize| !command(at).is_empty() && runs(&command(at));
+    let overlaps =
+        |at: usize| std::fs::read_to_string(scene.at(&format!("overlaps-{}", names[at]))).unwrap_or_default();
+    let another = |than: usize| (0..3).find(|at| *at != than && is_running(*at));
+    let alone = |at: usize| is_running(at) && another(at).is_none();
+    let mut hosts = [0, 1, 2].map(|at| Some(host(at)));
+    eventually("one is chosen", || (0..3).any(is_running));
+    let first = (0..3).find(|at| is_running(*at)).unwrap();
+
+    // Cut off from the store: its command ends although it has to be killed, and only then begins another.
+    network.cut(first);
+    eventually("the command of another begins", || another(first).is_some());
+    let second = another(first).unwrap();
+    assert_eq!(overlaps(second), "", "{} began too early", names[second]);
+    assert!(!is_running(first), "who is cut off goes on");
+    network.heal(first);
+    std::fs::remove_file(scene.at("stubborn")).unwrap();
+
+    // Stopped past its lease, it can end nothing. It does as soon as it goes on, and for ever.
+    hosts[second].as_ref().unwrap().signal(Signal::STOP);
+    eventually("the command of another begins", || another(second).is_some());
+    let third = another(second).unwrap();
+    hosts[second].as_ref().unwrap().signal(Signal::CONT);
+    eventually("who slept has ended its command", || alone(third));
+
+    // Killed, it leaves its command behind. The next start ends it.
+    let killed = hosts[third].take().unwrap();
+    killed.signal(Signal::KILL);
+    let (code, _) = killed.end_killed();
+    assert_eq!(code, None);
+    let left = command(third);
+    eventually("the command of another begins", || another(third).is_some());
+    let fourth = another(third).unwrap();
+    let mut again = host(third);
+    again.wait_for("still running since the last start");
+    assert!(!runs(&left), "what was left behind goes on");
+    hosts[third] = Some(again);
+    eventually("one is left", || alone(fourth));
+
+    // One that ends in order ends its command before it hands over.
+    for (number, host) in hosts.into_iter().enumerate() {
+        let mut host = host.unwrap();
+        host.signal(Signal::INT);
+        if is_running(number) {
+            host.wait_for("what is running may finish");
+            host.signal(Signal::INT);
+        }
+        let (_, lines) = host.end();
+        assert!(!is_running(number) && !lines.contains("panicked"), "{lines}");
     }
 }
 

@@ -9,6 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::dir::Parent;
 use crate::error::{Cause, Error, Result};
@@ -73,12 +74,17 @@ pub fn check_attributes_changeable(node: &impl Node) -> Result<()> {
     if fstatvfs(fd).is_ok_and(|room| room.f_flag.contains(StatVfsMountFlags::RDONLY)) {
         return refused(Errno::ROFS);
     }
-    let own = geteuid();
-    let is_foreign = !own.is_root() && fstat(fd).is_ok_and(|stat| stat.st_uid != own.as_raw());
+    let is_foreign = !may_change_any() && fstat(fd).is_ok_and(|stat| stat.st_uid != geteuid().as_raw());
     match is_foreign || is_immutable(fd, b"", AtFlags::EMPTY_PATH) {
         true => refused(Errno::PERM),
         false => Ok(()),
     }
+}
+
+/// Whether this process may change the attributes of files that belong to others.
+fn may_change_any() -> bool {
+    // Where the kernel does not tell, the change itself will.
+    capabilities(None).map_or(true, |sets| sets.effective.contains(CapabilitySet::FOWNER))
 }
 
 /// Whether an entry can be neither changed nor removed, or only be appended to.

@@ -25,10 +25,28 @@ pub enum ClusterState {
 }
 
 impl ClusterState {
+    /// All states, the best first.
+    pub const ALL: [ClusterState; 3] =
+        [ClusterState::Healthy, ClusterState::Degraded, ClusterState::Unavailable];
+
+    /// The name of the state, as metrics and JSON use it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClusterState::Healthy => "healthy",
+            ClusterState::Degraded => "degraded",
+            ClusterState::Unavailable => "unavailable",
+        }
+    }
+
+    /// The number of members that have to be healthy for the store to take writes.
+    pub fn quorum(members: usize) -> usize {
+        members / 2 + 1
+    }
+
     /// The state that follows from the members.
     pub fn of(members: &[ClusterMember]) -> ClusterState {
         let healthy = members.iter().filter(|member| member.error.is_none()).count();
-        if healthy * 2 <= members.len() {
+        if healthy < ClusterState::quorum(members.len()) {
             ClusterState::Unavailable
         } else if healthy < members.len() {
             ClusterState::Degraded

@@ -16,13 +16,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mgmt_engine::{Backlog, Ended, Engine, Health, Ran, SwapReport, Witness};
-use mgmt_health::HostReport;
+use mgmt_health::{ClusterState, HostReport};
 use mgmt_resource::{Id, Registry};
 use mgmt_watch::FileHubStats;
 use mgmt_world::World;
+use mgmt_world::cluster;
+use mgmt_world::etcd::Etcd;
 use mgmt_world::store::Span;
 
 pub(crate) use serve::serve;
+
+use crate::commands::members;
 
 /// What is counted.
 pub(crate) struct Metrics {
@@ -46,6 +50,7 @@ pub(crate) type PendingReport = Pin<Box<dyn Future<Output = HostReport> + Send>>
 struct LookedAt {
     engine: Weak<Engine>,
     world: Arc<World>,
+    servers: Option<Etcd>,
     report: Box<dyn Fn() -> PendingReport + Send + Sync>,
 }
 
@@ -59,6 +64,8 @@ struct Found {
     report: HostReport,
     /// Members of the store: those that run, and those that are gone.
     hosts: [usize; 2],
+    /// The state of the store, if it is known.
+    cluster: Option<ClusterState>,
     /// Transactions that this host has written.
     writes: u64,
 }
@@ -123,23 +130,34 @@ impl Metrics {
         }
     }
 
-    /// Has these looked at when somebody asks.
+    /// Has these looked at when somebody asks. `servers`: those of the store, if it has any.
     pub(crate) fn look_at(
         &self,
         engine: &Arc<Engine>,
         world: &Arc<World>,
+        servers: Option<Etcd>,
         report: impl Fn() -> PendingReport + Send + Sync + 'static,
     ) {
         let (engine, world) = (Arc::downgrade(engine), Arc::clone(world));
-        let _ = self.looked_at.set(LookedAt { engine, world, report: Box::new(report) });
+        let _ = self.looked_at.set(LookedAt { engine, world, servers, report: Box::new(report) });
     }
 
     async fn look(&self) -> Found {
-        let Some(LookedAt { engine, world, report }) = self.looked_at.get() else { return Found::default() };
+        let Some(LookedAt { engine, world, servers, report }) = self.looked_at.get() else {
+            return Found::default();
+        };
         let began = Instant::now();
         let read = world.store().read(vec![Span::Key("/deploy/newest".to_owned())]);
-        let answered = matches!(tokio::time::timeout(STORE, read).await, Ok(Ok(_)));
-        let store = answered.then(|| began.elapsed());
+        let answer = async {
+            let answered = matches!(tokio::time::timeout(STORE, read).await, Ok(Ok(_)));
+            answered.then(|| began.elapsed())
+        };
+        let (store, seen) = tokio::join!(answer, look_at_servers(servers.as_ref()));
+        let cluster = match (servers, &store) {
+            (Some(_), Some(_)) => seen,
+            (None, Some(_)) => Some(ClusterState::Healthy),
+            (_, None) => Some(ClusterState::Unavailable),
+        };
         let engine = engine.upgrade();
         let lost = world.lost().len();
         Found {
@@ -148,6 +166,7 @@ impl Metrics {
             store,
             report: report().await,
             hosts: [world.statuses().len(), lost],
+            cluster,
             writes: world.writes(),
         }
     }
@@ -169,6 +188,12 @@ impl Metrics {
     fn ill(&self) -> MutexGuard<'_, HashMap<Id, usize>> {
         self.ill.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The state of the store that its servers have, unless they refuse to say.
+async fn look_at_servers(servers: Option<&Etcd>) -> Option<ClusterState> {
+    let seen = cluster::look(servers?, STORE).await?;
+    Some(ClusterState::of(&members::health(&seen)))
 }
 
 impl Witness for Metrics {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mgmt_health::{ClusterMember, ClusterState};
+use mgmt_health::ClusterMember;
 use mgmt_telemetry::{Format, escape, json_line};
 use mgmt_world::cluster::{self, OperateError, Sight};
 use mgmt_world::etcd::Etcd;
@@ -289,15 +289,6 @@ fn alarms(errors: &[String]) -> Option<String> {
     };
     let all: Vec<String> = errors.iter().map(words).collect();
     (!all.is_empty()).then(|| all.join("; "))
-}
-
-/// The name of a cluster state.
-pub(crate) fn state_name(state: ClusterState) -> &'static str {
-    match state {
-        ClusterState::Healthy => "healthy",
-        ClusterState::Degraded => "degraded",
-        ClusterState::Unavailable => "unavailable",
-    }
 }
 
 /// The servers in one line.

@@ -38,6 +38,7 @@ use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph, Spec};
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
+use mgmt_world::etcd::Etcd;
 use mgmt_world::store::Store;
 use mgmt_world::{Local, World};
 use tokio::runtime::Runtime;
@@ -251,7 +252,8 @@ async fn live(settings: Settings, given: Given, terminal: &Terminal) -> Result<E
             }
         },
     };
-    let given = Reached { loaded, thread, store, far, handed, beside };
+    let servers = settings.metrics.and_then(|_| world::servers(&settings, cluster.as_ref()));
+    let given = Reached { loaded, thread, store, servers, far, handed, beside };
     let ended = engage(&settings, &prefix, given, signals, terminal).await;
     world::leave(cluster).await;
     ended
@@ -262,6 +264,8 @@ struct Reached {
     loaded: First,
     thread: OwnThread,
     store: Arc<dyn Store>,
+    /// The servers of the store, for the metrics, if there are any.
+    servers: Option<Etcd>,
     far: Option<Far>,
     handed: Option<mpsc::Receiver<Handed>>,
     /// The run that has the working directory.
@@ -276,7 +280,7 @@ async fn engage(
     mut signals: session::Signals,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let Reached { loaded, thread, store, mut far, handed, beside } = given;
+    let Reached { loaded, thread, store, servers, mut far, handed, beside } = given;
     let status_file = settings.status_file.clone().map(StatusFile::new).transpose().map_err(|error| {
         Failure::failed(format!("cannot write the file of `--converger-status-file`: {error}"))
     })?;
@@ -350,7 +354,7 @@ async fn engage(
         None => (None, None),
     };
     if let Some(counted) = &metrics {
-        counted.look_at(&engine, &host.world, told.reporter());
+        counted.look_at(&engine, &host.world, servers, told.reporter());
     }
     let engine_directory = prefix.directory("engine")?;
     let durable = settings.durability != Durability::None;

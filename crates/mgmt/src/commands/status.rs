@@ -222,7 +222,10 @@ fn describe(shown: &Shown) -> serde_json::Value {
         "hosts": hosts,
         "scheduler": shown.scheduler,
         "newest_deploy": shown.newest,
-        "cluster": cluster.map(|cluster| json!({ "state": cluster.state, "members": cluster.members })),
+        "cluster": cluster.map(|cluster| {
+            let quorum = ClusterState::quorum(cluster.members.len());
+            json!({ "state": cluster.state, "quorum": quorum, "members": cluster.members })
+        }),
         "servers": cluster.and_then(|cluster| cluster.sight.as_ref()).map(members::describe),
         "problems": shown.problems,
     })

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use mgmt_health::HostState;
+use mgmt_health::{ClusterState, HostState};
 use mgmt_watch::FileHubStats;
 
 use super::{BOUNDS, Found, Histogram, Metrics, OfKind};
@@ -187,6 +187,11 @@ fn states(page: &mut Page, found: &Found) {
     page.head("mgmt_hosts", "gauge", "Hosts that share the store: those that run, and those that are lost.");
     for (state, count) in ["running", "lost"].iter().zip(found.hosts) {
         page.line("mgmt_hosts", &format!("state=\"{state}\""), count);
+    }
+    page.head("mgmt_cluster_state", "gauge", "1 for the state that the store of the hosts is in.");
+    for state in ClusterState::ALL {
+        let label = format!("state=\"{}\"", state.name());
+        page.line("mgmt_cluster_state", &label, is(found.cluster == Some(state)));
     }
     page.head("mgmt_store_writes_total", "counter", "Transactions that this host has written to the store.");
     page.line("mgmt_store_writes_total", "", found.writes);

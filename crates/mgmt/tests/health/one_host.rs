@@ -189,6 +189,14 @@ fn a_failed_value_makes_the_program_stale_and_names_what_is_frozen() {
     assert!(said.code == 1 && said.stdout.contains("main.mcl:4:"), "{said:?}");
     let json = env.json();
     assert_eq!(json["hosts"]["h1"]["report"]["program"]["state"], "stale", "{json}");
+    let resource = &json["hosts"]["h1"]["report"]["unhealthy"][0];
+    let error = resource["error"].as_str().unwrap();
+    assert!(resource["state"] == "stale" && error.contains("main.mcl:4:"), "{json}");
+    // The rest of the program goes on, and what is frozen is kept as it was last declared.
+    for (path, content) in [(&free, "x"), (&frozen, "one")] {
+        std::fs::write(path, "drift").unwrap();
+        crate::common::holds(path, content);
+    }
     std::fs::write(&input, "two").unwrap();
     assert_eq!(env.status_has(&["h1  converged"]).code, 0);
     finish(run);

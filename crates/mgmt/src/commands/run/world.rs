@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_telemetry::Filter;
 use mgmt_world::cluster::{Cluster, Program};
+use mgmt_world::etcd::Etcd;
 use mgmt_world::socket::{Server, serve as serve_store};
 use mgmt_world::store::Store;
 use mgmt_world::{Agent, Embedded, StoreError, World};
@@ -49,6 +50,15 @@ pub(super) async fn open(settings: &Settings, prefix: &Prefix) -> Result<Opened,
     }
     prefix.directory("world")?;
     Ok((Arc::new(embedded(&prefix.path().join(STORE))?), None))
+}
+
+/// A client of the servers of the store, if it has any that can be reached from here.
+pub(super) fn servers(settings: &Settings, cluster: Option<&Cluster>) -> Option<Etcd> {
+    if let Some(cluster) = cluster {
+        return Some(cluster.store());
+    }
+    let servers = settings.servers.clone().filter(|_| settings.way.is_none())?;
+    Etcd::connect(servers).ok()
 }
 
 /// Opens the store of this host. A damaged one is set aside, and the host begins with an empty one: it can do so, because its program

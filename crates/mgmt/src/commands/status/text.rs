@@ -38,7 +38,7 @@ pub(super) fn human(shown: &Shown) -> String {
             Some(sight) => members::summary(sight),
             None => "no server answers".to_owned(),
         };
-        push(&mut lines, 0, &format!("store  {}: {summary}", members::state_name(cluster.state)));
+        push(&mut lines, 0, &format!("store  {}: {summary}", cluster.state.name()));
         for member in &cluster.members {
             if let Some(error) = &member.error {
                 push(&mut lines, 1, &format!("{}: {}", escape(&member.name), escape(error)));

@@ -397,6 +397,33 @@ fn a_value_that_is_waited_for_is_named_and_one_that_never_comes_is_an_error() {
 }
 
 #[test]
+fn an_error_is_reported_once_and_a_program_without_a_graph_is_not_kept() {
+    let scene = Scene::new();
+    let missing = scene.write(
+        "missing.mcl",
+        &format!("import \"os\"\n{}", file(&scene.at("out"), "os.readfile(\"/nonexistent/input\")")),
+    );
+    let Said { code, stderr, .. } = once(&[], &missing, "");
+    assert_eq!(code, 1, "{stderr}");
+    assert_eq!(stderr.matches("error[M").count(), 1, "{stderr}");
+    assert!(!stderr.contains("keeping the last good graph"), "{stderr}");
+    let panicked = once(&[], "-", "panic(\"never mind\")\n");
+    assert_eq!(panicked.stderr.matches("never mind").count(), 2, "{}", panicked.stderr);
+    assert!(!panicked.stderr.contains("keeping the last good graph"), "{}", panicked.stderr);
+
+    let waits = file(&scene.at("out"), "os.system(\"sleep 600\")");
+    let program = scene.write("main.mcl", &format!("import \"os\"\n{waits}"));
+    let mut run = Running::start(&["run", "--tmp-prefix", "lang", &program]);
+    run.wait_for("has no value after");
+    scene.write("main.mcl", "print \"x\" {\n\tmsg => $missing,\n}\n");
+    run.wait_for("program has errors; nothing runs yet");
+    scene.write("main.mcl", &file(&scene.at("out"), "\"there\""));
+    holds(&scene.at("out"), "there");
+    let lines = finish(run);
+    assert!(!lines.contains("still running"), "{lines}");
+}
+
+#[test]
 fn what_is_caught_is_no_failure() {
     let scene = Scene::new();
     let (input, out) = (scene.at("input"), scene.at("out"));

@@ -161,7 +161,10 @@ impl Report {
             None => "the program is nested too deep for the memory that there is".to_owned(),
         };
         if self.no_graph.as_ref() != Some(&text) {
-            program::show(wrong, sources, &self.means.terminal);
+            // The error of a failed value was shown with the value.
+            let is_shown =
+                |error: &&Diagnostic| self.parts.iter().any(|part| part.error.as_ref() == Some(*error));
+            program::show(wrong.iter().filter(|error| !is_shown(error)), sources, &self.means.terminal);
             self.keeps();
         }
         self.no_graph = Some(text.clone());

@@ -363,3 +363,127 @@ fn nothing_is_written() {
     assert_eq!(fs::read_dir(tree.0.path()).unwrap().count(), 2);
     assert_eq!(fs::read_to_string(tree.0.path().join("x.mcl")).unwrap(), GOOD);
 }
+
+/// The diagnostics that `graph` has about a program, as objects.
+#[track_caller]
+fn graph_objects(program: &str) -> Vec<Value> {
+    let said = said_with_input(&["--message-format=json", "graph", "lang", "-"], program);
+    assert_ne!(said.code, 0, "{}", said.stderr);
+    said.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The text that a span of a program covers.
+fn underlined<'p>(program: &'p str, span: &Value) -> &'p str {
+    let at = |key: &str| usize::try_from(span[key].as_u64().unwrap()).unwrap();
+    &program[at("byte_start")..at("byte_end")]
+}
+
+#[test]
+fn an_invalid_resource_names_its_parameter_and_underlines_it() {
+    for (program, parameter, message) in [
+        (
+            "file \"/tmp/x\" {\n\tstate => \"exists\",\n\tmode => \"99999\",\n}\n",
+            "mode",
+            "`mode` of file[/tmp/x]: ",
+        ),
+        ("svc \"x\" {\n\tstate => \"bogus\",\n}\n", "state", "`state` of svc[x]: "),
+        (
+            "$day = \"someday\"\nnoop \"x\" {\n\tMeta:window => [$day,],\n}\n",
+            "window",
+            "`window` of noop[x]: ",
+        ),
+        ("file \"/tmp/x\" {\n\tcontent => \"a\",\n\tsource => \"/tmp/y\",\n}\n", "content", "`source`"),
+    ] {
+        let found = graph_objects(program);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0]["code"], "M0614", "{found:?}");
+        assert!(found[0]["message"].as_str().unwrap().contains(message), "{found:?}");
+        let span = &found[0]["spans"][0];
+        assert_eq!((&span["primary"], underlined(program, span)), (&json!(true), parameter), "{found:?}");
+    }
+    let said = said_with_input(&["graph", "lang", "-"], "svc \"x\" {\n\tstate => \"bogus\",\n}\n");
+    assert!(said.stderr.contains("2 |     state => \"bogus\",\n  |     ^^^^^\n"), "{}", said.stderr);
+}
+
+#[test]
+fn types_of_sent_values_are_checked_with_a_code_and_a_place() {
+    let tree = Tree::new(&[]);
+    for (edge, code, underline) in [
+        ("Exec[\"a\"].output -> Test[\"t\"].int64", "M0609", "output"),
+        ("Exec[\"a\"].output -> Test[\"t\"].int64ptr", "M0609", "output"),
+        ("Exec[\"a\"].nothing -> Test[\"t\"].anotherstr", "M0608", "nothing"),
+        ("Exec[\"a\"].output -> Test[\"t\"].nothing", "M0602", "nothing"),
+    ] {
+        let program = format!("exec \"a\" {{\n\tcmd => \"echo\",\n}}\ntest \"t\" {{}}\n{edge}\n");
+        let (found, _) = objects(&tree.check(&["--message-format=json", &program]));
+        assert_eq!(found.len(), 1, "{edge}: {found:?}");
+        assert_eq!(found[0]["code"], code, "{edge}: {found:?}");
+        assert_eq!(underlined(&program, &found[0]["spans"][0]), underline, "{edge}: {found:?}");
+    }
+}
+
+#[test]
+fn a_mistake_is_one_error_with_one_hint_that_helps() {
+    let tree = Tree::new(&[]);
+    let class = "class web($port) {\n\ttest \"b\" {\n\t\tint64 => $port,\n\t}\n}\n";
+    let with_class = |rest: &str| format!("{class}{rest}\n");
+    for (program, hint) in [
+        (
+            "$cfg = struct{name => \"x\"}\nprint \"a\" {\n\tmsg => $cfg.name,\n}\n".to_owned(),
+            "a field of a struct is read as `$cfg->name`",
+        ),
+        ("noop \"a\" {}\nnoop \"b\" {\n\tDepend => noop[\"a\"],\n}\n".to_owned(), "like `Noop[\"name\"]`"),
+        ("noop \"a\" {}\nnoop \"b\" {}\nnoop[\"a\"] -> noop[\"b\"]\n".to_owned(), "`Noop[…] -> …`"),
+        (
+            "func f($x) {\n\treturn $x\n}\ntest \"a\" {\n\tint64 => f(3),\n}\n".to_owned(),
+            "there is no `return`",
+        ),
+        (
+            "func f($x) {\n\treturn($x)\n}\ntest \"a\" {\n\tint64 => f(3),\n}\n".to_owned(),
+            "there is no `return`",
+        ),
+        (with_class("web(80)"), "a class is included: `include web(…)`"),
+        (with_class("web()"), "a class is included: `include web(…)`"),
+        (with_class("include web(1)\ntest \"a\" {\n\tint64 => web(80),\n}"), "`include web(...)`"),
+        ("if \"10\" > 5 {\n\tnoop \"a\" {}\n}\n".to_owned(), "`convert.str_to_int`"),
+        ("dhcp:server \"x\" {}\n".to_owned(), "`mgmt kinds` lists all kinds"),
+        ("http:serevr \"x\" {}\n".to_owned(), "did you mean `http:server`?"),
+        // What a kind that does not exist would have said of types is not known.
+        (
+            "import \"fmt\"\n$y = []\nnothing \"x\" {\n\ta => $y,\n\tb => fmt.printf(\"%d\", 3),\n}\n\
+             nothing \"z\" {\n\tDepend => Nothing[\"x\"],\n}\n"
+                .to_owned(),
+            "`mgmt kinds` lists all kinds",
+        ),
+    ] {
+        let Said { code, stderr, .. } = tree.check(&[&program]);
+        assert_eq!(code, 1, "{program}{stderr}");
+        assert_eq!(stderr.matches("error[M").count(), 1, "{program}{stderr}");
+        assert_eq!(stderr.matches("hint: ").count(), 1, "{program}{stderr}");
+        assert!(stderr.contains(hint), "{program}{stderr}");
+        assert!(!stderr.contains("warning"), "{program}{stderr}");
+    }
+}
+
+#[test]
+fn definitions_of_modules_may_be_unused() {
+    let unused = "$x = \"a\"\nfunc f() { $x }\nclass c {\n\tnoop \"a\" {}\n}\n";
+    let tree = Tree::new(&[
+        ("library.mcl", unused),
+        ("site/main.mcl", "import \"util/\"\nprint \"a\" {\n\tmsg => $util.x,\n}\n"),
+        ("site/util/main.mcl", unused),
+        ("others/metadata.yaml", "path: modules/\n"),
+        ("others/main.mcl", "import \"git://h/a\"\ninclude a.c(\"x\")\n"),
+        ("others/modules/h/a/metadata.yaml", "main: main.mcl\n"),
+        (
+            "others/modules/h/a/main.mcl",
+            "import \"fmt\"\nclass c($unused) {\n\t$inner = \"a\"\n\tnoop \"a\" {}\n}\n",
+        ),
+    ]);
+    for program in ["library.mcl", "site/", "others/"] {
+        silent(&tree.check(&["--deny-warnings", program]));
+    }
+    let ours = tree.check(&["--deny-warnings", "$x = 1\nnoop \"a\" {}\n"]);
+    assert_eq!(ours.code, 1);
+    assert!(ours.stderr.contains("M0802"), "{}", ours.stderr);
+}

@@ -55,6 +55,13 @@ fn the_plain_form_is_what_tools_read() {
 }
 
 #[test]
+fn a_name_does_not_end_its_line_in_the_plain_form() {
+    let program = "noop \"a\\nEdge: noop[x] -> noop[y]\" {}\nnoop \"t\\tb\" {}\n";
+    let said = said_with_input(&["graph", "--format=text", "lang", "-"], program);
+    assert_eq!(said.stdout, "Vertex: noop[a\\nEdge: noop[x] -> noop[y]]\nVertex: noop[t\\tb]\n");
+}
+
+#[test]
 fn graphviz_text_tells_what_was_found_from_what_was_declared() {
     let text = drawn("dot", SMALL).stdout;
     assert!(text.contains("n0 -> n1 [style=\"dashed\"];"), "{text}");

@@ -66,6 +66,31 @@ fn the_type_of_a_named_function_is_its_form_and_plain_words_are_commands() {
 }
 
 #[test]
+fn templates_and_gamma_are_those_of_go() {
+    let printf = |format: &str, values: &str| {
+        format!(
+            "golang.template(\"{{{{ printf `{format}` {values} }}}}\", struct{{l => [\"a\", \"b\",], n => 7}})\n"
+        )
+    };
+    let calls = [
+        printf("%+v", ".L"),
+        printf("%[2]d-%[1]d", "1 2"),
+        printf("%T %T", ".L .N"),
+        printf("%!d", "5"),
+        printf("%*d", "`x` 5"),
+    ];
+    answers(
+        &format!("import \"golang\"\n{}", calls.concat()),
+        "\"[a b]\"\n\"2-1\"\n\"[]string int64\"\n\"%!!(int=5)d\"\n\"%!(BADWIDTH)5\"\n",
+    );
+    answers("import \"golang/math\"\nmath.gamma(0.5)\nmath.gamma(5.0)\n", "1.7724538509055159\n24\n");
+    let deep = typed(
+        "import \"golang\"\ngolang.template(\"{{ define `t` }}{{ template `t` }}{{ end }}{{ template `t` }}\")\n",
+    );
+    assert!(deep.stderr.contains("exceeded maximum template depth (100000)"), "{}", deep.stderr);
+}
+
+#[test]
 fn commands_answer() {
     answers(
         ":type [1.5]\n$f = func($x int) { $x }\n:type $f\n:t 1\n$f\n",

@@ -234,6 +234,7 @@ fn old_flags_warn_and_work() {
         ),
         (&["-t", "0", "lang", "--depth", "-1", "noop \"x\" {}"], "`--depth` has no effect"),
         (&["-t", "0", "lang", "--retry", "3", "noop \"x\" {}"], "`--retry` has no effect"),
+        (&["-t", "0", "--pprof", "localhost:6060", "lang", "noop \"x\" {}"], "--pprof has no effect"),
     ] {
         let Said { code, stderr, .. } = ended(arguments, EMPTY);
         assert_eq!(code, 0, "{arguments:?}: {stderr}");
@@ -415,6 +416,10 @@ fn functions_are_described_for_people_and_programs() {
     assert!(one.contains("  func(") && one.contains("  import \"golang/strings\""), "{one}");
     assert!(said(&["functions", "os.file_exists"]).stdout.contains("It follows the host"));
     assert!(said(&["functions", "-"]).stdout.contains("Subtracts"));
+    assert!(said(&["functions", "printf"]).stdout.starts_with("fmt.printf\n"));
+    let several = said(&["functions", "to_upper"]);
+    assert_eq!(several.code, 2, "{}", several.stdout);
+    assert!(several.stderr.contains("`golang/strings.to_upper`"), "{}", several.stderr);
     let json: serde_json::Value =
         serde_json::from_str(&said(&["functions", "os.readfile", "--format", "json"]).stdout).unwrap();
     assert_eq!(

@@ -68,7 +68,7 @@ pub(super) fn help() -> String {
     let rows: String = rows.collect();
     let what = crate::commands::help::wrap(
         "An expression prints its value. A definition is kept: a variable, a function, a class, an import; the newer \
-         one counts. A resource is kept too, and only shown. A text goes on until its brackets are closed.",
+         one counts. A resource is kept too, and only shown. A text goes on until its brackets and strings are closed.",
         80,
     );
     format!("{what}\n\n{rows}\n  Tab completes, ^R searches what was typed before, ^C gives up a line.\n")

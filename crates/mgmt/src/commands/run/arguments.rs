@@ -253,7 +253,7 @@ pub(super) struct Ineffective {
     #[arg(long, value_name = "TEXT")]
     pgp_identity: Option<OsString>,
     /// Serve profiles
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "")]
     pprof: Option<OsString>,
 }
 

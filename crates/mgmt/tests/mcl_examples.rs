@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use common::{Running, Said, eventually, holds, mgmt};
+use common::{Running, Said, eventually, holds, mgmt, plain};
 
 /// What is expected of an example.
 #[derive(Clone, Copy)]
@@ -388,7 +388,16 @@ impl Place {
         let mut arguments = vec!["run", "--tmp-prefix", "--hostname", "example-host", "--max-runtime=100"];
         arguments.extend(flags);
         arguments.extend(["lang", self.program.to_str().unwrap()]);
-        let mut command = mgmt(&arguments);
+        let is_server = std::fs::read_to_string(&self.program).unwrap().contains("http:server");
+        let mut command = if is_server {
+            // With a network of its own: the ports of examples are fixed, and others may run the same example.
+            let mut command = std::process::Command::new("unshare");
+            let alone = ["--net", "--", "sh", "-ec", "ip link set lo up; exec \"$0\" \"$@\""];
+            plain(command.args(alone).arg(env!("CARGO_BIN_EXE_mgmt")).args(&arguments));
+            command
+        } else {
+            mgmt(&arguments)
+        };
         command.env("TMPDIR", self.home.path());
         command
     }

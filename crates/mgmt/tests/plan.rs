@@ -275,6 +275,11 @@ const CASES: &[Case] = &[
     case("a note", "", r#"msg "x" { body => "hello", priority => "Info", }"#),
     case("an end", "", r#"exit "x" {}"#),
     case("no package", "", r#"pkg "graphviz" { state => "uninstalled", }"#),
+    case(
+        "an answer of a package",
+        "",
+        r#"debconf "mgmt-test/planned" { state => "exists", type => "string", value => "yes", }"#,
+    ),
     case("a message", "", r#"print "x" { msg => "hello", }"#),
     case(
         "a file that a command finds right",

@@ -180,6 +180,11 @@ pub(crate) const FAILING: &[Failing] = &[
         r#"file "/t/m/a" { mode => "0600", }"#,
         &["file[/t/m/a]"],
     ),
+    failing(
+        "mv /usr/bin/debconf-set-selections /usr/bin/debconf-set-aside",
+        r#"debconf "mgmt-test/failing" { state => "exists", type => "string", value => "yes", }"#,
+        &["debconf[mgmt-test/failing]"],
+    ),
     failing("", r#"group "planned" { state => "exists", members => ["nosuch",], }"#, &["group[planned]"]),
 ];
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use mgmt_puppet::{Decision, Level, Looked, TranslateOptions, Translated, translate};
+use mgmt_puppet::{Containers, Decision, Level, Looked, TranslateOptions, Translated, translate};
 use mgmt_puppet_process::{Compiled, Hello, Input, Puppet, PuppetError, Seen, Settings};
 use mgmt_resource::ResourceGraph;
 use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
@@ -564,13 +564,16 @@ pub(crate) fn load_alone(manifest: &Manifest, terminal: &Terminal) -> Result<Att
 pub(crate) fn load_with_secrets(
     manifest: &Manifest,
     terminal: &Terminal,
-) -> Result<(Attempt, Vec<String>), Failure> {
+) -> Result<(Attempt, Vec<String>, Containers), Failure> {
     let runtime = crate::runtime::start(None)?;
     Ok(runtime.block_on(async {
         let compiled = manifest.compile().await;
         let found =
             compiled.as_ref().map(|compiled| mgmt_puppet::secrets(&compiled.catalogue)).unwrap_or_default();
-        (manifest.finish(compiled, terminal, Errors::Always).await, found)
+        let inline = Arc::from(INLINE);
+        let containers = compiled.as_ref().map(|compiled| Containers::new(compiled, &inline));
+        let containers = containers.unwrap_or_default();
+        (manifest.finish(compiled, terminal, Errors::Always).await, found, containers)
     }))
 }
 

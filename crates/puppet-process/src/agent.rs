@@ -499,6 +499,7 @@ fn compiled(catalogue: Value, received: Received, settings: &Settings) -> Compil
         types: received.types,
         paths: received.paths,
         generated: received.generated,
+        lookups: BTreeMap::new(),
         catalogue: received.catalogue.unwrap_or(catalogue),
         relations: received.relations,
         modules,

@@ -78,6 +78,9 @@ pub struct Compiled {
     /// The same for what resources generate besides, where something is purged. Nothing for a resource that only tells when it is applied.
     #[serde(default)]
     pub generated: BTreeMap<String, Option<Vec<String>>>,
+    /// What was looked up in Puppet's data, by key: texts, numbers, and lists of them.
+    #[serde(default)]
+    pub lookups: BTreeMap<String, Value>,
     /// What is known of types that come from modules, by name.
     #[serde(default)]
     pub types: BTreeMap<String, TypeFacts>,

@@ -196,6 +196,28 @@ module MgmtPuppet
     end
   end
 
+  # Notes what a compile looks up in Puppet's data, as far as it is plain.
+  module Lookups
+    @found = {}
+    class << self
+      attr_accessor :found
+
+      def plain?(value)
+        case value
+        when String, Integer then true
+        when Array then value.all? { |one| one.is_a?(String) }
+        else false
+        end
+      end
+    end
+
+    def search_and_merge(name, *others)
+      value = super
+      Lookups.found[name.to_s] = value if Lookups.plain?(value)
+      value
+    end
+  end
+
   # Facts take long to gather, so they are gathered once, and again when asked for. Each compile freezes what it gets.
   module KeptFacts
     attr_writer :kept
@@ -241,6 +263,7 @@ module MgmtPuppet
     Puppet::FileSystem.singleton_class.prepend(Recorder)
     Pathname.prepend(PathRecorder)
     Puppet::Util::Storage.singleton_class.prepend(NoStateFile)
+    Puppet::Pops::Lookup.singleton_class.prepend(Lookups)
     Quoting.use
     QuickLoading.use
     Puppet.initialize_settings(arguments)
@@ -395,6 +418,7 @@ module MgmtPuppet
     Puppet[:code] = request['code'] || ''
     Puppet::Node::Facts.indirection.find(Puppet[:node_name_value], environment: environment)
     Files.clear
+    Lookups.found = {}
     manifest = environment.manifest.to_s
     Files.directories << manifest if File.directory?(manifest)
     Puppet.override({ environments: loader, current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }, 'for mgmt') do
@@ -428,6 +452,7 @@ module MgmtPuppet
         'catalogue' => data,
         'paths' => inspect_catalogue(catalogue),
         'generated' => generated_paths(catalogue),
+        'lookups' => Lookups.found.reject { |name, _| name == 'lookup_options' },
         'relations' => custom_relations(catalogue),
         'types' => type_facts(catalogue),
         'modules' => environment.modules.to_h { |mod| [mod.name, mod.path] },

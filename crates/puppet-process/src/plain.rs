@@ -93,6 +93,7 @@ pub(crate) async fn compile(
         types: Default::default(),
         paths: None,
         generated: Default::default(),
+        lookups: Default::default(),
         modules: Default::default(),
         files,
         absent: Vec::new(),

@@ -34,7 +34,7 @@ pub use codes::CODES;
 pub use data::Data;
 pub use diagnostic::{Diagnostic, Level};
 pub use merge::{Half, Merged, merge};
-pub use program::{ProgramOptions, program};
+pub use program::{Containers, Program, ProgramOptions, program};
 pub use relations::{Broken, Related, Relations, Vertex, relate};
 pub use secrets::secrets;
 pub use translate::{Decision, Looked, Ordering, Outcome, Reason, TranslateOptions, Translated, translate};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mgmt_puppet::{Decision, Outcome, ProgramOptions};
 use mgmt_resource::{FieldSpec, Spec};
@@ -38,9 +38,17 @@ enum Command {
     Stats(Subject),
     /// Print a program in mcl that does the same, as far as that is native
     ///
-    /// Resources are in the order of the manifest, each with its place. What is left to Puppet is a comment that says why. Secrets are left out, and a comment is in
-    /// their place. `mgmt diff puppet:site.pp program.mcl` tells whether both are the same.
-    Translate(Subject),
+    /// Resources are in the order of the manifest, each with its place. Classes and defined types are classes; values from Hiera are variables where the manifest
+    /// names them. What is left to Puppet is a comment that says why. Secrets are left out, and a comment is in their place. `mgmt diff puppet:site.pp program.mcl`
+    /// tells whether both are the same.
+    Translate {
+        /// Write the program to `main.mcl` in this directory, which is made, and texts from templates to files below `files` in it
+        #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+        output: Option<PathBuf>,
+
+        #[command(flatten)]
+        subject: Subject,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -62,14 +70,14 @@ struct Subject {
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let (Command::Print { subject, .. } | Command::Stats(subject) | Command::Translate(subject)) =
+    let (Command::Print { subject, .. } | Command::Stats(subject) | Command::Translate { subject, .. }) =
         &arguments.command;
     let manifest = Manifest::new(subject.input.as_os_str(), &subject.settings, false)?;
     if let Command::Print { format: PrintFormat::Yaml, .. } = &arguments.command {
         return print_graph(&manifest, terminal);
     }
-    if let Command::Translate(_) = &arguments.command {
-        return print_program(&manifest, terminal);
+    if let Command::Translate { output, .. } = &arguments.command {
+        return write_program(&manifest, output.as_deref(), terminal);
     }
     let attempt = load_alone(&manifest, terminal)?;
     if attempt.graph.is_none() && attempt.decisions.is_empty() {
@@ -86,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 
 /// The graph as a file.
 fn print_graph(manifest: &Manifest, terminal: &Terminal) -> Result<Exit, Failure> {
-    let (attempt, secrets) = load_with_secrets(manifest, terminal)?;
+    let (attempt, secrets, _) = load_with_secrets(manifest, terminal)?;
     let (graph, name) = attempt.into_graph()?;
     let is_secret = secret_among(&secrets);
     let comment = format!("generated from puppet catalog for {name}");
@@ -100,18 +108,34 @@ fn print_graph(manifest: &Manifest, terminal: &Terminal) -> Result<Exit, Failure
 }
 
 /// The graph as a program.
-fn print_program(manifest: &Manifest, terminal: &Terminal) -> Result<Exit, Failure> {
-    let (mut attempt, secrets) = load_with_secrets(manifest, terminal)?;
+fn write_program(manifest: &Manifest, output: Option<&Path>, terminal: &Terminal) -> Result<Exit, Failure> {
+    let (mut attempt, secrets, containers) = load_with_secrets(manifest, terminal)?;
     let decisions = std::mem::take(&mut attempt.decisions);
     let (graph, _) = attempt.into_graph()?;
     let is_secret = secret_among(&secrets);
-    let program = mgmt_puppet::program(&graph, &decisions, &ProgramOptions { is_secret: &is_secret });
-    let program = mgmt_syntax::format(&program).map_err(|errors| {
+    let options = ProgramOptions { is_secret: &is_secret, with_files: output.is_some() };
+    let program = mgmt_puppet::program(&graph, &decisions, &containers, &options);
+    let text = mgmt_syntax::format(&program.text).map_err(|errors| {
         let first = errors.first().map(|error| error.message.clone()).unwrap_or_default();
         Failure::failed(format!("what was translated is no program: {first}"))
             .hint("this is a mistake of `mgmt puppet translate`; please report it")
     })?;
-    terminal.data(&program);
+    let Some(directory) = output else {
+        terminal.data(&text);
+        return Ok(Exit::OK);
+    };
+    let failed = |path: &Path, error: &std::io::Error| {
+        Failure::failed(format!("cannot write {}: {error}", path.display()))
+    };
+    // Nothing that is there already is overwritten.
+    std::fs::create_dir(directory).map_err(|error| failed(directory, &error))?;
+    let files = program.files.iter().map(|(path, text)| (path.as_str(), text.as_bytes()));
+    for (path, content) in files.chain([("main.mcl", text.as_bytes())]) {
+        let path = directory.join(path);
+        let parent = path.parent().unwrap_or(directory);
+        std::fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
+        std::fs::write(&path, content).map_err(|error| failed(&path, &error))?;
+    }
     Ok(Exit::OK)
 }
 

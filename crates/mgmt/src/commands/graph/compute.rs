@@ -170,7 +170,7 @@ impl Computing<'_> {
     /// The graph of a manifest.
     fn manifest(&self, input: &OsStr) -> Result<(Manifest, Computed), Failure> {
         let manifest = Manifest::new(input, &self.manifest.settings, self.strict)?.with_tags(self.manifest);
-        let (attempt, secrets) = load_with_secrets(&manifest, self.terminal)?;
+        let (attempt, secrets, _) = load_with_secrets(&manifest, self.terminal)?;
         self.secrets.borrow_mut().extend(secrets);
         let (graph, name) = attempt.into_graph()?;
         Ok((manifest, (name, graph)))

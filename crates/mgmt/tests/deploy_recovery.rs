@@ -309,6 +309,14 @@ fn a_command_does_not_wait_for_ever_for_a_run_that_stands_still() {
         assert!(said.stderr.contains("has not answered within 2s"), "{said:?}");
         assert!(said.stderr.contains("waiting for the store of the run in"), "{said:?}");
     }
+    // A plan needs the store only for shared values.
+    let program = scene.write("main.mcl", "noop \"a\" {}\n");
+    let planned = scene.command(&["plan", "lang", &program]);
+    assert_eq!(planned.code, 0, "{planned:?}");
+    assert!(
+        planned.stderr.contains("has not answered within 10s; planning without shared values"),
+        "{planned:?}"
+    );
     run.signal(Signal::CONT);
     assert_eq!(scene.command(&["deploy", "list"]).code, 0);
     finish(run);

@@ -28,6 +28,7 @@ const NEEDS: &[Need] = &[
         package: "debootstrap",
         why: "another Debian, clean or with a newer Puppet",
     },
+    Need { program: "dnsmasq", package: "dnsmasq-base", why: "a name server that comes back" },
     Need { program: "dot", package: "graphviz", why: "pictures of graphs" },
     Need { program: "etcd", package: "etcd-server", why: "a store that hosts share" },
     Need { program: "etcdctl", package: "etcd-client", why: "a second opinion on what is in it" },

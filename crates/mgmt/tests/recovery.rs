@@ -248,6 +248,42 @@ fn a_name_that_resolves_again_is_found_again() {
 }
 
 #[test]
+fn a_name_server_that_comes_back_is_asked_again() {
+    let home = Home::new();
+    let file = home.at("file");
+    std::fs::write(home.path("resolv.conf"), "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n").unwrap();
+    std::fs::write(home.path("hosts"), "127.0.0.1 localhost\n").unwrap();
+    let program = home.program(&format!(
+        "http:server \"127.0.0.1:8080\" {{}}\n\
+         http:server:file \"/page\" {{ data => \"right\", }}\n\
+         file \"{file}\" {{ state => \"exists\", source => \"http://elsewhere.test:8080/page\", }}\n"
+    ));
+    // A network of its own, in which no name server listens yet.
+    let script = format!(
+        "ip link set lo up && mount --bind {0}/resolv.conf /etc/resolv.conf && mount --bind {0}/hosts /etc/hosts && \
+         exec {1} run --tmp-prefix --converger-timeout=0 lang {program}",
+        home.0.path().display(),
+        env!("CARGO_BIN_EXE_mgmt")
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--net", "sh", "-c", &script]).stdin(Stdio::null());
+    let mut running = Running::start_command(command);
+    running.wait_for("retrying in ");
+    assert!(!Path::new(&file).exists());
+    let mut server = Command::new("nsenter")
+        .args(["--net", "--target", &running.id().to_string(), "dnsmasq", "--keep-in-foreground"])
+        .args(["--no-resolv", "--no-hosts", "--bind-interfaces", "--listen-address=127.0.0.1", "--user=root"])
+        .args(["--conf-file=/dev/null", "--pid-file=", "--address=/elsewhere.test/127.0.0.1"])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("this test needs dnsmasq: run `cargo xtask setup`");
+    holds(Path::new(&file), "right");
+    running.wait_for("converged for 0 s");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
 fn every_graph_and_every_reload_attempts_what_has_failed_and_reports_no_convergence() {
     let home = Home::new();
     let (noted, other) = (home.at("noted"), home.at("other"));

@@ -66,6 +66,14 @@ fn a_member_that_is_gone_is_lost_until_it_is_forgotten() {
         (Some("lost"), Some("converged"))
     );
     assert!(json["hosts"]["b"]["since"].as_u64().unwrap() > 0);
+    // Its record expires by itself: the store holds it for at most seven days.
+    let entry = hosts.cluster.etcdctl(&["get", "--prefix", "/mgmt/host/b/member", "-w", "json"]);
+    let entry: serde_json::Value = serde_json::from_str(&entry).unwrap();
+    let lease = format!("{:x}", entry["kvs"][0]["lease"].as_u64().unwrap());
+    let lease = hosts.cluster.etcdctl(&["lease", "timetolive", &lease, "-w", "json"]);
+    let lease: serde_json::Value = serde_json::from_str(&lease).unwrap();
+    let (granted, left) = (lease["granted-ttl"].as_u64().unwrap(), lease["ttl"].as_u64().unwrap());
+    assert!(granted == 7 * 24 * 3600 && left <= granted, "{lease}");
     // It comes back, at once: its claim is taken over. Then it is stopped in order.
     let b = hosts.start("b", "b", &["empty"]);
     assert_eq!(hosts.status_has(&["b  converged"]).code, 0);

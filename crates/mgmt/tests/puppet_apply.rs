@@ -348,6 +348,104 @@ fn no_purge_removes_what_a_type_of_a_module_manages_or_generates() {
     }
 }
 
+/// Numbers that look random and come again with the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Random manifests with purging directories, native resources and such that are left to Puppet, on hosts that are right but for files of nobody: those go,
+/// and nothing that is declared is ever removed, not even to be made again.
+#[test]
+fn no_random_manifest_loses_a_declared_path() {
+    let mut strays = 0;
+    for seed in 0..8 {
+        let mut random = Random(seed);
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let root = at("root").display().to_string();
+        let (mut manifest, mut declared) = (String::new(), Vec::new());
+        let directories = ["d", "d/sub", "e"];
+        let mut purged = Vec::new();
+        for directory in directories {
+            std::fs::create_dir_all(at("root").join(directory)).unwrap();
+            // With `ignore`, the directory is left to Puppet.
+            let ignored = if random.below(2) == 0 { ", ignore => '*.swp'" } else { "" };
+            let purge =
+                if random.below(4) == 0 { "" } else { ", recurse => true, purge => true, force => true" };
+            let options = if purge.is_empty() { String::new() } else { format!("{purge}{ignored}") };
+            manifest += &format!("file {{ 'ROOT/{directory}': ensure => directory{options} }}\n");
+            purged.extend(Some(directory).filter(|_| !purge.is_empty()));
+        }
+        for number in 0..6 + random.below(6) {
+            let directory = directories[usize::try_from(random.below(3)).unwrap()];
+            let path = format!("{directory}/x{number}");
+            let require = format!("require => File['ROOT/{directory}']");
+            let (text, content) = match random.below(7) {
+                0 => (format!("file {{ 'ROOT/{path}': content => 'x' }}"), "x"),
+                1 => (format!("file {{ 'r{number}': path => 'ROOT//{path}', content => 'x' }}"), "x"),
+                2 => (format!("file {{ 'ROOT/{path}': mode => '0644' }}"), "x"),
+                3 => (
+                    format!(
+                        "file_line {{ 'r{number}': path => 'ROOT/{path}', line => 'x', match => '^(?=x)', {require} }}"
+                    ),
+                    "x\n",
+                ),
+                4 => (
+                    format!(
+                        "mark {{ 'r{number}': ensure => present, whereabouts => {{ 'at' => 'ROOT/{path}' }}, {require} }}"
+                    ),
+                    "made",
+                ),
+                5 => (
+                    format!("maker {{ 'r{number}': parts => 'ROOT/{path}:ROOT/{path}b', {require} }}"),
+                    "made",
+                ),
+                _ => (
+                    format!(
+                        "exec {{ 'r{number}': command => '/bin/touch ROOT/{path}', creates => 'ROOT/{path}', {require} }}"
+                    ),
+                    "",
+                ),
+            };
+            let more = text.starts_with("maker").then(|| format!("{path}b"));
+            for path in [path].into_iter().chain(more) {
+                write(&at("root").join(&path), content);
+                declared.push(path);
+            }
+            manifest += &format!("{text}\n");
+        }
+        for directory in &purged {
+            write(&at("root").join(directory).join("stray"), "");
+            strays += 1;
+        }
+        write(&at("site/manifests/site.pp"), &manifest.replace("ROOT", &root));
+        for (name, text) in TYPES {
+            write(&at(&format!("site/modules/m/lib/puppet/type/{name}.rb")), text);
+        }
+        let seen = || -> Vec<(String, Option<u64>)> {
+            let inode = |path: &String| at("root").join(path).metadata().ok().map(|stat| stat.ino());
+            declared.iter().map(|path| (path.clone(), inode(path))).collect()
+        };
+        let before = seen();
+        let run = said(&[&ONCE[..], &["puppet", at("site").to_str().unwrap()]].concat());
+        assert_eq!(run.code, 0, "seed {seed}: {}\n{manifest}", run.stderr);
+        assert_eq!(seen(), before, "seed {seed}: {}\n{manifest}", run.stderr);
+        for directory in purged {
+            assert!(
+                !at("root").join(directory).join("stray").exists(),
+                "seed {seed}: {}\n{manifest}",
+                run.stderr
+            );
+        }
+    }
+    assert!(strays > 8, "{strays}");
+}
+
 #[test]
 fn settings_and_matched_lines_end_up_as_with_puppet_and_are_native() {
     let manifest = r#"

@@ -113,7 +113,7 @@ const SITE: [(&str, &str); 8] = [
          file { '/tmp/mgmt-zz/greeting': content => \"${greeting}\\n\" }\n  file { '/tmp/mgmt-zz/same text': content => 'welcome here' }\n  \
          file { '/tmp/mgmt-zz/page': content => template('web/page.erb') }\n  file { '/tmp/mgmt-zz/static': content => epp('web/static.epp') }\n  \
          user { 'joe': ensure => present, groups => $groups }\n  web::vhost { 'one': port => 80 }\n  web::vhost { 'two': port => 8080 }\n  \
-         web::odd { 'left': way => 'file' }\n  web::odd { 'right': way => 'group' }\n}\n",
+         web::odd { 'left': way => 'file' }\n  web::odd { 'right': way => 'group' }\n  web::odd { 'next': way => 'file' }\n}\n",
     ),
     (
         "modules/web/manifests/vhost.pp",
@@ -161,8 +161,10 @@ fn classes_defined_types_templates_and_data_are_kept_as_a_person_would_keep_them
         "\tinclude web_log($title)\n",
         "\tinclude web_vhost(\"one\", \"80\", \"/srv\")\n",
         "\tinclude web_vhost(\"two\", \"8080\", \"/srv\")\n",
-        // Uses that do different things are classes of their own.
-        "\nclass web_odd_left {\n",
+        // A use that does something else is a class of its own.
+        "\nclass web_odd($title) {\n",
+        "\tinclude web_odd(\"left\")\n",
+        "\tinclude web_odd(\"next\")\n",
         "\nclass web_odd_right {\n",
         "\tinclude web_odd_right\n",
         "\nclass web {\n",

@@ -190,29 +190,37 @@ impl Writing<'_> {
         Some(groups)
     }
 
-    /// Makes one class of all uses of a defined type, if they are the same but for what they were given; otherwise one of each.
+    /// Makes one class of those uses of a defined type that are the same but for what they were given, and one of each other use.
     fn define(&mut self, uses: &[usize]) {
-        let is_class = self.containers.list[uses[0]].title.is_none();
         let name = self.containers.list[uses[0]].name.clone();
-        let bodies: Vec<Body> = uses.iter().map(|at| self.body(Some(*at), true)).collect();
-        let same = |one: &Body, other: &Body| one.text == other.text && one.used == other.used;
-        if is_class || bodies.iter().all(|body| same(body, &bodies[0])) {
+        let mut alike: Vec<Vec<(usize, Body)>> = Vec::new();
+        for &at in uses {
+            let body = self.body(Some(at), true);
+            let same = |(_, other): &(usize, Body)| other.text == body.text && other.used == body.used;
+            match alike.iter_mut().find(|group| same(&group[0])) {
+                Some(group) => group.push((at, body)),
+                None => alike.push(vec![(at, body)]),
+            }
+        }
+        let is_one = alike.len() == 1;
+        for group in alike {
+            let first = group[0].0;
+            if group.len() == 1 && !is_one {
+                let body = self.body(Some(first), false);
+                let title = self.containers.list[first].title.clone().unwrap_or_default();
+                let class = self.free_name(&format!("{name}_{title}"));
+                self.write_class(&class, &[], first, &body.text);
+                self.take(body);
+                self.uses.insert(first, (class, Vec::new()));
+                continue;
+            }
             let class = self.free_name(&name);
-            let parameters = self.parameters(uses[0], &bodies[0].used);
-            self.write_class(&class, &parameters, uses[0], &bodies[0].text);
-            for (&at, body) in uses.iter().zip(bodies) {
+            let parameters = self.parameters(first, &group[0].1.used);
+            self.write_class(&class, &parameters, first, &group[0].1.text);
+            for (at, body) in group {
                 self.take(body);
                 self.uses.insert(at, (class.clone(), parameters.clone()));
             }
-            return;
-        }
-        for &at in uses {
-            let body = self.body(Some(at), false);
-            let title = self.containers.list[at].title.clone().unwrap_or_default();
-            let class = self.free_name(&format!("{name}_{title}"));
-            self.write_class(&class, &[], at, &body.text);
-            self.take(body);
-            self.uses.insert(at, (class, Vec::new()));
         }
     }
 

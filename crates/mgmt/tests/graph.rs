@@ -59,6 +59,9 @@ fn a_name_does_not_end_its_line_in_the_plain_form() {
     let program = "noop \"a\\nEdge: noop[x] -> noop[y]\" {}\nnoop \"t\\tb\" {}\n";
     let said = said_with_input(&["graph", "--format=text", "lang", "-"], program);
     assert_eq!(said.stdout, "Vertex: noop[a\\nEdge: noop[x] -> noop[y]]\nVertex: noop[t\\tb]\n");
+    // The conformance tests of the language compare names as they are.
+    let raw = said_with_input(&["--message-format=json", "graph", "--format=text", "lang", "-"], program);
+    assert_eq!(raw.stdout, "Vertex: noop[a\nEdge: noop[x] -> noop[y]]\nVertex: noop[t\tb]\n");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mgmt_graph::Dag;
 use mgmt_value::Str;
 
-use crate::{Because, Resource, SharedMeta};
+use crate::{Because, OnLeave, Resource, SharedMeta};
 
 /// The name that a resource goes by: `kind[name]`. Unique among resources that are not hidden.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -122,6 +122,11 @@ impl Spec {
             origin: None,
             because: None,
         }
+    }
+
+    /// The rule for a run that is under way when the resource leaves the graph: the declared one, or else the kind's.
+    pub fn on_leave(&self) -> OnLeave {
+        self.meta.on_leave().unwrap_or_else(|| self.resource.on_leave())
     }
 
     /// Whether a vertex that runs `self` may go on untouched when the declaration is now `other`.

@@ -7,9 +7,9 @@ use std::sync::{Arc, LazyLock};
 use mgmt_resource_derive::Fields;
 use mgmt_value::Str;
 
-use crate::Invalid;
 use crate::Window;
 use crate::schema::Fields as _;
+use crate::{Invalid, OnLeave};
 
 /// What may be said about any resource, whatever its kind.
 #[derive(Clone, Debug, PartialEq, Fields)]
@@ -59,6 +59,9 @@ pub struct Meta {
     /// `weekly`, `monthly` (`hourly/2` is twice an hour, and `calendar` beside it means in another hour, day, week or month
     /// than the last time) or `never`. At all other times the resource is left alone, and what comes after it does not wait.
     pub window: Vec<Str>,
+    /// What becomes of a run that is under way when the resource leaves the graph: `cancel` stops it as `timeout` would, `finish` lets it
+    /// finish. Unset, the kind decides: a command of `exec` and the copy of a `source` are cancelled, everything else finishes.
+    pub onleave: Str,
 }
 
 /// The metaparameters of one resource. Most resources say nothing special and share one set; whoever changes something
@@ -121,6 +124,7 @@ impl Default for Meta {
             autoedge: true,
             autogroup: true,
             window: Vec::new(),
+            onleave: Str::default(),
         }
     }
 }
@@ -157,8 +161,21 @@ impl Meta {
         if self.export.iter().any(|host| host.is_empty()) {
             return Err(Invalid::field("export", "a host name can't be empty; `*` is every host"));
         }
+        if !self.onleave.is_empty() && self.on_leave().is_none() {
+            let message = format!("expected `cancel` or `finish`, found {:?}", self.onleave);
+            return Err(Invalid::field("onleave", message));
+        }
         Window::parse(&self.window)?;
         Ok(())
+    }
+
+    /// The declared rule for a run that is under way when the resource leaves the graph; without one, the kind's rule holds.
+    pub fn on_leave(&self) -> Option<OnLeave> {
+        match self.onleave.as_str()? {
+            "cancel" => Some(OnLeave::Cancel),
+            "finish" => Some(OnLeave::Finish),
+            _ => None,
+        }
     }
 
     /// Whether a running resource may go on unchanged when its declaration now says `other`.
@@ -176,6 +193,7 @@ impl Meta {
         sorted(&self.sema) == sorted(&other.sema)
             && sorted(&self.export) == sorted(&other.export)
             && sorted(&self.window) == sorted(&other.window)
+            && self.onleave == other.onleave
             && self.treatment() == other.treatment()
     }
 
@@ -186,10 +204,11 @@ impl Meta {
         self.window.is_empty()
             && other.window.is_empty()
             && self.export == other.export
+            && self.onleave == other.onleave
             && self.treatment() == other.treatment()
     }
 
-    /// Everything but the lists.
+    /// Everything but the lists and texts.
     fn treatment(&self) -> impl PartialEq + use<> {
         // Taken apart by name, so that a new metaparameter cannot be forgotten here.
         let Meta {
@@ -212,6 +231,7 @@ impl Meta {
             autoedge,
             autogroup,
             window: _,
+            onleave: _,
         } = *self;
         let numbers = (retry, delay, timeout, poll, limit, burst);
         let switches =
@@ -230,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_nineteen_in_the_documented_order() {
+    fn there_are_twenty_in_the_documented_order() {
         let names: Vec<_> = Meta::names().collect();
         assert_eq!(
             names,
@@ -253,7 +273,8 @@ mod tests {
                 "reverse",
                 "autoedge",
                 "autogroup",
-                "window"
+                "window",
+                "onleave"
             ]
         );
     }

@@ -43,8 +43,8 @@ pub use self::environment::Environment;
 /// A command is given as words, split at whitespace without any quoting, or as a text for a `shell`. It gets the
 /// environment in `env` and no other variable, not even `PATH`, and nothing to read. It runs in a process group of
 /// its own; to stop it early, the whole group gets the signal `sig`, and ten seconds later SIGKILL. That happens at a
-/// `timeout`, when mgmt is told to end, and when the resource leaves the graph while the command runs, unless `onleave` says
-/// otherwise. What is left of a command after mgmt was killed is stopped in the same way when mgmt next starts with the same
+/// `timeout`, when mgmt is told to end, and when the resource leaves the graph while the command runs, unless
+/// `Meta:onleave` says otherwise. What is left of a command after mgmt was killed is stopped in the same way when mgmt next starts with the same
 /// working directory.
 ///
 /// What the command writes is sent as `output`, `stdout` and `stderr`, also later, when a condition says that it
@@ -133,9 +133,6 @@ pub struct Exec {
     pub refreshcwd: Str,
     /// The shell that runs `refreshcmd`.
     pub refreshshell: Str,
-    /// What becomes of a command that runs when the resource leaves the graph: `cancel` stops it, `finish` lets it go on to
-    /// its end. Unset, it is `cancel`. Only this implementation has it.
-    pub onleave: Str,
     /// The exit codes with which `cmd` has succeeded. Empty, that is 0 alone. Only this implementation has it.
     pub returns: Vec<u8>,
 }
@@ -193,7 +190,7 @@ impl Kind for Exec {
     }
 
     fn on_leave(&self) -> OnLeave {
-        if self.onleave == "finish" { OnLeave::Finish } else { OnLeave::Cancel }
+        OnLeave::Cancel
     }
 
     fn wants(&self, name: &Str) -> Vec<Want> {

@@ -62,7 +62,7 @@ impl Driver {
                 if !spec.meta.hidden {
                     self.leaving.insert(spec.id.clone(), vertex);
                 }
-                if specs(spec).any(|spec| spec.resource.on_leave() == OnLeave::Cancel) {
+                if specs(spec).any(|spec| spec.on_leave() == OnLeave::Cancel) {
                     self.cancel_run(vertex);
                 }
                 delta.remove.push(vertex);

@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use clap::ValueEnum;
 use mgmt_graph::NodeId;
 use mgmt_resource::{Id, ResourceGraph};
+use mgmt_telemetry::Format;
 
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
@@ -59,7 +60,7 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum GraphFormat {
-    /// Lines for people
+    /// Lines for people, in which a name never ends its line. With `--message-format=json`, names are printed as they are
     Text,
     /// Text for Graphviz
     Dot,
@@ -91,7 +92,9 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         Some(graph) => settle::settle(graph, &how, arguments, &mut prepared.graph)?,
         None => 0,
     };
-    let drawing = Drawing { fields: arguments.settle, ..Drawing::new(&name, &prepared.graph, &declared) };
+    let raw_names = terminal.format() == Format::Json;
+    let drawing =
+        Drawing { fields: arguments.settle, raw_names, ..Drawing::new(&name, &prepared.graph, &declared) };
     terminal.data(&match terminal.data_format(arguments.format, GraphFormat::Json, GraphFormat::Text) {
         GraphFormat::Text => text(&drawing),
         GraphFormat::Dot => dot::dot(&drawing),
@@ -114,6 +117,8 @@ pub(crate) struct Drawing<'a> {
     declared: HashSet<(NodeId, NodeId)>,
     /// Parameters are shown, too.
     fields: bool,
+    /// Names in the plain form are not escaped.
+    raw_names: bool,
 }
 
 /// The edges of a graph before it is prepared.
@@ -137,7 +142,7 @@ impl<'a> Drawing<'a> {
         let pairs = declared.0.iter();
         let declared =
             pairs.filter_map(|(from, to)| Some((*holders.get(from)?, *holders.get(to)?))).collect();
-        Drawing { name, graph, declared, fields: false }
+        Drawing { name, graph, declared, fields: false, raw_names: false }
     }
 
     /// Nobody declared the edge: it follows from what the resources are.

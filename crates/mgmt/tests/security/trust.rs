@@ -259,7 +259,11 @@ fn threat_27_a_command_does_not_outlive_a_killed_agent() {
 
 #[test]
 fn threat_17_a_command_ends_when_its_resource_leaves() {
-    for (more, stays) in [("", false), ("    onleave: cancel\n", false), ("    onleave: finish\n", true)] {
+    for (more, stays) in [
+        ("", false),
+        ("    meta:\n      onleave: cancel\n", false),
+        ("    meta:\n      onleave: finish\n", true),
+    ] {
         let place = Place::new();
         let graph = place.write("graph.yaml", &lasting(&place, more));
         let mark = place.at("mark");

@@ -11,10 +11,6 @@ pub(super) fn validate(exec: &Exec, name: &Str) -> Result<(), Invalid> {
     commands(exec, name)?;
     environment(exec)?;
     signal(exec)?;
-    if !["", "cancel", "finish"].iter().any(|known| exec.onleave == *known) {
-        let message = format!("expected `cancel` or `finish`, found {:?}", exec.onleave);
-        return Err(Invalid::field("onleave", message));
-    }
     let creates = Some(&exec.creates).filter(|path| !path.is_empty()).map(|path| ("creates", path));
     let watched = exec.watchfiles.iter().map(|path| ("watchfiles", path));
     let newer = exec.mtimes.iter().map(|path| ("mtimes", path));

@@ -8,9 +8,10 @@ use mgmt_telemetry::escape;
 
 use super::{Drawing, settle};
 
-/// Vertices, members of groups and edges, a line each. A name never ends its line: what would is escaped.
+/// Vertices, members of groups and edges, a line each. A name does not end its line, unless raw names are asked for.
 pub(crate) fn text(drawing: &Drawing<'_>) -> String {
     let graph = drawing.graph;
+    let plain = |spec: &Spec| plain(spec, drawing.raw_names);
     let mut text = String::new();
     for (_, spec) in graph.nodes() {
         // Writing to a string cannot fail, here and below.
@@ -19,9 +20,9 @@ pub(crate) fn text(drawing: &Drawing<'_>) -> String {
             let _ = writeln!(text, "Group: {}: Vertex: {}", plain(spec), plain(child));
         }
         if drawing.fields {
-            fields(&mut text, "", spec);
+            fields(&mut text, "", &plain(spec), spec);
             let group = format!("Group: {}: ", plain(spec));
-            spec.children.iter().for_each(|child| fields(&mut text, &group, child));
+            spec.children.iter().for_each(|child| fields(&mut text, &group, &plain(child), child));
         }
     }
     for (from, to, edge) in graph.edges() {
@@ -33,15 +34,16 @@ pub(crate) fn text(drawing: &Drawing<'_>) -> String {
     text
 }
 
-fn plain(spec: &Spec) -> String {
-    match std::io::stdout().is_terminal() {
-        true => escape(&spec.id.to_string()).into_owned(),
-        false => escape(&format!("{}[{}]", spec.id.kind, spec.id.name.to_text())).into_owned(),
-    }
+fn plain(spec: &Spec, raw: bool) -> String {
+    let name = match std::io::stdout().is_terminal() {
+        true => spec.id.to_string(),
+        false => format!("{}[{}]", spec.id.kind, spec.id.name.to_text()),
+    };
+    if raw { name } else { escape(&name).into_owned() }
 }
 
-fn fields(text: &mut String, group: &str, spec: &Spec) {
+fn fields(text: &mut String, group: &str, resource: &str, spec: &Spec) {
     for (name, value) in settle::fields(&*spec.resource) {
-        let _ = writeln!(text, "{group}Field: {}.{name} = {value}", plain(spec));
+        let _ = writeln!(text, "{group}Field: {resource}.{name} = {value}");
     }
 }

@@ -17,6 +17,7 @@ mod hostile;
 mod network;
 mod outside;
 mod races;
+mod reading;
 mod store;
 mod table;
 mod trust;

@@ -8,8 +8,9 @@ const TABLE: &str = include_str!("README.md");
 const THREATS: usize = 32;
 
 /// The files of this program that have tests.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("races.rs", include_str!("races.rs")),
+    ("reading.rs", include_str!("reading.rs")),
     ("crash.rs", include_str!("crash.rs")),
     ("hostile.rs", include_str!("hostile.rs")),
     ("host.rs", include_str!("host.rs")),

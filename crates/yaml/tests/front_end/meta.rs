@@ -3,7 +3,7 @@ use mgmt_resource::{Fields, Meta};
 
 #[test]
 fn all_metaparameters_can_be_set() {
-    let meta = "noop: yes, retry: -1, retryreset: true, delay: 5000, timeout: 300, poll: -5, limit: 0.2, burst: 5, reset: on, sema: ['a:1', b], rewatch: true, realize: true, dollar: true, hidden: true, export: ['*'], reverse: true, autoedge: false, autogroup: no, window: [sat]";
+    let meta = "noop: yes, retry: -1, retryreset: true, delay: 5000, timeout: 300, poll: -5, limit: 0.2, burst: 5, reset: on, sema: ['a:1', b], rewatch: true, realize: true, dollar: true, hidden: true, export: ['*'], reverse: true, autoedge: false, autogroup: no, window: [sat], onleave: finish";
     let graph = graph(&format!("graph: x\nresources:\n  noop:\n  - {{name: one, meta: {{{meta}}}}}\n"));
     let (_, spec) = graph.graph.nodes().next().unwrap();
     let expected = Meta {
@@ -26,6 +26,7 @@ fn all_metaparameters_can_be_set() {
         autoedge: false,
         autogroup: false,
         window: vec!["sat".into()],
+        onleave: "finish".into(),
     };
     assert_eq!(*spec.meta, expected);
     assert_eq!(meta.split(": ").count() - 1, Meta::FIELDS.len());
@@ -47,7 +48,7 @@ fn unknown_metaparameters_are_errors() {
         "graph: x\nresources:\n  noop:\n  - name: one\n    meta: {retrry: 3, delai: 3, colour: red}\n",
         "E Y0301 5:12 there is no metaparameter `retrry` | did you mean `retry`?
          E Y0301 5:23 there is no metaparameter `delai` | did you mean `delay`?
-         E Y0301 5:33 there is no metaparameter `colour` | the metaparameters are noop, retry, retryreset, delay, timeout, poll, limit, burst, reset, sema, rewatch, realize, dollar, hidden, export, reverse, autoedge, autogroup, window",
+         E Y0301 5:33 there is no metaparameter `colour` | the metaparameters are noop, retry, retryreset, delay, timeout, poll, limit, burst, reset, sema, rewatch, realize, dollar, hidden, export, reverse, autoedge, autogroup, window, onleave",
     );
 }
 

@@ -130,6 +130,7 @@ async fn states_are_reported_as_they_change_and_failures_with_their_error() {
     running.swap(build(false)).await;
     running.converged().await;
     assert_eq!(of("failed"), ["failed after 1: told so", "ok"]);
-    assert_eq!(of("looks"), ["would change", "changed"]);
+    // The event of its own write may lead to another look.
+    assert_eq!(of("looks")[..2], ["would change", "changed"]);
     running.stop();
 }

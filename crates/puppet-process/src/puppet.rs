@@ -178,6 +178,8 @@ struct Present {
     conversation: Option<Arc<Conversation>>,
     /// Puppet's file of settings as it was when the process read it; nothing if that is not certain.
     settings_file: Option<Stamp>,
+    /// The same, of the process that was asked for the last compile: any question may have replaced that process since.
+    compiled_with: Option<Stamp>,
     /// What is wrong with that file now.
     mistake: Option<Raised>,
     deaths: u32,
@@ -219,12 +221,11 @@ impl Puppet {
         Ok(self.conversation().await?.hello.clone())
     }
 
-    /// Whether the file of settings is other than when the process that there is now, if any, read it. The next question is for another
-    /// process then.
+    /// Whether the settings file has changed since the last compile read it.
     pub async fn has_other_settings(&self) -> bool {
         let present = self.0.present.lock().await;
         let file = |conversation: &Arc<Conversation>| conversation.hello.config.as_deref().and_then(stamp);
-        present.conversation.as_ref().is_some_and(|conversation| file(conversation) != present.settings_file)
+        present.conversation.as_ref().is_some_and(|conversation| file(conversation) != present.compiled_with)
     }
 
     /// The process that there is now, if any.
@@ -235,10 +236,12 @@ impl Puppet {
 
     /// Compiles a catalogue. Where our own process cannot be started, Puppet's command line is used instead.
     pub async fn compile(&self, input: &Input) -> Result<Compiled, PuppetError> {
-        if self.conversation().await.is_ok()
-            && let Some(mistake) = self.0.present.lock().await.mistake.clone()
-        {
-            return Err(PuppetError::Refused(Box::new(Refused::new(mistake, Vec::new()))));
+        if self.conversation().await.is_ok() {
+            let mut present = self.0.present.lock().await;
+            present.compiled_with = present.settings_file;
+            if let Some(mistake) = present.mistake.clone() {
+                return Err(PuppetError::Refused(Box::new(Refused::new(mistake, Vec::new()))));
+            }
         }
         if *input == Input::Agent {
             return agent::catalogue(self).await;

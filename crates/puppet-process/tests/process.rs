@@ -227,6 +227,24 @@ fn settings_reach_the_process() {
     resource(&compiled, "Notify", "somebody");
 }
 
+/// Any question starts another process when the settings have changed; the last compile is outdated all the same.
+#[test]
+fn settings_that_change_after_a_compile_make_it_outdated_whatever_was_asked_since() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("puppet.conf");
+    let file = write(&path, "[main]\ncertname = one.example.com\n");
+    let puppet = Puppet::new(Settings { configuration: Some(file), ..Settings::default() });
+    let input = Input::Code("notify { $trusted['certname']: }".into());
+    resource(&run(puppet.compile(&input)).unwrap(), "Notify", "one.example.com");
+    assert!(!run(puppet.has_other_settings()));
+    write(&path, "[main]\ncertname = two.example.com\n");
+    assert!(run(puppet.has_other_settings()));
+    assert_eq!(run(puppet.hello()).unwrap().certname, "two.example.com");
+    assert!(run(puppet.has_other_settings()));
+    resource(&run(puppet.compile(&input)).unwrap(), "Notify", "two.example.com");
+    assert!(!run(puppet.has_other_settings()));
+}
+
 #[test]
 fn an_environment_that_is_not_there_is_told() {
     let options = vec![("environment".to_owned(), "nowhere".to_owned())];

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: the reference pages, which the program writes itself, and the API documentation.
+//! `cargo xtask docs`: the reference pages, which the program writes itself, the crate map, and the API documentation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ pub(crate) enum Mode {
 }
 
 pub(crate) fn run(mode: Mode) -> Result<(), Failed> {
+    crate::crates::run(mode)?;
     let scratch = Scratch::new()?;
     step(
         Command::new(cargo())

@@ -5,6 +5,7 @@
 //! chore runs is printed before it runs, so that it can be repeated by hand.
 
 mod bench;
+mod crates;
 mod docs;
 mod faults;
 mod labs;
@@ -40,8 +41,10 @@ Chores of the project
                               the same work by every tool found here (Puppet, CFEngine, Ansible, pyinfra); writes docs/benchmarks.md as it
                               goes; fails if mgmt is not first in every row, or too far from the raw loop
   cargo xtask profile         write where the time of the hottest works goes (docs/explanation/profiles.md); needs perf
-  cargo xtask docs            generate docs/reference, the site of all documents (target/site) and the API documentation
-  cargo xtask docs --check    fail if docs/reference is out of date, a link leads nowhere, or the API documentation has warnings
+  cargo xtask docs            generate docs/reference, the crate map of docs/architecture.md, the site of all documents (target/site) and the API
+                              documentation
+  cargo xtask docs --check    fail if docs/reference or the crate map is out of date, a crate has a dependency that it does not use, a link
+                              leads nowhere, or the API documentation has warnings
   cargo xtask package [--target T] [--binary FILE] [--output DIR]
                               build the program as it is released, static by default, and make a Debian package and a tarball
   cargo xtask sbom [--target T] [--output DIR]  write what the program is made of, as CycloneDX and SPDX

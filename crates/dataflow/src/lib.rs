@@ -1,4 +1,4 @@
-//! Values that follow from other values, kept up to date with work proportional to what changed.
+//! Self-adjusting computation with cutoff: values computed from other values, kept up to date with work proportional to the change.
 //!
 //! The central type is [`Graph`]. A node is a constant, a source that somebody sets, a computation over other nodes, or
 //! a [switch](Graph::switch): a place where another part of the graph is attached that depends on a value, such as the

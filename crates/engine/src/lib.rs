@@ -1,4 +1,4 @@
-//! The engine: keeps a graph of resources in the declared state.
+//! The engine: a reconciler that keeps a graph of resources in the declared state.
 //!
 //! ```text
 //!   declared graph ─▶ prepare (check, reversals, automatic edges, groups) ─▶ swap ─▶ core ─▶ driver ─▶ runs
@@ -6,17 +6,17 @@
 //!                                                                             └── events ◀─────┘
 //! ```
 //!
-//! [`core`] decides what runs when and touches nothing. [`Engine`] is the thin half: one place where the driver stands with
-//! the core, a few threads for runs that make system calls, one of which keeps the lookout for file events, and tasks for runs
-//! that wait. Whichever thread has news steps up to the driver, decides, and does what follows if that is one run.
-//! [`prepare()`] turns what a person declared into what can run; a graph that fails there changes nothing.
+//! [`core`] is the scheduler: pure, it decides what runs when and touches nothing. The central type is [`Engine`], the driver around
+//! it: a leader/follower thread pool for runs that make system calls, and tasks for runs that wait. The leader reads file events;
+//! the thread that has an event enters the dispatcher, lets the core decide, and does what follows itself if that is one run.
+//! [`prepare()`] turns a declared graph into one that can run; a graph that fails there changes nothing.
 //!
 //! Invariants
-//! - One thread at a time decides, and only that one touches the core and the nodes. A run takes what it needs along and
+//! - One thread at a time is in the dispatcher, and only that one touches the core and the nodes. A run takes what it needs along and
 //!   brings it back.
-//! - Somebody always keeps the lookout: it goes from hand to hand, and stays where it is while nobody is free.
+//! - File events always have a reader: the role passes from thread to thread, and stays where it is while no other thread is idle.
 //! - A swap names differences only; everything else goes on, with its watch, its state and its pending events.
-//! - Everything outside that waits is bounded: events of a vertex are one bit, answers one per run.
+//! - Every queue is bounded: events of a vertex are one bit, answers one per run.
 //!
 //! Deliberately absent: where graphs come from, and what kinds there are.
 

@@ -1,4 +1,4 @@
-//! Hostile input for everything that reads what others wrote.
+//! Deterministic mutation fuzzer, with a target for every parser of untrusted input.
 //!
 //! The central type is [`Target`]: a name, and a function that takes any bytes and must neither panic nor hang, and may
 //! assert what holds of its answer. Each has a directory of inputs in `corpus/`; the [`Fuzzer`] bends, cuts and joins

@@ -1,4 +1,4 @@
-//! What was changed, when and why: a bounded, durable record.
+//! Audit log: what was changed, when and why, as a bounded, durable record.
 //!
 //! ```text
 //!   engine ─▶ Recorder (a Witness) ─▶ queue ─▶ one thread: words, JSON, one write for all that waits ─▶ Journal
@@ -23,6 +23,8 @@
 //! - **Nothing here stops work.** A disk that is full is a warning, once, and records are lost until there is room again.
 //! - **Secrets do not come here.** The value of a secret parameter is never told by the engine. If an effect is private,
 //!   because not everybody may read what it is about, the values in its cause are left out too.
+//!
+//! [`unified`] shows two texts as a line diff, for history and plan alike.
 //!
 //! Deliberately absent: an index. The record is small enough to be read as a whole.
 

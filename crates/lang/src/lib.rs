@@ -1,10 +1,14 @@
-//! The mcl language: from text to a typed program, or to a page of diagnostics.
+//! The mcl compiler, interpreter and incremental runtime: from source files to a typed program, and from there to a resource graph.
 //!
-//! The one entry is [`check`]. It reads a program and everything that it imports, and returns a [`Checked`]: the texts,
-//! everything that is wrong with them, and the program as data with what was found out about it. A [`Session`] is a program
-//! that is written piece by piece, and asked questions.
+//! The central type is [`Checked`], which [`check`] returns: the sources of a program and of everything that it imports, all
+//! diagnostics, and the typed program. Three parts take it from there:
 //!
-//! A program goes through these steps; each looks at all of it, and what is wrong in one does not stop the next:
+//! - [`evaluate`], the reference interpreter, computes the resource graph at one moment from scratch;
+//! - [`Running`] is the same program as a dataflow graph (crate `dataflow`): an event costs what it changes, and the result always
+//!   equals that of [`evaluate`];
+//! - [`Session`] is a program that is written piece by piece and asked questions: the read-eval-print loop.
+//!
+//! The front half, up to [`Checked`], goes through these steps; each looks at all of it, and what is wrong in one does not stop the next:
 //!
 //! 1. **Text to tree** (crate `syntax`), with all mistakes of the grammar.
 //! 2. **Tree to data** ([`hir`]): sugar and layout go; what needs neither names nor types is checked.
@@ -14,13 +18,17 @@
 //! 6. **Lints**: what is allowed and probably not meant.
 //!
 //! Invariants
-//! - Nothing is executed and nothing is written. The only effect is reading files through [`module::Files`].
+//! - Checking executes nothing and writes nothing. Its only effect is reading files through [`module::Files`].
 //! - Any input gives a [`Checked`]. Depth costs stack, which is made as large as the text is deep.
 //! - Time is near-linear in the size of the program: a generic definition is looked at once, however often it is used.
 //! - A diagnostic has a code that [`CODES`] (or that of the crate `syntax`) explains, and its places lie within the texts.
 //! - What the program does not use gives warnings and never errors, beyond the text itself and its names.
 //!
-//! Deliberately absent: values. Nothing is computed here beyond what types need.
+//! - A running program opens no event source; it returns which it needs as data ([`WatchChange`]).
+//!
+//! Only `module::install`, for `mgmt get`, downloads anything.
+//!
+//! Deliberately absent: event sources, rendering of diagnostics, and what becomes of the resource graph.
 
 mod codes;
 mod diagnostic;

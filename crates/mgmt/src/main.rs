@@ -1,13 +1,14 @@
 //! The `mgmt` program: command line, wiring, signals, exit codes.
 //!
 //! Nothing is decided here that a library could decide. Each subcommand is one file under `commands`; it takes its
-//! parsed arguments and the [`terminal::Terminal`] and gives back how the program ends. Only `run` changes
-//! anything on the host, `fmt` the files that it formats, `get` the directory of modules and the lock file, `setup` the
-//! units that it writes, `firstboot` the scripts that it has run, and `repl` what it remembers of what was typed.
+//! parsed arguments and the [`terminal::Terminal`] and gives back how the program ends. Only `run` and `apply` change
+//! resources of the host. `fmt` writes the files that it formats, `get` the directory of modules and the lock file, `setup` units,
+//! `firstboot` a list of the scripts that it ran, and `repl` its history. `deploy`, `forget`, `log`, `members`, `admit`, `etcd` and
+//! `world` write to the store, and `retry` asks the running agent.
 //!
 //! Invariants
 //! - Every word to the terminal goes through [`terminal::Terminal`]: data to standard output, the rest to standard error.
-//! - Of a panic, which is a mistake of ours, no value is told ([`panics`]).
+//! - The report of a panic, which is a bug, shows no value ([`panics`]).
 //! - Every way to end is an [`Exit`] or a [`Failure`]; `commands/exit_codes.rs` is the one table of codes.
 //! - Every environment variable is declared in `environment.rs`.
 //! - Old spellings are accepted in `commands/run/historic.rs` and nowhere else.

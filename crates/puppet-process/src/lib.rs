@@ -1,4 +1,4 @@
-//! Puppet itself: found, started once, kept warm, and asked to compile manifests and to apply single resources.
+//! Client of an installed Puppet: one warm Ruby process that compiles manifests and applies single resources.
 //!
 //! The central type is [`Puppet`], a handle. Behind it is one Ruby process that runs a script of ours inside the
 //! installed Puppet. The script is part of this program and is handed over through a pipe; nothing is installed or written.

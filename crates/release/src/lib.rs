@@ -1,4 +1,4 @@
-//! What is shipped: a Debian package, a tarball with the same files, and the list of what the program is made of.
+//! Release packaging: a Debian package, a tarball with the same files, and a software bill of materials.
 //!
 //! The central type is [`Tree`]: the files as they are installed, sorted by path. [`product`] fills one from a binary and the
 //! repository; [`deb`] and [`tarball`] write it. [`sbom`] is the inventory of crates and their licences, and [`elf`] says on which

@@ -1,4 +1,4 @@
-//! Other hosts over ssh: logins, tunnels, and this program started there.
+//! Agentless operation of other hosts over ssh: logins, tunnels, and this program started there.
 //!
 //! The central type is the [`Login`]: whom to reach and how to prove who is who. From it come
 //!

@@ -1,9 +1,9 @@
-//! What a resource is.
+//! The resource model: kinds, schemas, metaparameters and the resource graph.
 //!
-//! A kind is one Rust struct that holds what a person declares: plain data, cloned and compared as a whole. The
+//! The central type is the trait [`Kind`]. A kind is one Rust struct that holds what a person declares: plain data, cloned and compared as a whole. The
 //! derive reads its fields, their types, defaults and doc comments into a [`Schema`]; every front-end, the
 //! reference pages and the stored forms work from that schema alone. The author writes one [`Kind`] impl beside
-//! it: how to validate, what to watch, how to check and apply.
+//! it: how to validate, what to watch, how to check and apply. A [`ResourceGraph`] is what every front-end makes of such declarations.
 //!
 //! ```text
 //!   struct + derive  ──▶ Schema ──▶ type checker, YAML, Puppet, docs, completion, stored form

@@ -1,13 +1,15 @@
-//! System calls: safe paths, atomic replacement, child processes.
+//! System calls: safe paths, atomic replacement, child processes, netlink.
 //!
-//! This is the floor of the program: the one crate that may hold unsafe code (little, in [`memory`] and for the descriptors of [`process`]) and the only way to
-//! change the file system. Parts that share nothing:
+//! The lowest layer: the one crate that may hold unsafe code (little, in [`memory`] and for the descriptors of [`process`]) and the
+//! only way to change the file system. Its parts share nothing:
 //!
 //! - **Files.** A path from anywhere becomes a [`ManagedPath`] once; it is resolved once to the
 //!   handle of its [`Parent`](dir::Parent), the central type; every look and every change then names one entry of that
 //!   handle. [`Replacement`](replace::Replacement) puts new content in place, [`tree`] lists and removes, [`mode`] reads
 //!   permission bits, [`xattr`] labels. All of it blocks; callers put it on a thread where that is fine.
-//!   [`trusted`] reads what functions of a program ask for, and [`bounded`] has that done on threads that may block.
+//!   [`preflight`] tells for a plan whether the kernel would refuse a change, [`aside`] renames damaged state files, and [`made`]
+//!   tracks what a thread creates. [`trusted`] reads what functions of a program ask for, and [`bounded`] does that on threads that
+//!   may block.
 //! - **Processes.** [`process`] runs and stops children.
 //! - **Memory.** [`memory`] tells the kernel when much of it is about to be used.
 //! - **The kernel's network.** [`netlink`] asks about interfaces, addresses and routes, and changes them.

@@ -1,7 +1,7 @@
 //! Types and values of the configuration language.
 //!
-//! Everything that crosses a boundary between a front-end and a resource (a parameter, a metaparameter, a sent
-//! value, an exported resource) is a [`Value`] of some [`Type`]. The crate knows nothing about programs, graphs
+//! The central type is [`Value`]. Everything that crosses a boundary between a front-end and a resource (a parameter, a metaparameter,
+//! a sent value, an exported resource) is a [`Value`] of some [`Type`]. The crate knows nothing about programs, graphs
 //! or hosts.
 //!
 //! Invariants

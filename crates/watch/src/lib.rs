@@ -1,4 +1,4 @@
-//! Event hubs: what happens on the host, told to whoever asked.
+//! Event sources of the host, each multiplexed for all subscribers: inotify, timers, D-Bus, netlink.
 //!
 //! Watches are data. A resource does not open a watch of its own; it says *what* it depends on, and one shared
 //! hub delivers. A hundred thousand watched files cost one descriptor, one thread, and a few hundred bytes

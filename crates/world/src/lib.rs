@@ -1,10 +1,10 @@
-//! State that is shared: of one host with itself over time, and of hosts with each other.
+//! Persistent state: a host's local state, and the state that hosts share through a key-value store.
 //!
-//! There are two central types. [`Local`] is what one host keeps for itself: values, numbers and directories that outlive a
-//! run. [`World`] is what hosts share: strings, exported resources, schedules and deploys.
+//! There are two central types. [`Local`] is the local state: values, numbers and directories that outlive a run. [`World`] is the
+//! shared state: strings, exported resources, schedules, deploys, host statuses and member records.
 //!
 //! ```text
-//!      World   strings · exports · schedules · deploys         written once, on top of
+//!      World   strings · exports · schedules · deploys · statuses · members         written once, on top of
 //!        │
 //!      Store   keys, transactions, watches, leases             which is one of
 //!        ├── Embedded   one file, for a host that needs no other
@@ -13,7 +13,8 @@
 //! ```
 //!
 //! All that a store has to do is in [`store`], and there is one suite of tests for all of them. Which keys there are is
-//! in `keys.rs`; values are JSON with a version.
+//! in `keys.rs`; values are JSON with a version. Two more parts stand beside it: [`cluster`] decides which hosts run a server of
+//! etcd, and supervises it; [`Signer`], [`Trust`] and [`Seal`] sign deploys and verify their signatures.
 //!
 //! ```text
 //!   ROOT/value/HASH.json         one local value, by key   {"format": 1, "key": …, "type": …, "value": …}

@@ -148,6 +148,14 @@ const CASES: &[Case] = &[
         "printf 'one\\ntwo\\n' >/t/a",
         r#"line "x" { file => "/t/a", state => "absent", content => "two", }"#,
     ),
+    case(
+        "what a new file in a new directory has already",
+        "",
+        r#"file "/t/d/" { state => "exists", }
+        file "/t/d/a" { state => "exists", content => "[s]\na = 1\n", mode => "0644", }
+        ini "x" { file => "/t/d/a", state => "exists", section => "s", setting => "a", value => "1", }
+        line "x" { file => "/t/d/a", state => "exists", content => "a = 1", }"#,
+    ),
     case("a command", "", r#"exec "x" { cmd => "/bin/true", }"#),
     case(
         "a command with a condition",

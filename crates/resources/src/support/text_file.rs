@@ -91,21 +91,19 @@ impl TextFile {
     ) -> mgmt_sys::Result<Found> {
         let parent = match Parent::open(&self.path) {
             Ok(parent) => parent,
-            Err(error) => {
+            Err(error) if matches!(error.cause(), Cause::Missing(_) | Cause::NotADirectory(..)) => {
+                let old = self.foreseen(cx);
+                let Some(new) = change(old.as_deref()) else { return Ok(Found::Right) };
                 return match error.cause() {
-                    Cause::Missing(_) | Cause::NotADirectory(..) if change(None).is_none() => {
-                        Ok(Found::Right)
-                    }
                     // Another resource may be about to make it, and only a run that changes things can tell.
                     Cause::Missing(missing) if cx.may_come(Needed::Path(missing)) => {
-                        let old = self.foreseen(cx);
-                        let new = change(old.as_deref());
-                        self.describe(cx, old.as_deref(), new.as_deref(), None);
+                        self.describe(cx, old.as_deref(), &new, None);
                         Ok(Found::Wrong)
                     }
                     _ => Err(error),
                 };
             }
+            Err(error) => return Err(error),
         };
         // The root is a directory, and no text.
         let name = self.path.file_name().unwrap_or_default();
@@ -126,14 +124,14 @@ impl TextFile {
                 // What may be written into needs no room beside it.
                 false => crate::support::foresee::ask(cx, || parent.check_not_immutable(name))?,
             }
-            self.describe(cx, old.as_deref(), Some(&new), seen);
+            self.describe(cx, old.as_deref(), &new, seen);
             return Ok(Found::Wrong);
         }
         if patient && seen.is_some_and(|seen| !is_quiet(&seen, ours)) {
             return Ok(Found::Busy);
         }
         let replaced = self.replace(cx, &parent, name, &new, seen)?;
-        self.describe(cx, old.as_deref(), Some(&new), seen);
+        self.describe(cx, old.as_deref(), &new, seen);
         Ok(Found::Replaced(replaced))
     }
 
@@ -142,12 +140,12 @@ impl TextFile {
         cx.foreseen_file(self.path.as_bytes()).flatten().map(<[u8]>::to_vec)
     }
 
-    fn describe(&self, cx: &Context<'_>, old: Option<&[u8]>, new: Option<&[u8]>, seen: Option<Stat>) {
+    fn describe(&self, cx: &Context<'_>, old: Option<&[u8]>, new: &[u8], seen: Option<Stat>) {
         let mode = seen.map_or(self.mode, |stat| stat.mode);
         let private = cx.foreseen.is_some_and(|foreseen| foreseen.is_private(self.path.as_bytes()));
         let public = self.foreseen(cx).is_some() && !private;
         let mode = if seen.is_none() && public { 0o644 } else { mode };
-        cx.describe(edited(self.path.as_bytes(), old, new, mode));
+        cx.describe(edited(self.path.as_bytes(), old, Some(new), mode));
     }
 
     fn replace(

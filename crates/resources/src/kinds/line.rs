@@ -1,49 +1,27 @@
 //! `line`: lines of a file that somebody else may have written.
 //!
-//! [`Line`] is the declaration. `edit` finds, adds and removes a block of lines in some bytes and knows nothing of files;
-//! `home` reads a path that begins with a tilde. The file itself is read and replaced here.
+//! [`Line`] is the declaration. `edit` finds, adds and removes a block of lines in some bytes; `pattern` finds the place of
+//! one line by regular expressions. Neither knows of files: [`TextFile`] reads and replaces them.
 //!
-//! Invariants
-//! - The file is replaced in one step, and only if it still is what was read; otherwise it is read again.
-//! - Nothing but the declared lines changes: not the ends of other lines, not what follows the last newline.
-//! - Two resources of this process never edit one file at the same time, so no number of them can starve each other.
-//! - A file that was written a moment ago is left to its writer until it is quiet: who truncates a file and then writes it
-//!   would otherwise write into what has just been replaced, and all but our lines would be lost.
-//!
-//! `pattern` finds the place of one line by regular expressions.
+//! Invariant: nothing but the declared lines changes: not the ends of other lines, not what follows the last newline.
 
 mod edit;
-mod home;
 mod pattern;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::Arc;
 
 use mgmt_resource::{
-    Checked, Context, Error, Identity, Invalid, Kind, Needed, Nothing, Order, Resource, Result, Want, Watch,
+    Checked, Context, Error, Identity, Invalid, Kind, Nothing, Order, Resource, Result, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
-use mgmt_sys::dir::Parent;
-use mgmt_sys::error::Cause;
-use mgmt_sys::handle::Attributes;
-use mgmt_sys::replace::{Expect, InPlace, Replacement};
-use mgmt_sys::stat::{self, Stat};
+use mgmt_sys::replace::InPlace;
 use mgmt_value::Str;
 
 use self::edit::Block;
-use self::home::Located;
 use self::pattern::{Ambiguous, Patterns};
-use crate::support::text_file;
+use crate::support::home::{self, Located};
+use crate::support::text_file::TextFile;
 
-/// The longest file that is edited.
-const LONGEST: u64 = 64 << 20;
-/// How often a file that changes under our hands is looked at again.
-const ATTEMPTS: usize = 5;
-/// How long a file must not have been written before it is replaced.
-const QUIET: Duration = Duration::from_millis(100);
-/// How long that is waited for. A file that is written all the time never is quiet.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// The mode of a file that we make. Its content is not ours to show around.
 const NEW_MODE: u32 = 0o600;
 
@@ -135,32 +113,24 @@ impl Kind for Line {
     type Sends = Nothing;
 
     fn validate(&self, _: &Str) -> Result<(), Invalid> {
-        let file = |message: String| Err(Invalid::field("file", message));
         if self.file.is_empty() {
-            return file("is missing; expected the path of the file that the lines are in".into());
+            let message = "is missing; expected the path of the file that the lines are in";
+            return Err(Invalid::field("file", message));
         }
-        if !self.file.starts_with(b"~") {
-            let path = ManagedPath::new(&self.file);
-            path.map_err(|error| Invalid::field("file", error.to_string()))?;
-        } else if self.file.contains(&0) || !self.file.contains(&b'/') {
-            return file(format!("expected `~/` or `~user/` and a path, found {:?}", self.file));
-        }
-        if self.file.ends_with(b"/") {
-            return file(format!("{:?} ends in a slash, which means a directory", self.file));
-        }
+        home::check("file", &self.file)?;
         self.patterns()?;
         self.wanted_state().map(|_| ())
     }
 
     fn watches(&self, _: &Str) -> Vec<Watch> {
-        match home::locate(&self.file) {
+        match locate(&self.file) {
             Ok(located) => {
                 vec![Watch::Path { path: located.path.as_bytes().into(), recursive: false }]
             }
             // The engine tries again, as the metaparameters say: the account may come later.
             Err(_) => {
                 let file = self.file.clone();
-                let start = move |_: &mgmt_resource::Host| match home::locate(&file) {
+                let start = move |_: &mgmt_resource::Host| match locate(&file) {
                     Ok(_) => {
                         Err(Error::new(format_args!("the home directory in {file:?} has just appeared")))
                     }
@@ -178,31 +148,29 @@ impl Kind for Line {
             None if !self.removematches => return Ok(Checked::Right),
             block => How { block, patterns, line: self.single_line() },
         };
-        let located = home::locate(&self.file)?;
-        let mut ours = alone(&located.path);
-        let patient_until = Instant::now() + PATIENCE;
-        let mut attempts = 0;
-        loop {
-            let edit = Edit { state, how: &edit, located: &located, ours: *ours, cx };
-            match edit.once(Instant::now() < patient_until) {
-                Ok(Found::Right) => return Ok(Checked::Right),
-                Ok(Found::Wrong) => return Ok(Checked::Changed),
-                Ok(Found::Replaced(stat)) => {
-                    *ours = Some(stat);
-                    return Ok(Checked::Changed);
-                }
-                Ok(Found::Busy) => std::thread::sleep(QUIET / 4),
-                Ok(Found::Ambiguous(Ambiguous { field, count })) => {
-                    let message = format!("{count} lines of {} match `{field}`, and one may", located.path);
-                    return Err(
-                        Error::new(message).with_hint("make the pattern stricter, or set `multiple => true`")
-                    );
-                }
-                Err(error) if (error.is_raced() || error.is_exists()) && attempts < ATTEMPTS => attempts += 1,
-                Err(error) => return Err(explain(&error)),
-            }
-            cx.checkpoint()?;
+        let Located { path, owner } = locate(&self.file)?;
+        let file = TextFile { path, owner, mode: NEW_MODE, in_place: InPlace::Refuse };
+        let mut ambiguous = None;
+        let checked = file.edit(cx, |text| {
+            let edited = edit.edited(state, text.unwrap_or_default());
+            // The file may be read again, and be clear then.
+            ambiguous = None;
+            edited.unwrap_or_else(|found| {
+                ambiguous = Some(found);
+                None
+            })
+        })?;
+        if let Some(Ambiguous { field, count }) = ambiguous {
+            let message = format!("{count} lines of {} match `{field}`, and one may", file.path);
+            return Err(Error::new(message).with_hint("make the pattern stricter, or set `multiple => true`"));
         }
+        if cx.apply && checked == Checked::Changed {
+            cx.info(match state {
+                State::Exists => "added",
+                State::Absent => "removed",
+            });
+        }
+        Ok(checked)
     }
 
     fn wants(&self, _: &Str) -> Vec<Want> {
@@ -262,19 +230,6 @@ impl Line {
     }
 }
 
-/// What one attempt found and did.
-enum Found {
-    Right,
-    /// Not right, and only looked at.
-    Wrong,
-    /// Put right; this is the file now.
-    Replaced(Stat),
-    /// Not right, but somebody else may still be writing.
-    Busy,
-    /// It is not known which line is meant.
-    Ambiguous(Ambiguous),
-}
-
 /// What is to be in a file, or is not.
 struct How<'a> {
     block: Option<Block<'a>>,
@@ -296,157 +251,16 @@ impl How<'_> {
     }
 }
 
-/// What has to be done to a file.
-struct Edit<'a, 'c> {
-    state: State,
-    how: &'a How<'a>,
-    located: &'a Located,
-    /// What we made of the file the last time.
-    ours: Option<Stat>,
-    cx: &'a Context<'c>,
-}
-
-impl Edit<'_, '_> {
-    fn once(&self, patient: bool) -> mgmt_sys::Result<Found> {
-        let parent = match Parent::open(&self.located.path) {
-            Ok(parent) => parent,
-            Err(error) => {
-                return match error.cause() {
-                    Cause::Missing(_) | Cause::NotADirectory(..) if self.state == State::Absent => {
-                        Ok(Found::Right)
-                    }
-                    // Another resource may be about to make it, and only a run that changes things can tell.
-                    Cause::Missing(missing) if self.cx.may_come(Needed::Path(missing)) => {
-                        let old = self.foreseen();
-                        let text = old.as_deref().unwrap_or_default();
-                        match self.how.edited(self.state, text) {
-                            Ok(new) => {
-                                self.describe(old.as_deref(), new.as_deref().unwrap_or(text), None);
-                                Ok(if new.is_some() { Found::Wrong } else { Found::Right })
-                            }
-                            Err(ambiguous) => Ok(Found::Ambiguous(ambiguous)),
-                        }
-                    }
-                    _ => Err(error),
-                };
-            }
+/// Finds a declared file. The account has to exist if the path begins with a tilde.
+fn locate(declared: &Str) -> Result<Located> {
+    home::locate(declared)?.ok_or_else(|| {
+        let why = match home::user_of(declared) {
+            Some(user) => format!("there is no user {user:?}"),
+            None => "the present user has no account".to_owned(),
         };
-        // The root is a directory, and refused before.
-        let name = self.located.path.file_name().unwrap_or_default();
-        let (old, seen) = match parent.open_regular(name) {
-            Ok(file) => (file.read(LONGEST)?, Some(*file.stat())),
-            Err(error) if error.is_not_found() => (Vec::new(), None),
-            Err(error) => return Err(error),
-        };
-        let old = self.foreseen().unwrap_or(old);
-        let new = match self.how.edited(self.state, &old) {
-            Ok(None) => return Ok(Found::Right),
-            Ok(Some(new)) => new,
-            Err(ambiguous) => return Ok(Found::Ambiguous(ambiguous)),
-        };
-        let described = (seen.is_some() || self.foreseen().is_some()).then_some(&*old);
-        if !self.cx.apply {
-            crate::support::foresee::replaceable(self.cx, &parent, name, new.len() as u64)?;
-            self.describe(described, &new, seen);
-            return Ok(Found::Wrong);
-        }
-        if patient && seen.is_some_and(|seen| !self.is_quiet(&seen)) {
-            return Ok(Found::Busy);
-        }
-        let placed = self.replace(&parent, name, &new, seen)?;
-        self.describe(described, &new, seen);
-        self.cx.info(match self.state {
-            State::Exists => "added",
-            State::Absent => "removed",
-        });
-        Ok(Found::Replaced(placed))
-    }
-
-    /// What a resource before this one will have put there, while a plan is made.
-    fn foreseen(&self) -> Option<Vec<u8>> {
-        self.cx.foreseen_file(self.located.path.as_bytes()).flatten().map(<[u8]>::to_vec)
-    }
-
-    fn describe(&self, old: Option<&[u8]>, new: &[u8], seen: Option<Stat>) {
-        let path = self.located.path.as_bytes();
-        let private = self.cx.foreseen.is_some_and(|foreseen| foreseen.is_private(path));
-        let new_mode = if self.foreseen().is_some() && !private { 0o644 } else { NEW_MODE };
-        let mode = seen.map_or(new_mode, |stat| stat.mode);
-        self.cx.describe(text_file::edited(self.located.path.as_bytes(), old, Some(new), mode));
-    }
-
-    /// Whether nobody else has written the file for a while.
-    fn is_quiet(&self, seen: &Stat) -> bool {
-        if self.ours.is_some_and(|ours| ours.same_version(seen)) {
-            return true;
-        }
-        let written =
-            Duration::new(u64::try_from(seen.modified.seconds).unwrap_or(0), seen.modified.nanoseconds);
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // A time in the future says nothing; our patience has an end.
-        now.checked_sub(written).is_some_and(|age| age > QUIET)
-    }
-
-    fn replace(
-        &self,
-        parent: &Parent,
-        name: &[u8],
-        content: &[u8],
-        seen: Option<Stat>,
-    ) -> mgmt_sys::Result<Stat> {
-        let (mut new, attributes, expect) = match seen {
-            // Owner, mode and all else are those of the file that is replaced.
-            Some(stat) => {
-                let new = Replacement::begin(parent, name, InPlace::Refuse)?;
-                (new, Attributes::default(), Expect::Same(stat))
-            }
-            None => {
-                let owner = self.located.owner;
-                let attributes = Attributes {
-                    owner: owner.map(|(user, _)| user),
-                    group: owner.map(|(_, group)| group),
-                    mode: Some(NEW_MODE),
-                    label: None,
-                };
-                let new = Replacement::begin_new(parent, name, InPlace::Refuse, NEW_MODE)?;
-                (new, attributes, Expect::Absent)
-            }
-        };
-        new.write_all(content)?;
-        new.commit(&attributes, expect, self.cx.host.durability)
-    }
-}
-
-/// Waits until no other resource of this process edits the file, and gives what the last edit left.
-fn alone(path: &ManagedPath) -> MutexGuard<'static, Option<Stat>> {
-    // One lock for several paths now and then costs a moment; a table of all paths would grow for ever.
-    static EDITED: [Mutex<Option<Stat>>; 64] = [const { Mutex::new(None) }; 64];
-    let mut hasher = DefaultHasher::new();
-    path.hash(&mut hasher);
-    let slot = (hasher.finish() % EDITED.len() as u64) as usize;
-    // Whatever it holds was once true, and is compared with what is.
-    EDITED[slot].lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn explain(error: &mgmt_sys::Error) -> Error {
-    let told = Error::new(error);
-    match error.cause() {
-        Cause::Missing(directory) => {
-            told.with_hint(format_args!("declare file[{}/]", mgmt_sys::error::Escaped(directory)))
-        }
-        Cause::NotARegularFile(stat::Kind::Symlink) => {
-            told.with_hint("name the file that the link points to")
-        }
-        Cause::NotARegularFile(_) => told.with_hint("only regular files have lines"),
-        Cause::TooLarge(_) => told.with_hint("lines are for files that people could edit"),
-        Cause::CannotRenameOver => {
-            told.with_hint("manage the file that is mounted there; here it cannot be replaced in one step")
-        }
-        Cause::Raced => {
-            told.with_hint("find out who else writes there; two resources or programs may be at odds")
-        }
-        _ => told,
-    }
+        Error::new(format_args!("cannot tell where {declared:?} is: {why}"))
+            .with_hint("declare the user before this resource, or write the whole path")
+    })
 }
 
 #[cfg(test)]
@@ -487,5 +301,13 @@ mod tests {
         let path = Str::from("/etc/motd");
         let before = vec![Identity::Path(path.clone()), Identity::PackageFile(path.clone())];
         assert_eq!(wants, [Want::Each(Order::Before, before), Want::ParentOf(path)]);
+    }
+
+    #[test]
+    fn an_unknown_user_is_an_error_with_a_hint() {
+        let error = locate(&"~no-such-user/x".into()).unwrap_err();
+        assert!(error.to_string().contains("there is no user \"no-such-user\""), "{error}");
+        assert!(error.hint().is_some());
+        assert!(locate(&Str::new(b"~\xff/x")).is_err());
     }
 }

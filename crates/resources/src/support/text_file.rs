@@ -234,7 +234,7 @@ pub(crate) fn explain(error: &mgmt_sys::Error) -> Error {
         Cause::NotARegularFile(stat::Kind::Symlink) => {
             told.with_hint("name the file that the link points to")
         }
-        Cause::NotARegularFile(_) => told.with_hint("only a regular file can be edited"),
+        Cause::NotARegularFile(_) => told.with_hint("only regular files can be edited"),
         Cause::TooLarge(_) => told.with_hint("only files that people could edit are edited"),
         Cause::CannotRenameOver => {
             told.with_hint("manage the file that is mounted there; here it cannot be replaced in one step")

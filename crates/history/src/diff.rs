@@ -1,135 +1,74 @@
-//! The difference between two texts, line by line, as `diff -u` writes it.
+//! Unified line diff of two texts, as `diff -u` writes it.
+//!
+//! The crate `similar` finds the edits. Its Myers search gives up on the shortest diff when that becomes expensive, as Git's does, so
+//! the same texts always have the same diff. A deadline would make it depend on how busy the host is. Its stack grows with the number
+//! of lines, so [`MAX_COMPARED_LINES`] bounds both.
+//!
+//! The hunks are written here, because `similar` ends lines at a carriage return, too, where `patch` does not, and because it leaves
+//! out the length of a range of one line, which records and plans have always had.
 
 use std::fmt::Write as _;
-use std::ops::Range;
 
-/// So many lines around a change are shown.
-const CONTEXT: usize = 3;
-/// Texts that are further apart than this have nothing in common between their first and last difference: time and
-/// memory grow with the square of it.
-const MAX_EDITS: usize = 2000;
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Edit<'t> {
-    Keep(&'t str),
-    Remove(&'t str),
-    Add(&'t str),
-}
+/// Number of unchanged lines shown around a change.
+const CONTEXT_LINES: usize = 3;
+/// Number of lines, of both texts together, between their first and their last difference. Texts with more have nothing in common
+/// there. At this size random texts take a tenth of a second and less than a megabyte of stack.
+const MAX_COMPARED_LINES: usize = 1 << 16;
 
 /// The difference, ready for `patch -p0`; nothing if there is none.
 pub fn unified(name: &str, old: &str, new: &str) -> String {
-    let edits = edits(old, new, MAX_EDITS);
+    let old: Vec<&str> = old.split_inclusive('\n').collect();
+    let new: Vec<&str> = new.split_inclusive('\n').collect();
     let mut text = String::new();
-    let (mut done, mut old_line, mut new_line) = (0, 0, 0);
-    for hunk in hunks(&edits) {
-        let (kept, shown) = (&edits[done..hunk.start], &edits[hunk.clone()]);
-        (old_line, new_line) = (old_line + kept.len(), new_line + kept.len());
-        let old_count = shown.iter().filter(|edit| !matches!(edit, Edit::Add(_))).count();
-        let new_count = shown.iter().filter(|edit| !matches!(edit, Edit::Remove(_))).count();
+    for hunk in group_diff_ops(edits(&old, &new), CONTEXT_LINES) {
+        let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { continue };
         if text.is_empty() {
             text = format!("--- {name}\n+++ {name}\n");
         }
         // Of no lines, the one before them is named. Writing to a string cannot fail.
-        let first = |line: usize, count: usize| if count == 0 { line } else { line + 1 };
-        let (old_first, new_first) = (first(old_line, old_count), first(new_line, new_count));
-        let _ = writeln!(text, "@@ -{old_first},{old_count} +{new_first},{new_count} @@");
-        for edit in shown {
-            let (mark, line) = match edit {
-                Edit::Keep(line) => (' ', line),
-                Edit::Remove(line) => ('-', line),
-                Edit::Add(line) => ('+', line),
-            };
-            let end = if line.ends_with('\n') { "" } else { "\n\\ No newline at end of file\n" };
-            let _ = write!(text, "{mark}{line}{end}");
+        let position = |start: usize, end: usize| (if start == end { start } else { start + 1 }, end - start);
+        let (old_line, old_count) = position(first.old_range().start, last.old_range().end);
+        let (new_line, new_count) = position(first.new_range().start, last.new_range().end);
+        let _ = writeln!(text, "@@ -{old_line},{old_count} +{new_line},{new_count} @@");
+        for edit in &hunk {
+            write_edit(&mut text, edit, &old, &new);
         }
-        (done, old_line, new_line) = (hunk.end, old_line + old_count, new_line + new_count);
     }
     text
 }
 
-/// Which edits are shown together.
-fn hunks(edits: &[Edit<'_>]) -> Vec<Range<usize>> {
-    let mut hunks: Vec<Range<usize>> = Vec::new();
-    for (at, _) in edits.iter().enumerate().filter(|(_, edit)| !matches!(edit, Edit::Keep(_))) {
-        let around = at.saturating_sub(CONTEXT)..(at + 1 + CONTEXT).min(edits.len());
-        match hunks.last_mut() {
-            Some(last) if around.start <= last.end => last.end = around.end,
-            _ => hunks.push(around),
-        }
-    }
-    hunks
-}
-
-/// What makes the new text out of the old one.
-fn edits<'t>(old: &'t str, new: &'t str, limit: usize) -> Vec<Edit<'t>> {
-    let old: Vec<&str> = old.split_inclusive('\n').collect();
-    let new: Vec<&str> = new.split_inclusive('\n').collect();
+fn edits(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let same = |(left, right): &(&&str, &&str)| left == right;
-    let head = old.iter().zip(&new).take_while(same).count();
+    let head = old.iter().zip(new).take_while(same).count();
     let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(same).count();
     let (old_end, new_end) = (old.len() - tail, new.len() - tail);
-    let (old_middle, new_middle) = (&old[head..old_end], &new[head..new_end]);
-    let middle = shortest(old_middle, new_middle, limit).unwrap_or_else(|| {
-        let removed = old_middle.iter().map(|line| Edit::Remove(line));
-        removed.chain(new_middle.iter().map(|line| Edit::Add(line))).collect()
-    });
-    let keep = |line: &&'t str| Edit::Keep(line);
-    old[..head].iter().map(keep).chain(middle).chain(old[old_end..].iter().map(keep)).collect()
-}
-
-/// The fewest edits, by the algorithm of Myers; nothing if there are more than the limit.
-///
-/// A diagonal is where the number of lines taken from the old text, less that from the new one, is the same. For
-/// each number of edits it notes how far every diagonal can be followed.
-fn shortest<'t>(old: &[&'t str], new: &[&'t str], limit: usize) -> Option<Vec<Edit<'t>>> {
-    let limit = limit.min(old.len() + new.len());
-    let zero = limit + 1;
-    let mut furthest = vec![0; 2 * limit + 3];
-    let mut rounds: Vec<Vec<usize>> = Vec::new();
-    for count in 0..=limit {
-        rounds.push(furthest[zero - count - 1..=zero + count + 1].to_vec());
-        for at in (zero - count..=zero + count).step_by(2) {
-            let (mut from_old, _) = step(&furthest, at, zero, count);
-            let mut from_new = from_old + zero - at;
-            while from_old < old.len() && from_new < new.len() && old[from_old] == new[from_new] {
-                (from_old, from_new) = (from_old + 1, from_new + 1);
-            }
-            furthest[at] = from_old;
-            if from_old >= old.len() && from_new >= new.len() {
-                return Some(retrace(old, new, &rounds));
-            }
-        }
+    let (old_len, new_len) = (old_end - head, new_end - head);
+    if old_len + new_len <= MAX_COMPARED_LINES {
+        return capture_diff_slices(Algorithm::Myers, old, new);
     }
-    None
+    vec![
+        DiffOp::Equal { old_index: 0, new_index: 0, len: head },
+        DiffOp::Replace { old_index: head, old_len, new_index: head, new_len },
+        DiffOp::Equal { old_index: old_end, new_index: new_end, len: tail },
+    ]
 }
 
-/// How far a diagonal is reached by one more edit, and whether that adds a line; else it removes one.
-fn step(furthest: &[usize], at: usize, zero: usize, count: usize) -> (usize, bool) {
-    let adds = at == zero - count || (at != zero + count && furthest[at - 1] < furthest[at + 1]);
-    if adds { (furthest[at + 1], true) } else { (furthest[at - 1] + 1, false) }
-}
-
-/// Goes back from the end to the beginning.
-fn retrace<'t>(old: &[&'t str], new: &[&'t str], rounds: &[Vec<usize>]) -> Vec<Edit<'t>> {
-    let (mut from_old, mut from_new) = (old.len(), new.len());
-    let mut edits = Vec::new();
-    for (count, furthest) in rounds.iter().enumerate().rev() {
-        let zero = count + 1;
-        let (reached, adds) = step(furthest, zero + from_old - from_new, zero, count);
-        while from_old > reached {
-            (from_old, from_new) = (from_old - 1, from_new - 1);
-            edits.push(Edit::Keep(old[from_old]));
+fn write_edit(text: &mut String, edit: &DiffOp, old: &[&str], new: &[&str]) {
+    let mut write_lines = |mark: char, lines: &[&str]| {
+        for line in lines {
+            let end = if line.ends_with('\n') { "" } else { "\n\\ No newline at end of file\n" };
+            let _ = write!(text, "{mark}{line}{end}");
         }
-        if count > 0 && adds {
-            from_new -= 1;
-            edits.push(Edit::Add(new[from_new]));
-        } else if count > 0 {
-            from_old -= 1;
-            edits.push(Edit::Remove(old[from_old]));
-        }
+    };
+    let (tag, old_range, new_range) = edit.as_tag_tuple();
+    if tag == DiffTag::Equal {
+        write_lines(' ', &old[old_range]);
+    } else {
+        write_lines('-', &old[old_range]);
+        write_lines('+', &new[new_range]);
     }
-    edits.reverse();
-    edits
 }
 
 #[cfg(test)]
@@ -146,29 +85,86 @@ mod tests {
              @@ -9,3 +9,4 @@\n i\n j\n k\n+l\n\\ No newline at end of file\n"
         );
         assert_eq!(unified("x", old, old), "");
+        assert_eq!(unified("x", "", ""), "");
         assert_eq!(unified("x", "", "a\n"), "--- x\n+++ x\n@@ -0,0 +1,1 @@\n+a\n");
         assert_eq!(unified("x", "a\n", ""), "--- x\n+++ x\n@@ -1,1 +0,0 @@\n-a\n");
+        assert_eq!(unified("x", "a\r\rb\n", "a\r\rc\n"), "--- x\n+++ x\n@@ -1,1 +1,1 @@\n-a\r\rb\n+a\r\rc\n");
+    }
+
+    /// Applies a unified diff, strictly: every line of context has to be there.
+    fn patched(old: &str, diff: &str) -> String {
+        let old: Vec<&str> = old.split_inclusive('\n').collect();
+        let (mut new, mut at) = (String::new(), 0);
+        let mut lines = diff.split_inclusive('\n').skip(2).peekable();
+        while let Some(line) = lines.next() {
+            if let Some(header) = line.strip_prefix("@@ -") {
+                let (range, _) = header.split_once(" +").unwrap();
+                let (first, count) = range.split_once(',').unwrap();
+                let first = first.parse::<usize>().unwrap() - usize::from(count != "0");
+                new.extend(old[at..first].iter().copied());
+                at = first;
+                continue;
+            }
+            let (mark, rest) = line.split_at(1);
+            let ends = lines.next_if(|next| next.starts_with('\\')).is_none();
+            let rest = if ends { rest } else { rest.trim_end_matches('\n') };
+            if mark != "+" {
+                assert_eq!(old[at], rest, "{diff}");
+                at += 1;
+            }
+            if mark != "-" {
+                new.push_str(rest);
+            }
+        }
+        new.extend(old[at..].iter().copied());
+        new
     }
 
     #[test]
-    fn the_edits_lead_from_the_old_text_to_the_new_one() {
-        // All pairs of texts of up to five lines out of two.
+    fn the_diff_leads_from_the_old_text_to_the_new_one() {
+        // All pairs of texts of up to five lines out of two, with and without a last line break.
         let texts: Vec<String> = (0..=5_u32)
             .flat_map(|length| (0..1_u32 << length).map(move |bits| (length, bits)))
             .map(|(length, bits)| (0..length).map(|at| ["a\n", "b\n"][(bits >> at & 1) as usize]).collect())
+            .flat_map(|text: String| [text.trim_end().to_owned(), text])
             .collect();
         for (old, new) in texts.iter().flat_map(|old| texts.iter().map(move |new| (old, new))) {
-            for limit in [0, 1, 3, 100] {
-                let edits = edits(old, new, limit);
-                let side = |left_out: fn(&Edit<'_>) -> bool| -> String {
-                    let line = |edit: &Edit<'_>| match *edit {
-                        Edit::Keep(line) | Edit::Remove(line) | Edit::Add(line) => line.to_owned(),
-                    };
-                    edits.iter().filter(|edit| !left_out(edit)).map(line).collect()
-                };
-                assert_eq!(side(|edit| matches!(edit, Edit::Add(_))), *old, "{old:?} {new:?} {limit}");
-                assert_eq!(side(|edit| matches!(edit, Edit::Remove(_))), *new, "{old:?} {new:?} {limit}");
-            }
+            assert_eq!(patched(old, &unified("x", old, new)), *new, "{old:?} {new:?}");
         }
+    }
+
+    /// Lines that each are one of so many numbers.
+    fn random_lines(mut seed: u64, lines: usize, numbers: u64) -> String {
+        let mut line = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            format!("{}\n", (seed >> 33) % numbers)
+        };
+        (0..lines).map(|_| line()).collect()
+    }
+
+    #[test]
+    fn texts_that_are_far_apart_are_compared_on_a_small_stack() {
+        let compare = || {
+            for numbers in [2, 10, 1000, 1_000_000_000] {
+                let lines = MAX_COMPARED_LINES / 2;
+                let (old, new) = (random_lines(1, lines, numbers), random_lines(2, lines, numbers));
+                let diff = unified("x", &old, &new);
+                assert!(patched(&old, &diff) == new, "{numbers}");
+                assert!(diff == unified("x", &old, &new), "{numbers}");
+            }
+        };
+        std::thread::Builder::new().stack_size(1 << 20).spawn(compare).unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn longer_texts_are_not_compared_between_their_first_and_last_difference() {
+        let middle = random_lines(1, MAX_COMPARED_LINES, 1000);
+        let (old, new) = (format!("same\na\n{middle}a\nsame\n"), format!("same\nb\n{middle}b\nsame\n"));
+        let diff = unified("x", &old, &new);
+        assert!(diff.starts_with("--- x\n+++ x\n@@ -1,65540 +1,65540 @@\n same\n-a\n"));
+        assert!(diff.ends_with("\n+b\n same\n"));
+        assert!(patched(&old, &diff) == new);
+        let (old, new) = (format!("a\n{middle}"), format!("b\n{middle}"));
+        assert_eq!(unified("x", &old, &new).lines().count(), 3 + 2 + CONTEXT_LINES);
     }
 }

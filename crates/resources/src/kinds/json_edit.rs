@@ -12,22 +12,19 @@ mod document;
 mod edit;
 mod store;
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-
 use mgmt_resource::{
-    Cancel, Checked, Context, Effect, Error, Host, Identity, Invalid, Kind, Needed, Nothing, Order, Resource,
-    Result, ResultExt, Want, Watch, WatchStream,
+    Checked, Context, Effect, Error, Identity, Invalid, Kind, Needed, Nothing, Order, Resource, Result,
+    ResultExt, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_sys::replace::InPlace;
 use mgmt_value::Str;
-use mgmt_world::{Changes, Scope};
+use mgmt_world::Scope;
 
 use self::edit::Edit;
 use self::store::Store;
 use crate::support::account::lookup_now;
+use crate::support::follow;
 use crate::support::text_file::TextFile;
 
 /// Sets and deletes values in a JSON document, and leaves the rest of it alone.
@@ -77,11 +74,7 @@ impl Kind for JsonEdit {
             Ok(Store::File(path)) => vec![Watch::Path { path: path.as_bytes().into(), recursive: false }],
             Ok(Store::Cluster(key)) => {
                 let told = Str::from(format!("json:edit {key:?}"));
-                let start = move |host: &Host| {
-                    let changes = host.strings().watch(&key, Scope::Shared);
-                    Ok(Box::new(Followed(changes)) as Box<dyn WatchStream>)
-                };
-                vec![Watch::Stream { key: told, start: Arc::new(start) }]
+                vec![follow::shared_value(told, key, Scope::Shared)]
             }
             // Such a store does not get past validation.
             Err(_) => Vec::new(),
@@ -184,20 +177,6 @@ async fn edit_key(key: &Str, edits: &[Edit], cx: &Context<'_>) -> Result<Checked
             }
             () = cx.cancel.cancelled() => return Err(Error::Cancelled),
         }
-    }
-}
-
-/// The changes of a key as events.
-struct Followed(Changes);
-
-impl WatchStream for Followed {
-    fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
-        Box::pin(async move {
-            tokio::select! {
-                changed = self.0.next() => changed.context("cannot follow the key any longer"),
-                () = cancel.cancelled() => Err(Error::Cancelled),
-            }
-        })
     }
 }
 

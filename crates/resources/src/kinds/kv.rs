@@ -1,15 +1,12 @@
 //! `kv`: a string under a key that all hosts can read.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-
 use mgmt_resource::{
-    Cancel, Checked, Context, Effect, Error, Host, Invalid, Kind, Nothing, OnLeave, Resource, Result,
-    ResultExt, Watch, WatchStream,
+    Checked, Context, Effect, Error, Invalid, Kind, Nothing, OnLeave, Resource, Result, ResultExt, Watch,
 };
 use mgmt_value::Str;
-use mgmt_world::{Changes, Scope, World};
+use mgmt_world::{Scope, World};
+
+use crate::support::follow;
 
 /// Keeps a string under a key in the store that the hosts of a cluster share.
 ///
@@ -69,11 +66,7 @@ impl Kind for Kv {
     fn watches(&self, name: &Str) -> Vec<Watch> {
         let (key, scope) = (self.key(name).clone(), self.scope());
         let told = Str::from(format!("kv {scope:?} {key:?}"));
-        let start = move |host: &Host| {
-            let changes = host.strings().watch(&key, scope);
-            Ok(Box::new(Followed(changes)) as Box<dyn WatchStream>)
-        };
-        vec![Watch::Stream { key: told, start: Arc::new(start) }]
+        vec![follow::shared_value(told, key, scope)]
     }
 
     /// A store that does not answer may take for ever.
@@ -163,20 +156,6 @@ impl Kv {
 
 fn number(text: &Str) -> Option<i64> {
     text.as_str()?.parse().ok()
-}
-
-/// The changes of a key as events.
-struct Followed(Changes);
-
-impl WatchStream for Followed {
-    fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
-        Box::pin(async move {
-            tokio::select! {
-                changed = self.0.next() => changed.context("cannot follow the key any longer"),
-                () = cancel.cancelled() => Err(Error::Cancelled),
-            }
-        })
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Watching paths that are known only while the program runs: in the home directory of a user who may come or move, in our
-//! own state directory, or among the files of the program; and values of the local store.
+//! own state directory, or among the files of the program; and values of the local store and the shared one.
 //!
 //! One hub for all paths, made when the first is watched and gone with the last.
 
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use mgmt_resource::{Cancel, Error, Host, ProgramFiles, Result, ResultExt, Watch, WatchStream};
 use mgmt_value::Str;
 use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
+use mgmt_world::{Changes, Scope};
 use tokio::sync::{Notify, watch};
 
 use crate::support::account::lookup_now;
@@ -75,6 +76,26 @@ impl WatchStream for Stored {
         Box::pin(async move {
             tokio::select! {
                 changed = self.0.changed() => changed.context("cannot follow the value any longer"),
+                () = cancel.cancelled() => Err(Error::Cancelled),
+            }
+        })
+    }
+}
+
+/// A watch of a value in the store that hosts share. The key of the watch tells whether two are the same.
+pub(crate) fn shared_value(watch_key: Str, key: Str, scope: Scope) -> Watch {
+    let start =
+        move |host: &Host| Ok(Box::new(Shared(host.strings().watch(&key, scope))) as Box<dyn WatchStream>);
+    Watch::Stream { key: watch_key, start: Arc::new(start) }
+}
+
+struct Shared(Changes);
+
+impl WatchStream for Shared {
+    fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
+        Box::pin(async move {
+            tokio::select! {
+                changed = self.0.next() => changed.context("cannot follow the key any longer"),
                 () = cancel.cancelled() => Err(Error::Cancelled),
             }
         })

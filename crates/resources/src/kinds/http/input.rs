@@ -1,16 +1,14 @@
 //! `http:server:ui:input`: a value that people can change.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mgmt_resource::{
-    Cancel, Checked, Context, Declared, Error, Fields, Host, Invalid, Kind, Resource, Result, ResultExt,
-    Watch, WatchStream,
+    Checked, Context, Declared, Error, Fields, Host, Invalid, Kind, Resource, Result, ResultExt, Watch,
 };
 use mgmt_value::{Str, Value};
-use mgmt_world::{Changes, Scope};
+use mgmt_world::Scope;
 use tokio::sync::watch;
 
 use super::board::{Board, Lease, bell};
@@ -281,15 +279,12 @@ impl Store {
     }
 
     fn watch(&self) -> Watch {
-        let key = match self {
-            Store::Local(key) => return follow::stored_value(key),
-            Store::World(key) => key.clone(),
-        };
-        let start = move |host: &Host| {
-            let changes = host.strings().watch(&key, Scope::Shared);
-            Ok(Box::new(WorldChanges(changes)) as Box<dyn WatchStream>)
-        };
-        Watch::Stream { key: Str::from(format!("{self:?}")), start: Arc::new(start) }
+        match self {
+            Store::Local(key) => follow::stored_value(key),
+            Store::World(key) => {
+                follow::shared_value(Str::from(format!("{self:?}")), key.clone(), Scope::Shared)
+            }
+        }
     }
 }
 
@@ -301,19 +296,6 @@ async fn in_time<T>(what: &str, call: impl Future<Output = Result<T, mgmt_world:
             "cannot {what} the value: the store has not answered within {} seconds",
             LIMIT.as_secs()
         ))),
-    }
-}
-
-struct WorldChanges(Changes);
-
-impl WatchStream for WorldChanges {
-    fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
-        Box::pin(async move {
-            tokio::select! {
-                changed = self.0.next() => changed.context("cannot follow the key any longer"),
-                () = cancel.cancelled() => Err(Error::Cancelled),
-            }
-        })
     }
 }
 

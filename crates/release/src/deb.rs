@@ -1,10 +1,11 @@
 //! A Debian package of a tree.
 
 use flate2::Compression;
+use md5::{Digest as _, Md5};
 
 use crate::elf::Needs;
 use crate::tarball::Archive;
-use crate::{File, Release, ReleaseError, Result, Tree, gzip, md5};
+use crate::{File, Release, ReleaseError, Result, Tree, gzip};
 
 /// What happens to the services with an installation, an upgrade and a removal. The same that debhelper would write.
 const SCRIPTS: [(&str, &str); 3] = [
@@ -67,8 +68,11 @@ fn conffiles(tree: &Tree) -> String {
     paths.map(|(path, _)| format!("/{path}\n")).collect()
 }
 
+/// The checksums of the files, by which `dpkg --verify` finds accidents. They guard nothing.
 fn sums(tree: &Tree) -> String {
-    let line = |(path, file): (&str, &File)| format!("{}  {path}\n", md5::hex(&file.content));
+    let hex =
+        |content: &[u8]| Md5::digest(content).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let line = |(path, file): (&str, &File)| format!("{}  {path}\n", hex(&file.content));
     tree.files().filter(|(_, file)| !file.configuration).map(line).collect()
 }
 
@@ -150,6 +154,17 @@ mod tests {
     fn the_same_gives_the_same_bytes() {
         assert_eq!(package(1), package(1));
         assert_ne!(package(1), package(2));
+    }
+
+    #[test]
+    fn files_are_listed_with_their_checksums() {
+        let mut tree = Tree::default();
+        tree.add("usr/bin/a", "abc");
+        tree.add("usr/bin/b", "");
+        tree.add("etc/c", "settings").configuration = true;
+        let expected =
+            "900150983cd24fb0d6963f7d28e17f72  usr/bin/a\nd41d8cd98f00b204e9800998ecf8427e  usr/bin/b\n";
+        assert_eq!(sums(&tree), expected);
     }
 
     #[test]

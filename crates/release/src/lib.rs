@@ -18,7 +18,6 @@
 pub mod deb;
 pub mod elf;
 mod licenses;
-mod md5;
 mod metadata;
 pub mod product;
 pub mod sbom;

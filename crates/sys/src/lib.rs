@@ -6,7 +6,7 @@
 //! - **Files.** A path from anywhere becomes a [`ManagedPath`] once; it is resolved once to the
 //!   handle of its [`Parent`](dir::Parent), the central type; every look and every change then names one entry of that
 //!   handle. [`Replacement`](replace::Replacement) puts new content in place, [`tree`] lists and removes, [`mode`] reads
-//!   permission bits, [`xattr`] labels. All of it blocks; callers put it on a thread where that is fine.
+//!   permission bits, [`mount_table`] mount tables, [`xattr`] labels. All of it blocks; callers put it on a thread where that is fine.
 //!   [`preflight`] tells for a plan whether the kernel would refuse a change, [`aside`] renames damaged state files, and [`made`]
 //!   tracks what a thread creates. [`trusted`] reads what functions of a program ask for, and [`bounded`] does that on threads that
 //!   may block.
@@ -58,6 +58,7 @@ pub mod handle;
 pub mod made;
 pub mod memory;
 pub mod mode;
+pub mod mount_table;
 pub mod netlink;
 pub mod path;
 pub mod preflight;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use mgmt_sys::mount_table::unescape;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The mounts as they were when last asked.
@@ -51,23 +52,6 @@ fn parse_line(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((line[..fifth].to_vec(), unescape(&line[fourth + 1..fifth])))
 }
 
-/// The kernel writes blanks and backslashes in paths as three octal digits.
-fn unescape(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        match (byte, tail) {
-            (b'\\', &[a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..]) => {
-                plain.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
-                rest = &tail[3..];
-            }
-            _ => plain.push(byte),
-        }
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,7 +68,5 @@ mod tests {
     fn a_strange_mount_line_is_skipped() {
         assert_eq!(parse_line(b""), None);
         assert_eq!(parse_line(b"36 35 98:0"), None);
-        assert_eq!(unescape(br"a\04"), br"a\04");
-        assert_eq!(unescape(br"a\777"), br"a\777");
     }
 }

@@ -1,5 +1,6 @@
 //! The table of what is mounted at boot.
 
+use mgmt_sys::mount_table::unescape;
 use mgmt_sys::path::clean;
 
 use super::options::{self, Options};
@@ -27,7 +28,7 @@ impl Entry {
             return None;
         }
         let mut fields = line.split(|byte| b" \t".contains(byte)).filter(|field| !field.is_empty());
-        let mut text = || fields.next().map(unescaped);
+        let mut text = || fields.next().map(unescape);
         let (device, point, kind) = (text()?, text()?, text()?);
         let options = text().unwrap_or_default();
         let mut number = || match text() {
@@ -110,23 +111,6 @@ fn escaped(text: &[u8]) -> Vec<u8> {
         }
     }
     written
-}
-
-/// The other way round; the kernel writes its own table so, too.
-pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        match (byte, tail) {
-            (b'\\', &[a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..]) => {
-                plain.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
-                rest = &tail[3..];
-            }
-            _ => plain.push(byte),
-        }
-    }
-    plain
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use mgmt_resource::{Result, ResultExt};
+use mgmt_sys::mount_table::unescape;
 use mgmt_value::Str;
 
 use super::Mount;
-use super::fstab::unescaped;
 use super::options::{self, Options, contradicted};
 
 const TABLE: &str = "/proc/self/mountinfo";
@@ -62,10 +62,10 @@ impl Mounted {
         let [kind, source, file_system] = fields.get(dash + 1..dash + 4)? else { return None };
         Some(Mounted {
             device: String::from_utf8_lossy(fields[2]).into_owned(),
-            point: unescaped(fields[4]),
+            point: unescape(fields[4]),
             mount: options::read(fields[5]),
-            kind: unescaped(kind),
-            source: unescaped(source),
+            kind: unescape(kind),
+            source: unescape(source),
             file_system: options::read(file_system),
         })
     }

@@ -95,7 +95,8 @@ pub(crate) fn float(text: &str) -> Option<f64> {
     looks_like_a_float(&plain).then(|| plain.parse().ok())?
 }
 
-/// Bytes in base64, with white space anywhere.
+/// Bytes in base64, with white space anywhere. By hand: base64ct refuses white space inside of a group and unused bits that are set,
+/// which other readers of `!!binary` ignore.
 pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut count, mut padding) = (0_u32, 0_u32, 0_u32);

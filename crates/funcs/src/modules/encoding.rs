@@ -1,5 +1,6 @@
 //! `encoding`
 
+use base64ct::{Base64, Encoding as _};
 use mgmt_funcs_derive::function;
 use mgmt_value::{Str, Type, Value};
 use serde_json::Value as Json;
@@ -23,16 +24,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// ```
 #[function]
 fn base64_encode(data: &[u8]) -> Str {
-    let mut out = Vec::with_capacity(data.len().div_ceil(3) * 4);
-    for chunk in data.chunks(3) {
-        let bits =
-            chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let digit = bits >> (18 - 6 * place) & 63;
-            out.push(if place <= chunk.len() { ALPHABET[digit as usize] } else { b'=' });
-        }
-    }
-    Str::new(out)
+    Str::new(Base64::encode_string(data))
 }
 
 /// What base64 text with the standard alphabet and padding stands for, which may be any bytes.
@@ -44,6 +36,7 @@ fn base64_encode(data: &[u8]) -> Str {
 /// ```
 #[function]
 fn base64_decode(data: &[u8]) -> Result<Str, Failure> {
+    // By hand: base64ct refuses unused bits and does not tell where it stopped.
     let malformed = |at: usize| Failure::fatal(format!("this is not base64: unexpected byte at {at}"));
     let mut out = Vec::with_capacity(data.len() / 4 * 3);
     let mut group = [0_u8; 4];

@@ -25,7 +25,7 @@ use mgmt_resource::{
 use mgmt_sys::ManagedPath;
 use mgmt_value::Str;
 
-use crate::support::derived_file::output_path;
+use crate::support::declared_path::output_path;
 use script::Inexpressible;
 
 pub use edit::Memory;

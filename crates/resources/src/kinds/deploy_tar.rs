@@ -17,7 +17,8 @@ use mgmt_value::Str;
 use sha2::{Digest, Sha256};
 
 use crate::kinds::tar::{Archive, Content, Format, Member};
-use crate::support::derived_file::{self, Ingredients, Trouble, Verified, output_path};
+use crate::support::declared_path::output_path;
+use crate::support::derived_file::{self, Ingredients, Trouble, Verified};
 use crate::support::follow;
 
 /// Keeps an archive of the program that runs, in the format of `tar`.
@@ -62,9 +63,7 @@ impl Kind for DeployTar {
     }
 
     fn watches(&self, name: &Str) -> Vec<Watch> {
-        let output = output_path(&self.path, name).ok();
-        let output = output.map(|path| Watch::Path { path: path.as_bytes().into(), recursive: false });
-        output.into_iter().chain([follow::program_files()]).collect()
+        derived_file::watch(&self.path, name).into_iter().chain([follow::program_files()]).collect()
     }
 
     async fn check_apply(&self, remembered: &mut Remembered, cx: &mut Context<'_>) -> Result<Checked> {
@@ -77,16 +76,11 @@ impl Kind for DeployTar {
         refuse_itself(&*files, &path)?;
         let survey = || Survey::take(&files, cx);
         let write = |survey: &Survey, sink: &mut dyn Write| survey.write(&mut Archive::new(sink, format));
-        let checked = derived_file::keep(&path, &mut remembered.0, cx, survey, write).await?;
-        if checked == Checked::Changed && cx.apply {
-            cx.info("archived");
-        }
-        Ok(checked)
+        derived_file::keep(&path, &mut remembered.0, cx, "archived", survey, write).await
     }
 
     fn provides(&self, name: &Str) -> Vec<Identity> {
-        let path = output_path(&self.path, name).ok();
-        path.map(|path| Identity::Path(path.as_bytes().into())).into_iter().collect()
+        derived_file::provides(&self.path, name)
     }
 
     fn wants(&self, name: &Str) -> Vec<Want> {

@@ -16,7 +16,8 @@ use mgmt_sys::stat::{Stat, Timestamp};
 use mgmt_value::Str;
 
 use self::compress::{Compressor, Level};
-use crate::support::derived_file::{self, Ingredients, Trouble, Verified, file_path, output_path};
+use crate::support::declared_path::{file_path, output_path};
+use crate::support::derived_file::{self, Ingredients, Trouble, Verified};
 
 /// Keeps a compressed copy of a file, or of some text, in the format of `gzip`.
 ///
@@ -90,9 +91,9 @@ impl Kind for Gzip {
     }
 
     fn watches(&self, name: &Str) -> Vec<Watch> {
-        let paths = [output_path(&self.path, name).ok(), self.input_path()];
-        let watch = |path: ManagedPath| Watch::Path { path: path.as_bytes().into(), recursive: false };
-        paths.into_iter().flatten().map(watch).collect()
+        let input = self.input_path();
+        let input = input.map(|path| Watch::Path { path: path.as_bytes().into(), recursive: false });
+        derived_file::watch(&self.path, name).into_iter().chain(input).collect()
     }
 
     async fn check_apply(&self, remembered: &mut Remembered, cx: &mut Context<'_>) -> Result<Checked> {
@@ -115,16 +116,11 @@ impl Kind for Gzip {
             compressor.finish()?;
             Ok(())
         };
-        let checked = derived_file::keep(&path, &mut remembered.0, cx, survey, write).await?;
-        if checked == Checked::Changed && cx.apply {
-            cx.info("compressed");
-        }
-        Ok(checked)
+        derived_file::keep(&path, &mut remembered.0, cx, "compressed", survey, write).await
     }
 
     fn provides(&self, name: &Str) -> Vec<Identity> {
-        let path = output_path(&self.path, name).ok();
-        path.map(|path| Identity::Path(path.as_bytes().into())).into_iter().collect()
+        derived_file::provides(&self.path, name)
     }
 
     fn wants(&self, name: &Str) -> Vec<Want> {

@@ -18,7 +18,8 @@ use mgmt_value::Str;
 
 pub(crate) use self::archive::{Archive, Content, Format, Member};
 use self::survey::Survey;
-use crate::support::derived_file::{self, Verified, output_path};
+use crate::support::declared_path::output_path;
+use crate::support::derived_file::{self, Verified};
 
 /// Keeps an archive of files and directories, in the format of `tar`.
 ///
@@ -74,11 +75,9 @@ impl Kind for Tar {
     }
 
     fn watches(&self, name: &Str) -> Vec<Watch> {
-        let output = output_path(&self.path, name).ok();
-        let output = output.map(|path| Watch::Path { path: path.as_bytes().into(), recursive: false });
         let inputs = self.input_paths();
         let inputs = inputs.map(|input| Watch::Path { path: input.without_slash().into(), recursive: true });
-        output.into_iter().chain(inputs).collect()
+        derived_file::watch(&self.path, name).into_iter().chain(inputs).collect()
     }
 
     async fn check_apply(&self, remembered: &mut Remembered, cx: &mut Context<'_>) -> Result<Checked> {
@@ -87,16 +86,11 @@ impl Kind for Tar {
         let inputs: Vec<ManagedPath> = self.input_paths().collect();
         let survey = || Survey::take(&inputs, &path, cx);
         let write = |survey: &Survey, sink: &mut dyn Write| survey.write(&mut Archive::new(sink, format));
-        let checked = derived_file::keep(&path, &mut remembered.0, cx, survey, write).await?;
-        if checked == Checked::Changed && cx.apply {
-            cx.info("archived");
-        }
-        Ok(checked)
+        derived_file::keep(&path, &mut remembered.0, cx, "archived", survey, write).await
     }
 
     fn provides(&self, name: &Str) -> Vec<Identity> {
-        let path = output_path(&self.path, name).ok();
-        path.map(|path| Identity::Path(path.as_bytes().into())).into_iter().collect()
+        derived_file::provides(&self.path, name)
     }
 
     fn wants(&self, name: &Str) -> Vec<Want> {

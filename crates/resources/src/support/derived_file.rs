@@ -12,7 +12,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use mgmt_resource::{Checked, Context, Effect, Error, Invalid, Needed, Result};
+use mgmt_resource::{Checked, Context, Effect, Error, Identity, Needed, Result, Watch};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Cause;
@@ -24,6 +24,7 @@ use mgmt_value::Str;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::support::account::lookup_now;
+use crate::support::declared_path::output_path;
 use crate::support::text_file::explain;
 
 /// How long something that changes under our hands is waited for: nothing tells when somebody is done with a tree.
@@ -84,26 +85,24 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// Reads the path of such a file.
-pub(crate) fn output_path(path: &Str, name: &Str) -> Result<ManagedPath, Invalid> {
-    let path = if path.is_empty() { name } else { path };
-    file_path("path", path)
+/// The watch of such a file itself, if its path can be one.
+pub(crate) fn watch(path: &Str, name: &Str) -> Option<Watch> {
+    let path = output_path(path, name).ok()?;
+    Some(Watch::Path { path: path.as_bytes().into(), recursive: false })
 }
 
-/// Reads the path of a file that is no directory.
-pub(crate) fn file_path(field: &'static str, path: &Str) -> Result<ManagedPath, Invalid> {
-    let managed = ManagedPath::new(path).map_err(|error| Invalid::field(field, error.to_string()))?;
-    match managed.is_directory() {
-        true => Err(Invalid::field(field, format!("{path:?} ends in a slash, which means a directory"))),
-        false => Ok(managed),
-    }
+/// What the resource of such a file provides: the file.
+pub(crate) fn provides(path: &Str, name: &Str) -> Vec<Identity> {
+    let path = output_path(path, name).ok();
+    path.map(|path| Identity::Path(path.as_bytes().into())).into_iter().collect()
 }
 
-/// Makes the file at `path` what `write` makes of what `survey` finds.
+/// Makes the file at `path` what `write` makes of what `survey` finds. The log says `done` when the file was written.
 pub(crate) async fn keep<I: Ingredients>(
     path: &ManagedPath,
     verified: &mut Verified<I>,
     cx: &Context<'_>,
+    done: &'static str,
     mut survey: impl FnMut() -> Result<I, Trouble> + Send,
     mut write: impl FnMut(&I, &mut dyn Write) -> Result<(), Trouble> + Send,
 ) -> Result<Checked> {
@@ -111,9 +110,14 @@ pub(crate) async fn keep<I: Ingredients>(
     let mut pause = Duration::from_millis(1);
     loop {
         // Reading and compressing may take long, and others wait meanwhile.
-        let done = lookup_now(|| Ok(once(path, verified, cx, &mut survey, &mut write)))?;
-        let trouble = match done {
-            Ok(checked) => return Ok(checked),
+        let attempt = lookup_now(|| Ok(once(path, verified, cx, &mut survey, &mut write)))?;
+        let trouble = match attempt {
+            Ok(checked) => {
+                if checked == Checked::Changed && cx.apply {
+                    cx.info(done);
+                }
+                return Ok(checked);
+            }
             Err(trouble) => trouble,
         };
         cx.checkpoint()?;

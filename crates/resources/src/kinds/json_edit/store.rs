@@ -4,7 +4,7 @@ use mgmt_resource::Invalid;
 use mgmt_sys::ManagedPath;
 use mgmt_value::Str;
 
-use crate::support::derived_file::file_path;
+use crate::support::declared_path::file_path;
 
 /// Where a document is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! `line`: lines of a file that somebody else may have written.
 //!
 //! [`Line`] is the declaration. `edit` finds, adds and removes a block of lines in some bytes; `pattern` finds the place of
-//! one line by regular expressions. Neither knows of files: [`TextFile`] reads and replaces them.
+//! one line by regular expressions. Neither knows of files: `support::text_file` reads and replaces them.
 //!
 //! Invariant: nothing but the declared lines changes: not the ends of other lines, not what follows the last newline.
 

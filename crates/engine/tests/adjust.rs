@@ -41,6 +41,24 @@ async fn what_is_adjusted_runs_in_its_new_form_and_nothing_else_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_failing_is_attempted_with_every_change() {
+    let world = World::new();
+    let mut graph = Graph::default();
+    let a = graph.add("a", Probe { failures: 3, ..text("") });
+    graph.meta(a, |meta| meta.retry = Some(0));
+    graph.add("b", text("one"));
+    let mut running = world.start();
+    running.swap(graph.0).await;
+    assert_eq!(running.quiet().await, 1);
+    for (attempt, content) in [(2, "two"), (3, "three"), (4, "three")] {
+        running.engine.adjust(vec![Spec::new("b", text(content))]).await.unwrap().unwrap();
+        world.wait_for("a:run", attempt).await;
+    }
+    running.converged().await;
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_member_of_a_group_is_adjusted_where_it_is() {
     let world = World::new();
     let probe = |name: &str, content: &str| Probe { path: world.path(name), together: true, ..text(content) };

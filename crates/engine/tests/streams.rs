@@ -16,7 +16,7 @@ use mgmt_resource::{
 use mgmt_value::Str;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// Has a source that panics, for so many times, and then tells something ten times a second.
+/// Has a source that panics, for so many times, and then tells something fifty times a second.
 #[derive(Clone, Debug, Default, PartialEq, Resource)]
 #[resource(kind = "startled")]
 pub struct Startled {
@@ -24,6 +24,8 @@ pub struct Startled {
     pub at_start: u64,
     /// How often it panics when it is asked for an event.
     pub later: u64,
+    /// A file that it watches as well.
+    pub path: Str,
 }
 
 /// One that panics, or not.
@@ -57,13 +59,17 @@ impl Kind for Startled {
     }
 
     fn watches(&self, name: &Str) -> Vec<Watch> {
-        let Startled { at_start, later } = *self;
+        let Startled { at_start, later, .. } = *self;
         let start = move |host: &mgmt_resource::Host| -> Result<Box<dyn WatchStream>> {
             let times = u64::try_from(log(host, "start")).unwrap();
             assert!(times > at_start, "told so at the start");
             Ok(Box::new(Source { panics: times <= at_start + later }))
         };
-        vec![Watch::Stream { key: name.clone(), start: Arc::new(start) }]
+        let mut watches = vec![Watch::Stream { key: name.clone(), start: Arc::new(start) }];
+        if !self.path.is_empty() {
+            watches.push(Watch::Path { path: self.path.clone(), recursive: false });
+        }
+        watches
     }
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
@@ -119,6 +125,10 @@ fn start(world: &World) -> (Engine, UnboundedReceiver<EngineEvent>) {
     .unwrap()
 }
 
+fn panicking(at_start: u64, later: u64) -> Startled {
+    Startled { at_start, later, ..Startled::default() }
+}
+
 async fn swap(engine: &Engine, startled: Startled, retry: Option<i16>) {
     let mut graph = ResourceGraph::new();
     let node = graph.add_node(Spec::new("a", startled));
@@ -135,7 +145,7 @@ fn stop(engine: &Engine) -> mgmt_engine::Summary {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_panics_is_started_again_and_then_heard() {
-    for startled in [Startled { at_start: 2, later: 0 }, Startled { at_start: 0, later: 2 }] {
+    for startled in [panicking(2, 0), panicking(0, 2)] {
         let world = World::new();
         let (engine, _events) = start(&world);
         swap(&engine, startled, Some(5)).await;
@@ -148,17 +158,35 @@ async fn one_that_panics_is_started_again_and_then_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_panics_for_ever_fails_in_the_end_and_says_so() {
-    for startled in [Startled { at_start: 1000, later: 0 }, Startled { at_start: 0, later: 1000 }] {
+async fn one_that_panics_for_ever_is_failing_and_backs_off() {
+    for startled in [panicking(1000, 0), panicking(0, 1000)] {
         let world = World::new();
         let (engine, _events) = start(&world);
         swap(&engine, startled, Some(3)).await;
-        wait(|| world.count("start") == 4, "as many starts as it may have").await;
+        wait(|| world.count("start") == 4, "the declared attempts").await;
         assert!(engine.is_alive().await);
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        assert_eq!(world.count("start"), 4, "the retries are bounded");
+        assert_eq!(world.count("start"), 4, "the next one is by backoff");
+        wait(|| world.count("start") > 4, "the next one").await;
         assert_eq!(stop(&engine).failed, 1);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_else_is_watched_is_heard_while_a_source_is_broken() {
+    let world = World::new();
+    let (engine, _events) = start(&world);
+    swap(&engine, Startled { path: world.path("file"), ..panicking(6, 0) }, Some(0)).await;
+    // By then, the next attempt by time is three seconds or more away.
+    wait(|| world.count("start") == 3, "the backoff").await;
+    let began = std::time::Instant::now();
+    for starts in 4..=7 {
+        std::fs::write(world.directory.path().join("file"), "event").unwrap();
+        wait(|| world.count("start") >= starts, "the attempt that an event leads to").await;
+    }
+    wait(|| world.count("run") > 0, "the run").await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(12), "{:?}", began.elapsed());
+    assert_eq!(stop(&engine).failed, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,6 +45,35 @@ async fn outside_of_its_window_a_resource_is_left_alone_and_nobody_waits_for_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_resource_that_failed_stays_failing_while_its_window_is_closed() {
+    let world = World::new();
+    let mut running = world.start();
+    let failing = |window: &[&str]| {
+        let mut graph = Graph::default();
+        let a = graph.add("a", Probe { failures: 1000, ..text("one") });
+        let b = graph.add("b", text("two"));
+        graph.meta(a, |meta| meta.window = words(window)).edge(a, b);
+        graph.0
+    };
+    running.swap(failing(&[])).await;
+    assert_eq!(running.quiet().await, 1);
+    running.swap(failing(&["never"])).await;
+    assert_eq!(running.quiet().await, 1);
+    assert_eq!(running.engine.retry(None).await.unwrap(), 1);
+    assert_eq!(running.engine.blocked(10).await.unwrap().failing, 1);
+    assert_eq!(world.count("b:run"), 0, "what comes after it waits");
+    let repaired = {
+        let mut graph = Graph::default();
+        let (a, b) = (graph.add("a", text("one")), graph.add("b", text("two")));
+        graph.edge(a, b);
+        graph.0
+    };
+    running.swap(repaired).await;
+    running.converged().await;
+    assert_eq!(running.stop().failed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn when_its_window_opens_a_resource_runs_without_an_event() {
     let world = World::new();
     let opens = Zoned::now().checked_add(2.seconds()).unwrap();

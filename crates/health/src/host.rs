@@ -102,7 +102,7 @@ pub enum HostState {
     Converged,
     /// Work is under way, and nothing is known to be wrong.
     Working,
-    /// At least one resource is failed, retrying, blocked or flapping.
+    /// At least one resource is failed, retrying, blocked or flapping, or would change and may not.
     Degraded,
     /// The program or the deploy is not the newest: what runs is older than what is asked for.
     Stale,
@@ -126,13 +126,15 @@ impl HostState {
 impl HostReport {
     /// The state that follows from the report. The worst one wins: degraded, stale, working, converged.
     ///
-    /// A change that `noop` holds back degrades the host as well: it is not in the declared state, and stays so.
+    /// A change that `noop` holds back degrades the host as well: it is not in the declared state, and stays so. The same is true of
+    /// a resource that is pending while nothing is under way, because its rate allows no check.
     pub fn state(&self) -> HostState {
-        if self.has_failures() || self.duplicate.is_some() || (self.quiet && self.counts.would_change > 0) {
+        let held_back = self.quiet && self.counts.would_change + self.counts.pending > 0;
+        if self.has_failures() || self.duplicate.is_some() || held_back {
             HostState::Degraded
         } else if self.is_outdated() {
             HostState::Stale
-        } else if self.quiet && self.counts.pending == 0 && self.program == ProgramState::Live {
+        } else if self.quiet && self.program == ProgramState::Live {
             HostState::Converged
         } else {
             HostState::Working
@@ -190,7 +192,7 @@ impl HostReport {
         }
         if parts.is_empty() {
             parts.push(plural(total, "resource", "resources"));
-            if pending > 0 && !self.quiet {
+            if pending > 0 {
                 parts.push(format!("{pending} pending"));
             }
         }
@@ -232,7 +234,9 @@ mod tests {
         assert_eq!(HostReport::default().state(), HostState::Working);
         assert_eq!(HostReport { quiet: false, ..converged() }.state(), HostState::Working);
         let pending = Counts { pending: 1, ..Counts::default() };
-        assert_eq!(HostReport { counts: pending, ..converged() }.state(), HostState::Working);
+        assert_eq!(HostReport { counts: pending, ..converged() }.state(), HostState::Degraded);
+        let working = HostReport { counts: pending, quiet: false, ..converged() };
+        assert_eq!(working.state(), HostState::Working);
     }
 
     #[test]

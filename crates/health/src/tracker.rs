@@ -23,6 +23,7 @@ pub struct Tracker<K> {
     pending: u64,
     changed: u64,
     quiet: bool,
+    converged: bool,
     noop: bool,
     program: ProgramState,
     deploy: DeployState,
@@ -48,6 +49,7 @@ impl<K> Default for Tracker<K> {
             pending: 0,
             changed: 0,
             quiet: false,
+            converged: false,
             noop: false,
             program: ProgramState::default(),
             deploy: DeployState::default(),
@@ -132,9 +134,10 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         self.changed = changed;
     }
 
-    /// Takes whether the graph is quiet apart from scheduled retries.
-    pub fn quiet(&mut self, quiet: bool) {
+    /// Takes whether the graph is quiet apart from scheduled retries, and whether every resource in it is in its declared state.
+    pub fn quiet(&mut self, quiet: bool, converged: bool) {
         self.quiet = quiet;
+        self.converged = quiet && converged;
     }
 
     /// Takes whether the whole graph runs under `noop`.
@@ -211,8 +214,8 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
             listed.extend(self.blocked.0.iter().cloned());
         }
         listed.extend(self.frozen(&mut counts));
-        // A check that an event leads to is nothing to wait for while the graph is quiet.
-        if !self.quiet || counts.failing() > 0 {
+        // A check that an event leads to is nothing to wait for while everything is in its declared state.
+        if !self.converged || counts.failing() > 0 {
             counts.pending = self.pending;
         }
         // A resource has one state: what was restored may be frozen, or flap.
@@ -331,13 +334,30 @@ mod tests {
         };
         let stale = |since, values| ProgramState::Stale { since, error: "no such file".to_owned(), values };
         tracker.program(stale(3, vec![value.clone(), value]));
-        tracker.quiet(true);
+        tracker.quiet(true, true);
         let report = tracker.report();
         assert_eq!((report.counts.stale, report.state()), (1, HostState::Stale));
         let error = "main.mcl:3:7: os.readfile(\"/x\"): no such file";
         assert_eq!(report.unhealthy[0].state.error(), Some(error));
         tracker.program(stale(9, Vec::new()));
         assert!(matches!(tracker.program_state(), ProgramState::Stale { since: 3, .. }));
+    }
+
+    #[test]
+    fn what_is_pending_counts_unless_everything_is_in_its_declared_state() {
+        let mut tracker = Tracker::<&str>::default();
+        tracker.graph(&mut ["a", "b"].iter());
+        tracker.program(ProgramState::Live);
+        tracker.pending(1);
+        tracker.quiet(true, true);
+        assert_eq!(tracker.report().state(), HostState::Converged, "a check is nothing to wait for");
+        tracker.quiet(false, false);
+        assert_eq!((tracker.report().counts.pending, tracker.report().state()), (1, HostState::Working));
+        tracker.quiet(true, false);
+        let report = tracker.report();
+        assert_eq!((report.counts.pending, report.state()), (1, HostState::Degraded));
+        assert_eq!(report.summary(), "degraded: 2 resources, 1 pending");
+        assert!(!report.is_settled());
     }
 
     #[test]

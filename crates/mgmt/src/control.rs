@@ -103,6 +103,9 @@ pub(crate) enum Reply {
         changed: u64,
         /// How many resources are failing.
         failed: u64,
+        /// How many others are not in their declared state: behind a failing one, or held back by a rate of zero.
+        #[serde(default)]
+        pending: u64,
     },
 }
 

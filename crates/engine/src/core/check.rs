@@ -74,19 +74,18 @@ impl Core {
                 vertex.0
             );
         }
-        if idle && let WatchState::Waiting(at) = state.watch {
-            let waits = state.wake_at.is_some() || at == u64::MAX;
-            assert!(waits, "{} waits to watch again, for ever", vertex.0);
+        if idle && matches!(state.watch, WatchState::Waiting(_)) {
+            assert!(state.wake_at.is_some(), "{} waits to watch again, for ever", vertex.0);
         }
         // A failing vertex has something to do: its check is due, or its watch is being set up.
         if state.is_open() && state.is_failing() && state.running.is_none() {
             let watching = matches!(state.watch, WatchState::Starting | WatchState::Waiting(_));
             assert!(state.is_dirty() || watching, "{} is failing and has nothing to do", vertex.0);
         }
-        // A failing vertex has a next attempt, unless its declared attempts are used up.
+        // A failing vertex has a next attempt, unless its declared attempts are used up, or it may not run.
         if state.is_open() && state.is_failing() && state.is_exhausted() {
             assert!(
-                matches!(state.rules.retry, Retry::Times(_)),
+                matches!(state.rules.retry, Retry::Times(_)) || state.is_held(),
                 "{} is failing and will not be attempted again",
                 vertex.0
             );

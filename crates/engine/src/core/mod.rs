@@ -26,18 +26,20 @@
 //! - **By time** ([`Retry`]): with exponential backoff and jitter for ever if nothing is declared; `delay` apart for as many times
 //!   as are declared. A vertex whose declared attempts are used up has no time, and is *exhausted*.
 //! - **By a prompt**: an event of its watch, a poll, a notification, a received value, a direct predecessor that changed
-//!   something or recovered, another graph ([`Delta::retry`]) or [`Core::retry`]. A prompted attempt starts at once, uses up no declared attempt and
+//!   something or recovered, another graph ([`Core::apply`]) or [`Core::retry`]. A prompted attempt starts at once, uses up no declared attempt and
 //!   does not lengthen the backoff. More than `FREE_PROMPTS` prompted attempts that fail in a row are spaced by a growing
 //!   minimum, so that a flood of events does not become a busy loop.
 //!
-//! A watch that failed is set up again under the same rule, with counters of its own. When a failing vertex recovers, the attempts of
+//! A watch that failed is set up again under the same rule, with counters of its own, except that it is never exhausted: once the
+//! declared attempts are used up it backs off. What the driver still hears of the vertex meanwhile is a prompt. When a failing vertex recovers, the attempts of
 //! all others that wait for their time are brought forward: what failed together often heals together.
 //!
 //! # Rest
 //!
 //! The graph is *quiet* when nothing is under way except attempts by time of vertices whose retry has no declared end. A quiet graph
 //! in which every vertex has succeeded and none is dirty, failing or blocked is *converged* ([`Action::Converged`]); any other
-//! one is [`Action::Quiet`].
+//! one is [`Action::Quiet`]. A check that an event leads to does not end the rest, so that a chatty watch does not make it flicker;
+//! but a second in which something is under way all the time does ([`Action::Diverged`]), as that may be a repair.
 //!
 //! # Invariants
 //!
@@ -121,9 +123,14 @@ pub enum Action {
     Notified(Vertex, Vertex),
     /// The whole graph has been quiet for long enough, and every vertex is in its declared state.
     Converged,
-    /// The whole graph has been quiet for long enough, but not every vertex is in its declared state: so many are failing, or so
-    /// many are still.
-    Quiet(usize),
+    /// The whole graph has been quiet for long enough, but not every vertex is in its declared state; or the numbers are other ones.
+    Quiet {
+        /// Vertices that are failing.
+        failing: usize,
+        /// Vertices that are not in their declared state, as far as is known: failing, behind one that is, or held back by a rate of
+        /// zero.
+        unwell: usize,
+    },
     /// It is no longer converged or quiet.
     Diverged,
     /// Nothing runs; nothing will until resumed.
@@ -160,6 +167,9 @@ pub enum Outcome {
     Failed,
     /// It was asked to stop and did.
     Cancelled,
+    /// It may not run now, and its last attempt failed, in this incarnation or an earlier one. It stays failing, and the next attempt
+    /// follows from an event.
+    Held,
 }
 
 /// How hard to stop.
@@ -329,7 +339,7 @@ enum WatchState {
     Starting,
     /// Begun: runs are allowed.
     Ready,
-    /// Failed; to be asked for again at this time, once nothing runs. `u64::MAX`: not by time.
+    /// Failed; to be asked for again at this time, once nothing runs.
     Waiting(u64),
     /// Not needed.
     Off,
@@ -409,7 +419,8 @@ impl Core {
     /// The state of a vertex may have changed.
     pub fn changed(&mut self, vertex: Vertex, now: u64) {
         self.advance(now);
-        if self.open_mut(vertex).is_some_and(|state| state.watch == WatchState::Ready) {
+        let hears = |state: &mut State| matches!(state.watch, WatchState::Ready | WatchState::Waiting(_));
+        if self.open_mut(vertex).is_some_and(hears) {
             self.dirty(vertex, Cause::Event);
         }
         self.settle_up();

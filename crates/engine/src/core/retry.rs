@@ -36,6 +36,17 @@ pub(super) struct Attempts {
     asked: bool,
     /// The declared attempt that comes next by time has been taken from the budget.
     paid: bool,
+    /// The last attempt was not allowed.
+    held: bool,
+}
+
+/// What follows the last declared attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// No attempt by time: only a prompt leads to the next one.
+    Nothing,
+    /// A vertex that is not watched would be deaf to prompts, too, so its watch is set up for ever.
+    Backoff,
 }
 
 impl Attempts {
@@ -53,6 +64,7 @@ impl Attempts {
             present_prompted: false,
             asked: false,
             paid: false,
+            held: false,
         }
     }
 
@@ -102,11 +114,12 @@ impl Attempts {
         failing
     }
 
-    /// An attempt failed.
-    fn fail(&mut self, rules: &Rules, now: u64, noise: u64) {
+    /// An attempt failed. `then`: what follows once the declared attempts are used up.
+    fn fail(&mut self, rules: &Rules, then: Then, now: u64, noise: u64) {
         let prompted = std::mem::take(&mut self.present_prompted) && self.is_failing();
         self.failures = self.failures.saturating_add(1);
         self.failed_at = now;
+        self.held = false;
         let asked = std::mem::take(&mut self.asked) && self.failures > 1;
         self.prompted_failures = if asked { self.prompted_failures.saturating_add(1) } else { 0 };
         if !prompted {
@@ -116,17 +129,30 @@ impl Attempts {
         let pause = match rules.retry {
             Retry::Backoff => Some(backoff(self.by_time, noise)),
             Retry::Forever => Some(rules.pause(self.failures)),
-            Retry::Times(_) => {
+            Retry::Times(times) => {
                 if !self.paid && self.budget > 0 {
                     self.budget -= 1;
                     self.paid = true;
                 }
-                self.paid.then(|| rules.pause(self.failures))
+                match then {
+                    _ if self.paid => Some(rules.pause(self.failures)),
+                    Then::Backoff => Some(backoff(self.by_time.saturating_sub(times), noise)),
+                    Then::Nothing => None,
+                }
             }
         };
         self.next = pause.map_or(u64::MAX, |pause| now.saturating_add(pause));
         self.prompt_gate = now.saturating_add(prompt_pause(self.prompted_failures));
         self.prompted = false;
+    }
+
+    /// An attempt was not allowed, so an earlier failure stays. Only a prompt leads to the next attempt.
+    fn hold(&mut self, now: u64) {
+        self.failures = self.failures.max(1);
+        self.held = true;
+        self.next = u64::MAX;
+        self.prompt_gate = self.prompt_gate.max(now);
+        (self.paid, self.prompted, self.present_prompted, self.asked) = (false, false, false, false);
     }
 
     /// The action that reports the failure.
@@ -155,6 +181,17 @@ impl State {
         self.check.is_failing() || self.is_watch_failing()
     }
 
+    /// The check is failing, and is attempted by time without an end.
+    fn is_check_endless(&self) -> bool {
+        self.check.is_failing() && !matches!(self.rules.retry, Retry::Times(_))
+    }
+
+    /// The watch is failing, and no declared attempt to set it up is left.
+    pub(super) fn is_watch_endless(&self) -> bool {
+        let declared = matches!(self.rules.retry, Retry::Times(_)) && self.watch_attempts.paid;
+        self.watch_attempts.is_failing() && !declared
+    }
+
     fn is_watch_failing(&self) -> bool {
         match self.watch {
             WatchState::Waiting(_) => true,
@@ -169,15 +206,14 @@ impl State {
             || (self.is_watch_failing() && self.watch_attempts.is_spent(&self.rules))
     }
 
-    /// Failing, and attempted by time without an end.
-    pub(super) fn is_endless(&self, attempts: &Attempts) -> bool {
-        attempts.is_failing() && !matches!(self.rules.retry, Retry::Times(_))
+    /// No time leads to the next attempt of the check.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.check.is_failing() && self.check.next == u64::MAX
     }
 
-    /// No declared attempt is left, so that no time leads to the next one.
-    pub(super) fn is_exhausted(&self) -> bool {
-        let check = self.check.is_failing() && self.check.next == u64::MAX;
-        check || self.watch == WatchState::Waiting(u64::MAX)
+    /// The last attempt of the check was not allowed.
+    pub(super) fn is_held(&self) -> bool {
+        self.check.held
     }
 
     /// When a run may start.
@@ -224,6 +260,11 @@ impl Core {
         count
     }
 
+    /// Whether the watch of a vertex has failed, and has not begun again.
+    pub fn is_unwatched(&self, vertex: Vertex) -> bool {
+        self.get(vertex).is_some_and(|state| state.is_open() && state.is_watch_failing())
+    }
+
     /// Which vertices are failing, blocked or pending. Walks the whole graph: for reports.
     pub fn standing(&self) -> Standing {
         let mut standing =
@@ -253,8 +294,8 @@ impl Core {
         standing
     }
 
-    /// A run failed.
-    pub(super) fn run_failed(&mut self, vertex: Vertex, running: Running) {
+    /// A run failed, or was not allowed (`held`) although the last attempt before it failed.
+    pub(super) fn run_failed(&mut self, vertex: Vertex, running: Running, held: bool) {
         let (now, noise) = (self.now, self.noise(vertex));
         let Some(state) = self.get_mut(vertex) else { return };
         let first = !state.is_failing();
@@ -266,12 +307,15 @@ impl Core {
             Token::Never => u64::MAX,
         };
         state.not_before = 0;
-        state.check.fail(&state.rules, now, noise);
+        match held {
+            true => state.check.hold(now),
+            false => state.check.fail(&state.rules, Then::Nothing, now, noise),
+        }
         if again {
             state.check.prompt(rated);
         }
-        state.routine = (state.routine || !again) && state.is_endless(&state.check);
-        let report = state.check.report(vertex, now);
+        state.routine = (state.routine || !again) && state.is_check_endless();
+        let report = (!held).then(|| state.check.report(vertex, now));
         self.attempt_failed(vertex, first, report);
     }
 
@@ -284,19 +328,17 @@ impl Core {
             state.watch_attempts.succeed();
             state.watch_attempts.refill(&state.rules);
         }
-        state.watch_attempts.fail(&state.rules, now, noise);
+        state.watch_attempts.fail(&state.rules, Then::Backoff, now, noise);
         let next = state.watch_attempts.next;
         state.watch = WatchState::Waiting(next);
         state.wake_at = None;
         let report = state.watch_attempts.report(vertex, now);
-        if next != u64::MAX {
-            self.arm(vertex, next);
-        }
-        self.attempt_failed(vertex, first, report);
+        self.arm(vertex, next);
+        self.attempt_failed(vertex, first, Some(report));
     }
 
-    fn attempt_failed(&mut self, vertex: Vertex, first: bool, report: Action) {
-        self.actions.push(report);
+    fn attempt_failed(&mut self, vertex: Vertex, first: bool, report: Option<Action>) {
+        self.actions.extend(report);
         if first {
             self.convergence.active(self.now);
         }
@@ -337,10 +379,10 @@ impl Core {
         let next = state.watch_attempts.next;
         state.watch = WatchState::Waiting(next);
         if state.running.is_none() && !stopping {
-            match next {
-                next if next <= now => self.start_watch(vertex),
-                u64::MAX => {}
-                next => self.arm(vertex, next),
+            if next <= now {
+                self.start_watch(vertex);
+            } else {
+                self.arm(vertex, next);
             }
         }
     }

@@ -288,7 +288,9 @@ impl Core {
             match outcome {
                 // Asked to stop or not: it was done, so it counts, and whoever listens must hear of it.
                 Outcome::Right | Outcome::Changed => self.run_succeeded(vertex, running.generation, outcome),
-                Outcome::Failed if !running.cancelled => self.run_failed(vertex, running),
+                Outcome::Failed | Outcome::Held if !running.cancelled => {
+                    self.run_failed(vertex, running, outcome == Outcome::Held);
+                }
                 _ => {}
             }
         }
@@ -396,11 +398,7 @@ impl Core {
         if let Some(state) = self.get(vertex)
             && let WatchState::Waiting(at) = state.watch
         {
-            return match at {
-                at if at <= self.now => self.start_watch(vertex),
-                u64::MAX => {}
-                at => self.arm(vertex, at),
-            };
+            return if at <= self.now { self.start_watch(vertex) } else { self.arm(vertex, at) };
         }
         self.consider(vertex);
     }
@@ -416,6 +414,7 @@ impl Core {
         match state.rules.poll {
             Poll::Watch => {
                 state.watch = WatchState::Starting;
+                state.wake_at = None;
                 state.watch_attempts.begin();
                 let incarnation = state.incarnation;
                 self.actions.push(Action::Watch(vertex, incarnation));
@@ -534,6 +533,7 @@ impl Core {
                 break;
             }
         }
+        self.convergence.note_busy(self.now);
         let running: usize = self.running.iter().sum();
         if self.stopping.is_some() {
             if running == 0 && !std::mem::replace(&mut self.stop_told, true) {

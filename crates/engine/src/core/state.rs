@@ -44,17 +44,18 @@ impl State {
 
     /// Has work under way that will end by itself. A vertex that is merely blocked is not busy: what blocks it
     /// either is, or is failing. A poll is no work, or many of them would keep each other from convergence;
-    /// unless someone waits for it. A retry without a declared end is no work either.
+    /// unless someone waits for it. A retry without a declared end is no work either. But what runs and is to become something else
+    /// has that before it.
     pub(super) fn is_busy(&self) -> bool {
         let routine = self.routine && (self.is_failing() || self.waiters.is_empty());
         let watch = match self.watch {
-            WatchState::Starting => !self.is_endless(&self.watch_attempts),
-            WatchState::Waiting(at) => at != u64::MAX && !self.is_endless(&self.watch_attempts),
+            WatchState::Starting | WatchState::Waiting(_) => !self.is_watch_endless(),
             WatchState::Ready | WatchState::Off => false,
         };
         let watched = !matches!(self.watch, WatchState::Waiting(_));
         !self.is_open()
             || watch
+            || (self.running.is_some() && self.next.is_some())
             || (!routine && (self.running.is_some() || self.queued || (watched && self.wake_at.is_some())))
     }
 
@@ -62,6 +63,7 @@ impl State {
     pub(super) fn is_well(&self) -> bool {
         self.is_open()
             && self.succeeded
+            && self.next.is_none()
             && !self.is_failing()
             && self.undone == 0
             && (!self.is_dirty() || (self.routine && self.waiters.is_empty()))

@@ -22,8 +22,6 @@ pub struct Delta {
     pub unlink: Vec<(Vertex, Vertex)>,
     /// Edges to add or change.
     pub link: Vec<Link>,
-    /// A whole graph was declared: attempt what is failing once more, whether the graph differs or not.
-    pub retry: bool,
 }
 
 /// An edge to add or change.
@@ -51,14 +49,12 @@ impl Delta {
 }
 
 impl Core {
-    /// Changes the graph.
+    /// Changes the graph, and attempts what is failing once more, whether the graph differs or not.
     pub fn apply(&mut self, delta: Delta, now: u64) {
         self.advance(now);
         self.convergence.start(self.now);
         if delta.is_empty() {
-            if delta.retry {
-                self.prompt_failing();
-            }
+            self.prompt_failing();
             return self.settle_up();
         }
         self.convergence.active(self.now);
@@ -86,6 +82,7 @@ impl Core {
                 if state.is_open() {
                     self.deferred.insert(vertex);
                 }
+                self.touch(vertex);
             }
         }
         self.release_excused();
@@ -93,9 +90,7 @@ impl Core {
         for vertex in fresh {
             self.start_watch(vertex);
         }
-        if delta.retry {
-            self.prompt_failing();
-        }
+        self.prompt_failing();
         self.settle_up();
     }
 
@@ -129,6 +124,7 @@ impl Core {
                 self.lingering.remove(&vertex);
                 self.deferred.insert(vertex);
             }
+            self.touch(vertex);
             return false;
         }
         let now = self.now;
@@ -380,6 +376,7 @@ impl Core {
             if let Some(state) = self.get_mut(*vertex) {
                 state.next = None;
             }
+            self.touch(*vertex);
         }
         // It keeps what comes before it and nothing that comes after: the new graph knows no such order, and
         // might even have the opposite one.

@@ -24,9 +24,6 @@ impl Driver {
         let shared = Arc::clone(&self.graph);
         let graph = shared.read().unwrap_or_else(PoisonError::into_inner);
         let (vertices, edges) = (graph.node_count(), graph.edge_count());
-        if specs.is_empty() {
-            return Some(SwapReport { vertices, edges, ..SwapReport::default() });
-        }
         let names = self.names.get_or_insert_with(|| names(&graph));
         let mut adjusted: BTreeMap<NodeId, Spec> = BTreeMap::new();
         for spec in specs {

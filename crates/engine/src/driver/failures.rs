@@ -1,6 +1,7 @@
 //! Failed attempts: kept per vertex until a run succeeds, logged at most once per attempt, reported to the observer.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_resource::{Checked, Id, Spec};
@@ -10,7 +11,7 @@ use super::adjust::names;
 use super::node::{Reported, specs};
 use super::witness::{Cause, Causes, Health, MemberEffects};
 use super::{Blocked, Driver, EngineEvent, messages};
-use crate::core::Vertex;
+use crate::core::{Outcome, Vertex};
 
 /// The last error of a vertex.
 pub(super) struct Failure {
@@ -24,6 +25,16 @@ pub(super) struct Failure {
     /// [`EngineEvent::Failed`] was sent.
     pub(super) is_announced: bool,
     attempt: u32,
+    of: Of,
+}
+
+/// What failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// A run.
+    Run,
+    /// The watch, and no run.
+    Watch,
 }
 
 /// The seed of the jitter: the same for a host at every start, and different from host to host.
@@ -48,8 +59,16 @@ fn short(wait: Duration) -> String {
 
 impl Driver {
     /// Keeps the error of an attempt. What follows from it is decided by the core, and logged with it.
-    pub(super) fn keep_error(&mut self, vertex: Vertex, message: &str, hint: Option<&str>, causes: &[Cause]) {
+    pub(super) fn keep_error(
+        &mut self,
+        vertex: Vertex,
+        of: Of,
+        message: &str,
+        hint: Option<&str>,
+        causes: &[Cause],
+    ) {
         let earlier = self.failures.remove(&vertex);
+        let is_run = earlier.as_ref().is_some_and(|earlier| earlier.of == Of::Run);
         let failure = Failure {
             message: message.to_owned(),
             hint: hint.map(ToOwned::to_owned),
@@ -58,6 +77,7 @@ impl Driver {
             is_reported: false,
             is_announced: earlier.is_some_and(|earlier| earlier.is_announced),
             attempt: 0,
+            of: if is_run { Of::Run } else { of },
         };
         self.failures.insert(vertex, failure);
         self.unreported.push(vertex);
@@ -100,6 +120,23 @@ impl Driver {
         }
     }
 
+    /// A run did not take place because the window of the resource is closed, which `words` say. A failed run stays the last one. A
+    /// watch that failed has begun again by now.
+    pub(super) fn left_alone(&mut self, vertex: Vertex, words: &str) -> Outcome {
+        let Some(failure) = self.failures.get(&vertex) else { return Outcome::Right };
+        if failure.of == Of::Watch {
+            if let Some(spec) = self.node(vertex).map(|node| Arc::clone(&node.spec)) {
+                self.succeeded(vertex, &spec, Checked::Right, &[]);
+            }
+            return Outcome::Right;
+        }
+        let (attempt, error) = (failure.attempt, format!("{}; {words}", failure.message));
+        for id in self.members(vertex) {
+            self.witnessed(|witness| witness.health(id, Health::Failed { attempt, error: &error }));
+        }
+        Outcome::Held
+    }
+
     /// The next attempt starts earlier than was reported.
     pub(super) fn rescheduled(&mut self, vertex: Vertex, wait: Duration) {
         let Some(failure) = self.failures.get(&vertex) else { return };
@@ -128,6 +165,13 @@ impl Driver {
         checked: Checked,
         effects: &[MemberEffects],
     ) {
+        // Without its watch it is failing, whatever a run finds that had begun before that failed.
+        if self.core.is_unwatched(vertex)
+            && let Some(failure) = self.failures.get_mut(&vertex)
+        {
+            failure.of = Of::Watch;
+            return;
+        }
         let recovered = self.failures.remove(&vertex);
         let Some(node) = self.node(vertex) else { return };
         let is_changed = checked == Checked::Changed;

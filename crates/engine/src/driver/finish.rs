@@ -6,6 +6,7 @@ use std::time::Duration;
 use mgmt_resource::{Checked, Effect, Error, Id, Loudness, Result, Spec};
 use mgmt_sys::made::Made;
 
+use super::failures::Of;
 use super::node::{Reported, specs};
 use super::reasons::Reasons;
 use super::run::Done;
@@ -104,7 +105,7 @@ impl Driver {
             Err(Error::Cancelled) => return Outcome::Cancelled,
             Err(error) => {
                 let text = error.to_string();
-                self.keep_error(end.vertex, &text, error.hint(), &end.causes);
+                self.keep_error(end.vertex, Of::Run, &text, error.hint(), &end.causes);
                 (Ended::Failed, Some(text), Outcome::Failed)
             }
         };

@@ -62,6 +62,8 @@ pub enum EngineEvent {
     Quiet {
         /// The number of resources, or groups of them, whose last attempt failed. What is behind them is blocked.
         failed: usize,
+        /// The number of those that are not in the declared state, as far as is known: failed, blocked, or held back by a rate of zero.
+        unwell: usize,
     },
     /// The graph is no longer converged or quiet.
     Diverged,

@@ -420,12 +420,15 @@ impl Driver {
             Action::Rescheduled(vertex, delay) => self.rescheduled(vertex, Duration::from_nanos(delay)),
             Action::Limited(vertex, delay) => {
                 if let Some(id) = self.id(vertex) {
-                    let delay = Duration::from_nanos(delay);
-                    tracing::info!(target: "mgmt::engine", resource = %id, "rate limited for {delay:?}");
+                    let time = match delay {
+                        u64::MAX => "for ever, its rate is 0: an event leads to no run any more".to_owned(),
+                        delay => format!("for {:?}", Duration::from_nanos(delay)),
+                    };
+                    tracing::info!(target: "mgmt::engine", resource = %id, "rate limited {time}");
                 }
             }
             Action::Converged => self.tell(EngineEvent::Converged),
-            Action::Quiet(failed) => self.tell(EngineEvent::Quiet { failed }),
+            Action::Quiet { failing, unwell } => self.tell(EngineEvent::Quiet { failed: failing, unwell }),
             Action::Diverged => self.tell(EngineEvent::Diverged),
             Action::Paused => {}
             Action::Stopped => self.stopped = true,
@@ -445,12 +448,13 @@ impl Driver {
 
     fn start(&mut self, run: Run) {
         let vertex = run.vertex;
-        if self.is_held(vertex) {
-            return self.core.finished(vertex, Outcome::Right, &[], self.now());
+        if let Some(words) = self.held(vertex) {
+            let outcome = self.left_alone(vertex, &words);
+            return self.core.finished(vertex, outcome, &[], self.now());
         }
         if let Err(message) = self.receive(vertex) {
             let now = self.now();
-            self.keep_error(vertex, &message, None, &[]);
+            self.keep_error(vertex, failures::Of::Run, &message, None, &[]);
             if let Some(node) = self.node(vertex) {
                 node.note().attempts += 1;
             }

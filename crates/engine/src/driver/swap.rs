@@ -53,8 +53,7 @@ impl Driver {
             |_, _, edge| edge,
         );
 
-        // Whether the graph differs or not: what is failing is attempted again.
-        let mut delta = Delta { retry: true, ..Delta::default() };
+        let mut delta = Delta::default();
         for node in &found.removed {
             if let (Some(vertex), Some(spec)) = (self.vertex(*node), old.node(*node)) {
                 self.unindex(vertex, spec);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use mgmt_resource::{Cancel, Error, Host, StartStream, Watch};
 use mgmt_watch::{Token, WatchPath};
+use tokio::task::AbortHandle;
 
+use super::failures::Of;
 use super::inbox::Inbox;
 use super::node::Watching;
 use super::run::CatchUnwind;
@@ -87,8 +89,11 @@ impl Driver {
         if self.core.incarnation(vertex) != incarnation {
             return;
         }
-        self.keep_error(vertex, &format!("cannot watch: {error}"), error.hint(), &[]);
-        self.unwatch(vertex);
+        self.keep_error(vertex, Of::Watch, &format!("cannot watch: {error}"), error.hint(), &[]);
+        // What is left of the watch goes on: an event of it has the rest set up again at once.
+        if let Some(streams) = self.node(vertex).and_then(|node| node.watch.streams.take()) {
+            streams.iter().for_each(AbortHandle::abort);
+        }
         self.core.watch_failed(vertex, incarnation, self.now());
     }
 

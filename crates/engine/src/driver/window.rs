@@ -1,7 +1,8 @@
 //! Resources that may run at some times only: whether one may now, and the one clock that wakes those that may not.
 //!
 //! A run outside of its window is over before it begins: nothing is looked at, what comes after it goes on, and
-//! notifications that it would have listened to are gone. When the window opens, it is as if an event had come.
+//! notifications that it would have listened to are gone. When the window opens, it is as if an event had come. A resource whose last
+//! run failed stays failing until then, and so does what comes after it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,15 +67,15 @@ impl Openings {
 }
 
 impl Driver {
-    /// Whether a vertex has to wait for its window. If so, it is woken when that opens.
-    pub(super) fn is_held(&mut self, vertex: Vertex) -> bool {
-        let Some(node) = self.nodes.get(vertex.index()).and_then(Option::as_ref) else { return false };
+    /// Whether a vertex has to wait for its window: in words, for what. If so, it is woken when that opens.
+    pub(super) fn held(&mut self, vertex: Vertex) -> Option<String> {
+        let node = self.nodes.get(vertex.index()).and_then(Option::as_ref)?;
         let meta = &node.spec.meta;
         if meta.window.is_empty() || meta.hidden {
-            return false;
+            return None;
         }
         // It was checked when it was declared.
-        let Ok(Some(window)) = Window::parse(&meta.window) else { return false };
+        let Ok(Some(window)) = Window::parse(&meta.window) else { return None };
         let id = &node.spec.id;
         let noted = self.openings.last.get(id).copied();
         let last = noted.or_else(|| self.journal.as_ref().and_then(|journal| journal.last_run(id)));
@@ -84,7 +85,7 @@ impl Driver {
         let opens = window.opens(last, &now);
         if opens.is_some_and(|opens| opens <= now.timestamp()) {
             self.openings.forget(vertex);
-            return false;
+            return None;
         }
         let told = self.openings.of.get(&vertex).copied();
         let words = held(&meta.window, opens, &now);
@@ -104,7 +105,7 @@ impl Driver {
                 reasons.notified.clear();
             }
         }
-        true
+        Some(words)
     }
 
     /// A vertex with a window has run. What only looks is not remembered for the next life.

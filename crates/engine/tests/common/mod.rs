@@ -262,7 +262,7 @@ impl Running {
     /// Waits until nothing is under way but retries. Returns how many are failing.
     pub async fn quiet(&mut self) -> usize {
         loop {
-            if let EngineEvent::Quiet { failed } = self.event().await {
+            if let EngineEvent::Quiet { failed, .. } = self.event().await {
                 return failed;
             }
         }

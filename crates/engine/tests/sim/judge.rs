@@ -32,16 +32,20 @@ impl Oracle {
                 }
                 Action::Converged => {
                     assert!(self.rest != Some(Rest::Converged), "converged twice");
-                    self.rest = Some(Rest::Converged);
+                    (self.rest, self.rest_since) = (Some(Rest::Converged), self.now);
                 }
-                Action::Quiet(failing) => {
-                    assert!(self.rest != Some(Rest::Quiet(*failing)), "quiet twice");
-                    self.rest = Some(Rest::Quiet(*failing));
+                Action::Quiet { failing, unwell } => {
+                    let rest = Some(Rest::Quiet { failing: *failing, unwell: *unwell });
+                    assert!(
+                        self.rest != rest && unwell >= failing && *unwell > 0,
+                        "{rest:?} after {:?}",
+                        self.rest
+                    );
+                    (self.rest, self.rest_since) = (rest, self.now);
                     let open = self.nodes.iter().flatten().filter(|node| node.is_open());
                     assert_eq!(*failing, open.filter(|node| node.is_failing()).count(), "failing vertices");
                 }
-                Action::Diverged if self.settings.converge_after == Some(0) => {
-                    assert!(self.rest.is_some(), "diverged twice");
+                Action::Diverged if self.rest.is_some() && self.may_diverge() => {
                     self.rest = None;
                 }
                 other => {
@@ -58,6 +62,9 @@ impl Oracle {
             }
         }
         assert!(self.expected.is_empty(), "did not come: {:?}", self.expected);
+        let busy = self.ids().any(|id| self.is_busy(id));
+        self.busy_since = busy.then(|| self.busy_since.unwrap_or(self.now));
+        self.at_work_since = self.is_at_work().then(|| self.at_work_since.unwrap_or(self.now));
         assert!(self.failures.is_empty(), "not reported: {:?}", self.failures);
         self.recovered = false;
         for id in self.ids() {
@@ -67,7 +74,7 @@ impl Oracle {
             }
         }
         if let Some(rest) = self.rest
-            && actions.iter().any(|action| matches!(action, Action::Converged | Action::Quiet(_)))
+            && actions.iter().any(|action| matches!(action, Action::Converged | Action::Quiet { .. }))
         {
             self.check_at_rest(rest);
         }
@@ -256,15 +263,34 @@ impl Oracle {
         let Some(node) = &self.nodes[id] else { return false };
         let blocked = self.has_ancestor(id, |ancestor| ancestor.is_failing() || is_stuck(ancestor));
         // What is attempted by time for ever is nothing that one could wait for.
-        let endless = |failures: u32| failures > 0 && node.is_endless();
         let watch = match node.watch {
-            Watch::Asked => !endless(node.watch_tries.failures),
-            Watch::Again(at) => at != u64::MAX && !endless(node.watch_tries.failures),
+            Watch::Asked | Watch::Again(_) => !node.watch_is_endless(),
             Watch::On | Watch::Off => false,
         };
+        let replaced = node.running.is_some() && node.next.is_some();
         let unwatched = matches!(node.watch, Watch::Asked | Watch::Again(_));
         let waits = node.dirty && !blocked && !is_stuck(node) && !unwatched;
-        !node.is_open() || watch || (!node.routine && (node.running.is_some() || waits))
+        !node.is_open() || watch || (!node.routine && (node.running.is_some() || waits)) || replaced
+    }
+
+    /// At rest, and something has been under way for too long for a check.
+    fn is_overdue(&self) -> bool {
+        let long = self.busy_since.is_some_and(|since| since + 1_000_000_000 <= self.now);
+        long && self.rest.is_some() && self.ids().any(|id| self.is_busy(id))
+    }
+
+    fn is_at_work(&self) -> bool {
+        self.ids().any(|id| {
+            let waits = self.nodes[id].as_ref().is_some_and(|node| node.dirty) && !self.ancestors_settled(id);
+            waits || self.is_busy(id)
+        })
+    }
+
+    /// Something has been under way for long, or follows from what happened in no time or during a pause.
+    fn may_diverge(&self) -> bool {
+        let long = self.at_work_since.is_some_and(|since| since + 1_000_000_000 <= self.now);
+        let happened = self.settings.converge_after == Some(0) || self.last_activity >= self.rest_since;
+        happened || (long && self.is_at_work())
     }
 
     fn check_at_rest(&self, rest: Rest) {
@@ -273,7 +299,9 @@ impl Oracle {
         for id in self.ids() {
             assert!(!self.is_busy(id), "{rest:?} while {id} has something to do");
         }
-        let well = |node: &Node| node.succeeded && !node.is_failing() && (!node.dirty || node.routine);
+        let well = |node: &Node| {
+            node.succeeded && node.next.is_none() && !node.is_failing() && (!node.dirty || node.routine)
+        };
         let all_well = self.nodes.iter().flatten().all(well);
         // What waits behind a poll that the rate never allows is not well, though nothing else is wrong.
         let stuck = self.nodes.iter().flatten().any(is_stuck);
@@ -297,8 +325,15 @@ impl Oracle {
         if self.paused || self.stopping.is_some() {
             return;
         }
+        let busy = self.ids().any(|id| self.is_busy(id));
+        assert!(!self.is_overdue(), "at rest although something has been busy for long");
         for (id, node) in self.nodes.iter().enumerate() {
             let Some(node) = node else { continue };
+            if core.is_converged() {
+                let well = node.succeeded && node.next.is_none() && !node.is_failing() && !node.owes_success;
+                let checked = !node.dirty || node.routine || busy;
+                assert!(well && checked, "converged, and {id} is not in its declared state");
+            }
             if !self.may_run(id) {
                 continue;
             }
@@ -408,7 +443,7 @@ fn named(action: &Action) -> Vec<Vertex> {
         | Action::Limited(vertex, _) => vec![*vertex],
         Action::Run(run) => vec![run.vertex],
         Action::Pending(from, to, _) | Action::Notified(from, to) => vec![*from, *to],
-        Action::Converged | Action::Quiet(_) | Action::Diverged | Action::Paused | Action::Stopped => {
+        Action::Converged | Action::Quiet { .. } | Action::Diverged | Action::Paused | Action::Stopped => {
             Vec::new()
         }
     }

@@ -5,6 +5,7 @@
 //! [`oracle::Oracle`] says independently what may and must happen. The same seed gives the same story.
 
 pub(crate) mod graph;
+mod health;
 pub(crate) mod judge;
 pub(crate) mod oracle;
 pub(crate) mod random;

@@ -24,7 +24,11 @@ pub(crate) struct Oracle {
     stop_told: bool,
     /// At rest: converged, or only quiet.
     pub(crate) rest: Option<Rest>,
+    pub(crate) rest_since: u64,
     pub(crate) last_activity: u64,
+    /// Since when something has been busy at the end of each input; and the same if a poll counts that another one waits for.
+    pub(crate) busy_since: Option<u64>,
+    pub(crate) at_work_since: Option<u64>,
     /// Actions that must come, in any order.
     pub(crate) expected: Vec<Action>,
     /// Reports of failed attempts that must come.
@@ -36,7 +40,7 @@ pub(crate) struct Oracle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     Converged,
-    Quiet(usize),
+    Quiet { failing: usize, unwell: usize },
 }
 
 /// A failed attempt: whose, which one in a row, and between which pauses the next one starts. `None`: not by time.
@@ -61,6 +65,8 @@ pub(crate) struct Node {
     /// It is dirty only because of a poll.
     pub(crate) routine: bool,
     pub(crate) succeeded: bool,
+    /// It has failed, and has not succeeded since, whatever it has become.
+    pub(crate) owes_success: bool,
     pub(crate) running: Option<Running>,
     pub(crate) not_before: u64,
     pub(crate) poll_at: Option<u64>,
@@ -134,6 +140,7 @@ impl Node {
             dirty: false,
             routine: false,
             succeeded: false,
+            owes_success: false,
             running: None,
             not_before: 0,
             poll_at: None,
@@ -158,12 +165,17 @@ impl Node {
         self.check.failures > 0 || self.is_watch_failing()
     }
 
-    fn is_watch_failing(&self) -> bool {
+    pub(crate) fn is_watch_failing(&self) -> bool {
         match self.watch {
             Watch::Again(_) => true,
             Watch::Asked => self.watch_tries.failures > 0,
             Watch::On | Watch::Off => false,
         }
+    }
+
+    /// Its declared attempts to watch are used up, or none are declared: the next one follows all the same.
+    pub(crate) fn watch_is_endless(&self) -> bool {
+        self.watch_tries.failures > 0 && (self.is_endless() || !self.watch_tries.taken)
     }
 
     /// It is attempted by time for ever.
@@ -173,7 +185,7 @@ impl Node {
 
     /// It is failing, and nothing but a prompt leads to another attempt.
     pub(crate) fn is_exhausted(&self) -> bool {
-        (self.check.failures > 0 && self.check.next == u64::MAX) || self.watch == Watch::Again(u64::MAX)
+        self.check.failures > 0 && self.check.next == u64::MAX
     }
 
     /// It is failing, and what was promised of it need not be kept: it has had all declared retries, or none were declared.
@@ -243,7 +255,10 @@ impl Oracle {
             stopping: None,
             stop_told: false,
             rest: None,
+            rest_since: now,
             last_activity: now,
+            busy_since: None,
+            at_work_since: None,
             expected: Vec::new(),
             failures: Vec::new(),
             recovered: false,
@@ -283,9 +298,14 @@ impl Oracle {
     pub(crate) fn changed(&mut self, id: usize) {
         let now = self.now;
         if let Some(node) = self.open(id)
-            && node.watch == Watch::On
+            && matches!(node.watch, Watch::On | Watch::Again(_))
         {
             node.hear_event(now);
+            if matches!(node.watch, Watch::Again(_)) {
+                node.watch_tries.prompt(now);
+                node.watch = Watch::Again(node.watch_tries.next);
+                self.watch_again(id);
+            }
         }
         self.settle();
     }
@@ -302,7 +322,8 @@ impl Oracle {
             if node.watch == Watch::On && now >= node.watch_since + 60_000_000_000 {
                 node.watch_tries = Tries::new(&node.rules);
             }
-            let pause = node.watch_tries.fail(&node.rules, now);
+            let pause = node.watch_tries.fail_to_watch(&node.rules, now);
+            node.owes_success = true;
             node.watch_tries.next = pause.map_or(u64::MAX, |(_, longest)| now + longest);
             node.watch = Watch::Again(node.watch_tries.next);
             let attempt = node.watch_tries.failures;
@@ -322,15 +343,17 @@ impl Oracle {
         if self.open(id).is_some() {
             match outcome {
                 Outcome::Right | Outcome::Changed => self.run_succeeded(id, running.again, outcome),
-                Outcome::Failed if !running.cancelled => self.run_failed(id, running.again),
-                Outcome::Failed | Outcome::Cancelled => {}
+                Outcome::Failed | Outcome::Held if !running.cancelled => {
+                    self.run_failed(id, running.again, outcome == Outcome::Held);
+                }
+                Outcome::Failed | Outcome::Held | Outcome::Cancelled => {}
             }
         }
-        if outcome == Outcome::Failed {
+        if matches!(outcome, Outcome::Failed | Outcome::Held) {
             // Those that it excuses go at once.
             while self.let_go() || self.become_next() {}
         }
-        if matches!(outcome, Outcome::Failed | Outcome::Cancelled) {
+        if matches!(outcome, Outcome::Failed | Outcome::Cancelled | Outcome::Held) {
             let again = |edge: &&mut Edge| edge.to == id && edge.pending && running.news.contains(&edge.from);
             self.edges.iter_mut().filter(again).for_each(|edge| edge.news = true);
         }
@@ -430,6 +453,7 @@ impl Oracle {
         }
         node.dirty = again;
         node.succeeded = true;
+        node.owes_success = false;
         let noop = node.rules.noop;
         if !noop {
             self.acknowledge(id);
@@ -514,7 +538,7 @@ impl Oracle {
         told.into_iter().for_each(|id| self.prompt(id));
     }
 
-    fn run_failed(&mut self, id: usize, again: bool) {
+    fn run_failed(&mut self, id: usize, again: bool, held: bool) {
         let now = self.now;
         let Some(node) = &mut self.nodes[id] else { return };
         if !node.is_failing() {
@@ -522,7 +546,8 @@ impl Oracle {
         }
         let rated = if node.event_waits { node.rated } else { now };
         node.not_before = 0;
-        let mut pause = node.check.fail(&node.rules, now);
+        node.owes_success = true;
+        let mut pause = if held { node.check.hold(now) } else { node.check.fail(&node.rules, now) };
         node.check.next = pause.map_or(u64::MAX, |(_, longest)| now + longest);
         let mut prompt = None;
         if again && node.check.prompt(rated) {
@@ -532,7 +557,9 @@ impl Oracle {
             pause = Some(pause.map_or((prompted, prompted), sooner));
         }
         node.routine = (node.routine || !again) && node.is_endless();
-        self.failures.push(Failure { id, watch: false, attempt: node.check.failures, pause, prompt });
+        if !held {
+            self.failures.push(Failure { id, watch: false, attempt: node.check.failures, pause, prompt });
+        }
     }
 
     pub(crate) fn start(&mut self, id: usize) {
@@ -607,7 +634,8 @@ impl Oracle {
             if real(&old.rules) && old.watch != Watch::Off && !real(&rules) {
                 self.expected.push(Action::Unwatch(vertex(id)));
             }
-            self.nodes[id] = Some(Node { incarnation, place: old.place, ..fresh });
+            let owes_success = old.owes_success;
+            self.nodes[id] = Some(Node { incarnation, place: old.place, owes_success, ..fresh });
             self.expected.push(Action::Reincarnate(vertex(id), incarnation));
             self.start(id);
         }
@@ -624,6 +652,7 @@ impl Oracle {
         if let Some(node) = &mut self.nodes[id] {
             node.dirty = false;
             node.succeeded = true;
+            node.owes_success = false;
             if !node.rules.noop {
                 self.edges.iter_mut().filter(|edge| edge.to == id).for_each(|edge| edge.seen = edge.pending);
                 self.acknowledge(id);

@@ -7,9 +7,7 @@ use super::oracle::{Edge, Node, Oracle, Place, Watch, vertex};
 impl Oracle {
     pub(crate) fn apply(&mut self, delta: &Delta) {
         if delta.is_empty() {
-            if delta.retry {
-                self.prompt_failing();
-            }
+            self.prompt_failing();
             return self.settle();
         }
         self.last_activity = self.now;
@@ -61,9 +59,7 @@ impl Oracle {
         for id in fresh {
             self.start(id);
         }
-        if delta.retry {
-            self.prompt_failing();
-        }
+        self.prompt_failing();
         self.settle();
     }
 

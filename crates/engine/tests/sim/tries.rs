@@ -53,6 +53,21 @@ impl Tries {
         failing
     }
 
+    /// As [`Tries::fail`], but there is always a next one.
+    pub(crate) fn fail_to_watch(&mut self, rules: &Rules, now: u64) -> Option<(u64, u64)> {
+        let declared = if let Retry::Times(times) = rules.retry { times } else { 0 };
+        self.fail(rules, now).or_else(|| Some(backoff(self.by_time.saturating_sub(declared))))
+    }
+
+    /// It was not allowed: what had failed still has.
+    pub(crate) fn hold(&mut self, now: u64) -> Option<(u64, u64)> {
+        self.failures = self.failures.max(1);
+        self.next = u64::MAX;
+        self.gate = self.gate.max(now);
+        (self.taken, self.prompted, self.present_prompted, self.asked) = (false, false, false, false);
+        None
+    }
+
     /// Notes a failure. Returns the shortest and the longest pause until the next attempt by time.
     pub(crate) fn fail(&mut self, rules: &Rules, now: u64) -> Option<(u64, u64)> {
         let by_time = self.failures == 0 || !self.present_prompted;
@@ -68,11 +83,7 @@ impl Tries {
         }
         self.gate = now + growing(self.asked_in_a_row, 5_000_000_000);
         match rules.retry {
-            Retry::Backoff => {
-                let longest =
-                    (1..self.by_time).fold(1_000_000_000, |pause: u64, _| (pause * 2).min(300_000_000_000));
-                Some((longest - longest / 4, longest))
-            }
+            Retry::Backoff => Some(backoff(self.by_time)),
             Retry::Times(_) if !self.taken && self.left == 0 => None,
             Retry::Times(_) | Retry::Forever => {
                 if matches!(rules.retry, Retry::Times(_)) && !std::mem::replace(&mut self.taken, true) {
@@ -83,6 +94,12 @@ impl Tries {
             }
         }
     }
+}
+
+/// The shortest and the longest pause after so many failures.
+fn backoff(failures: u32) -> (u64, u64) {
+    let longest = (1..failures).fold(1_000_000_000, |pause: u64, _| (pause * 2).min(300_000_000_000));
+    (longest - longest / 4, longest)
 }
 
 /// Nothing eight times; then twice as long each time, from a millisecond up.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use mgmt_engine::core::{Action, Core, Delta, Level, Outcome, Settings, Vertex};
 
 use super::graph::{Declared, MILLISECOND, MOST_VERTICES, SECOND, Taste};
+use super::health::Health;
 use super::oracle::{Oracle, Place, vertex};
 use super::random::Random;
 
@@ -29,6 +30,8 @@ pub(crate) struct World {
     /// As the driver does: who has notified a vertex since its last run began, and those that its present run is for.
     reasons: Vec<BTreeSet<usize>>,
     running_for: Vec<BTreeSet<usize>>,
+    /// As the agent does.
+    health: Health,
     trace: Option<String>,
 }
 
@@ -91,6 +94,7 @@ impl World {
             restlessness: *random.pick(&[1, 5, 15, 30]),
             reasons: vec![BTreeSet::new(); MOST_VERTICES],
             running_for: vec![BTreeSet::new(); MOST_VERTICES],
+            health: Health::default(),
             trace: traced.then(String::new),
             random,
         }
@@ -222,7 +226,7 @@ impl World {
         } else if cancelled && self.random.percent(60) {
             Outcome::Cancelled
         } else if self.random.percent(self.bad_luck) {
-            Outcome::Failed
+            if self.random.percent(10) { Outcome::Held } else { Outcome::Failed }
         } else if self.random.percent(50) {
             Outcome::Changed
         } else {
@@ -254,12 +258,9 @@ impl World {
     }
 
     fn declare(&mut self, there: Declared, replaced: &[u32]) {
-        let mut delta = self.declared.delta_to(&there, replaced, &mut self.random);
-        delta.retry = self.random.percent(60);
+        let delta = self.declared.delta_to(&there, replaced, &mut self.random);
         self.declared = there;
-        if !delta.is_empty() || delta.retry {
-            self.feed(Input::Apply(&delta));
-        }
+        self.feed(Input::Apply(&delta));
     }
 
     /// Tells the core and the oracle, compares, and does what the core wants done.
@@ -269,6 +270,13 @@ impl World {
         let now = if late { self.now.saturating_sub(self.random.below(5 * SECOND)) } else { self.now };
         self.note_input(&input, now);
         self.oracle.now = self.oracle.now.max(now);
+        let ended = match input {
+            Input::Finished(id, outcome, _) => {
+                let runs = self.oracle.node(id).is_some_and(|node| node.running.is_some());
+                runs.then_some((id, outcome))
+            }
+            _ => None,
+        };
         let (core, oracle) = (&mut self.core, &mut self.oracle);
         match input {
             Input::Tick => (core.tick(now), oracle.tick()),
@@ -294,7 +302,7 @@ impl World {
         };
         if let Input::Finished(id, outcome, _) = input {
             let earlier = std::mem::take(&mut self.running_for[id]);
-            if matches!(outcome, Outcome::Failed | Outcome::Cancelled) {
+            if matches!(outcome, Outcome::Failed | Outcome::Cancelled | Outcome::Held) {
                 self.reasons[id].extend(earlier);
             }
         }
@@ -305,6 +313,7 @@ impl World {
         }
         self.oracle.observe(&actions);
         self.note_reasons(&actions);
+        self.health.observe(ended, &actions, &self.oracle);
         self.core.check_invariants();
         for action in actions {
             self.carry_out(action);
@@ -313,6 +322,7 @@ impl World {
         assert!(!ticked || !due, "a timer is due after a tick");
         if !due {
             self.oracle.check_rest(&self.core);
+            self.health.compare(&self.core, &self.oracle);
         } else if self.calm || self.random.percent(70) {
             self.feed(Input::Tick);
         }
@@ -463,7 +473,7 @@ impl World {
 }
 
 fn describe(delta: &Delta) -> String {
-    let mut text = format!("apply: retry {} remove {:?}", delta.retry, delta.remove);
+    let mut text = format!("apply: remove {:?}", delta.remove);
     for (word, list) in [("add", &delta.add), ("replace", &delta.replace)] {
         for (vertex, rules) in list {
             let _ = write!(text, "\n        {word} {} {rules:?}", vertex.0);

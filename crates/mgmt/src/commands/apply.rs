@@ -99,15 +99,20 @@ fn hand_over(
         agent.ask(Request::Apply { plan }).await?;
         loop {
             match agent.reply().await? {
-                Reply::Applied { changed, failed } => {
-                    let ending = if failed > 0 { Ending::Quiet } else { Ending::Converged };
+                Reply::Applied { changed, failed, pending } => {
+                    let ending = if failed + pending > 0 { Ending::Quiet } else { Ending::Converged };
                     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
                     let code = exit_codes::of(ending, detailed, count(changed), count(failed));
                     terminal.data(&match terminal.format() {
-                        Format::Human => format!("applied: {changed} changed, {failed} failed\n"),
+                        Format::Human if pending == 0 => {
+                            format!("applied: {changed} changed, {failed} failed\n")
+                        }
+                        Format::Human => {
+                            format!("applied: {changed} changed, {failed} failed, {pending} not checked\n")
+                        }
                         Format::Json => json_line(&json!({
                             "type": "applied", "format_version": 1, "changed": changed, "failed": failed,
-                            "exit_code": code,
+                            "pending": pending, "exit_code": code,
                         })),
                     });
                     return Ok(Some(Exit(code)));

@@ -88,9 +88,9 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     for warning in &prepared.warnings {
         terminal.warning(warning);
     }
-    let failed = match to_run {
+    let unsettled = match to_run {
         Some(graph) => settle::settle(graph, &how, arguments, &mut prepared.graph)?,
-        None => 0,
+        None => None,
     };
     let raw_names = terminal.format() == Format::Json;
     let drawing =
@@ -102,9 +102,8 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         GraphFormat::Svg => svg::svg(&drawing),
         GraphFormat::Json => json::json(&drawing),
     });
-    if failed > 0 {
-        let failed = mgmt_health::plural(failed as u64, "resource has failed", "resources have failed");
-        return Err(Failure::failed(format!("the graph has not converged: {failed}")));
+    if let Some(unsettled) = unsettled {
+        return Err(Failure::failed(format!("the graph has not converged: {unsettled}")));
     }
     Ok(Exit::OK)
 }

@@ -50,7 +50,7 @@ impl Metrics {
         page.head(
             "mgmt_converged",
             "gauge",
-            "1 if the program is evaluated, every resource is ok and nothing is to be done.",
+            "1 if the program is evaluated, every resource is ok and nothing has been under way for a second.",
         );
         page.line("mgmt_converged", "", u64::from(found.report.state() == HostState::Converged));
         states(&mut page, &found);

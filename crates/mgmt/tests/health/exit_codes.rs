@@ -10,7 +10,7 @@ const ROWS: &[&str] = &[
     "one ^C or SIGTERM that was obeyed gracefully (whatever the state of the resources: `--detailed-exitcode` tells them apart)",
     "the graph converged and `--converged-exit` was given (with `--noop` also if changes are pending)",
     "`--max-runtime` is over",
-    "`--converged-exit` was given and the graph came to rest while a resource is failed, retrying, blocked or flapping, or while the program is stale or invalid",
+    "`--converged-exit` was given and the graph came to rest while a resource is failed, retrying, blocked, flapping or held back by a `limit` of 0, or while the program is stale or invalid",
     "or while the program is stale or invalid or the newest deploy is refused",
     "a host of `--remote` has failed or was lost",
     "another instance uses the same prefix",

@@ -92,6 +92,90 @@ fn what_has_not_been_checked_yet_is_pending_and_what_was_restored_is_changed() {
 }
 
 #[test]
+fn a_repair_that_takes_a_while_is_work_and_a_short_check_is_none() {
+    let env = TestEnv::new();
+    let (guarded, gate, behind) = (env.at("guarded"), env.at("gate"), env.at("behind"));
+    std::fs::write(&guarded, "").unwrap();
+    std::fs::write(&gate, "").unwrap();
+    let program = format!(
+        "exec \"x\" {{\n\tcmd => \"while ! test -e {gate}; do sleep 0.05; done; touch {guarded}\",\n\tshell => \"/bin/sh\",\n\tifcmd => \"test ! -e {guarded}\",\n\tifshell => \"/bin/sh\",\n\twatchfiles => [\"{guarded}\",],\n\tenv => {{\"PATH\" => \"/usr/bin:/bin\",}},\n}}\n{}",
+        file(&behind, "\tDepend => Exec[\"x\"],"),
+        gate = gate.display(),
+        guarded = guarded.display(),
+    );
+    let said_file = env.text("converged");
+    let flags = ["--converger-timeout=0", "--converger-status-file", &said_file];
+    let run = env.run(&flags, &program);
+    assert_eq!(env.status_has(&["h1  converged: 2 resources"]).code, 0);
+    let converged = || std::fs::read_to_string(&said_file).unwrap_or_default().trim().to_owned();
+    eventually("the status file", || converged() == "true");
+    std::fs::remove_file(&gate).unwrap();
+    std::fs::remove_file(&guarded).unwrap();
+    std::fs::remove_file(&behind).unwrap();
+    let said = env.status_has(&["h1  working: 2 resources, 2 pending"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    eventually("the status file", || converged() == "false");
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(env.status_has(&["h1  converged: 2 resources"]).code, 0);
+    eventually("the status file", || converged() == "true");
+    assert!(behind.exists());
+    finish(run);
+}
+
+#[test]
+fn a_resource_that_its_rate_holds_back_for_ever_is_pending_and_degrades_the_host() {
+    let env = TestEnv::new();
+    let path = env.at("a");
+    // Nothing is written at the start, so the check there is the only one that the burst allows.
+    std::fs::write(&path, "x").unwrap();
+    let run = env.run(&["--converger-timeout=0"], &file(&path, "\tMeta:limit => 0.0,\n\tMeta:burst => 1,"));
+    env.status_has(&["h1  converged: 1 resource"]);
+    std::fs::write(&path, "wrong").unwrap();
+    let said = env.status_has(&["h1  degraded: 1 resource, 1 pending"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "wrong");
+    let lines = finish(run);
+    assert!(lines.contains("rate limited for ever"), "{lines}");
+}
+
+#[test]
+fn a_failure_is_reported_while_the_window_of_its_resource_is_closed() {
+    let env = TestEnv::new();
+    let exec = |more: &str| format!("exec \"x\" {{\n\tcmd => \"/bin/false\",\n{more}}}\n");
+    let run = env.run(&[], &exec(""));
+    env.status_has(&["exec[x]  retrying after "]);
+    env.write("main.mcl", &exec("\tMeta:window => [\"never\",],\n"));
+    let said = env.status_has(&["h1  degraded: 1 of 1 resource failed", "left alone: its window is never"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    let retried = crate::common::said(&["retry", "--prefix", &env.text("prefix")]);
+    assert!(retried.code == 0 && !retried.stdout.contains("nothing"), "{retried:?}");
+    env.write("main.mcl", "exec \"x\" {\n\tcmd => \"/bin/true\",\n}\n");
+    assert_eq!(env.status_has(&["h1  converged: 1 resource"]).code, 0);
+    finish(run);
+}
+
+#[test]
+fn what_else_is_watched_is_heard_when_a_command_that_watches_ends() {
+    let env = TestEnv::new();
+    let (ran, other) = (env.at("ran"), env.at("other"));
+    let program = format!(
+        "exec \"x\" {{\n\tcmd => \"echo ran >> {}\",\n\tshell => \"/bin/sh\",\n\twatchcmd => \"exit 1\",\n\twatchshell => \"/bin/sh\",\n\twatchfiles => [\"{}\",],\n\tMeta:retry => 1,\n}}\n",
+        ran.display(),
+        other.display(),
+    );
+    let run = env.run(&[], &program);
+    env.status_has(&["exec[x]  retrying after ", "cannot watch", ", next attempt 20"]);
+    let runs = || std::fs::read_to_string(&ran).unwrap_or_default().lines().count();
+    eventually("a run", || runs() > 0);
+    for number in 0..3 {
+        let before = runs();
+        std::fs::write(&other, number.to_string()).unwrap();
+        eventually("a run for an event", || runs() > before);
+    }
+    finish(run);
+}
+
+#[test]
 fn every_resource_of_a_failing_group_is_named_until_it_recovers_in_whatever_group() {
     let env = TestEnv::new();
     let package = |state: &str, names: &str| format!("pkg [{names}] {{\n\tstate => \"{state}\",\n}}\n");

@@ -114,10 +114,10 @@ fn a_failing_vertex_is_attempted_with_every_graph_and_on_request() {
     story.watch_all();
     assert_eq!(story.finish('a', Outcome::Failed), "failed a");
     let other = Delta { add: vec![(vertex('x'), Rules::default())], ..Delta::default() };
-    assert_eq!(story.apply(other), "watch x", "a change of some parameters is not a graph");
+    assert_eq!(story.apply(other), "watch x, run a");
+    assert_eq!(story.finish('a', Outcome::Failed), "failed a");
     assert_eq!(story.settle(), "x");
-    let equal = || Delta { retry: true, ..Delta::default() };
-    assert_eq!(story.apply(equal()), "run a");
+    assert_eq!(story.apply(Delta::default()), "run a", "an equal one counts as well");
     assert_eq!(story.finish('a', Outcome::Failed), "failed a");
     assert_eq!(story.retry(Some('b')), (0, String::new()));
     assert_eq!(story.retry(Some('a')), (1, "run a".into()));
@@ -179,6 +179,30 @@ fn a_watch_that_fails_is_set_up_again_with_a_backoff_of_its_own() {
     let told = story.watch_failed('a');
     let pause: u64 = told.strip_prefix("retry a after ").unwrap().parse().unwrap();
     assert!(pause <= 1_000_000_000, "it had been steady");
+}
+
+#[test]
+fn a_watch_whose_declared_attempts_are_used_up_backs_off_and_hears_of_events() {
+    let mut story = Story::with("a", &[('a', Rules { delay: 7, ..retrying(2) })]);
+    story.begin();
+    story.settle();
+    assert_eq!(story.watch_failed('a'), "retry a after 7");
+    assert_eq!(story.wait(7), "watch a");
+    assert_eq!(story.watch_failed('a'), "retry a after 7");
+    assert_eq!(story.wait(7), "watch a");
+    for seconds in [1, 2, 4] {
+        let told = story.watch_failed('a');
+        let pause: u64 = told.strip_prefix("retry a after ").unwrap().parse().unwrap();
+        let longest = seconds * 1_000_000_000;
+        assert!(pause <= longest && pause > longest * 3 / 4, "{pause} for {seconds} s");
+        assert_eq!(story.wait(pause - 1), "");
+        assert_eq!(story.wait(1), "watch a");
+    }
+    story.watch_failed('a');
+    assert_eq!(story.changed('a'), "watch a", "what is left of the watch is heard");
+    assert_eq!(story.watching('a'), "run a");
+    story.finish('a', Outcome::Right);
+    assert!(!story.core.has_failed(vertex('a')));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use super::super::*;
 use super::story::Story;
 
+const SECOND: u64 = 1_000_000_000;
+
 #[test]
 fn a_graph_converges_when_it_has_been_quiet_for_long_enough_and_diverges_with_a_change() {
     let mut story = Story::converging("a", &[], 10);
@@ -51,7 +53,7 @@ fn a_graph_that_is_quiet_apart_from_retries_without_an_end_has_not_converged() {
         story.watch_all();
         story.finish('a', Outcome::Failed);
         assert_eq!(story.wait(9), "");
-        assert_eq!(story.wait(1), "quiet with 1");
+        assert_eq!(story.wait(1), "quiet with 1 of 2");
         assert!(!story.core.is_converged());
         story.now = story.core.next_deadline().unwrap();
         assert_eq!(story.wait(0), "run a", "a retry is no news");
@@ -72,7 +74,63 @@ fn a_graph_is_quiet_when_declared_attempts_are_used_up() {
     story.finish('a', Outcome::Failed);
     assert_eq!(story.wait(99), "");
     assert_eq!(story.wait(1), "run a");
-    assert_eq!(story.finish('a', Outcome::Failed), "failed a, quiet with 1");
+    assert_eq!(story.finish('a', Outcome::Failed), "failed a, quiet with 1 of 1");
+}
+
+#[test]
+fn a_run_that_lasts_ends_the_rest_and_one_that_does_not_is_no_news() {
+    let mut story = Story::converging("a>b c", &[], 10);
+    story.begin();
+    story.settle();
+    assert_eq!(story.wait(10), "converged");
+    for _ in 0..3 {
+        assert_eq!(story.changed('a'), "run a");
+        assert_eq!(story.wait(SECOND - 1), "");
+        assert_eq!(story.finish('a', Outcome::Right), "");
+    }
+    assert_eq!(story.core.next_deadline(), None);
+    story.changed('a');
+    assert_eq!(story.changed('b'), "", "it waits for a");
+    assert_eq!(story.core.next_deadline(), Some(story.now + SECOND));
+    assert_eq!(story.wait(SECOND), "diverged");
+    assert_eq!(story.finish('a', Outcome::Right), "run b");
+    assert_eq!(story.finish('b', Outcome::Right), "converged", "nothing was changed");
+    assert_eq!(story.changed('c'), "run c");
+    assert_eq!(story.wait(SECOND), "diverged");
+    assert!(story.finish('c', Outcome::Failed).starts_with("retry c"));
+    assert_eq!(story.wait(10), "quiet with 1 of 1");
+}
+
+#[test]
+fn a_graph_with_a_vertex_that_its_rate_holds_back_for_ever_has_not_converged() {
+    let once = Rules { limit: 0.0, burst: 1.0, ..Rules::default() };
+    let mut story = Story::converging("a b", &[('a', once)], 10);
+    story.begin();
+    story.settle();
+    assert_eq!(story.wait(10), "converged");
+    assert_eq!(story.changed('a'), format!("limit a by {}, quiet with 0 of 1", u64::MAX));
+    assert!(!story.core.is_converged());
+}
+
+#[test]
+fn a_failing_vertex_that_may_not_run_stays_failing_until_it_succeeds() {
+    let mut story = Story::converging("a>b", &[], 10);
+    story.begin();
+    story.watch_all();
+    story.finish('a', Outcome::Failed);
+    assert_eq!(story.wait(10), "quiet with 1 of 2");
+    story.changed('a');
+    assert_eq!(story.finish('a', Outcome::Held), "");
+    assert_eq!(story.wait(1000 * SECOND), "", "no time leads to an attempt");
+    assert_eq!(story.apply(super::replace('a', Rules::default())), "reincarnate a, watch a, diverged");
+    story.watch_all();
+    assert_eq!(story.finish('a', Outcome::Held), "", "another declaration alone repairs nothing");
+    assert!(story.core.has_failed(super::story::vertex('a')));
+    assert_eq!(story.wait(10), "quiet with 1 of 2");
+    assert_eq!(story.changed('a'), "run a");
+    assert_eq!(story.finish('a', Outcome::Right), "run b, diverged");
+    story.finish('b', Outcome::Right);
+    assert_eq!(story.wait(10), "converged");
 }
 
 #[test]
@@ -84,7 +142,7 @@ fn who_only_looks_and_who_is_behind_a_failure_do_not_keep_a_graph_from_coming_to
     story.finish('a', Outcome::Failed);
     story.finish('c', Outcome::Changed);
     assert_eq!(story.changed('b'), "");
-    assert_eq!(story.wait(10), "quiet with 1");
+    assert_eq!(story.wait(10), "quiet with 1 of 2");
     assert_eq!(story.changed('c'), "look c");
     assert_eq!(story.finish('c', Outcome::Changed), "");
 }

@@ -214,7 +214,7 @@ fn words(action: &Action) -> String {
         Action::Pending(from, to, false) => format!("over {} {}", name(*from), name(*to)),
         Action::Notified(from, to) => format!("notified {} {}", name(*from), name(*to)),
         Action::Converged => "converged".into(),
-        Action::Quiet(failed) => format!("quiet with {failed}"),
+        Action::Quiet { failing, unwell } => format!("quiet with {failing} of {unwell}"),
         Action::Diverged => "diverged".into(),
         Action::Paused => "paused".into(),
         Action::Stopped => "stopped".into(),

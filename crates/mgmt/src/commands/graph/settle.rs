@@ -15,14 +15,14 @@ use crate::failure::Failure;
 /// A resource may wait for something from outside, and nothing else shows that it does.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Runs a graph, and takes over the parameters that it ends with into the one that is shown. Returns the number of resources that have
-/// failed.
+/// Runs a graph, and takes over the parameters that it ends with into the one that is shown. Returns what keeps the graph from
+/// converging, if something does.
 pub(super) fn settle(
     graph: ResourceGraph,
     how: &Preparation,
     arguments: &Arguments,
     shown: &mut ResourceGraph,
-) -> Result<usize, Failure> {
+) -> Result<Option<String>, Failure> {
     let runtime = crate::runtime::start(None)?;
     let prefix = Prefix::open(&Choice::Temporary, &arguments.hostname)?;
     let store = mgmt_world::Embedded::in_memory().map_err(Failure::failed)?;
@@ -47,15 +47,15 @@ pub(super) fn settle(
         let at_rest = async {
             while let Some(event) = events.recv().await {
                 match event {
-                    EngineEvent::Converged => return Some(0),
-                    EngineEvent::Quiet { failed } => return Some(failed),
+                    EngineEvent::Converged => return Some(None),
+                    EngineEvent::Quiet { failed, unwell } => return Some(Some(unsettled(failed, unwell))),
                     _ => {}
                 }
             }
             None
         };
-        let failed = match tokio::time::timeout(patience, at_rest).await {
-            Ok(Some(failed)) => failed,
+        let unsettled = match tokio::time::timeout(patience, at_rest).await {
+            Ok(Some(unsettled)) => unsettled,
             Ok(None) => return Err(ended()),
             Err(_) => {
                 let message = format!("the graph has not converged after {} s", patience.as_secs());
@@ -74,8 +74,19 @@ pub(super) fn settle(
         }
         engine.stop(Level::Graceful);
         tokio::task::block_in_place(|| engine.wait());
-        Ok(failed)
+        Ok(unsettled)
     })
+}
+
+fn unsettled(failed: usize, unwell: usize) -> String {
+    match failed {
+        0 => mgmt_health::plural(
+            unwell as u64,
+            "resource is not checked any more",
+            "resources are not checked any more",
+        ),
+        failed => mgmt_health::plural(failed as u64, "resource has failed", "resources have failed"),
+    }
 }
 
 /// The parameters that are not as they would be if nobody had set them, as text. Secrets are only named.

@@ -36,8 +36,8 @@ pub(super) struct Feed {
 pub(super) enum Rest {
     /// There is something to do.
     Working,
-    /// Nothing has happened for a while, with so many resources failing.
-    Quiet { failed: usize },
+    /// Nothing has happened for a while, with so many resources failing, and so many not in their declared state.
+    Quiet { failed: usize, unwell: usize },
 }
 
 impl Default for Feed {
@@ -237,8 +237,9 @@ impl Control {
                     Err(broadcast::error::RecvError::Lagged(count)) => Reply::Missed { count },
                     Err(broadcast::error::RecvError::Closed) => return Err(ending()),
                 },
-                failed = quiet(&mut rest) => {
-                    return Ok(Reply::Applied { changed, failed: failed as u64 });
+                (failed, unwell) = quiet(&mut rest) => {
+                    let pending = unwell.saturating_sub(failed) as u64;
+                    return Ok(Reply::Applied { changed, failed: failed as u64, pending });
                 }
                 () = tokio::time::sleep(ALIVE_INTERVAL) => Reply::Alive,
             };
@@ -260,10 +261,10 @@ impl Control {
     }
 }
 
-/// Waits until the graph is at rest, and gives how many resources are failing.
-async fn quiet(rest: &mut watch::Receiver<Rest>) -> usize {
+/// Waits until the graph is at rest, and gives how many resources are failing, and how many not in their declared state.
+async fn quiet(rest: &mut watch::Receiver<Rest>) -> (usize, usize) {
     match rest.wait_for(|rest| *rest != Rest::Working).await.map(|rest| *rest) {
-        Ok(Rest::Quiet { failed }) => failed,
+        Ok(Rest::Quiet { failed, unwell }) => (failed, unwell),
         // The session has ended, and the lines with it.
         Ok(Rest::Working) | Err(_) => std::future::pending().await,
     }

@@ -94,8 +94,9 @@ struct End {
     ladder: Ladder,
     /// Why, if it was not a signal.
     cause: Option<Ending>,
-    /// The engine of this host is at rest.
+    /// The engine of this host is at rest, and with every resource in its declared state.
     is_quiet: bool,
+    is_converged: bool,
     /// So are all those that belong to this run, and the program is evaluated.
     rest: Option<Rest>,
     /// The engine has ended.
@@ -302,12 +303,15 @@ impl Session<'_> {
         match event {
             EngineEvent::Converged | EngineEvent::Quiet { .. } | EngineEvent::Diverged => {
                 end.is_quiet = *event != EngineEvent::Diverged;
+                end.is_converged = *event == EngineEvent::Converged;
                 self.feed.rests(match event {
-                    EngineEvent::Converged => Resting::Quiet { failed: 0 },
-                    EngineEvent::Quiet { failed } => Resting::Quiet { failed: *failed },
+                    EngineEvent::Converged => Resting::Quiet { failed: 0, unwell: 0 },
+                    EngineEvent::Quiet { failed, unwell } => {
+                        Resting::Quiet { failed: *failed, unwell: *unwell }
+                    }
                     _ => Resting::Working,
                 });
-                self.status.quiet(end.is_quiet);
+                self.status.quiet(end.is_quiet, end.is_converged);
                 self.compare(end);
             }
             // The engine has written a line about it, and reported the state of the resource.
@@ -324,7 +328,7 @@ impl Session<'_> {
         if !end.is_quiet || report.program == ProgramState::Starting {
             return None;
         }
-        let is_well = !report.has_failures() && !report.is_outdated();
+        let is_well = end.is_converged && !report.has_failures() && !report.is_outdated();
         Some(if is_well { Rest::Converged } else { Rest::Quiet(report.summary()) })
     }
 

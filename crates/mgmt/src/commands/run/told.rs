@@ -115,9 +115,9 @@ impl Told {
         self.shared.change(|tracker| tracker.resource(id, state, now));
     }
 
-    /// Takes whether the graph is quiet apart from scheduled retries.
-    pub(super) fn quiet(&self, quiet: bool) {
-        self.shared.change(|tracker| tracker.quiet(quiet));
+    /// Takes whether the graph is quiet apart from scheduled retries, and whether every resource in it is in its declared state.
+    pub(super) fn quiet(&self, quiet: bool, converged: bool) {
+        self.shared.change(|tracker| tracker.quiet(quiet, converged));
     }
 
     /// Another graph runs.
@@ -220,7 +220,9 @@ impl Shared {
         let mut said = HostState::Working;
         loop {
             let flaps = last.as_ref().is_some_and(|last| last.counts.flapping > 0);
-            let works = last.as_ref().is_some_and(|last| !last.quiet && last.counts.total > 0);
+            let works = last
+                .as_ref()
+                .is_some_and(|last| last.counts.pending > 0 || (!last.quiet && last.counts.total > 0));
             tokio::select! {
                 () = self.changed.notified() => {}
                 found = another(&mut duplicate) => {

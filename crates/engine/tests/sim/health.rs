@@ -1,0 +1,63 @@
+//! The health model, fed as the agent feeds it.
+
+use mgmt_engine::core::{Action, Core, Outcome};
+use mgmt_health::{HostState, ProgramState, ResourceState, Tracker};
+
+use super::oracle::Oracle;
+
+#[derive(Default)]
+pub(crate) struct Health {
+    tracker: Tracker<u32>,
+}
+
+impl Health {
+    /// `ended`: a run of this vertex has, like this.
+    pub(crate) fn observe(&mut self, ended: Option<(usize, Outcome)>, actions: &[Action], oracle: &Oracle) {
+        let failed = |attempt| ResourceState::Failed { attempt, error: "told so".to_owned() };
+        let retrying = |attempt| ResourceState::Retrying { next: 0, attempt, error: "told so".to_owned() };
+        let tracker = &mut self.tracker;
+        if let Some((id, outcome)) = ended {
+            let unwatched = oracle.node(id).is_some_and(|node| node.is_watch_failing());
+            match outcome {
+                // Without its watch it is failing, whatever the run has found.
+                Outcome::Right | Outcome::Changed if unwatched => {}
+                Outcome::Right | Outcome::Changed => tracker.resource(&(id as u32), ResourceState::Ok, 0),
+                Outcome::Held => tracker.resource(&(id as u32), failed(1), 0),
+                Outcome::Failed | Outcome::Cancelled => {}
+            }
+        }
+        for action in actions {
+            match action {
+                Action::Retry(vertex, _, attempt) => tracker.resource(&vertex.0, retrying(*attempt), 0),
+                Action::Failed(vertex, attempt) => tracker.resource(&vertex.0, failed(*attempt), 0),
+                Action::Converged => tracker.quiet(true, true),
+                Action::Quiet { .. } => tracker.quiet(true, false),
+                Action::Diverged => tracker.quiet(false, false),
+                _ => {}
+            }
+        }
+        // What passes without a run, or is gone, is not reported.
+        let reported =
+            |id: &u32| oracle.node(*id as usize).is_some_and(|node| node.is_open() && node.has_work());
+        let there: Vec<u32> = (0..oracle.nodes.len() as u32).filter(reported).collect();
+        tracker.graph(&mut there.iter());
+        tracker.program(ProgramState::Live);
+    }
+
+    /// What is reported is what is true.
+    pub(crate) fn compare(&mut self, core: &Core, oracle: &Oracle) {
+        if oracle.paused || oracle.stopping.is_some() || oracle.settings.converge_after.is_none() {
+            return;
+        }
+        let standing = core.standing();
+        let blocked = standing.blocked.iter().map(|(vertex, by)| (vertex.0.to_string(), by.0.to_string()));
+        self.tracker.blocked(blocked.collect::<Vec<_>>(), standing.blocked.len() as u64, 0);
+        self.tracker.pending(standing.pending.len() as u64);
+        let report = self.tracker.report();
+        let converged = report.state() == HostState::Converged;
+        assert_eq!(converged, core.is_converged(), "{report:?}");
+        assert!(report.quiet || report.state() != HostState::Converged, "{report:?}");
+        let failing = oracle.nodes.iter().flatten().any(|node| node.is_open() && node.is_failing());
+        assert!(!failing || report.counts.failing() > 0, "a failure is not reported: {report:?}");
+    }
+}

@@ -82,7 +82,11 @@ pub(crate) fn fails_as_planned(
     };
     let (mut failed, changed) = (with("failed"), with("changed"));
     // A watch that cannot begin is no run, and nothing that the history is about.
-    failed.extend(expected.iter().filter(|resource| run.stderr.contains(**resource)));
+    let has_failed = |resource: &str| {
+        let lines = [format!("{resource}: retrying in "), format!("{resource}: failed, not retrying: ")];
+        run.stderr.lines().any(|line| lines.iter().any(|part| line.contains(part)))
+    };
+    failed.extend(expected.iter().filter(|resource| has_failed(resource)));
     failed.sort_unstable();
     failed.dedup();
     let mut wanted = expected.to_vec();

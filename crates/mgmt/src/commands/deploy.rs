@@ -299,13 +299,13 @@ async fn add(
     Ok(Err(DeployError::Raced))
 }
 
-/// The deploy before the newest one.
+/// The last deploy before the newest one that can be read. The newest one may be one that cannot.
 async fn before(world: &World) -> Result<u64, Failure> {
     let all = world.deploys().await.map_err(Failure::failed)?;
-    match all.deploys.as_slice() {
-        [.., before, _] => Ok(before.id),
-        _ => Err(Failure::failed("there is no deploy before the newest one")),
-    }
+    let readable = || all.deploys.iter().map(|deploy| deploy.id);
+    let newest = readable().chain(all.unreadable.iter().filter_map(|unreadable| unreadable.id)).max();
+    let before = newest.and_then(|newest| readable().rfind(|id| *id < newest));
+    before.ok_or_else(|| Failure::failed("there is no deploy before the newest one"))
 }
 
 fn program_of(input: &Path, arguments: &Arguments, terminal: &Terminal) -> Result<package::Package, Failure> {

@@ -189,6 +189,81 @@ fn an_applied_plan_that_fails_says_so_and_one_that_cannot_run_leaves_the_agent_a
     end(agent);
 }
 
+/// Waits until `mgmt status` ends with this code and says this.
+fn has_status(scene: &Scene, code: i32, part: &str) {
+    eventually(&format!("the status ends with {code} and says {part:?}"), || {
+        let status = scene.said(&["status"], &[]);
+        status.code == code && status.stdout.contains(part)
+    });
+}
+
+#[test]
+fn a_host_that_runs_a_plan_or_its_own_program_instead_of_the_newest_deploy_is_stale() {
+    let scene = Scene::new();
+    let (a, b, prefix) = (scene.at("a"), scene.at("b"), scene.at("prefix"));
+    let deploy = |program: &str| {
+        let path = scene.at("main.mcl");
+        std::fs::write(&path, program).unwrap();
+        let deployed = scene.said(&["deploy"], &["--no-git", "lang", &path]);
+        assert_eq!(deployed.code, 0, "{deployed:?}");
+    };
+    let mut agent = Running::start(&["run", "--prefix", &prefix, "empty"]);
+    agent.wait_for("graph empty");
+    assert_eq!(scene.plan(&file(&b, "b")).code, 0);
+    assert_eq!(scene.apply(&[]).code, 0);
+    has_status(&scene, 0, "converged: 1 resource; plan ");
+    deploy(&file(&a, "a"));
+    has_status(&scene, 0, "converged: 1 resource; deploy 1");
+    std::fs::remove_file(&b).unwrap();
+    assert_eq!(scene.plan(&file(&b, "b")).code, 0);
+    assert_eq!(scene.apply(&[]).code, 0);
+    has_status(&scene, 1, "not on the newest deploy 1: runs a plan (");
+    let status = scene.said(&["--json", "status"], &[]);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    let host = status["hosts"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(
+        (&host["state"], &host["report"]["deploy"]["instead"]["what"]),
+        (&"stale".into(), &"plan".into())
+    );
+    deploy(&file(&a, "again"));
+    has_status(&scene, 0, "converged: 1 resource; deploy 2");
+    end(agent);
+
+    // A program that is given after a deploy is the newest, until there is a newer deploy.
+    let agent = scene.agent(&["--no-deploy-watch"], &file(&a, "given"));
+    has_status(&scene, 0, "converged: 1 resource; no deploy");
+    deploy(&file(&a, "later"));
+    has_status(&scene, 1, "not on the newest deploy 3: runs the program given at the start");
+    end(agent);
+}
+
+#[test]
+fn a_deploy_that_is_tried_while_a_plan_is_applied_is_not_forgotten() {
+    let scene = Scene::new();
+    let (a, b, c, prefix) = (scene.at("a"), scene.at("b"), scene.at("c"), scene.at("prefix"));
+    let mut agent = Running::start(&["run", "--prefix", &prefix, "empty"]);
+    agent.wait_for("graph empty");
+    let deploy = |program: &str| {
+        let path = scene.at("main.mcl");
+        std::fs::write(&path, program).unwrap();
+        let deployed = scene.said(&["deploy"], &["--no-git", "lang", &path]);
+        assert_eq!(deployed.code, 0, "{deployed:?}");
+    };
+    deploy(&file(&a, "a"));
+    has_status(&scene, 0, "deploy 1");
+    assert_eq!(scene.plan(&file(&c, "c")).code, 0);
+    deploy(&format!(
+        "import \"os\"\nfile \"{b}\" {{ state => \"exists\", content => os.system(\"sleep 4; echo b\"), }}\n"
+    ));
+    agent.wait_for("taking deploy 2");
+    let applied = scene.apply(&[]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    holds(Path::new(&c), "c");
+    holds(Path::new(&b), "b");
+    has_status(&scene, 1, "not on the newest deploy 2: runs a plan (");
+    end(agent);
+}
+
 #[test]
 fn plan_check_and_noop_work_beside_an_agent_and_touch_nothing_of_it() {
     let scene = Scene::new();

@@ -361,6 +361,134 @@ fn records_that_cannot_be_read_stop_nobody() {
 }
 
 #[test]
+fn a_record_of_the_newest_deploy_that_is_repaired_is_read_again() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    for content in ["\"one\"", "\"two\""] {
+        scene.deploy(content);
+        holds(&scene.at("out"), content.trim_matches('"'));
+    }
+    let pointer = |id: u64| scene.store("/deploy/newest", &format!("{{\"format\":1,\"id\":{id}}}"));
+    scene.store("/deploy/newest", "garbage");
+    run.wait_for("the newest deploy cannot be read; what ran before goes on");
+    eventually("the status says so", || {
+        let status = scene.command(&["status"]);
+        let said = "the newest deploy refused: its record cannot be read";
+        status.code == 1 && status.stdout.contains(said) && status.stdout.contains("next attempt")
+    });
+    run.signal(Signal::HUP);
+    pointer(2);
+    run.wait_for("the newest deploy can be read again");
+    eventually("nothing is wrong", || {
+        let status = scene.command(&["status"]);
+        status.code == 0 && status.stdout.contains("deploy 2;")
+    });
+    // One that was refused before is tried again after that.
+    scene.write("input", "a");
+    scene.deploy_file(&scene.contradictory("\"three\""));
+    run.wait_for("deploy 3 cannot be run");
+    scene.store("/deploy/newest", "garbage");
+    run.wait_for("the newest deploy cannot be read; what ran before goes on");
+    pointer(3);
+    run.wait_for("the newest deploy can be read again");
+    eventually("the status has the reason", || {
+        scene.command(&["status"]).stdout.contains("deploy 3 refused: ")
+    });
+    scene.write("input", "c");
+    holds(&scene.at("out"), "three");
+    // A record that comes later than the pointer to it.
+    let stored = scene.command(&["world", "export"]).stdout;
+    let record = stored.lines().find(|line| line.contains("/deploy/id/00000000000000000001")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(record).unwrap();
+    let record = record["value"]["text"].as_str().unwrap().replacen("\"id\":1,", "\"id\":4,", 1);
+    pointer(4);
+    run.wait_for("deploy 4 cannot be read; what ran before goes on");
+    scene.store("/deploy/id/00000000000000000004", &record);
+    holds(&scene.at("out"), "one");
+    eventually("nothing is wrong", || {
+        let status = scene.command(&["status"]);
+        status.code == 0 && status.stdout.contains("deploy 4;")
+    });
+    finish(run);
+}
+
+#[test]
+fn rollback_takes_the_last_deploy_before_one_that_cannot_be_read() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    for content in ["\"one\"", "\"two\"", "\"three\""] {
+        scene.deploy(content);
+        holds(&scene.at("out"), content.trim_matches('"'));
+    }
+    scene.store("/deploy/id/00000000000000000003", "garbage");
+    let rolled_back = scene.command(&["deploy", "rollback"]);
+    assert!(rolled_back.code == 0 && rolled_back.stdout.contains("again number 2"), "{rolled_back:?}");
+    holds(&scene.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn attempts_of_a_refused_deploy_leave_what_runs_alone_and_are_not_reported_as_running() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    let count = scene.text("count");
+    let command = format!("os.system(\"echo >> {count}; echo one\")");
+    scene.deploy_file(
+        &scene.write("main.mcl", &format!("import \"os\"\n{}", file(&scene.at("out"), &command))),
+    );
+    holds(&scene.at("out"), "one");
+    eventually("the status has the deploy", || scene.command(&["status"]).stdout.contains("deploy 1;"));
+    scene.write("input", "a");
+    scene.deploy_file(&scene.contradictory("os.system(\"sleep 2; echo two\")"));
+    let mut is_refused = false;
+    while !is_refused {
+        let status = scene.command(&["--message-format", "json", "status"]).stdout;
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let deploy = &status["hosts"]["h1"]["report"]["deploy"];
+        assert_eq!(deploy["running"], 1, "{status}");
+        is_refused = deploy["refused"]["deploy"] == 2;
+    }
+    for _ in 0..3 {
+        run.wait_for("deploy 2 still cannot be run");
+    }
+    // Once at first, and once more after the first attempt.
+    let times = std::fs::read_to_string(&count).unwrap().lines().count();
+    assert!(times <= 2, "it was started {times} times");
+    scene.write("input", "c");
+    holds(&scene.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn the_last_deploy_survives_a_run_with_another_store() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let prefix = scene.text("prefix");
+    let start =
+        || Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "--seeds", &seeds, "empty"]);
+    let mut run = start();
+    run.wait_for("graph empty");
+    let program = scene.write("main.mcl", &file(&scene.at("out"), "\"one\""));
+    assert_eq!(said(&["deploy", "--no-git", "--seeds", &seeds, "lang", &program]).code, 0);
+    holds(&scene.at("out"), "one");
+    finish(run);
+    let once =
+        ["run", "--prefix", &prefix, "--converger-timeout=0", "--converged-exit", "lang", "noop \"a\" {}"];
+    let alone = said(&once);
+    assert_eq!(alone.code, 0, "{alone:?}");
+    cluster.kill(0);
+    std::fs::remove_file(scene.at("out")).unwrap();
+    let mut run = start();
+    run.wait_for("the store does not answer: running deploy 1, the last that ran here");
+    holds(&scene.at("out"), "one");
+    finish(run);
+}
+
+#[test]
 fn a_signer_whose_clock_is_ahead_locks_nobody_out() {
     let scene = Scene::new();
     let key = scene.text("key");

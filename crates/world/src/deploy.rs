@@ -152,9 +152,9 @@ struct Sweep {
 }
 
 impl World {
-    /// Follows the newest deploy.
+    /// Follows which deploy is the newest, and the records of all: one that cannot be read may be repaired.
     pub fn watch_deploys(&self) -> Box<dyn Watch> {
-        self.store().watch(Span::Key(NEWEST.to_owned()))
+        self.store().watch(Span::Prefix(keys::DEPLOY.to_owned()))
     }
 
     /// The files of a deploy.

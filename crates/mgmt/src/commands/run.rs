@@ -505,6 +505,24 @@ enum First {
 }
 
 impl First {
+    /// Whether it can be read or compiled again. A program is, where its files may change.
+    fn can_be_read_again(&self, files_change: bool) -> bool {
+        match self {
+            First::Graph(input, _) => input.as_ref().is_some_and(Input::can_be_read_again),
+            First::Program(loaded) => files_change && loaded.is_in_files(),
+            First::Manifest(_) | First::Both(_) => true,
+        }
+    }
+
+    /// Its graph, if that is known before it runs.
+    fn graph(&self) -> Option<&ResourceGraph> {
+        match self {
+            First::Graph(_, loaded) => Some(&loaded.graph),
+            First::Manifest(loaded) => loaded.graph(),
+            First::Program(_) | First::Both(_) => None,
+        }
+    }
+
     /// Nothing.
     fn empty() -> First {
         First::Graph(
@@ -608,14 +626,6 @@ impl Following {
             First::Program(loaded) => Following::Program(program::Follower { means, loaded }),
             First::Manifest(loaded) => Following::Manifest(puppet::Follower { means, loaded }),
             First::Both(loaded) => Following::Both(joint::Follower { means, loaded }),
-        }
-    }
-
-    fn triggers(&self) -> Triggers {
-        match self {
-            Following::Graph(follower, _) => follower.triggers(),
-            Following::Program(follower) => Triggers::new(follower.loaded.is_in_files()),
-            Following::Manifest(_) | Following::Both(_) => Triggers::new(true),
         }
     }
 

@@ -44,6 +44,16 @@ impl Loaded {
         Loaded::compile(manifest, terminal, true).await
     }
 
+    /// Its graph, if there is one yet.
+    pub(super) fn graph(&self) -> Option<&ResourceGraph> {
+        self.graph.as_ref().ok().map(|(graph, _)| graph)
+    }
+
+    /// The paths that it was made from, each with whether everything below it counts.
+    pub(super) fn paths(&self) -> impl Iterator<Item = (PathBuf, bool)> {
+        self.sources.all().map(|(path, below)| (path.to_owned(), below))
+    }
+
     async fn compile(manifest: Manifest, terminal: &Terminal, or_later: bool) -> Result<Loaded, Failure> {
         manifest.refuse_rival().await?;
         let since = SystemTime::now();

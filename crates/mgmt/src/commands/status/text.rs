@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use mgmt_health::{HostReport, HostState, ProgramState, ResourceReport, ResourceState};
+use mgmt_health::{HostReport, HostState, Instead, ProgramState, ResourceReport, ResourceState};
 use mgmt_telemetry::escape;
 use mgmt_world::Status;
 
@@ -59,7 +59,10 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
         _ => summary,
     };
     let leads = if shown.scheduler.as_deref() == Some(host) { "; schedules" } else { "" };
-    let own = if report.deploy.running.is_none() { "; no deploy" } else { "" };
+    let own = match (report.deploy.running, &report.deploy.instead) {
+        (Some(_), _) | (None, Some(Instead::Plan { .. })) => "",
+        (None, _) => "; no deploy",
+    };
     let version = escape(&status.version);
     push(lines, 0, &format!("{}  {}{own}{leads}; version {version}", escape(host), escape(&summary)));
     if let Some(duplicate) = &report.duplicate {
@@ -69,7 +72,7 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
     program_lines(lines, shown.now, &report.program);
     if let Some(refused) = &report.deploy.refused {
         let next = refused.next.map(|next| format!(", next attempt {}", at(next, shown.now)));
-        push(lines, 1, &format!("deploy {} refused: {}", refused.deploy, escape(&refused.error)));
+        push(lines, 1, &format!("{} refused: {}", refused.name(), escape(&refused.error)));
         push(lines, 2, &format!("since {}{}", at(refused.since, shown.now), next.unwrap_or_default()));
     } else if let (Some(reason), Some(newest)) = (report.lag(shown.newest), shown.newest) {
         push(lines, 1, &format!("not on the newest deploy {newest}: {}", escape(&reason)));

@@ -8,11 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mgmt_engine::Preparation;
+use mgmt_health::Instead;
 use mgmt_lang::module::Entry;
 use mgmt_remote::Handed;
+use mgmt_resource::ResourceGraph;
 use mgmt_sys::replace::Durability;
 use mgmt_world::{Commits, Deploy, InstalledFiles, LastDeploy, Program, Refused, Tree, Trust, World};
 
+use super::super::follow::refused;
 use super::super::program::Loaded as LoadedProgram;
 use super::super::settings::Settings;
 use super::super::{First, Following, Means, joint, puppet, repack};
@@ -37,6 +40,35 @@ pub(super) struct Runnable {
     pub(super) watch: bool,
     /// It has run, so it is a way back.
     pub(super) proven: bool,
+    /// What it is instead of a deploy.
+    pub(super) instead: Option<Instead>,
+    /// What ran before, if this is the graph of a plan: it runs again as soon as the plan is over.
+    pub(super) over: Option<Arc<Runnable>>,
+}
+
+impl Runnable {
+    /// Something that has not run yet.
+    pub(super) fn new(what: First, how: Preparation) -> Runnable {
+        Runnable {
+            what,
+            how,
+            deploy: None,
+            directory: None,
+            watch: false,
+            proven: false,
+            instead: None,
+            over: None,
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
+        self.deploy.as_ref().map(|installed| installed.deploy.id)
+    }
+
+    /// Whether somebody can ask for its files to be read again. Those of a deploy do not change.
+    pub(super) fn can_be_read_again(&self) -> bool {
+        self.over.is_some() || self.what.can_be_read_again(self.directory.is_none())
+    }
 }
 
 /// A deploy whose files are in a directory of this host.
@@ -105,30 +137,47 @@ impl Loader {
 
     /// The last deploy that ran here, if it was kept. What earlier runs have left beside it is removed.
     pub(super) fn last_deploy(&self) -> Option<LastDeploy> {
-        let found = tokio::task::block_in_place(|| LastDeploy::read(&self.place.0, self.store));
+        let found = tokio::task::block_in_place(|| LastDeploy::read(&self.place.0));
         let last = found.unwrap_or_else(|error| {
             tracing::error!("the last deploy that ran cannot be read: {error}");
             None
         });
+        // That of another store is what the next run with that store begins with.
         self.place.sweep(last.as_ref().map(|last| last.directory.as_path()));
-        last
+        last.filter(|last| last.store == self.store)
     }
 
     pub(super) fn trusts_keys(&self) -> bool {
         self.trust.is_some()
     }
 
-    pub(super) fn following(&self, runnable: &Runnable) -> Following {
-        Following::new(runnable.what.clone(), &Means { watch: runnable.watch, ..self.means.clone() })
-    }
-
-    /// From now on, this is what runs.
+    /// From now on, this is what is evaluated. Whether it runs is seen later.
     pub(super) fn begin(&self, runnable: &Runnable) -> Following {
         self.means.engine.set_preparation(runnable.how.clone());
         // A program that has missing values says so once it is evaluated.
         self.means.host.incomplete.store(false, Ordering::Release);
-        self.means.told.deploy(runnable.deploy.as_ref().map(|installed| installed.deploy.id));
-        self.following(runnable)
+        self.means.told.begin(runnable.number());
+        Following::new(runnable.what.clone(), &Means { watch: runnable.watch, ..self.means.clone() })
+    }
+
+    /// Whether the graph of something can run, where that can be told before it does.
+    pub(super) fn check(&self, runnable: &Runnable) -> Result<(), Refusal> {
+        match runnable.what.graph() {
+            Some(graph) => Ok(self.prepares(graph, &runnable.how)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the engine would take a graph.
+    pub(super) fn prepares(&self, graph: &ResourceGraph, how: &Preparation) -> Result<(), Failure> {
+        let prepare =
+            || mgmt_engine::prepare_for(graph.clone(), &self.means.host, &mgmt_resources::KINDS, how);
+        tokio::task::block_in_place(prepare).map(drop).map_err(|error| refused(&error))
+    }
+
+    /// Reports what runs.
+    pub(super) fn report(&self, runnable: &Runnable) {
+        self.means.told.deploy(runnable.number(), runnable.instead.clone());
     }
 
     /// Makes what has arrived ready to run. One that is tried again says nothing that was said before.
@@ -141,8 +190,8 @@ impl Loader {
                 return tokio::task::block_in_place(|| {
                     let directory = self.place.put(*number, files)?;
                     let what = self.read(directory.path.clone(), program, &terminal)?;
-                    let (how, directory) = (preparation(program), Some(Arc::new(directory)));
-                    Ok(Runnable { what, how, deploy: None, directory, watch: false, proven: false })
+                    let directory = Some(Arc::new(directory));
+                    Ok(Runnable { directory, ..Runnable::new(what, preparation(program)) })
                 });
             }
         };
@@ -255,15 +304,7 @@ impl Installed {
 
 fn runnable(what: First, installed: Installed, directory: Arc<Directory>) -> Runnable {
     let how = preparation(&installed.deploy.program);
-    // The files of a deploy do not change.
-    Runnable {
-        what,
-        how,
-        deploy: Some(Arc::new(installed)),
-        directory: Some(directory),
-        watch: false,
-        proven: false,
-    }
+    Runnable { deploy: Some(Arc::new(installed)), directory: Some(directory), ..Runnable::new(what, how) }
 }
 
 fn untrusted(deploy: &Deploy, refused: &Refused) -> Refusal {

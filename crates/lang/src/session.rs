@@ -437,7 +437,9 @@ impl View {
         diagnostic
     }
 
-    fn place(&self, span: Span) -> Span {
+    /// A place in the program, as that in the piece that it is in.
+    #[must_use]
+    pub fn place(&self, span: Span) -> Span {
         let main = self.checked.hir.modules.first().map(|module| module.file);
         if Some(span.file) != main {
             return span;

@@ -205,6 +205,30 @@ fn with_mounts(script: &str) -> Said {
 }
 
 #[test]
+fn the_errors_of_a_deploy_that_cannot_run_are_shown_once_however_often_it_is_tried() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    // Checked when it is evaluated, and not before.
+    scene.deploy_file(
+        &scene.write("bogus.mcl", "$state = \"bo\" + \"gus\"\nsvc \"a\" {\n\tstate => $state,\n}\n"),
+    );
+    run.wait_for("deploy 2 cannot be run; what ran before goes on");
+    for _ in 0..3 {
+        let line = run.wait_for("deploy 2 still cannot be run");
+        assert!(line.contains("for the same reason; retrying in "), "{line}");
+    }
+    // Another error is another matter.
+    scene.deploy_file(&scene.write("panics.mcl", "panic(\"never mind\")\n"));
+    run.wait_for("the program panics: never mind");
+    run.wait_for("deploy 3 cannot be run; what ran before goes on");
+    let lines = finish(run);
+    assert_eq!(lines.matches("error[M").count(), 2, "{lines}");
+}
+
+#[test]
 fn a_deploy_that_found_the_disk_full_runs_when_there_is_room() {
     let scene = Scene::new();
     let large = "x".repeat(600 << 10);

@@ -14,6 +14,7 @@
 //!
 //! Deliberately absent: watching, retries, limits. One look at each, one after the other.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Zoned;
@@ -128,11 +129,12 @@ impl Step {
 /// Looks at every resource of a graph, and changes nothing. The host is given over: its view becomes that graph. `last` is when
 /// resources ran that may run at some times only.
 pub async fn plan(prepared: Prepared, host: &Arc<Host>, last: &LastRuns) -> Plan {
+    let is_complete = Arc::new(AtomicBool::new(!prepared.incomplete));
     let graph: Dag<Arc<Spec>, Edge> = prepared.graph.into_map(|_, spec| Arc::new(spec), |_, _, edge| edge);
     // A graph that was prepared has no cycles.
     let order = graph.topological_order().unwrap_or_default();
     let graph = Arc::new(RwLock::new(graph));
-    let view: Arc<dyn GraphView> = Arc::new(View(Arc::clone(&graph)));
+    let view: Arc<dyn GraphView> = Arc::new(View { graph: Arc::clone(&graph), is_complete });
     *host.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
     let mut planner = Planner {
         host: Arc::clone(host),

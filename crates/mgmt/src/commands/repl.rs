@@ -339,15 +339,20 @@ impl Repl<'_> {
         match found {
             Some(Ok(graph)) => return Ok(Some(graph)),
             Some(Err(wrong)) => self.wrong(&wrong, view),
-            None => self.gave_up(end),
+            None => self.gave_up(end, view),
         }
         Ok(None)
     }
 
-    fn gave_up(&mut self, end: End) {
-        if end == End::TooLong {
-            let message = format!("some values were not there after {} s", self.wait.as_secs());
-            self.fail(&Failure::failed(message).hint("`mgmt repl --wait SECONDS` gives them more time"));
+    fn gave_up(&mut self, end: End, view: &View) {
+        if let End::TooLong(mut parts) = end {
+            for part in &mut parts {
+                part.span = view.place(part.span);
+                // No resource is ever there.
+                part.missing.clear();
+            }
+            let failure = program::values::not_there(&parts, &view.sources, self.wait);
+            self.fail(&failure.hint("`mgmt repl --wait SECONDS` gives them more time"));
         }
     }
 

@@ -446,15 +446,22 @@ impl Deploys {
         if !known {
             self.loader.means.terminal.failure(&refusal.failure);
         }
+        let is_retried = before.as_ref().is_some_and(|before| before.deploy() == arrival.number());
+        // A program that is attempted again shows no errors, so the log has the reason.
+        let is_silent = is_retried && refusal.failure.message.is_empty();
         let retry = Retry::new(arrival, refusal, before);
         let (number, when) = (retry.deploy(), retry.when());
         match (is_handed, known) {
             (true, _) => tracing::error!("the program cannot be run; what ran before goes on; {when}"),
+            (false, false) if is_silent => {
+                let error = retry.error();
+                tracing::error!("deploy {number} cannot be run ({error}); what ran before goes on; {when}");
+            }
             (false, false) => {
                 tracing::error!("deploy {number} cannot be run; what ran before goes on; {when}");
             }
             (false, true) => {
-                tracing::warn!("deploy {number} still cannot be run ({}); {when}", retry.error());
+                tracing::warn!("deploy {number} still cannot be run, for the same reason; {when}");
             }
         }
         state.triggers.set_refused(true);

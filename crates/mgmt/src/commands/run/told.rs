@@ -278,6 +278,9 @@ impl Shared {
         });
         let mistake = match &report.program {
             ProgramState::Stale { error, .. } | ProgramState::Invalid { error, .. } => Some(error.clone()),
+            ProgramState::Waiting { values, .. } => values
+                .first()
+                .map(|value| format!("{}: `{}` has no value yet", value.position, value.expression)),
             ProgramState::Starting | ProgramState::Live => {
                 report.deploy.refused.as_ref().map(|refused| refused.error.clone())
             }

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use mgmt_health::{HostReport, HostState, ProgramState, ResourceReport, ResourceState};
+use mgmt_health::{HostReport, HostState, PendingValue, ProgramState, ResourceReport, ResourceState};
 use mgmt_telemetry::escape;
 use mgmt_world::Status;
 
 use super::Shown;
 use crate::commands::deploy::moment;
 use crate::commands::members;
+use crate::program::values::listed;
 
 /// All lines.
 pub(super) fn human(shown: &Shown) -> String {
@@ -85,6 +86,7 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
 
 fn program_lines(lines: &mut String, now: u64, program: &ProgramState) {
     let (since, error, values) = match program {
+        ProgramState::Waiting { values, .. } => return waiting_lines(lines, now, values),
         ProgramState::Stale { since, error, values } => (since, error, values.as_slice()),
         ProgramState::Invalid { since, error } => (since, error, &[][..]),
         ProgramState::Starting | ProgramState::Live => return,
@@ -94,6 +96,18 @@ fn program_lines(lines: &mut String, now: u64, program: &ProgramState) {
     for value in values {
         let text = format!("{}: {}: {}", value.position, value.expression, value.error);
         push(lines, 2, escape(&text).as_ref());
+    }
+}
+
+fn waiting_lines(lines: &mut String, now: u64, values: &[PendingValue]) {
+    let count = mgmt_health::plural(values.len() as u64, "value", "values");
+    push(lines, 1, &format!("program waiting for {count}"));
+    for value in values {
+        push(lines, 2, escape(&format!("{}: {}: no value yet", value.position, value.expression)).as_ref());
+        push(lines, 3, &format!("since {}", at(value.since, now)));
+        if !value.missing.is_empty() {
+            push(lines, 3, escape(&format!("not there yet: {}", listed(&value.missing))).as_ref());
+        }
     }
 }
 

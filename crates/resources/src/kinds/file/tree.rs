@@ -4,7 +4,6 @@
 //! anything surplus goes.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 
 use mgmt_resource::Checked;
 use mgmt_sys::ManagedPath;
@@ -424,7 +423,7 @@ impl<'a> Walk<'a, '_> {
             }
             return Ok(Next::Enter { source: None, here, purge: true, changed: Checked::Right });
         }
-        if self.run.cx.host.incomplete.load(Ordering::Acquire) {
+        if !self.managed.is_complete {
             return Err(Trouble::new(format_args!(
                 "not purging {}: part of the program has no value yet, and may declare it",
                 Escaped(&path)
@@ -464,7 +463,11 @@ impl Walk<'_, '_> {
 }
 
 /// Paths below the directory that other resources make, edit or read, and those that are to stay. Sorted, without trailing slashes.
-struct Managed(Vec<Vec<u8>>);
+struct Managed {
+    paths: Vec<Vec<u8>>,
+    /// No part of the program may declare others.
+    is_complete: bool,
+}
 
 impl Managed {
     fn below(run: &Run<'_, '_>) -> Managed {
@@ -474,21 +477,21 @@ impl Managed {
             paths.extend(path.map(|path| path.without_slash().to_vec()));
         };
         run.wish.file.keep.iter().for_each(&mut add);
-        run.cx.claimed_paths(&mut add);
+        let is_complete = run.cx.claimed_paths(&mut add);
         paths.sort_unstable();
         paths.dedup();
-        Managed(paths)
+        Managed { paths, is_complete }
     }
 
     fn owns(&self, path: &[u8]) -> bool {
-        self.0.binary_search_by(|managed| managed.as_slice().cmp(path)).is_ok()
+        self.paths.binary_search_by(|managed| managed.as_slice().cmp(path)).is_ok()
     }
 
     /// Whether a managed path lies below this one.
     fn is_above(&self, path: &[u8]) -> bool {
         let inside = join(path, b"");
-        let first = self.0.partition_point(|managed| managed.as_slice() < inside.as_slice());
-        self.0.get(first).is_some_and(|managed| managed.starts_with(&inside))
+        let first = self.paths.partition_point(|managed| managed.as_slice() < inside.as_slice());
+        self.paths.get(first).is_some_and(|managed| managed.starts_with(&inside))
     }
 }
 
@@ -503,7 +506,8 @@ mod tests {
 
     #[test]
     fn a_managed_path_is_found_by_itself_and_by_the_directories_above_it() {
-        let managed = Managed(vec![b"/d/a".to_vec(), b"/d/sub-x".to_vec(), b"/d/sub/deep/b".to_vec()]);
+        let paths = vec![b"/d/a".to_vec(), b"/d/sub-x".to_vec(), b"/d/sub/deep/b".to_vec()];
+        let managed = Managed { paths, is_complete: true };
         assert!(managed.owns(b"/d/a") && !managed.owns(b"/d/su") && !managed.owns(b"/d/sub"));
         for (path, above) in [
             ("/d", true),

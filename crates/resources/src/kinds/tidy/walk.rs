@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use mgmt_resource::{Checked, Context, Effect, Error, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
+use mgmt_sys::error::Escaped;
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, same_mount};
 
@@ -25,13 +26,13 @@ pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) ->
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let keep = tidy.keep.iter().filter_map(|kept| ManagedPath::new(kept).ok());
     let mut keep: HashSet<Vec<u8>> = keep.map(|kept| kept.without_slash().to_vec()).collect();
-    cx.claimed_paths(|claimed| {
+    let is_complete = cx.claimed_paths(|claimed| {
         let claimed =
             ManagedPath::new(claimed).ok().filter(|claimed| claimed == path || path.contains(claimed));
         keep.extend(claimed.map(|claimed| claimed.without_slash().to_vec()));
     });
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let mut walk = Walk { tidy, by, now, keep, cx, levels: Vec::new(), removed: 0 };
+    let mut walk = Walk { tidy, by, now, keep, is_complete, cx, levels: Vec::new(), removed: 0 };
     walk.everything(above, name)?;
     match walk.removed {
         0 => Ok(Checked::Right),
@@ -51,6 +52,8 @@ struct Walk<'a, 'c> {
     now: i64,
     /// Paths that stay.
     keep: HashSet<Vec<u8>>,
+    /// No part of the program may declare others.
+    is_complete: bool,
     cx: &'a Context<'c>,
     /// Directories that are being gone through, each in the one before.
     levels: Vec<Level>,
@@ -163,6 +166,12 @@ impl Walk<'_, '_> {
 
     fn remove(&mut self, here: &Parent, name: &[u8], kind: Kind) -> Result<()> {
         let path = at(here, name);
+        if !self.is_complete {
+            return Err(Error::new(format_args!(
+                "not removing {}: part of the program has no value yet, and may declare it",
+                Escaped(&path)
+            )));
+        }
         let what = if kind == Kind::Directory { "directory" } else { "file" };
         self.cx.describe(Effect::remove(String::from_utf8_lossy(&path)).aspect(what));
         self.removed += 1;

@@ -37,7 +37,8 @@ pub struct Effect {
     /// What comes of it cannot be told beforehand.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opaque: bool,
-    /// It rests on something that this look could not see, and that a run will see.
+    /// It rests on something that this look could not see, and that a run will see; or it is asked of the kernel, a daemon or a
+    /// tool, which may refuse.
     #[serde(skip)]
     pub presumed: bool,
     /// It is about something that not everybody may read: nothing of that is told, here or in the cause.
@@ -144,6 +145,12 @@ impl Effect {
     #[must_use]
     pub fn after(self, after: impl fmt::Display) -> Effect {
         Effect { after: Some(word(after)), ..self }
+    }
+
+    /// Only the kernel, a daemon or a tool can tell whether it comes about.
+    #[must_use]
+    pub fn presumed(self) -> Effect {
+        Effect { presumed: true, ..self }
     }
 
     /// It is about a secret: what was there and will be there is not told.

@@ -113,7 +113,7 @@ impl Kind for Hostname {
         }
         // How they are kept is not what is changed.
         cx.effects.clear();
-        effects.into_iter().for_each(|effect| cx.describe(effect));
+        effects.into_iter().for_each(|effect| cx.describe(effect.presumed()));
         Ok(Checked::Changed)
     }
 

@@ -215,7 +215,7 @@ fn outcome(applied: &Applied, cx: &Context<'_>) -> Result<Checked> {
         return Ok(Checked::Right);
     }
     for change in &applied.changes {
-        cx.describe(effect(change));
+        cx.describe(effect(change).presumed());
     }
     Ok(Checked::Changed)
 }

@@ -24,6 +24,7 @@ use super::effects;
 use super::link;
 use super::memory::Verified;
 use super::trouble::{Result, Trouble, in_the_way, unless_gone};
+use crate::support::foresee;
 
 /// How long a file that another program writes in order to rename it is left alone.
 const TEMPORARY_GRACE_SECONDS: i64 = 60;
@@ -52,12 +53,13 @@ pub(super) fn fill(
     walk.go()
 }
 
-/// Only looking: says what a copy of `source` would make where nothing is.
+/// Only looking: says what a copy of `source` would make where nothing is, in a directory that is on the same file system as `above`.
 pub(super) fn describe(
     run: &Run<'_, '_>,
     source: &ManagedPath,
     wanted: &Wanted<'_>,
     verified: &mut Verified,
+    above: Option<&Parent>,
 ) -> Result<()> {
     let source = match Parent::open_itself(source) {
         Ok(source) => source,
@@ -67,7 +69,7 @@ pub(super) fn describe(
     };
     let before = HashSet::new();
     let mut walk = Walk::new(run, wanted, source.stat()?, &before, verified);
-    walk.describe_copy(source, run.wish.path.without_slash())
+    walk.describe_copy(source, run.wish.path.without_slash(), above)
 }
 
 struct Walk<'a, 'c> {
@@ -319,12 +321,13 @@ impl<'a> Walk<'a, '_> {
         }
         let from = unless_gone(source.open_dir(name))?;
         if !there {
+            foresee::replaceable(self.run.cx, parent, name, 0, found.map(|_| 0))?;
             if let Some(stat) = found {
                 effects::removed(self.run, place.path, stat.kind);
             }
             effects::made(self.run, place.path, Kind::Directory, &self.wanted, &self.wanted.over(0));
             if !self.run.cx.apply {
-                self.describe_copy(from, place.path)?;
+                self.describe_copy(from, place.path, Some(parent))?;
                 return Ok(Next::Stay(Checked::Changed));
             }
         }
@@ -357,7 +360,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// Only looking: says what a copy into a directory that is not there would make, in the order in which it would.
-    fn describe_copy(&mut self, source: Parent, path: &[u8]) -> Result<()> {
+    fn describe_copy(&mut self, source: Parent, path: &[u8], above: Option<&Parent>) -> Result<()> {
         let entries = self.entries(&source)?;
         let mut levels = vec![(source, path.to_vec(), entries.into_iter())];
         while let Some((source, path, entries)) = levels.last_mut() {
@@ -368,8 +371,13 @@ impl<'a> Walk<'a, '_> {
             };
             let path = join(path, &entry.name);
             let managed = self.managed.owns(&path);
+            let room = |length| match above {
+                Some(above) => foresee::room(self.run.cx, above, &path, length, None),
+                None => Ok(()),
+            };
             match entry.kind {
                 Kind::Directory => {
+                    room(0)?;
                     let from = unless_gone(source.open_dir(&entry.name))?;
                     effects::made(self.run, &path, Kind::Directory, &self.directory, &self.directory.over(0));
                     let entries = self.entries(&from)?;
@@ -379,11 +387,14 @@ impl<'a> Walk<'a, '_> {
                 }
                 _ if managed => {}
                 Kind::File => {
-                    let content = content::Content::of_file(unless_gone(source.open_regular(&entry.name))?);
+                    let file = unless_gone(source.open_regular(&entry.name))?;
+                    room(above.map_or(0, |above| above.length_of_copy(&file)))?;
+                    let content = content::Content::of_file(file);
                     let attributes = content::new_attributes(self.run, &content, &self.wanted, None);
                     effects::content(self.run, &path, None, &content, (&self.wanted, &attributes), None);
                 }
                 Kind::Symlink => {
+                    room(0)?;
                     let text = unless_gone(source.read_link(&entry.name))?;
                     effects::linked(self.run, &path, &text, None, &self.link);
                 }
@@ -429,6 +440,7 @@ impl<'a> Walk<'a, '_> {
                 Escaped(&path)
             )));
         }
+        foresee::tree_removable(self.run.cx, parent, &entry.name)?;
         effects::removed(self.run, &path, entry.kind);
         if self.run.cx.apply {
             remove_tree(parent, &entry.name, &Limits::default())?;

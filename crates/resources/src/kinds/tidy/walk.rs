@@ -13,6 +13,7 @@ use mgmt_sys::tree::{Entry, Limits, list, same_mount};
 
 use super::pattern::is_like;
 use super::{By, Tidy};
+use crate::support::foresee;
 
 /// Removes what is to go, or says what would.
 pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) -> Result<Checked> {
@@ -173,6 +174,7 @@ impl Walk<'_, '_> {
             )));
         }
         let what = if kind == Kind::Directory { "directory" } else { "file" };
+        foresee::removable(self.cx, here, name).map_err(Error::new)?;
         self.cx.describe(Effect::remove(String::from_utf8_lossy(&path)).aspect(what));
         self.removed += 1;
         if !self.cx.apply {

@@ -83,6 +83,8 @@ pub struct FrozenPart {
     pub frozen: Vec<Id>,
     /// The resources that are not there because they never had a value, as `KIND[NAME]` or `KIND at FILE:LINE`.
     pub missing: Vec<String>,
+    /// No event can change it: a panic, or a failure of constants.
+    pub is_final: bool,
 }
 
 /// What an earlier version of a program declared, for those statements of the next one that have no value yet.
@@ -282,7 +284,9 @@ impl Frozen {
                     error,
                     frozen: Vec::new(),
                     missing: Vec::new(),
+                    is_final: true,
                 });
+                part.is_final &= self.fatal.contains(&id);
                 part.frozen.extend(frozen.iter().cloned());
                 part.missing.extend(missing.clone());
             }

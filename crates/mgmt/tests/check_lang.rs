@@ -411,7 +411,7 @@ fn an_invalid_resource_names_its_parameter_and_underlines_it() {
         (
             "hostname \"x\" {\n\tpretty_hostname => \"\",\n\tstatic_hostname => \"\",\n\ttransient_hostname => \"\",\n}\n",
             "pretty_hostname",
-            "nothing to set",
+            "nothing to do",
         ),
     ] {
         let found = graph_objects(program);

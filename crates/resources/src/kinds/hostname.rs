@@ -59,7 +59,7 @@ impl Kind for Hostname {
         let mut wanted = self.wanted(name).peekable();
         if wanted.peek().is_none() {
             return Err(Invalid::new(
-                "`hostname`, `pretty_hostname`, `static_hostname` and `transient_hostname` leave nothing to set",
+                "`pretty_hostname`, `static_hostname` and `transient_hostname` are empty, so there is nothing to do",
             ));
         }
         wanted.try_for_each(|(which, value)| {

@@ -63,7 +63,8 @@ impl LegacyIgnored {
             (self.retry.is_some(), "--retry", "a download that fails is an error; run `mgmt get` again"),
         ]
         .into_iter()
-        .filter_map(|(is_given, flag, why)| is_given.then(|| no_effect(flag, why)))
+        .filter(|(is_given, ..)| *is_given)
+        .map(|(_, flag, why)| no_effect(flag, why))
         .collect()
     }
 }

@@ -262,6 +262,11 @@ fn a_failure_at_the_start_is_shown_where_it_is_and_ends_with_one() {
     let Said { code, stderr, .. } = once(&[], &scene.write("main.mcl", &text), "");
     assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("error[M0") && stderr.contains("main.mcl:4:"), "{stderr}");
+    assert!(!stderr.contains("until it has a value"), "it never will: {stderr}");
+    let invalid = once(&[], "-", "svc \"x\" {\n\tstate => \"bogus\",\n}\n");
+    assert_eq!(invalid.code, 1, "{}", invalid.stderr);
+    assert!(invalid.stderr.contains("M0614"), "{}", invalid.stderr);
+    assert!(!invalid.stderr.contains("until it has a value"), "{}", invalid.stderr);
     assert!(!scene.at("out").exists());
     let wrong = once(&[], "-", "print \"x\" {\n\tmsg => 5,\n}\n");
     assert_eq!(wrong.code, 2, "{}", wrong.stderr);
@@ -531,6 +536,20 @@ fn a_value_that_is_waited_for_is_named_and_one_that_never_comes_is_an_error() {
         run.signal(Signal::INT);
         run.end();
     }
+}
+
+#[test]
+fn a_proxy_says_which_file_with_authorities_it_cannot_use() {
+    let scene = Scene::new();
+    let missing = scene.at("ca.pem").display().to_string();
+    let program = format!(
+        "http:server:proxy \"/m/\" {{\n\thead => \"https://127.0.0.1:1/\",\n\tauthorities => [\"{missing}\",],\n}}\n"
+    );
+    let said = once(&[], "-", &program);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let warning = "http:server:proxy[/m/]: cannot use a file in `authorities`: ";
+    assert_eq!(said.stderr.matches(warning).count(), 1, "{}", said.stderr);
+    assert!(said.stderr.contains("ca.pem"), "{}", said.stderr);
 }
 
 #[test]

@@ -85,6 +85,8 @@ pub struct FrozenPart {
     /// What is not there because it never had a value: resources as `KIND[NAME]` or `KIND at FILE:LINE`, and conditions and loops with
     /// resources in them, as `if at FILE:LINE`.
     pub missing: Vec<String>,
+    /// No event can change it: a panic, or a failure of constants.
+    pub is_final: bool,
 }
 
 /// What an earlier version of a program declared, for those statements of the next one that have no value yet.
@@ -288,7 +290,9 @@ impl Frozen {
                     error,
                     frozen: Vec::new(),
                     missing: Vec::new(),
+                    is_final: true,
                 });
+                part.is_final &= self.fatal.contains(&id);
                 part.frozen.extend(frozen.iter().cloned());
                 part.missing.extend(missing.clone());
             }

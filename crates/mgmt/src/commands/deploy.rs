@@ -15,6 +15,7 @@ use crate::commands::graph::compute::Computing;
 use crate::configuration::{self, Input};
 use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};
+use crate::legacy_lang::{LegacyIgnored, LegacySteps};
 use crate::manifest::{self, Manifest, ManifestArguments};
 use crate::program::{self, package};
 use crate::signing::Signing;
@@ -69,8 +70,12 @@ pub(crate) struct Arguments {
     #[arg(long)]
     force: bool,
 
+    /// Download the modules of a program that are not there first, as `mgmt get` does
+    #[arg(long, alias = "lp-download")]
+    download: bool,
+
     /// Where downloaded modules are [env: MGMT_MODULE_PATH]
-    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    #[arg(long, alias = "lp-module-path", value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     module_path: Option<PathBuf>,
 
     /// The working directory of the run on this host, if there are no `--seeds` [env: MGMT_PREFIX]
@@ -85,12 +90,25 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     signing: Signing,
+
+    #[command(flatten)]
+    steps: LegacySteps,
+    #[command(flatten)]
+    ignored: LegacyIgnored,
 }
 
 /// How long the values of a program may take to be there that is to be joined with a manifest.
 const WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let warnings = [arguments.steps.warnings("deploy"), arguments.ignored.warnings()].concat();
+    warnings.iter().for_each(|warning| terminal.warning(warning));
+    if arguments.steps.only_download || arguments.steps.only_unify {
+        let input = arguments.input.as_deref().filter(|_| arguments.what == "lang").ok_or_else(|| {
+            Failure::usage("`--only-download` and `--only-unify` are for `deploy lang PATH`")
+        })?;
+        return program_of(input, arguments, terminal).map(|_| Exit::OK);
+    }
     let action = Action::new(arguments, terminal)?;
     if matches!(action, Action::Add(..)) && !confirm::confirm(arguments, terminal)? {
         return Err(Failure::failed("nothing was deployed"));
@@ -311,6 +329,9 @@ async fn before(world: &World) -> Result<u64, Failure> {
 fn program_of(input: &Path, arguments: &Arguments, terminal: &Terminal) -> Result<package::Package, Failure> {
     let module_path = program::module_path(arguments.module_path.as_deref());
     let entry = program::entry(input.as_os_str())?;
+    if arguments.download || arguments.steps.downloads() {
+        super::get::before(&entry, module_path.clone(), arguments.steps.update, terminal)?;
+    }
     let options = program::Options { module_path: module_path.clone(), lints: false };
     let checked = program::check(&entry, &options).map_err(|error| {
         program::show_missing(&error, terminal);

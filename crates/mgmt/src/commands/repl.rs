@@ -178,6 +178,12 @@ impl Repl<'_> {
         if meta::is_command(text) {
             return self.command(meta::word(text).unwrap_or_else(|| text.trim()), is_ready);
         }
+        // As a call, unless there is a function of this name.
+        if let Some(word) = text.trim().strip_suffix("()")
+            && let Some(command) = meta::word(word).filter(|_| self.function(word).is_none())
+        {
+            return self.command(command, is_ready);
+        }
         match input_of(text) {
             Input::Nothing => {}
             Input::Expression => self.ask(text, Look::Once, is_ready)?,
@@ -209,6 +215,7 @@ impl Repl<'_> {
         match command {
             Command::Type => match self.function(argument) {
                 Some(form) => self.terminal.data(&format!("{form}\n")),
+                None if meta::is_name(argument) => self.fail(&functions::missing(argument)),
                 None => self.ask(argument, Look::Type, is_ready)?,
             },
             Command::Watch => self.ask(argument, Look::Live, is_ready)?,

@@ -195,7 +195,8 @@ impl Report {
             let frozen = listed(&names(&part.frozen));
             shown.hints.push(format!("frozen until it has a value again: {frozen}"));
         }
-        if !part.missing.is_empty() {
+        // What nothing can change will never be there.
+        if !part.missing.is_empty() && !part.is_final {
             shown.hints.push(format!("not there until it has a value: {}", listed(&part.missing)));
         }
         program::show([&shown], sources, &self.terminal);

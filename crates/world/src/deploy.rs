@@ -209,8 +209,7 @@ impl World {
                 None => drop(tree::fetch(store, files).await?),
             }
             let content = Content { program, hash: commits.hash.as_ref(), files };
-            let seal =
-                signer.map(|signer| signer.seal(content, id, records.readable(), &self.running_deploys()));
+            let seal = signer.map(|signer| signer.seal(content, id, records.readable()));
             let deploy = Deploy {
                 id,
                 program: program.clone(),
@@ -242,11 +241,6 @@ impl World {
             }
         }
         Err(DeployError::Raced)
-    }
-
-    /// The deploys that hosts run, as far as that is known.
-    fn running_deploys(&self) -> BTreeSet<u64> {
-        self.statuses().values().filter_map(|status| status.deploy).collect()
     }
 
     /// Stores chunks that are not there already.

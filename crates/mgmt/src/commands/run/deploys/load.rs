@@ -269,14 +269,27 @@ fn runnable(what: First, installed: Installed, directory: Arc<Directory>) -> Run
 fn untrusted(deploy: &Deploy, refused: &Refused) -> Refusal {
     let why = match refused {
         Refused::Expired { until } => format!("it was to be begun with until {}", moment(*until)),
+        Refused::FromTheFuture { begins }
+        | Refused::Void { begins }
+        | Refused::AcceptedFuture { begins, .. } => {
+            format!("{refused} (the series begins at {})", moment(*begins))
+        }
         refused => refused.to_string(),
     };
+    let forget;
     let hint = match refused {
         Refused::Replayed { .. } => {
             "if the store was restored from a backup, deploy once with `--new-series`; otherwise find out who has put it there"
         }
         Refused::FromTheFuture { .. } => {
-            "set the clock of the host that has signed it, or the clock of this host"
+            "set the clocks of the host that has signed it and of this host, and deploy again; it is tried again by itself"
+        }
+        Refused::Void { .. } => "deploy it again",
+        Refused::AcceptedFuture { path, .. } => {
+            forget = format!(
+                "set the clock of this host; if it is right now, remove {path}, after which older deploys of this key are accepted, too"
+            );
+            &forget
         }
         _ => "sign it with `mgmt deploy --sign-key FILE`, or give this host the right `--deploy-key`",
     };

@@ -11,7 +11,9 @@ use mgmt_engine::Preparation;
 use mgmt_lang::module::Entry;
 use mgmt_remote::Handed;
 use mgmt_sys::replace::Durability;
-use mgmt_world::{Commits, Deploy, InstalledFiles, LastDeploy, Program, Refused, Tree, Trust, World};
+use mgmt_world::{
+    Commits, Deploy, DeployError, InstalledFiles, LastDeploy, Program, Refused, Signer, Tree, Trust, World,
+};
 
 use super::super::program::Loaded as LoadedProgram;
 use super::super::settings::Settings;
@@ -335,11 +337,24 @@ pub(in super::super) fn packed(first: &First, how: &Program) -> Result<Handed, F
     }
 }
 
-/// Gives what runs here to all hosts.
-pub(super) async fn publish(first: &First, settings: &Settings, world: &World) -> Result<Deploy, Failure> {
-    let Handed { program, files } = packed(first, &settings.program())?;
-    let signer = settings.signer.as_ref();
-    world.add_deploy(&program, &files, &Commits::default(), signer).await.map_err(Failure::failed)
+/// What runs here, for all hosts.
+pub(super) struct Offer {
+    handed: Handed,
+    signer: Option<Arc<Signer>>,
+    world: Arc<World>,
+}
+
+impl Offer {
+    pub(super) fn new(first: &First, settings: &Settings, world: &Arc<World>) -> Result<Offer, Failure> {
+        let handed = packed(first, &settings.program())?;
+        Ok(Offer { handed, signer: settings.signer.clone(), world: Arc::clone(world) })
+    }
+
+    /// Gives it to all hosts.
+    pub(super) async fn publish(&self) -> Result<Deploy, DeployError> {
+        let Handed { program, files } = &self.handed;
+        self.world.add_deploy(program, files, &Commits::default(), self.signer.as_deref()).await
+    }
 }
 
 /// Where the files of deploys are put.

@@ -202,6 +202,11 @@ impl World {
             if let NewestDeploy::Unreadable(UnreadableDeploy { reason, .. }) = records.newest() {
                 tracing::warn!("the newest deploy cannot be read, and is replaced by deploy {id}: {reason}");
             }
+            for (id, reason) in records.unreadable_before_last() {
+                tracing::warn!(
+                    "deploy {id} cannot be read, and old deploys are not removed before it is old itself: {reason}"
+                );
+            }
             fits(commits, last)?;
             match chunks {
                 Some(chunks) => self.store_chunks(chunks, last).await?,

@@ -33,6 +33,9 @@ pub(super) fn human(shown: &Shown) -> String {
     for problem in &shown.problems {
         push(&mut lines, 0, &format!("problem: {}", escape(problem)));
     }
+    for warning in &shown.warnings {
+        push(&mut lines, 0, &format!("warning: {}", escape(warning)));
+    }
     if let Some(cluster) = &shown.cluster {
         let summary = match &cluster.sight {
             Some(sight) => members::summary(sight),

@@ -27,7 +27,8 @@ use crate::terminal::Terminal;
 /// later take the newest. Unless `--no-git` is given, it has to be in a git repository without uncommitted changes, and
 /// the commit that was deployed last has to be an ancestor of the one that is checked out.
 ///
-/// On a terminal, the plan for this host is summed up first, if mgmt has run here, and it is asked whether to deploy.
+/// On a terminal, the plan for this host is summed up first, if mgmt has run here, and it is asked whether to deploy. For
+/// `rollback`, the deploy is named that is to be repeated. With `--json` on a terminal, `--yes` is needed.
 ///
 /// `mgmt deploy list` shows what was deployed, `mgmt deploy show NUMBER` one of them with its files, and `mgmt deploy
 /// rollback [NUMBER]` deploys the one before, or that of the number, again.
@@ -110,10 +111,23 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
         return program_of(input, arguments, terminal).map(|_| Exit::OK);
     }
     let action = Action::new(arguments, terminal)?;
-    if matches!(action, Action::Add(..)) && !confirm::confirm(arguments, terminal)? {
+    let signer = arguments.signing.signer()?;
+    let (action, is_confirmed) = match action {
+        Action::Rollback(number) if confirm::is_asked(arguments, terminal)? => {
+            let deploy = connection::within(async {
+                let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
+                to_repeat(&world, number).await
+            })?;
+            (Action::Rollback(Some(deploy.id)), confirm::rollback(&deploy, arguments, terminal)?)
+        }
+        Action::Add(..) if confirm::is_asked(arguments, terminal)? => {
+            (action, confirm::deploy(arguments, terminal)?)
+        }
+        action => (action, true),
+    };
+    if !is_confirmed {
         return Err(Failure::failed("nothing was deployed"));
     }
-    let signer = arguments.signing.signer()?;
     connection::within(async {
         let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
         action.carry_out(&world, signer.as_ref(), terminal).await
@@ -248,8 +262,7 @@ impl Action {
                 return Ok(Exit::OK);
             }
             Action::Show(number) => {
-                let found = world.deploy(number).await.map_err(Failure::failed)?;
-                let deploy = found.ok_or_else(|| Failure::failed(format!("there is no deploy {number}")))?;
+                let deploy = find(world, number).await?;
                 terminal.data(&line(&deploy, terminal));
                 let files = world.deployed_files(&deploy).await.map_err(Failure::failed)?;
                 for (path, file) in files.iter() {
@@ -315,6 +328,20 @@ async fn add(
         }
     }
     Ok(Err(DeployError::Raced))
+}
+
+/// The deploy of this number, or the one before the newest one.
+async fn to_repeat(world: &World, number: Option<u64>) -> Result<Deploy, Failure> {
+    let number = match number {
+        Some(number) => number,
+        None => before(world).await?,
+    };
+    find(world, number).await
+}
+
+async fn find(world: &World, number: u64) -> Result<Deploy, Failure> {
+    let found = world.deploy(number).await.map_err(Failure::failed)?;
+    found.ok_or_else(|| Failure::failed(format!("there is no deploy {number}")))
 }
 
 /// The deploy before the newest one.

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use mgmt_remote::Handed;
 use mgmt_world::store::Watch;
-use mgmt_world::{Deploy, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
-use tokio::sync::{mpsc, oneshot};
+use mgmt_world::{Deploy, DeployError, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::control::ApplyOrder;
 use super::follow::Triggers;
@@ -25,8 +25,8 @@ use super::settings::{Settings, Source};
 use super::{First, Following, Means};
 use crate::configuration::Loaded;
 use crate::failure::Failure;
-use load::{Directory, Installed, Loader, Refusal, Runnable};
-use retry::{Rehearsal, Retry};
+use load::{Directory, Installed, Loader, Offer, Refusal, Runnable};
+use retry::{Publishing, Rehearsal, Retry};
 
 pub(super) use load::packed;
 
@@ -54,6 +54,10 @@ pub(super) struct Deploys {
     kept: Option<LastDeploy>,
     /// To be tried first.
     arrived: Option<Arrival>,
+    /// The program of this run, while the store does not take it.
+    publishing: Pending<Deploy>,
+    /// It is being offered to the store right now.
+    is_publishing: Arc<watch::Sender<bool>>,
     /// The newest deploy, if it cannot run.
     retry: Option<Retry>,
     retired: VecDeque<Arc<Directory>>,
@@ -127,6 +131,7 @@ struct Loop {
     /// To be told that something runs.
     started: Option<oneshot::Sender<Result<(), Failure>>>,
     applies: Option<mpsc::Receiver<ApplyOrder>>,
+    publishing: Pending<Deploy>,
 }
 
 impl Deploys {
@@ -174,6 +179,8 @@ impl Deploys {
             applies: Some(applies),
             kept: None,
             arrived: None,
+            publishing: None,
+            is_publishing: Arc::new(watch::Sender::new(false)),
             retry: None,
             retired: VecDeque::new(),
         };
@@ -183,10 +190,14 @@ impl Deploys {
             return Ok(deploys);
         }
         if is_given && is_published {
-            let deploy = load::publish(&deploys.present.what, settings, &world).await?;
-            tracing::info!("deployed as number {}", deploy.id);
-            deploys.last = deploy.id;
-            deploys.present.deploy = Some(Arc::new(Installed::own(deploy)));
+            let offer = Offer::new(&deploys.present.what, settings, &world)?;
+            match offer.publish().await {
+                Ok(deploy) => deploys.published(deploy),
+                Err(error @ (DeployError::Store(_) | DeployError::Raced)) => {
+                    deploys.publish_later(offer, error).await
+                }
+                Err(error) => return Err(Failure::failed(error)),
+            }
         } else if is_given || settings.wait || settings.idle {
             // What there is already is of no interest.
             if let News::Arrived(arrival) = deploys.next().await {
@@ -197,6 +208,24 @@ impl Deploys {
             deploys.begin_with_deploy().await;
         }
         Ok(deploys)
+    }
+
+    /// What runs is a deploy now.
+    fn published(&mut self, deploy: Deploy) {
+        tracing::info!("deployed as number {}", deploy.id);
+        self.last = self.last.max(deploy.id);
+        self.present.deploy = Some(Arc::new(Installed::own(deploy)));
+    }
+
+    /// Runs the program of this run, although the store does not take it yet.
+    async fn publish_later(&mut self, offer: Offer, error: DeployError) {
+        // What there is already is of no interest.
+        if let News::Arrived(arrival) = self.next().await {
+            self.last = arrival.number();
+        }
+        let (told, is_busy) = (Arc::clone(&self.loader.means.told), Arc::clone(&self.is_publishing));
+        let publishing = Publishing { offer, told, number: self.last.saturating_add(1), is_busy };
+        self.publishing = Some(Box::pin(publishing.publish(error)));
     }
 
     /// Finds the newest deploy. Whether it can run is seen later. Where the last one that ran is known, the store is not waited for
@@ -230,6 +259,7 @@ impl Deploys {
             rehearsal: None,
             started: Some(started),
             applies: self.applies.take(),
+            publishing: self.publishing.take(),
         };
         self.start(&mut state).await;
         loop {
@@ -247,7 +277,11 @@ impl Deploys {
                         self.run_something(&mut state);
                     }
                 },
-                news = self.next(), if self.later != Later::Nothing => self.hear(&mut state, news),
+                deploy = work(&mut state.publishing) => {
+                    self.loader.means.told.published(deploy.id);
+                    self.published(deploy);
+                }
+                news = self.next_when_published(), if self.later != Later::Nothing => self.hear(&mut state, news),
                 Some(order) = next_order(&mut state.applies) => self.apply(&mut state, order),
                 () = until(due) => self.try_again(&mut state),
                 () = state.triggers.retry_asked() => self.hurry("SIGHUP"),
@@ -483,7 +517,13 @@ impl Deploys {
 
     fn hear(&mut self, state: &mut Loop, news: News) {
         match news {
+            // It may be the program of this run, which is known soon.
+            News::Arrived(arrival) if *self.is_publishing.borrow() => {
+                (self.last, self.stale) = (arrival.number().saturating_sub(1), true);
+            }
             News::Arrived(arrival) => {
+                // It is newer than the program of this run.
+                state.publishing = None;
                 match &*arrival {
                     Arrival::Deploy(deploy) => {
                         tracing::info!("taking deploy {}, made by {}", deploy.id, deploy.by);
@@ -531,6 +571,14 @@ impl Deploys {
         while self.retired.len() > MAX_RETIRED {
             self.retired.pop_front();
         }
+    }
+
+    /// Waits for something that is newer than the last, but not while the program of this run is being offered.
+    async fn next_when_published(&mut self) -> News {
+        let mut is_publishing = self.is_publishing.subscribe();
+        // The sender is part of this.
+        let _ = is_publishing.wait_for(|is_publishing| !*is_publishing).await;
+        self.next().await
     }
 
     /// Waits for something that is newer than the last.

@@ -157,8 +157,18 @@ impl Told {
         self.shared.program.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Reports the deploy that runs from now on. Its program reports when it has been evaluated.
-    pub(super) fn deploy(&self, number: Option<u64>) {
+    /// Reports that what runs is the deploy of this number from now on.
+    pub(super) fn published(&self, number: u64) {
+        self.number(Some(number));
+        self.shared.change(|tracker| {
+            let deploy = tracker.deploy();
+            (deploy.running, deploy.refused) = (Some(number), None);
+        });
+        self.shared.program.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Has metrics, log lines and the history name the deploy.
+    fn number(&self, number: Option<u64>) {
         if let Some(metrics) = &self.shared.metrics {
             metrics.deploy(number.unwrap_or(0));
         }
@@ -166,6 +176,11 @@ impl Told {
         if let Some(recorder) = &self.shared.recorder {
             recorder.deploy(number.unwrap_or(0));
         }
+    }
+
+    /// Reports the deploy that runs from now on. Its program reports when it has been evaluated.
+    pub(super) fn deploy(&self, number: Option<u64>) {
+        self.number(number);
         self.shared.change(|tracker| {
             let deploy = tracker.deploy();
             deploy.running = number;

@@ -34,6 +34,9 @@ pub(super) fn human(shown: &Shown) -> String {
     for problem in &shown.problems {
         push(&mut lines, 0, &format!("problem: {}", escape(problem)));
     }
+    for warning in &shown.warnings {
+        push(&mut lines, 0, &format!("warning: {}", escape(warning)));
+    }
     if let Some(cluster) = &shown.cluster {
         let summary = match &cluster.sight {
             Some(sight) => members::summary(sight),
@@ -70,7 +73,12 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
     program_lines(lines, shown.now, &report.program);
     if let Some(refused) = &report.deploy.refused {
         let next = refused.next.map(|next| format!(", next attempt {}", at(next, shown.now)));
-        push(lines, 1, &format!("deploy {} refused: {}", refused.deploy, escape(&refused.error)));
+        let error = escape(&refused.error);
+        // An error about trust names the deploy itself.
+        match error.starts_with(&format!("deploy {} is refused: ", refused.deploy)) {
+            true => push(lines, 1, &error),
+            false => push(lines, 1, &format!("deploy {} refused: {error}", refused.deploy)),
+        }
         push(lines, 2, &format!("since {}{}", at(refused.since, shown.now), next.unwrap_or_default()));
     } else if let (Some(reason), Some(newest)) = (report.lag(shown.newest), shown.newest) {
         push(lines, 1, &format!("not on the newest deploy {newest}: {}", escape(&reason)));

@@ -165,6 +165,9 @@ pub struct Applied {
 pub struct Change {
     /// Of which resource, as a reference: the one that was applied, or one that it has generated.
     pub resource: String,
+    /// It is one that was generated.
+    #[serde(default)]
+    pub generated: bool,
     /// Which property.
     pub property: Option<String>,
     /// What it was, if it was there.

@@ -24,6 +24,7 @@ use super::effects;
 use super::link;
 use super::memory::Verified;
 use super::trouble::{Result, Trouble, in_the_way, unless_gone};
+use crate::support::claimed_below::ClaimedBelow;
 use crate::support::foresee;
 
 /// How long a file that another program writes in order to rename it is left alone.
@@ -415,7 +416,8 @@ impl<'a> Walk<'a, '_> {
     fn surplus(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
         let path = join(&level.path, &entry.name);
         let parent = level.here.get();
-        if self.managed.owns(&path) {
+        // A link may be the way to something that is managed.
+        if self.managed.owns(&path) || (entry.kind == Kind::Symlink && self.managed.is_above(&path)) {
             return Ok(Next::Stay(Checked::Right));
         }
         if !level.purge {
@@ -484,9 +486,11 @@ struct Managed {
 impl Managed {
     fn below(run: &Run<'_, '_>) -> Managed {
         let mut paths = Vec::new();
+        let mut below = ClaimedBelow::new(&run.wish.path);
         let mut add = |path: &Str| {
-            let path = ManagedPath::new(path).ok().filter(|path| run.wish.path.contains(path));
-            paths.extend(path.map(|path| path.without_slash().to_vec()));
+            if let Ok(path) = ManagedPath::new(path) {
+                below.places(&path, |place| paths.push(place));
+            }
         };
         run.wish.file.keep.iter().for_each(&mut add);
         let is_complete = run.cx.claimed_paths(&mut add);

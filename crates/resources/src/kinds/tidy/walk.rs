@@ -10,9 +10,11 @@ use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Escaped;
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, same_mount};
+use mgmt_value::Str;
 
 use super::pattern::is_like;
 use super::{By, Tidy};
+use crate::support::claimed_below::ClaimedBelow;
 use crate::support::foresee;
 
 /// Removes what is to go, or says what would.
@@ -25,13 +27,17 @@ pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) ->
         Err(error) => return Err(Error::new(error)),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let keep = tidy.keep.iter().filter_map(|kept| ManagedPath::new(kept).ok());
-    let mut keep: HashSet<Vec<u8>> = keep.map(|kept| kept.without_slash().to_vec()).collect();
-    let is_complete = cx.claimed_paths(|claimed| {
-        let claimed =
-            ManagedPath::new(claimed).ok().filter(|claimed| claimed == path || path.contains(claimed));
-        keep.extend(claimed.map(|claimed| claimed.without_slash().to_vec()));
-    });
+    let mut keep: HashSet<Vec<u8>> = HashSet::new();
+    let mut below = ClaimedBelow::new(path);
+    let mut add = |kept: &Str| {
+        if let Ok(kept) = ManagedPath::new(kept) {
+            below.places(&kept, |place| {
+                keep.insert(place);
+            });
+        }
+    };
+    tidy.keep.iter().for_each(&mut add);
+    let is_complete = cx.claimed_paths(add);
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     let mut walk = Walk { tidy, by, now, keep, is_complete, cx, levels: Vec::new(), removed: 0 };
     walk.everything(above, name)?;
@@ -131,7 +137,14 @@ impl Walk<'_, '_> {
         if !matches.is_empty() && !matches.iter().any(|pattern| is_like(name, pattern)) {
             return Ok(false);
         }
-        if self.keep.contains(&at(here, name)) {
+        let path = at(here, name);
+        // A link may be the way to something that stays.
+        let is_way = || {
+            let inside =
+                |kept: &Vec<u8>| kept.strip_prefix(&path[..]).is_some_and(|rest| rest.starts_with(b"/"));
+            stat.kind == Kind::Symlink && self.keep.iter().any(inside)
+        };
+        if self.keep.contains(&path) || is_way() {
             return Ok(false);
         }
         if let Some(age) = *age {

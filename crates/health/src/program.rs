@@ -6,11 +6,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ProgramState {
-    /// Not evaluated yet: values are missing.
+    /// Not evaluated yet.
     #[default]
     Starting,
     /// Every value is current and the engine runs the graph that follows from them.
     Live,
+    /// Some values are not there yet, for longer than a start takes: what depends on them is kept as last declared, or not there.
+    Waiting {
+        /// Since when, in seconds since 1970.
+        since: u64,
+        /// The values.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        values: Vec<PendingValue>,
+    },
     /// Some values have failed, or the engine refused the graph: what depends on them is kept as last evaluated.
     Stale {
         /// Since when, in seconds since 1970.
@@ -31,11 +39,15 @@ pub enum ProgramState {
 }
 
 impl ProgramState {
+    /// The names of all states.
+    pub const NAMES: [&'static str; 5] = ["starting", "live", "waiting", "stale", "invalid"];
+
     /// The name of the state, as metrics and JSON use it.
     pub fn name(&self) -> &'static str {
         match self {
             ProgramState::Starting => "starting",
             ProgramState::Live => "live",
+            ProgramState::Waiting { .. } => "waiting",
             ProgramState::Stale { .. } => "stale",
             ProgramState::Invalid { .. } => "invalid",
         }
@@ -43,8 +55,28 @@ impl ProgramState {
 
     /// Whether what runs is not what the newest program asks for.
     pub fn is_outdated(&self) -> bool {
-        matches!(self, ProgramState::Stale { .. } | ProgramState::Invalid { .. })
+        match self {
+            ProgramState::Starting | ProgramState::Live => false,
+            ProgramState::Waiting { .. } | ProgramState::Stale { .. } | ProgramState::Invalid { .. } => true,
+        }
     }
+}
+
+/// A value of a program that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingValue {
+    /// The expression, as written.
+    pub expression: String,
+    /// Its place, as `FILE:LINE:COLUMN`.
+    pub position: String,
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+    /// The resources that are frozen because of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frozen: Vec<String>,
+    /// What is not there because of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// A value of a program that has failed.

@@ -316,6 +316,24 @@ fn plan_check_and_noop_work_beside_an_agent_and_touch_nothing_of_it() {
 }
 
 #[test]
+fn a_look_beside_an_agent_that_stands_still_says_what_it_waits_for_and_can_be_ended() {
+    let scene = Scene::new();
+    let agent = scene.agent(&[], "noop \"x\" {}\n");
+    agent.signal(Signal::STOP);
+    for signal in [Signal::INT, Signal::TERM] {
+        let prefix = scene.at("prefix");
+        let mut look = Running::start(&["run", "--noop", "--prefix", &prefix, "lang", "noop \"y\" {}\n"]);
+        look.wait_for(&format!("waiting for the store of the run in {prefix} ("));
+        look.signal(signal);
+        let (code, lines) = look.end();
+        assert_eq!(code, Some(0), "{lines}");
+        assert!(lines.contains("ending, the store was not reached"), "{lines}");
+    }
+    agent.signal(Signal::CONT);
+    end(agent);
+}
+
+#[test]
 fn a_plan_sees_the_shared_values_of_the_agent() {
     let scene = Scene::new();
     let kv = |value: &str| format!("kv \"colour\" {{ value => \"{value}\", }}\n");
@@ -356,7 +374,8 @@ fn a_deploy_on_a_terminal_sums_up_its_plan_and_asks() {
     let scene = Scene::new();
     let (a, source, prefix) = (scene.at("a"), scene.at("main.mcl"), scene.at("prefix"));
     std::fs::write(&source, file(&a, "a")).unwrap();
-    let mut agent = Running::start(&["run", "--prefix", &prefix, "--converger-timeout=0", "empty"]);
+    let words = ["run", "--prefix", &prefix, "--hostname", "h7", "--converger-timeout=0", "empty"];
+    let mut agent = Running::start(&words);
     agent.wait_for("converged for 0 s");
     let deploy = |more: &[&str]| {
         let words = [&["deploy", "--no-git", "--prefix", &prefix][..], more, &["lang", &source]];
@@ -372,7 +391,7 @@ fn a_deploy_on_a_terminal_sums_up_its_plan_and_asks() {
     };
     let (code, seen) = ask("n\n");
     assert_eq!(code, Some(1), "{seen}");
-    assert!(seen.contains("1 to create, ") && seen.contains("nothing was deployed"), "{seen}");
+    assert!(seen.contains("on h7: 1 to create, ") && seen.contains("nothing was deployed"), "{seen}");
     assert!(!Path::new(&a).exists());
     let (code, seen) = ask("\n");
     assert_eq!(code, Some(1), "{seen}");
@@ -383,6 +402,22 @@ fn a_deploy_on_a_terminal_sums_up_its_plan_and_asks() {
     let (code, seen) = Screen::with_keyboard(deploy(&["--yes"])).end();
     assert_eq!((code, seen.contains("deploy?")), (Some(0), false), "{seen}");
     assert!(seen.contains("nothing to change: 1 resource is as declared"), "{seen}");
+    // Programs say that they are sure.
+    let (code, seen) = Screen::with_keyboard(deploy(&["--json"])).end();
+    assert_eq!((code, seen.contains("add `--yes`")), (Some(2), true), "{seen}");
+    let (code, seen) = Screen::with_keyboard(deploy(&["--json", "--yes"])).end();
+    assert_eq!(code, Some(0), "{seen}");
+    let rollback = |answer: &str| {
+        let mut screen = Screen::with_keyboard(mgmt(&["deploy", "--prefix", &prefix, "rollback", "1"]));
+        eventually("the question", || screen.written().contains("deploy? [y/N] "));
+        screen.types(answer);
+        screen.end()
+    };
+    let (code, seen) = rollback("n\n");
+    assert!(code == Some(1) && seen.contains("to be deployed again, on all hosts:"), "{seen}");
+    assert!(seen.contains("nothing was deployed"), "{seen}");
+    let (code, seen) = rollback("y\n");
+    assert!(code == Some(0) && seen.contains(", again number 1"), "{seen}");
     let plain: Said = deploy(&[]).output().unwrap().into();
     assert_eq!((plain.code, plain.stderr.contains("to change")), (0, false), "{plain:?}");
     agent.signal(Signal::INT);

@@ -186,6 +186,28 @@ impl Trouble {
     }
 }
 
+impl World {
+    /// Waits until the store has what this host wants there. An agent that stands back writes nothing.
+    pub(crate) async fn written(&self) -> Result<(), StoreError> {
+        if self.inner().settled().await == Settled::StandsBack {
+            let reason = format!(
+                "another agent uses the host name {:?}, and this one stands back",
+                self.host().to_text()
+            );
+            return Err(StoreError::Refused { reason });
+        }
+        Ok(())
+    }
+
+    /// Waits until this agent may write in its host's name. One that stands back may not.
+    pub(crate) async fn may_write(&self) -> Result<(), StoreError> {
+        match self.inner().standing() {
+            Some(Standing::Holds) => Ok(()),
+            _ => self.written().await,
+        }
+    }
+}
+
 impl Inner {
     /// Waits until the store has all that this host wants there, or until nothing is written for now.
     pub(crate) async fn settled(&self) -> Settled {

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use mgmt_health::{ClusterState, HostState};
+use mgmt_health::{ClusterState, HostState, ProgramState};
 use mgmt_watch::FileHubStats;
 
 use super::{BOUNDS, Found, Histogram, Metrics, OfKind};
@@ -170,7 +170,7 @@ fn states(page: &mut Page, found: &Found) {
         page.line("mgmt_host_state", &label, is(report.state() == state));
     }
     page.head("mgmt_program_state", "gauge", "1 for the state that the program is in.");
-    for state in ["starting", "live", "stale", "invalid"] {
+    for state in ProgramState::NAMES {
         page.line("mgmt_program_state", &format!("state=\"{state}\""), is(report.program.name() == state));
     }
     let number = |deploy: u64| i64::try_from(deploy).unwrap_or(i64::MAX);

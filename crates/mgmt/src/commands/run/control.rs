@@ -174,6 +174,7 @@ impl Control {
         }
         let last = match asked.request {
             Request::Retry { resource } => self.retry(resource).await,
+            Request::Identify => Ok(Reply::Identity { hostname: self.hostname.clone() }),
             Request::Apply { plan } => self.apply(&plan, &mut client).await,
         };
         let last = last.unwrap_or_else(|failure| Reply::refused(&failure));

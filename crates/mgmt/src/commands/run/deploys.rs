@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use mgmt_health::Instead;
 use mgmt_remote::Handed;
 use mgmt_world::store::Watch;
-use mgmt_world::{Deploy, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
-use tokio::sync::{mpsc, oneshot};
+use mgmt_world::{Deploy, DeployError, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::control::ApplyOrder;
 use super::follow::Triggers;
@@ -30,8 +30,8 @@ use crate::configuration::Loaded;
 use crate::failure::Failure;
 use crate::terminal::Mistakes;
 use given::Edits;
-use load::{Directory, Installed, Loader, Refusal, Runnable};
-use retry::{Rehearsal, Retry};
+use load::{Directory, Installed, Loader, Offer, Refusal, Runnable};
+use retry::{Publishing, Rehearsal, Retry};
 
 pub(super) use load::packed;
 
@@ -59,6 +59,10 @@ pub(super) struct Deploys {
     kept: Option<LastDeploy>,
     /// To be tried first.
     arrived: Option<Arrival>,
+    /// The program of this run, while the store does not take it.
+    publishing: Pending<Deploy>,
+    /// It is being offered to the store right now.
+    is_publishing: Arc<watch::Sender<bool>>,
     /// The newest deploy that can be read, if it cannot run.
     retry: Option<Retry>,
     /// A newer one, if its record cannot be read.
@@ -138,6 +142,7 @@ struct Loop {
     /// To be told that something runs.
     started: Option<oneshot::Sender<Result<(), Failure>>>,
     applies: Option<mpsc::Receiver<ApplyOrder>>,
+    publishing: Pending<Deploy>,
 }
 
 impl Deploys {
@@ -183,6 +188,8 @@ impl Deploys {
             applies: Some(applies),
             kept: None,
             arrived: None,
+            publishing: None,
+            is_publishing: Arc::new(watch::Sender::new(false)),
             retry: None,
             unreadable: None,
             retired: VecDeque::new(),
@@ -193,10 +200,14 @@ impl Deploys {
             return Ok(deploys);
         }
         if is_given && is_published {
-            let deploy = load::publish(&deploys.present.what, settings, &world).await?;
-            tracing::info!("deployed as number {}", deploy.id);
-            deploys.last = deploy.id;
-            deploys.present.deploy = Some(Arc::new(Installed::own(deploy)));
+            let offer = Offer::new(&deploys.present.what, settings, &world)?;
+            match offer.publish().await {
+                Ok(deploy) => deploys.published(deploy),
+                Err(error @ (DeployError::Store(_) | DeployError::Raced)) => {
+                    deploys.publish_later(offer, error).await
+                }
+                Err(error) => return Err(Failure::failed(error)),
+            }
         } else if is_given || settings.wait || settings.idle {
             // What there is already is of no interest.
             if let News::Arrived(arrival) = deploys.next().await {
@@ -210,6 +221,26 @@ impl Deploys {
             deploys.begin_with_deploy().await;
         }
         Ok(deploys)
+    }
+
+    /// What runs is a deploy now.
+    fn published(&mut self, deploy: Deploy) {
+        tracing::info!("deployed as number {}", deploy.id);
+        self.last = self.last.max(deploy.id);
+        self.present.deploy = Some(Arc::new(Installed::own(deploy)));
+        self.present.instead = None;
+    }
+
+    /// Runs the program of this run, although the store does not take it yet.
+    async fn publish_later(&mut self, offer: Offer, error: DeployError) {
+        // What there is already is of no interest.
+        if let News::Arrived(arrival) = self.next().await {
+            self.last = arrival.number();
+        }
+        self.present.instead = Some(Instead::Program { newest: self.last });
+        let (told, is_busy) = (Arc::clone(&self.loader.means.told), Arc::clone(&self.is_publishing));
+        let publishing = Publishing { offer, told, number: self.last.saturating_add(1), is_busy };
+        self.publishing = Some(Box::pin(publishing.publish(error)));
     }
 
     /// Finds the newest deploy. Whether it can run is seen later. Where the last one that ran is known, the store is not waited for
@@ -245,6 +276,7 @@ impl Deploys {
             edits: None,
             started: Some(started),
             applies: self.applies.take(),
+            publishing: self.publishing.take(),
         };
         state.triggers.set_refused(self.unreadable.is_some());
         self.start(&mut state).await;
@@ -264,7 +296,11 @@ impl Deploys {
                         self.run_something(&mut state);
                     }
                 },
-                news = self.next(), if self.later != Later::Nothing => self.hear(&mut state, news),
+                deploy = work(&mut state.publishing) => {
+                    self.loader.means.told.published(deploy.id);
+                    self.published(deploy);
+                }
+                news = self.next_when_published(), if self.later != Later::Nothing => self.hear(&mut state, news),
                 // What is on trial would be forgotten if something else took its place.
                 Some(order) = next_order(&mut state.applies), if state.trial.is_none() => {
                     self.apply(&mut state, order);
@@ -536,15 +572,22 @@ impl Deploys {
         if !known {
             self.loader.means.terminal.failure(&refusal.failure);
         }
+        let is_retried = before.as_ref().is_some_and(|before| before.is_of(&arrival));
+        // A program that is attempted again shows no errors, so the log has the reason.
+        let is_silent = is_retried && refusal.failure.message.is_empty();
         let retry = Retry::new(arrival, refusal, before);
         let (name, when) = (retry.name(), retry.when());
         match (is_handed, known) {
             (true, _) => tracing::error!("the program cannot be run; what ran before goes on; {when}"),
+            (false, false) if is_silent => {
+                let error = retry.error();
+                tracing::error!("{name} cannot be run ({error}); what ran before goes on; {when}");
+            }
             (false, false) => {
                 tracing::error!("{name} cannot be run; what ran before goes on; {when}");
             }
             (false, true) => {
-                tracing::warn!("{name} still cannot be run ({}); {when}", retry.error());
+                tracing::warn!("{name} still cannot be run, for the same reason; {when}");
             }
         }
         state.is_hopeless = Arc::new(true.into());
@@ -588,8 +631,14 @@ impl Deploys {
 
     fn hear(&mut self, state: &mut Loop, news: News) {
         match news {
+            // It may be the program of this run, which is known soon.
+            News::Arrived(arrival) if *self.is_publishing.borrow() => {
+                (self.last, self.stale) = (arrival.number().saturating_sub(1), true);
+            }
             News::Arrived(arrival) => {
                 self.readable(state);
+                // It is newer than the program of this run.
+                state.publishing = None;
                 match &*arrival {
                     Arrival::Deploy(deploy) => {
                         tracing::info!("taking deploy {}, made by {}", deploy.id, deploy.by);
@@ -627,7 +676,7 @@ impl Deploys {
             // What runs goes on undisturbed.
             retry.postpone();
             let (name, when) = (retry.name(), retry.when());
-            tracing::warn!("{name} still cannot be run ({}); {when}", retry.error());
+            tracing::warn!("{name} still cannot be run, for the same reason; {when}");
             return self.report_refused(state);
         }
         if let Some(arrival) = self.retry.as_ref().and_then(|retry| retry.arrival.clone()) {
@@ -650,6 +699,14 @@ impl Deploys {
         while self.retired.len() > MAX_RETIRED {
             self.retired.pop_front();
         }
+    }
+
+    /// Waits for something that is newer than the last, but not while the program of this run is being offered.
+    async fn next_when_published(&mut self) -> News {
+        let mut is_publishing = self.is_publishing.subscribe();
+        // The sender is part of this.
+        let _ = is_publishing.wait_for(|is_publishing| !*is_publishing).await;
+        self.next().await
     }
 
     /// Waits for something that is newer than the last.

@@ -318,13 +318,14 @@ struct Fingerprint {
     settings: u64,
 }
 
-/// What was compiled is the same if its resources and their order are.
+/// What was compiled is the same if its resources, their order and what is known of their types are.
 async fn fingerprint(manifest: &Manifest, compiled: &Result<Compiled, PuppetError>) -> Option<Fingerprint> {
     let compiled = compiled.as_ref().ok()?;
     let mut catalogue = DefaultHasher::new();
     compiled.catalogue["resources"].to_string().hash(&mut catalogue);
     compiled.catalogue["edges"].to_string().hash(&mut catalogue);
     compiled.relations.iter().for_each(|relation| format!("{relation:?}").hash(&mut catalogue));
+    format!("{:?}{:?}{:?}", compiled.paths, compiled.generated, compiled.types).hash(&mut catalogue);
     let mut settings = DefaultHasher::new();
     manifest.settings_told().await.hash(&mut settings);
     Some(Fingerprint { catalogue: catalogue.finish(), settings: settings.finish() })

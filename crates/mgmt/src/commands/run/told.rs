@@ -158,13 +158,25 @@ impl Told {
         self.shared.program.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// The program of a deploy is about to be evaluated: what is done from now on is done because of it. It reports when it has been
-    /// evaluated.
-    pub(super) fn begin(&self, number: Option<u64>) {
+    /// Reports that what runs is the deploy of this number from now on.
+    pub(super) fn published(&self, number: u64) {
+        self.number(Some(number));
+        self.deploy_refused(None);
+        self.deploy(Some(number), None);
+    }
+
+    /// Has log lines and the history name the deploy.
+    fn number(&self, number: Option<u64>) {
         mgmt_telemetry::set_deploy(number);
         if let Some(recorder) = &self.shared.recorder {
             recorder.deploy(number.unwrap_or(0));
         }
+    }
+
+    /// The program of a deploy is about to be evaluated: what is done from now on is done because of it. It reports when it has been
+    /// evaluated.
+    pub(super) fn begin(&self, number: Option<u64>) {
+        self.number(number);
         self.program(ProgramState::Starting);
     }
 
@@ -283,6 +295,9 @@ impl Shared {
         });
         let mistake = match &report.program {
             ProgramState::Stale { error, .. } | ProgramState::Invalid { error, .. } => Some(error.clone()),
+            ProgramState::Waiting { values, .. } => values
+                .first()
+                .map(|value| format!("{}: `{}` has no value yet", value.position, value.expression)),
             ProgramState::Starting | ProgramState::Live => {
                 report.deploy.refused.as_ref().map(|refused| refused.error.clone())
             }

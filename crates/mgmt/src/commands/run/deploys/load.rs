@@ -13,7 +13,9 @@ use mgmt_lang::module::Entry;
 use mgmt_remote::Handed;
 use mgmt_resource::ResourceGraph;
 use mgmt_sys::replace::Durability;
-use mgmt_world::{Commits, Deploy, InstalledFiles, LastDeploy, Program, Refused, Tree, Trust, World};
+use mgmt_world::{
+    Commits, Deploy, DeployError, InstalledFiles, LastDeploy, Program, Refused, Signer, Tree, Trust, World,
+};
 
 use super::super::follow::refused;
 use super::super::program::Loaded as LoadedProgram;
@@ -310,14 +312,27 @@ fn runnable(what: First, installed: Installed, directory: Arc<Directory>) -> Run
 fn untrusted(deploy: &Deploy, refused: &Refused) -> Refusal {
     let why = match refused {
         Refused::Expired { until } => format!("it was to be begun with until {}", moment(*until)),
+        Refused::FromTheFuture { begins }
+        | Refused::Void { begins }
+        | Refused::AcceptedFuture { begins, .. } => {
+            format!("{refused} (the series begins at {})", moment(*begins))
+        }
         refused => refused.to_string(),
     };
+    let forget;
     let hint = match refused {
         Refused::Replayed { .. } => {
             "if the store was restored from a backup, deploy once with `--new-series`; otherwise find out who has put it there"
         }
         Refused::FromTheFuture { .. } => {
-            "set the clock of the host that has signed it, or the clock of this host"
+            "set the clocks of the host that has signed it and of this host, and deploy again; it is tried again by itself"
+        }
+        Refused::Void { .. } => "deploy it again",
+        Refused::AcceptedFuture { path, .. } => {
+            forget = format!(
+                "set the clock of this host; if it is right now, remove {path}, after which older deploys of this key are accepted, too"
+            );
+            &forget
         }
         _ => "sign it with `mgmt deploy --sign-key FILE`, or give this host the right `--deploy-key`",
     };
@@ -363,11 +378,24 @@ pub(in super::super) fn packed(first: &First, how: &Program) -> Result<Handed, F
     }
 }
 
-/// Gives what runs here to all hosts.
-pub(super) async fn publish(first: &First, settings: &Settings, world: &World) -> Result<Deploy, Failure> {
-    let Handed { program, files } = packed(first, &settings.program())?;
-    let signer = settings.signer.as_ref();
-    world.add_deploy(&program, &files, &Commits::default(), signer).await.map_err(Failure::failed)
+/// What runs here, for all hosts.
+pub(super) struct Offer {
+    handed: Handed,
+    signer: Option<Arc<Signer>>,
+    world: Arc<World>,
+}
+
+impl Offer {
+    pub(super) fn new(first: &First, settings: &Settings, world: &Arc<World>) -> Result<Offer, Failure> {
+        let handed = packed(first, &settings.program())?;
+        Ok(Offer { handed, signer: settings.signer.clone(), world: Arc::clone(world) })
+    }
+
+    /// Gives it to all hosts.
+    pub(super) async fn publish(&self) -> Result<Deploy, DeployError> {
+        let Handed { program, files } = &self.handed;
+        self.world.add_deploy(program, files, &Commits::default(), self.signer.as_deref()).await
+    }
 }
 
 /// Where the files of deploys are put.

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mgmt_engine::Preparation;
 use mgmt_health::RefusedDeploy;
 use mgmt_lang::{Outcome, Running};
-use mgmt_world::UnreadableDeploy;
+use mgmt_world::{Deploy, DeployError, UnreadableDeploy};
+use tokio::sync::watch;
 
 use super::super::First;
 use super::super::program::Loaded as LoadedProgram;
+use super::super::told::Told;
 use super::Arrival;
-use super::load::{Directory, Loader, Refusal, Runnable};
+use super::load::{Directory, Loader, Offer, Refusal, Runnable};
 use crate::program::events::Sources;
 use crate::program::surroundings::Surroundings;
 
@@ -118,6 +120,43 @@ impl Retry {
     pub(super) fn hurry(&mut self) {
         let soon = (self.last + MIN_DELAY).max(Instant::now());
         self.next = Some(self.next.map_or(soon, |next| next.min(soon)));
+    }
+}
+
+/// The program of this run, which the store did not take. It is offered again with backoff.
+pub(super) struct Publishing {
+    pub(super) offer: Offer,
+    pub(super) told: Arc<Told>,
+    /// The number that it would have got.
+    pub(super) number: u64,
+    /// An attempt is being made: what is heard of the store may be its outcome.
+    pub(super) is_busy: Arc<watch::Sender<bool>>,
+}
+
+impl Publishing {
+    /// Reports why, and tries until the store takes it.
+    pub(super) async fn publish(self, mut error: DeployError) -> Deploy {
+        let (since, mut attempts) = (unix_now(), 1_u32);
+        loop {
+            let delay = delay(attempts, MAX_DELAY_FOR_SPACE, random());
+            let error_text = format!("cannot give the program of this run to other hosts: {error}");
+            tracing::error!("{error_text}; it runs here; retrying in {}s", delay.as_secs_f64().ceil());
+            self.told.deploy_refused(Some(RefusedDeploy {
+                deploy: Some(self.number),
+                since,
+                error: error_text,
+                next: Some(unix_now() + delay.as_secs()),
+            }));
+            tokio::time::sleep(delay).await;
+            self.is_busy.send_replace(true);
+            let published = self.offer.publish().await;
+            self.is_busy.send_replace(false);
+            match published {
+                Ok(deploy) => return deploy,
+                Err(again) => error = again,
+            }
+            attempts = attempts.saturating_add(1);
+        }
     }
 }
 

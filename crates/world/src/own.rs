@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::World;
 use crate::agent::{Claim, Standing};
 use crate::keys::{self, Topic};
 use crate::limit::RateLimit;

@@ -56,6 +56,8 @@ pub struct Prepared {
     pub automatic_edges: usize,
     /// How many resources were merged into groups.
     pub grouped: usize,
+    /// Some declarations of the program have never been evaluated, so what is not in the graph may be declared.
+    pub incomplete: bool,
     /// Things that a person should know.
     pub warnings: Vec<String>,
     /// How long it took.
@@ -142,7 +144,7 @@ pub fn prepare(
         false => 0,
     };
     let automatic_edges = automatic.len() - dropped.len();
-    Ok(Prepared { graph, automatic_edges, grouped, warnings, took: began.elapsed() })
+    Ok(Prepared { graph, automatic_edges, grouped, incomplete: false, warnings, took: began.elapsed() })
 }
 
 /// One warning for all automatic edges that a declared order contradicts, with the first of them.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DeployState, ProgramState, ResourceReport, plural};
+use crate::{DeployState, Instead, ProgramState, ResourceReport, plural};
 
 /// The number of resources in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,14 +149,9 @@ impl HostReport {
         }
     }
 
-    /// Why the host does not run the newest deploy; nothing if it does, or if it runs no deploy at all.
+    /// Why the host does not run the newest deploy; nothing if it does, or if it is not meant to.
     pub fn lag(&self, newest: Option<u64>) -> Option<String> {
-        let newest = newest?;
-        match (&self.deploy.refused, self.deploy.running) {
-            (Some(refused), _) if refused.deploy >= newest => Some(refused.error.clone()),
-            (_, Some(running)) if running < newest => Some("not taken yet".to_owned()),
-            _ => None,
-        }
+        self.deploy.lag(newest?)
     }
 
     /// Some resource is failed, retrying, blocked, flapping or in an unknown state.
@@ -166,7 +161,7 @@ impl HostReport {
 
     /// What runs is older than what is asked for: the program, the deploy, or some values.
     pub fn is_outdated(&self) -> bool {
-        self.counts.stale > 0 || self.program.is_outdated() || self.deploy.refused.is_some()
+        self.counts.stale > 0 || self.program.is_outdated() || self.deploy.is_outdated()
     }
 
     /// Quiet, evaluated, nothing failed and nothing outdated. The difference to [`HostState::Converged`] is `noop`: a change that
@@ -206,8 +201,11 @@ impl HostReport {
         if let Some(deploy) = self.deploy.running {
             words += &format!("; deploy {deploy}");
         }
+        if let Some(Instead::Plan { name, .. }) = &self.deploy.instead {
+            words += &format!("; plan {name}");
+        }
         if let Some(refused) = &self.deploy.refused {
-            words += &format!("; deploy {} refused", refused.deploy);
+            words += &format!("; {} refused", refused.name());
         }
         if let Some(duplicate) = &self.duplicate {
             words += match duplicate.stands_back {
@@ -260,8 +258,8 @@ mod tests {
         for program in [stale, invalid] {
             assert_eq!(HostReport { program, ..converged() }.state(), HostState::Stale);
         }
-        let refused = Some(RefusedDeploy { deploy: 2, since: 1, error, next: None });
-        let deploy = DeployState { running: Some(1), refused };
+        let refused = Some(RefusedDeploy { deploy: Some(2), since: 1, error, next: None });
+        let deploy = DeployState { running: Some(1), refused, ..DeployState::default() };
         assert_eq!(HostReport { deploy, ..converged() }.state(), HostState::Stale);
         let counts = Counts { stale: 1, ..Counts::default() };
         assert_eq!(HostReport { counts, ..converged() }.state(), HostState::Stale);
@@ -278,21 +276,52 @@ mod tests {
 
     #[test]
     fn a_host_on_an_older_deploy_is_stale_and_says_why() {
-        let deploy = DeployState { running: Some(3), refused: None };
+        let deploy = DeployState { running: Some(3), ..DeployState::default() };
         let report = HostReport { deploy, ..converged() };
         assert_eq!(report.state_with_newest(Some(3)), HostState::Converged);
         assert_eq!(report.state_with_newest(Some(4)), HostState::Stale);
         assert_eq!(report.lag(Some(4)).unwrap(), "not taken yet");
-        let refused = RefusedDeploy { deploy: 4, since: 1, error: "disk full".to_owned(), next: Some(9) };
-        let deploy = DeployState { running: Some(3), refused: Some(refused) };
+        let refused =
+            RefusedDeploy { deploy: Some(4), since: 1, error: "disk full".to_owned(), next: Some(9) };
+        let deploy = DeployState { running: Some(3), refused: Some(refused), ..DeployState::default() };
         assert_eq!(HostReport { deploy, ..converged() }.lag(Some(4)).unwrap(), "disk full");
-        assert_eq!(converged().state_with_newest(Some(4)), HostState::Converged, "its own program");
+        assert_eq!(converged().state_with_newest(Some(4)), HostState::Converged, "a host that takes none");
+        let refused = RefusedDeploy { deploy: None, since: 1, error: "not a number".to_owned(), next: None };
+        let deploy = DeployState { running: Some(3), refused: Some(refused), ..DeployState::default() };
+        let report = HostReport { deploy, ..converged() };
+        assert_eq!(report.lag(Some(3)).unwrap(), "not a number");
+        assert_eq!(report.summary(), "stale: 0 resources; deploy 3; the newest deploy refused");
+    }
+
+    #[test]
+    fn a_host_that_runs_something_else_than_the_newest_deploy_is_stale_and_says_what() {
+        let with = |instead| {
+            let deploy = DeployState { instead: Some(instead), ..DeployState::default() };
+            HostReport { deploy, ..converged() }
+        };
+        let plan = |newest| with(Instead::Plan { name: "main.mcl".to_owned(), newest });
+        assert_eq!(plan(None).state_with_newest(None), HostState::Converged, "nothing was deployed");
+        assert_eq!(plan(None).state_with_newest(Some(1)), HostState::Stale);
+        // The agent knows it itself, so its metrics say it.
+        assert_eq!(plan(Some(1)).state(), HostState::Stale);
+        assert_eq!(plan(Some(1)).lag(Some(1)).unwrap(), "runs a plan (main.mcl)");
+        assert_eq!(plan(Some(1)).summary(), "stale: 0 resources; plan main.mcl");
+        // A program that is given at the start takes the place of what was deployed before.
+        let program = with(Instead::Program { newest: 3 });
+        assert_eq!(program.state_with_newest(Some(3)), HostState::Converged);
+        assert_eq!(program.state_with_newest(Some(4)), HostState::Stale);
+        assert_eq!(program.lag(Some(4)).unwrap(), "runs the program given at the start");
+        let text = serde_json::to_string(&program).unwrap();
+        assert_eq!(serde_json::from_str::<HostReport>(&text).unwrap(), program);
+        let later = r#"{"deploy":{"instead":{"what":"later","because":"so"}}}"#;
+        let later = serde_json::from_str::<HostReport>(later).unwrap();
+        assert_eq!(later.deploy.instead, Some(Instead::Unknown));
     }
 
     #[test]
     fn the_summary_names_every_unhealthy_state() {
         let counts = Counts { total: 30, retrying: 2, blocked: 1, ..Counts::default() };
-        let deploy = DeployState { running: Some(4), refused: None };
+        let deploy = DeployState { running: Some(4), ..DeployState::default() };
         let report = HostReport { counts, deploy, ..converged() };
         assert_eq!(report.summary(), "degraded: 2 of 30 resources retrying, 1 blocked; deploy 4");
         assert_eq!(counts.by_state().iter().map(|(_, count)| count).sum::<u64>(), 30);

@@ -24,7 +24,7 @@ mod tracker;
 
 pub use cluster::{ClusterMember, ClusterState};
 pub use host::{Counts, DuplicateHost, HostReport, HostState};
-pub use program::{DeployState, FailedValue, ProgramState, RefusedDeploy};
+pub use program::{DeployState, FailedValue, Instead, PendingValue, ProgramState, RefusedDeploy};
 pub use resource::{ResourceReport, ResourceState};
 pub use tracker::Tracker;
 

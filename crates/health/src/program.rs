@@ -6,11 +6,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ProgramState {
-    /// Not evaluated yet: values are missing.
+    /// Not evaluated yet.
     #[default]
     Starting,
     /// Every value is current and the engine runs the graph that follows from them.
     Live,
+    /// Some values are not there yet, for longer than a start takes: what depends on them is kept as last declared, or not there.
+    Waiting {
+        /// Since when, in seconds since 1970.
+        since: u64,
+        /// The values.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        values: Vec<PendingValue>,
+    },
     /// Some values have failed, or the engine refused the graph: what depends on them is kept as last evaluated.
     Stale {
         /// Since when, in seconds since 1970.
@@ -31,11 +39,15 @@ pub enum ProgramState {
 }
 
 impl ProgramState {
+    /// The names of all states.
+    pub const NAMES: [&'static str; 5] = ["starting", "live", "waiting", "stale", "invalid"];
+
     /// The name of the state, as metrics and JSON use it.
     pub fn name(&self) -> &'static str {
         match self {
             ProgramState::Starting => "starting",
             ProgramState::Live => "live",
+            ProgramState::Waiting { .. } => "waiting",
             ProgramState::Stale { .. } => "stale",
             ProgramState::Invalid { .. } => "invalid",
         }
@@ -43,8 +55,28 @@ impl ProgramState {
 
     /// Whether what runs is not what the newest program asks for.
     pub fn is_outdated(&self) -> bool {
-        matches!(self, ProgramState::Stale { .. } | ProgramState::Invalid { .. })
+        match self {
+            ProgramState::Starting | ProgramState::Live => false,
+            ProgramState::Waiting { .. } | ProgramState::Stale { .. } | ProgramState::Invalid { .. } => true,
+        }
     }
+}
+
+/// A value of a program that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingValue {
+    /// The expression, as written.
+    pub expression: String,
+    /// Its place, as `FILE:LINE:COLUMN`.
+    pub position: String,
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+    /// The resources that are frozen because of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frozen: Vec<String>,
+    /// What is not there because of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// A value of a program that has failed.
@@ -70,13 +102,71 @@ pub struct DeployState {
     /// The newest deploy, if this host cannot run it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedDeploy>,
+    /// What runs in the place of a deploy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<Instead>,
+}
+
+/// What a host runs in the place of a deploy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Instead {
+    /// The graph of a plan that was applied. It never is what the host is meant to run in the long term.
+    Plan {
+        /// Its name.
+        name: String,
+        /// The newest deploy that the host knew of by then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        newest: Option<u64>,
+    },
+    /// The program that the agent was started with.
+    Program {
+        /// The newest deploy at that moment. The program was started after it, and takes its place.
+        newest: u64,
+    },
+    /// Something that a later version knows.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Instead {
+    /// Why this is not the deploy of this number, if that one is to be run.
+    fn lag(&self, newest: u64) -> Option<String> {
+        match self {
+            Instead::Plan { name, .. } => Some(format!("runs a plan ({name})")),
+            Instead::Program { newest: known } if newest > *known => {
+                Some("runs the program given at the start".to_owned())
+            }
+            Instead::Program { .. } | Instead::Unknown => None,
+        }
+    }
+}
+
+impl DeployState {
+    /// Why this is not the newest deploy; nothing if it is, or if the host is not meant to run it.
+    pub fn lag(&self, newest: u64) -> Option<String> {
+        match (&self.refused, self.running, &self.instead) {
+            (Some(refused), ..) if refused.deploy.is_none_or(|deploy| deploy >= newest) => {
+                Some(refused.error.clone())
+            }
+            (_, Some(running), _) if running < newest => Some("not taken yet".to_owned()),
+            (_, None, Some(instead)) => instead.lag(newest),
+            _ => None,
+        }
+    }
+
+    /// Whether the host itself knows that what runs is not the newest deploy.
+    pub fn is_outdated(&self) -> bool {
+        self.refused.is_some() || matches!(self.instead, Some(Instead::Plan { newest: Some(_), .. }))
+    }
 }
 
 /// A deploy that a host cannot run yet, or refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedDeploy {
-    /// Its number.
-    pub deploy: u64,
+    /// Its number; nothing if the record of which deploy is the newest cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deploy: Option<u64>,
     /// Since when, in seconds since 1970.
     pub since: u64,
     /// The error of the last attempt.
@@ -84,4 +174,11 @@ pub struct RefusedDeploy {
     /// When the next attempt is due, in seconds since 1970; nothing if it is refused for a reason that time does not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
+}
+
+impl RefusedDeploy {
+    /// The deploy, as messages name it.
+    pub fn name(&self) -> String {
+        self.deploy.map_or_else(|| "the newest deploy".to_owned(), |deploy| format!("deploy {deploy}"))
+    }
 }

@@ -158,6 +158,14 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
                 }
             }
             ProgramState::Invalid { error, .. } => error.truncate(bounded_error(error).len()),
+            ProgramState::Waiting { values, .. } => {
+                values.truncate(MAX_LISTED);
+                for value in values {
+                    value.expression.truncate(bounded_error(&value.expression).len());
+                    value.frozen.truncate(MAX_LISTED);
+                    value.missing.truncate(MAX_LISTED);
+                }
+            }
             ProgramState::Starting | ProgramState::Live => {}
         }
         // The program has been in this state since it first was, whatever is added to it.
@@ -236,17 +244,30 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         }
     }
 
-    /// The resources that a failed value freezes.
+    /// The resources that are frozen because a value has failed or is waited for.
     fn frozen(&self, counts: &mut Counts) -> Vec<ResourceReport> {
-        let ProgramState::Stale { since, values, .. } = &self.program else { return Vec::new() };
+        type Value<'a> = (u64, &'a str, &'a str, &'a str, &'a [String]);
+        let values: Vec<Value<'_>> = match &self.program {
+            ProgramState::Stale { since, values, .. } => values
+                .iter()
+                .map(|value| (*since, &*value.position, &*value.expression, &*value.error, &*value.frozen))
+                .collect(),
+            ProgramState::Waiting { values, .. } => values
+                .iter()
+                .map(|value| {
+                    (value.since, &*value.position, &*value.expression, "no value yet", &*value.frozen)
+                })
+                .collect(),
+            ProgramState::Starting | ProgramState::Live | ProgramState::Invalid { .. } => return Vec::new(),
+        };
         let mut found: Vec<ResourceReport> = Vec::new();
         let mut seen = std::collections::HashSet::new();
-        for value in values {
-            for resource in value.frozen.iter().filter(|resource| seen.insert(resource.as_str())) {
+        for (since, position, expression, error, frozen) in values {
+            for resource in frozen.iter().filter(|resource| seen.insert(resource.as_str())) {
                 counts.stale += 1;
-                let error = format!("{}: {}: {}", value.position, value.expression, value.error);
+                let error = format!("{position}: {expression}: {error}");
                 let state = ResourceState::Stale { error: bounded_error(&error).to_owned() };
-                found.push(ResourceReport { resource: resource.clone(), since: *since, state });
+                found.push(ResourceReport { resource: resource.clone(), since, state });
             }
         }
         found

@@ -128,7 +128,7 @@ pub(crate) struct Report {
     /// The lines on which the text is wrong: what they seem to mean says nothing.
     broken: FxHashMap<FileId, Vec<Range<u32>>>,
     count: usize,
-    /// There are errors before types are looked at.
+    /// There are errors before types are looked at, or names of kinds that do not exist.
     unsure: bool,
     /// How many were not kept.
     pub(crate) dropped: usize,
@@ -143,7 +143,8 @@ impl Report {
         if !matches!(diagnostic.class, Class::Parse | Class::Interpolation) && self.is_broken(&diagnostic) {
             return;
         }
-        self.unsure |= diagnostic.level == Level::Error && diagnostic.class < Class::Type;
+        let is_name = diagnostic.class < Class::Type || diagnostic.code == Code::UnknownKind.id();
+        self.unsure |= diagnostic.level == Level::Error && is_name;
         let list = match (diagnostic.class, diagnostic.level) {
             (Class::Lint, _) => &mut self.lints,
             (_, Level::Error) => &mut self.errors,
@@ -180,7 +181,7 @@ impl Report {
         self.count
     }
 
-    /// Names and their uses cannot be trusted: there are errors before types are looked at.
+    /// Names and their uses cannot be trusted.
     pub(crate) fn is_unsure(&self) -> bool {
         self.unsure
     }
@@ -194,11 +195,6 @@ impl Report {
     /// In the order of the texts, without repetitions.
     pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
         self.errors.append(&mut self.warnings);
-        // What a resource that does not exist would have said about types is not known.
-        let unknown = [Code::UnknownKind.id(), Code::UnknownField.id()];
-        if self.errors.iter().any(|found| unknown.contains(&found.code)) {
-            self.errors.retain(|found| found.code != Code::Ambiguous.id());
-        }
         self.errors.sort_by(|a, b| (a.span(), a.level, a.code).cmp(&(b.span(), b.level, b.code)));
         self.errors.dedup();
         // That a kind does not exist is said where it is first used.

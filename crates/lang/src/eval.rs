@@ -786,7 +786,8 @@ impl Evaluation<'_> {
                 (Some((name, at)), value) => settings.push((true, hir.names.shared(name), value, at)),
                 (None, Value::Struct(value)) => {
                     for (name, value) in &value.fields {
-                        settings.push((true, name.clone(), value.clone(), meta.span));
+                        let at = hir.place_in_struct(meta.value, name).unwrap_or(meta.span);
+                        settings.push((true, name.clone(), value.clone(), at));
                     }
                 }
                 (None, _) => return Err(self.lost(meta.span)),
@@ -808,7 +809,7 @@ impl Evaluation<'_> {
         }
         for draft in drafts {
             let places = settings.iter().map(|(_, name, _, at)| (&**name, *at));
-            match draft.finish(&self.checked.sources, places) {
+            match draft.named_at(hir[resource.name].span).finish(&self.checked.sources, places) {
                 Err(wrong) => self.wrong.borrow_mut().push(wrong),
                 Ok(declaration) => {
                     let me = [End {

@@ -489,4 +489,10 @@ impl Hir {
     pub fn text(&self, name: Name) -> &str {
         self.names.text(name)
     }
+
+    /// Where a field of a struct is set, if the expression is one that stands in the text.
+    pub(crate) fn place_in_struct(&self, value: ExprId, field: &str) -> Option<Span> {
+        let ExprKind::Struct(fields) = &self[value].kind else { return None };
+        fields.iter().find(|(name, ..)| self.text(*name) == field).map(|(_, place, _)| *place)
+    }
 }

@@ -18,6 +18,7 @@ mod expr;
 mod goal;
 mod mismatch;
 mod resource;
+mod sent;
 
 use mgmt_resource::Registry;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -40,6 +41,8 @@ pub(crate) struct Typed {
     pub(crate) types: Types,
     /// Of each expression.
     pub(crate) exprs: Vec<Option<Ty>>,
+    /// Of each variable, as it is inside of its definition.
+    pub(crate) vars: Vec<Option<Ty>>,
     /// What calls have in the place of what is generic in a function whose values depend on types.
     pub(crate) calls: FxHashMap<ExprId, FxHashMap<Ty, Ty>>,
     /// The same for includes.
@@ -78,12 +81,13 @@ pub(crate) fn infer(
         owner: Owner::Program,
         unused: false,
         field_types: FxHashMap::default(),
+        forwarded: sent::Forwarded::default(),
     };
     checker.program();
-    let Checker { names, types, exprs, calls, instances, .. } = checker;
+    let Checker { names, types, exprs, vars, calls, instances, .. } = checker;
     hir.names = names;
     let includes = instances.into_iter().map(|(stmt, instance)| (stmt, instance.copies)).collect();
-    Typed { types, exprs, calls, includes }
+    Typed { types, exprs, vars, calls, includes }
 }
 
 struct Checker<'a> {
@@ -116,6 +120,7 @@ struct Checker<'a> {
     /// What is being looked at is not used.
     unused: bool,
     field_types: FxHashMap<*const mgmt_resource::FieldSpec, Ty>,
+    forwarded: sent::Forwarded,
 }
 
 /// The type of a generic function.
@@ -184,6 +189,7 @@ impl Checker<'_> {
             }
             self.finish();
         }
+        self.check_forwarded();
     }
 
     fn node(&mut self, node: Node) {

@@ -121,7 +121,8 @@ pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, Re
     let mut sources = Sources::default();
     let mut report = Report::default();
     let loaded = load::load(entry, &resolver, environment.library, &mut sources, &mut report)?;
-    let load::Loaded { mut hir, imports, aliases, natives, depth, bases, deploy, foreign } = loaded;
+    let load::Loaded { mut hir, imports, aliases, natives, depth, bases, deploy, foreign, is_module } =
+        loaded;
     let work = || {
         let (scopes, dependencies, usage) = scope::resolve(
             &hir,
@@ -131,7 +132,8 @@ pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, Re
         );
         let typed = infer::infer(&mut hir, &scopes, &dependencies, environment.kinds, &mut report);
         if environment.lints {
-            lint::lint(&hir, &scopes, &usage, &foreign, &mut report);
+            let ownership = lint::Ownership { foreign: &foreign, is_module };
+            lint::lint(&hir, &scopes, &usage, &ownership, &mut report);
         }
         (scopes, typed, dependencies.longest_chain())
     };

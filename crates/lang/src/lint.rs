@@ -7,15 +7,23 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::codes::Code;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::hir::*;
-use crate::scope::{Scopes, Target, Usage};
+use crate::scope::{Imported, Scopes, Target, Usage};
 use crate::source::{FileId, Span};
 
-/// Looks for what is probably not meant. `foreign` are the files that somebody else has written.
+/// Whose the files of a program are.
+pub(crate) struct Ownership<'a> {
+    /// The files that somebody else has written.
+    pub(crate) foreign: &'a FxHashSet<FileId>,
+    /// The program is a module, which others may import.
+    pub(crate) is_module: bool,
+}
+
+/// Looks for what is probably not meant.
 pub(crate) fn lint(
     hir: &Hir,
     scopes: &Scopes,
     usage: &Usage,
-    foreign: &FxHashSet<FileId>,
+    ownership: &Ownership<'_>,
     report: &mut Report,
 ) {
     let aliased = hir.stmts.iter().enumerate().filter_map(|(index, stmt)| match stmt.kind {
@@ -25,20 +33,21 @@ pub(crate) fn lint(
         },
         _ => None,
     });
-    let mut lints = Lints { hir, scopes, usage, behind_alias: aliased.collect(), report };
+    let mut lints = Lints { hir, scopes, usage, ownership, behind_alias: aliased.collect(), report };
     // Whoever has misspelled a name does not want to hear that the right one is not used.
     if !lints.report.is_unsure() {
         lints.unused();
     }
     lints.expressions();
     lints.resources();
-    report.tell_lints(foreign);
+    report.tell_lints(ownership.foreign);
 }
 
 struct Lints<'a> {
     hir: &'a Hir,
     scopes: &'a Scopes,
     usage: &'a Usage,
+    ownership: &'a Ownership<'a>,
     /// Classes that somebody includes under an alias.
     behind_alias: FxHashSet<ClassId>,
     report: &'a mut Report,
@@ -49,18 +58,12 @@ impl Lints<'_> {
         let hir = self.hir;
         let Some(main) = hir.modules.first() else { return };
         // A file that only defines things is there to be imported.
-        let is_module = hir[main.block].stmts.iter().all(|stmt| {
-            matches!(
-                hir[*stmt].kind,
-                StmtKind::Bind(..) | StmtKind::Func(_) | StmtKind::Class(_) | StmtKind::Import { .. }
-            )
-        });
+        let is_module = self.ownership.is_module || self.only_defines(main.block);
         for (index, stmt) in hir.stmts.iter().enumerate() {
             let id = StmtId(index as u32);
             // Whoever imports a module decides what of it is used.
-            let is_import = matches!(stmt.kind, StmtKind::Import { .. });
-            let exported =
-                (stmt.span.file != main.file || (is_module && !is_import)) && self.is_exported(stmt.block);
+            let of_module = is_module && !self.brings_others(id);
+            let exported = (stmt.span.file != main.file || of_module) && self.is_exported(stmt.block);
             // What a class defines can be seen behind an alias.
             let visible = exported || self.behind_alias(stmt.block);
             match &stmt.kind {
@@ -89,7 +92,7 @@ impl Lints<'_> {
                 StmtKind::Import { path, path_span, alias } if *alias != Alias::Star => {
                     let failed = !matches!(
                         self.scopes.imports.get(&id),
-                        Some(crate::scope::Imported::Module(_) | crate::scope::Imported::Library(_))
+                        Some(Imported::Module(_) | Imported::Library(_))
                     );
                     if !visible && !failed && !self.usage.aliases.contains(&id) {
                         let path = hir.text(*path);
@@ -102,6 +105,32 @@ impl Lints<'_> {
             if let StmtKind::Func(func) = &stmt.kind {
                 self.params(&hir[*func].params);
             }
+        }
+    }
+
+    /// A block that defines things, and does nothing but check them.
+    fn only_defines(&self, block: BlockId) -> bool {
+        self.hir[block].stmts.iter().all(|stmt| match &self.hir[*stmt].kind {
+            StmtKind::Bind(..)
+            | StmtKind::Func(_)
+            | StmtKind::Class(_)
+            | StmtKind::Import { .. }
+            | StmtKind::Panic(_) => true,
+            StmtKind::If { then, otherwise, .. } => {
+                self.only_defines(*then) && otherwise.is_none_or(|block| self.only_defines(block))
+            }
+            _ => false,
+        })
+    }
+
+    /// An import of something else than a file of this module: what it brings is not exported.
+    fn brings_others(&self, stmt: StmtId) -> bool {
+        if !matches!(self.hir[stmt].kind, StmtKind::Import { .. }) {
+            return false;
+        }
+        match self.scopes.imports.get(&stmt) {
+            Some(Imported::Module(module)) => self.ownership.foreign.contains(&self.hir[*module].file),
+            _ => true,
         }
     }
 

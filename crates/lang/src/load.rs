@@ -35,6 +35,8 @@ pub(crate) struct Loaded {
     pub(crate) deploy: Deploy,
     /// The files of modules that come with mgmt or from elsewhere.
     pub(crate) foreign: FxHashSet<FileId>,
+    /// The program is a directory with metadata: a module, which others may import.
+    pub(crate) is_module: bool,
 }
 
 /// Reads a program.
@@ -85,6 +87,7 @@ impl Loader<'_> {
     fn file(&mut self, location: Location, content: Vec<u8>) -> ModuleId {
         self.metadata_warnings(&location);
         if self.locations.is_empty() {
+            self.loaded.is_module = location.metadata().is_some();
             self.loaded.deploy = Deploy::new(location.base().to_owned());
         }
         let base = self.loaded.deploy.add(location.base());
@@ -99,7 +102,7 @@ impl Loader<'_> {
         drop(content);
         let file = self.sources.add(location.display.as_str(), Arc::clone(&text));
         self.loaded.bases.insert(file, base);
-        if location.is_from_elsewhere() || is_embedded(&location.file) {
+        if is_foreign(&location) {
             self.loaded.foreign.insert(file);
         }
         let key = (location.identity.clone(), location.search_path());
@@ -181,7 +184,8 @@ impl Loader<'_> {
         let (Some(metadata), Some((name, text))) = (location.metadata(), location.metadata_source()) else {
             return;
         };
-        if metadata.warnings.is_empty() {
+        // Nobody can mend what somebody else has written.
+        if metadata.warnings.is_empty() || is_foreign(location) {
             return;
         }
         let file = self.sources.add(name, text.clone());
@@ -476,4 +480,9 @@ fn syntax_error(file: FileId, error: &mgmt_syntax::SyntaxError) -> Diagnostic {
         labels,
         hints: error.hint.iter().map(ToString::to_string).collect(),
     }
+}
+
+/// A file of a module that comes with mgmt or from elsewhere.
+fn is_foreign(location: &Location) -> bool {
+    location.is_from_elsewhere() || is_embedded(&location.file)
 }

@@ -46,18 +46,26 @@ pub(crate) struct Draft {
     resource: Box<dyn mgmt_resource::Resource>,
     meta: MetaParams,
     span: Span,
+    name_span: Span,
 }
 
 impl Draft {
     pub(crate) fn new(schema: &'static Schema, name: Str, span: Span) -> Draft {
-        Draft { schema, name, resource: (schema.make)(), meta: MetaParams::default(), span }
+        let (resource, meta) = ((schema.make)(), MetaParams::default());
+        Draft { schema, name, resource, meta, span, name_span: span }
     }
 
     /// Starts from a resource that another host has exported.
     pub(crate) fn collected(schema: &'static Schema, spec: &Spec, span: Span) -> Draft {
         let mut meta = (*spec.meta).clone();
         meta.export.clear();
-        Draft { schema, name: spec.id.name.clone(), resource: spec.resource.boxed_clone(), meta, span }
+        let (name, resource) = (spec.id.name.clone(), spec.resource.boxed_clone());
+        Draft { schema, name, resource, meta, span, name_span: span }
+    }
+
+    /// Where its name is.
+    pub(crate) fn named_at(self, name_span: Span) -> Draft {
+        Draft { name_span, ..self }
     }
 
     pub(crate) fn set(&mut self, field: &str, value: &Value, at: Span) -> Result<(), Diagnostic> {
@@ -96,7 +104,7 @@ impl Draft {
             };
             // A rule about several parameters names them in its message.
             let named = || found.message.split('`').skip(1).step_by(2).find_map(place);
-            let at = found.field.and_then(place).or_else(named).unwrap_or(self.span);
+            let at = found.field.and_then(place).or_else(named).unwrap_or(self.name_span);
             let message = match found.field {
                 Some(field) => format!("`{field}` of {id}: {}", found.message),
                 None => format!("{id}: {}", found.message),
@@ -110,11 +118,15 @@ impl Draft {
             diagnostic.label(Span { end, ..self.span }, "in this resource")
         };
         if self.name.is_empty() {
-            return Err(Diagnostic::new(Code::BadName, self.span, "the name of a resource cannot be empty"));
+            return Err(Diagnostic::new(
+                Code::BadName,
+                self.name_span,
+                "the name of a resource cannot be empty",
+            ));
         }
         if self.name.first() == Some(&b'$') && !self.meta.dollar {
             let message = format!("the name `{}` starts with a dollar sign", self.name.display());
-            return Err(Diagnostic::new(Code::BadName, self.span, message)
+            return Err(Diagnostic::new(Code::BadName, self.name_span, message)
                 .hint("if the name is meant like this, set `Meta:dollar => true`"));
         }
         self.meta.validate().map_err(invalid)?;

@@ -19,10 +19,11 @@ use mgmt_syntax::{SyntaxKind, TextRange};
 use mgmt_value::Value;
 
 use crate::diagnostic::{Diagnostic, Level};
-use crate::hir::{Alias, ExprId, Hir, ModuleId, StmtKind};
+use crate::hir::{Alias, ClassId, ExprId, FuncId, ModuleId, StmtKind, VarId};
 use crate::module::{Entry, FileEntry, Files, ImportName, Mistrusted, ResolveError, Resolver};
 use crate::scope::{Imported, Target, UNUSED};
 use crate::source::{FileId, Sources, Span};
+use crate::types::Ty;
 use crate::{Checked, Environment, check};
 
 /// The kind, name and parameter that hold the answer to a question.
@@ -437,7 +438,9 @@ impl View {
         diagnostic
     }
 
-    fn place(&self, span: Span) -> Span {
+    /// A place in the program, as that in the piece that it is in.
+    #[must_use]
+    pub fn place(&self, span: Span) -> Span {
         let main = self.checked.hir.modules.first().map(|module| module.file);
         if Some(span.file) != main {
             return span;
@@ -505,7 +508,7 @@ impl View {
                 }
                 StmtKind::Func(func) => {
                     if let Some((name, _)) = hir[*func].name {
-                        add("", hir.text(name), NameKind::Function, self.declaration(hir[stmt].span).into());
+                        add("", hir.text(name), NameKind::Function, self.signature(*func).into());
                     }
                 }
                 StmtKind::Class(class) => {
@@ -545,7 +548,7 @@ impl View {
                         self.checked.scopes.of_include(stmt).map(|found| found.target)
                     {
                         let prefix = format!("{prefix}{alias}.");
-                        self.variables_of(hir, class, &prefix, names);
+                        self.names_of_class(class, &prefix, names);
                     }
                 }
                 _ => {}
@@ -553,17 +556,37 @@ impl View {
         }
     }
 
-    fn variables_of(&self, hir: &Hir, class: crate::hir::ClassId, prefix: &str, names: &mut Vec<Named>) {
+    fn names_of_class(&self, class: ClassId, prefix: &str, names: &mut Vec<Named>) {
+        let hir = &self.checked.hir;
         for &stmt in &hir[hir[class].body].stmts {
-            if let StmtKind::Bind(var, value) = &hir[stmt].kind {
-                names.push(Named {
-                    text: format!("${prefix}{}", hir.text(hir[*var].name)),
-                    what: NameKind::Variable,
-                    about: self.type_of(*value).unwrap_or_default(),
-                    is_own: false,
-                });
-            }
+            let (text, what, about) = match &hir[stmt].kind {
+                StmtKind::Bind(var, value) => {
+                    let text = format!("${prefix}{}", hir.text(hir[*var].name));
+                    (text, NameKind::Variable, self.type_of(*value).unwrap_or_default())
+                }
+                StmtKind::Func(func) => {
+                    let Some((name, _)) = hir[*func].name else { continue };
+                    (format!("{prefix}{}", hir.text(name)), NameKind::Function, self.signature(*func))
+                }
+                _ => continue,
+            };
+            names.push(Named { text, what, about, is_own: false });
         }
+    }
+
+    /// A function with the types that were found for it; `_` is any type.
+    fn signature(&self, func: FuncId) -> String {
+        let (hir, typed) = (&self.checked.hir, &self.checked.typed);
+        let func = &hir[func];
+        let text = |ty: Option<Ty>| ty.map_or_else(|| "_".to_owned(), |ty| typed.types.text(&hir.names, ty));
+        let param = |param: &VarId| {
+            let ty = typed.vars.get(param.index()).copied().flatten();
+            format!("${} {}", hir.text(hir[*param].name), text(ty))
+        };
+        let params: Vec<String> = func.params.iter().map(param).collect();
+        let name = func.name.map(|(name, _)| hir.text(name)).unwrap_or_default();
+        let result = typed.exprs.get(func.body.index()).copied().flatten();
+        format!("func {name}({}) {}", params.join(", "), text(result))
     }
 
     /// A statement up to its body.

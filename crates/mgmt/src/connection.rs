@@ -1,6 +1,6 @@
 //! Where the store is that hosts share, and how to get there.
 
-mod deadline;
+pub(crate) mod deadline;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

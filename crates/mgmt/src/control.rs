@@ -39,6 +39,8 @@ pub(crate) enum Request {
         /// The resource, as `kind[name]`.
         resource: Option<String>,
     },
+    /// Name the host.
+    Identify,
     /// Run the graph of a plan, and tell how that goes until it has converged.
     Apply {
         /// What `mgmt plan --out` has written.
@@ -70,6 +72,11 @@ pub(crate) enum Reply {
     Retried {
         /// How many.
         count: u64,
+    },
+    /// The host is known by this name. The last line.
+    Identity {
+        /// Which.
+        hostname: String,
     },
     /// Work goes on.
     Alive,

@@ -22,6 +22,7 @@ mod environment;
 mod failure;
 #[cfg(test)]
 mod hostile;
+mod legacy_lang;
 mod managed;
 mod manifest;
 mod metrics;

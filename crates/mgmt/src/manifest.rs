@@ -588,8 +588,8 @@ impl Attempt {
 /// The texts that diagnostics are about.
 #[derive(Default)]
 struct Texts {
-    /// Each with its secrets masked.
-    texts: HashMap<Arc<str>, String>,
+    /// Each with its secrets masked, and with all that is quoted in it masked.
+    texts: HashMap<Arc<str>, (String, String)>,
     secrets: Vec<String>,
 }
 
@@ -604,9 +604,9 @@ impl Texts {
                 std::fs::read(&**file).map(|bytes| same_length_text(&bytes).into_owned()).unwrap_or_default()
             }
         };
-        let (text, secrets) = masked::mask(&text);
+        let (shown, secrets) = masked::mask(&text);
         self.secrets.extend(secrets);
-        self.texts.insert(Arc::clone(file), text);
+        self.texts.insert(Arc::clone(file), (shown, masked::mask_all(&text)));
     }
 
     /// A message without the secrets that are written in the texts.
@@ -616,7 +616,8 @@ impl Texts {
 }
 
 fn shown<'a>(found: &'a mgmt_puppet::Diagnostic, texts: &'a Texts) -> Diagnostic<'a> {
-    let place = found.origin.as_ref().and_then(|origin| Some((origin, texts.texts.get(&origin.file)?)));
+    let text = |file| texts.texts.get(file).map(|(text, bare)| if found.is_decision() { bare } else { text });
+    let place = found.origin.as_ref().and_then(|origin| Some((origin, text(&origin.file)?)));
     Diagnostic {
         severity: match found.level {
             Level::Error => Severity::Error,

@@ -5,6 +5,7 @@ pub(crate) mod events;
 pub(crate) mod exports;
 pub(crate) mod package;
 pub(crate) mod surroundings;
+pub(crate) mod values;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -68,6 +68,11 @@ impl Terminal {
         Terminal { mistakes, ..self }
     }
 
+    /// Whether mistakes are not shown, because they have been before.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self.mistakes, Mistakes::Silent)
+    }
+
     /// The same, where whatever a command prints is JSON if it has such a form.
     pub(crate) fn json_data(self) -> Terminal {
         Terminal { json_data: true, ..self }

@@ -47,6 +47,11 @@ fn configure(place: &Path, certificates: &Path, authority: &Path, port: u16) -> 
     file.to_str().unwrap().to_owned()
 }
 
+/// A type that only the server has.
+const MARK: &str = "Puppet::Type.newtype(:mark) do\n  ensurable\n  newparam(:path, namevar: true)\n  provide(:ruby) do\n    \
+         def exists?; File.exist?(resource[:path]); end\n    def create; File.write(resource[:path], 'made'); end\n    \
+         def destroy; File.delete(resource[:path]); end\n  end\nend\n";
+
 #[test]
 fn defect_1_a_server_compiles_and_is_followed() {
     let place = tempfile::tempdir().unwrap();
@@ -70,12 +75,7 @@ fn defect_1_a_server_compiles_and_is_followed() {
     write(&special.join("manifests/site.pp"), &site("one"));
     write(&special.join("modules/m/files/greeting"), "hello\n");
     write(&special.join("modules/m/files/tree/a/b"), "deep\n");
-    write(
-        &special.join("modules/m/lib/puppet/type/mark.rb"),
-        "Puppet::Type.newtype(:mark) do\n  ensurable\n  newparam(:path, namevar: true)\n  provide(:ruby) do\n    \
-         def exists?; File.exist?(resource[:path]); end\n    def create; File.write(resource[:path], 'made'); end\n    \
-         def destroy; File.delete(resource[:path]); end\n  end\nend\n",
-    );
+    write(&special.join("modules/m/lib/puppet/type/mark.rb"), MARK);
     let server = Server::start(&at("environments"), &at("certificates"));
     let conf = configure(&at("agent"), &at("certificates"), &at("certificates"), server.port);
     let mut run = Running::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
@@ -115,6 +115,27 @@ fn defect_1_a_server_compiles_and_is_followed() {
     let conf = at("agent-0/puppet.conf");
     let said = said(&["graph", "puppet", "agent", "--puppet-conf", conf.to_str().unwrap()]);
     assert!(said.code == 1 && said.stderr.contains(&format!("{NAME}.pem")), "{}", said.stderr);
+}
+
+#[test]
+fn types_of_an_environment_that_only_the_server_has_are_applied() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    make_certificates(&at("certificates"), NAME);
+    let special = at("environments/special");
+    write(
+        &special.join("manifests/site.pp"),
+        &format!("mark {{ '{}': ensure => present }}\n", at("mark").display()),
+    );
+    write(&special.join("modules/m/lib/puppet/type/mark.rb"), MARK);
+    let server = Server::start(&at("environments"), &at("certificates"));
+    let conf = configure(&at("agent"), &at("certificates"), &at("certificates"), server.port);
+    let text = std::fs::read_to_string(&conf).unwrap();
+    std::fs::write(&conf, text.replace("environment = production", "environment = special")).unwrap();
+    let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "puppet", "agent"];
+    let run = said(&[&once[..], &["--puppet-conf", &conf]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(std::fs::read_to_string(at("mark")).unwrap(), "made");
 }
 
 #[test]

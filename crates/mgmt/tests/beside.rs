@@ -189,6 +189,81 @@ fn an_applied_plan_that_fails_says_so_and_one_that_cannot_run_leaves_the_agent_a
     end(agent);
 }
 
+/// Waits until `mgmt status` ends with this code and says this.
+fn has_status(scene: &Scene, code: i32, part: &str) {
+    eventually(&format!("the status ends with {code} and says {part:?}"), || {
+        let status = scene.said(&["status"], &[]);
+        status.code == code && status.stdout.contains(part)
+    });
+}
+
+#[test]
+fn a_host_that_runs_a_plan_or_its_own_program_instead_of_the_newest_deploy_is_stale() {
+    let scene = Scene::new();
+    let (a, b, prefix) = (scene.at("a"), scene.at("b"), scene.at("prefix"));
+    let deploy = |program: &str| {
+        let path = scene.at("main.mcl");
+        std::fs::write(&path, program).unwrap();
+        let deployed = scene.said(&["deploy"], &["--no-git", "lang", &path]);
+        assert_eq!(deployed.code, 0, "{deployed:?}");
+    };
+    let mut agent = Running::start(&["run", "--prefix", &prefix, "empty"]);
+    agent.wait_for("graph empty");
+    assert_eq!(scene.plan(&file(&b, "b")).code, 0);
+    assert_eq!(scene.apply(&[]).code, 0);
+    has_status(&scene, 0, "converged: 1 resource; plan ");
+    deploy(&file(&a, "a"));
+    has_status(&scene, 0, "converged: 1 resource; deploy 1");
+    std::fs::remove_file(&b).unwrap();
+    assert_eq!(scene.plan(&file(&b, "b")).code, 0);
+    assert_eq!(scene.apply(&[]).code, 0);
+    has_status(&scene, 1, "not on the newest deploy 1: runs a plan (");
+    let status = scene.said(&["--json", "status"], &[]);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    let host = status["hosts"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(
+        (&host["state"], &host["report"]["deploy"]["instead"]["what"]),
+        (&"stale".into(), &"plan".into())
+    );
+    deploy(&file(&a, "again"));
+    has_status(&scene, 0, "converged: 1 resource; deploy 2");
+    end(agent);
+
+    // A program that is given after a deploy is the newest, until there is a newer deploy.
+    let agent = scene.agent(&["--no-deploy-watch"], &file(&a, "given"));
+    has_status(&scene, 0, "converged: 1 resource; no deploy");
+    deploy(&file(&a, "later"));
+    has_status(&scene, 1, "not on the newest deploy 3: runs the program given at the start");
+    end(agent);
+}
+
+#[test]
+fn a_deploy_that_is_tried_while_a_plan_is_applied_is_not_forgotten() {
+    let scene = Scene::new();
+    let (a, b, c, prefix) = (scene.at("a"), scene.at("b"), scene.at("c"), scene.at("prefix"));
+    let mut agent = Running::start(&["run", "--prefix", &prefix, "empty"]);
+    agent.wait_for("graph empty");
+    let deploy = |program: &str| {
+        let path = scene.at("main.mcl");
+        std::fs::write(&path, program).unwrap();
+        let deployed = scene.said(&["deploy"], &["--no-git", "lang", &path]);
+        assert_eq!(deployed.code, 0, "{deployed:?}");
+    };
+    deploy(&file(&a, "a"));
+    has_status(&scene, 0, "deploy 1");
+    assert_eq!(scene.plan(&file(&c, "c")).code, 0);
+    deploy(&format!(
+        "import \"os\"\nfile \"{b}\" {{ state => \"exists\", content => os.system(\"sleep 4; echo b\"), }}\n"
+    ));
+    agent.wait_for("taking deploy 2");
+    let applied = scene.apply(&[]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    holds(Path::new(&c), "c");
+    holds(Path::new(&b), "b");
+    has_status(&scene, 1, "not on the newest deploy 2: runs a plan (");
+    end(agent);
+}
+
 #[test]
 fn plan_check_and_noop_work_beside_an_agent_and_touch_nothing_of_it() {
     let scene = Scene::new();
@@ -241,6 +316,24 @@ fn plan_check_and_noop_work_beside_an_agent_and_touch_nothing_of_it() {
 }
 
 #[test]
+fn a_look_beside_an_agent_that_stands_still_says_what_it_waits_for_and_can_be_ended() {
+    let scene = Scene::new();
+    let agent = scene.agent(&[], "noop \"x\" {}\n");
+    agent.signal(Signal::STOP);
+    for signal in [Signal::INT, Signal::TERM] {
+        let prefix = scene.at("prefix");
+        let mut look = Running::start(&["run", "--noop", "--prefix", &prefix, "lang", "noop \"y\" {}\n"]);
+        look.wait_for(&format!("waiting for the store of the run in {prefix} ("));
+        look.signal(signal);
+        let (code, lines) = look.end();
+        assert_eq!(code, Some(0), "{lines}");
+        assert!(lines.contains("ending, the store was not reached"), "{lines}");
+    }
+    agent.signal(Signal::CONT);
+    end(agent);
+}
+
+#[test]
 fn a_plan_sees_the_shared_values_of_the_agent() {
     let scene = Scene::new();
     let kv = |value: &str| format!("kv \"colour\" {{ value => \"{value}\", }}\n");
@@ -281,7 +374,8 @@ fn a_deploy_on_a_terminal_sums_up_its_plan_and_asks() {
     let scene = Scene::new();
     let (a, source, prefix) = (scene.at("a"), scene.at("main.mcl"), scene.at("prefix"));
     std::fs::write(&source, file(&a, "a")).unwrap();
-    let mut agent = Running::start(&["run", "--prefix", &prefix, "--converger-timeout=0", "empty"]);
+    let words = ["run", "--prefix", &prefix, "--hostname", "h7", "--converger-timeout=0", "empty"];
+    let mut agent = Running::start(&words);
     agent.wait_for("converged for 0 s");
     let deploy = |more: &[&str]| {
         let words = [&["deploy", "--no-git", "--prefix", &prefix][..], more, &["lang", &source]];
@@ -297,7 +391,7 @@ fn a_deploy_on_a_terminal_sums_up_its_plan_and_asks() {
     };
     let (code, seen) = ask("n\n");
     assert_eq!(code, Some(1), "{seen}");
-    assert!(seen.contains("1 to create, ") && seen.contains("nothing was deployed"), "{seen}");
+    assert!(seen.contains("on h7: 1 to create, ") && seen.contains("nothing was deployed"), "{seen}");
     assert!(!Path::new(&a).exists());
     let (code, seen) = ask("\n");
     assert_eq!(code, Some(1), "{seen}");
@@ -308,6 +402,22 @@ fn a_deploy_on_a_terminal_sums_up_its_plan_and_asks() {
     let (code, seen) = Screen::with_keyboard(deploy(&["--yes"])).end();
     assert_eq!((code, seen.contains("deploy?")), (Some(0), false), "{seen}");
     assert!(seen.contains("nothing to change: 1 resource is as declared"), "{seen}");
+    // Programs say that they are sure.
+    let (code, seen) = Screen::with_keyboard(deploy(&["--json"])).end();
+    assert_eq!((code, seen.contains("add `--yes`")), (Some(2), true), "{seen}");
+    let (code, seen) = Screen::with_keyboard(deploy(&["--json", "--yes"])).end();
+    assert_eq!(code, Some(0), "{seen}");
+    let rollback = |answer: &str| {
+        let mut screen = Screen::with_keyboard(mgmt(&["deploy", "--prefix", &prefix, "rollback", "1"]));
+        eventually("the question", || screen.written().contains("deploy? [y/N] "));
+        screen.types(answer);
+        screen.end()
+    };
+    let (code, seen) = rollback("n\n");
+    assert!(code == Some(1) && seen.contains("to be deployed again, on all hosts:"), "{seen}");
+    assert!(seen.contains("nothing was deployed"), "{seen}");
+    let (code, seen) = rollback("y\n");
+    assert!(code == Some(0) && seen.contains(", again number 1"), "{seen}");
     let plain: Said = deploy(&[]).output().unwrap().into();
     assert_eq!((plain.code, plain.stderr.contains("to change")), (0, false), "{plain:?}");
     agent.signal(Signal::INT);

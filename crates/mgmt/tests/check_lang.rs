@@ -393,6 +393,26 @@ fn an_invalid_resource_names_its_parameter_and_underlines_it() {
             "`window` of noop[x]: ",
         ),
         ("file \"/tmp/x\" {\n\tcontent => \"a\",\n\tsource => \"/tmp/y\",\n}\n", "content", "`source`"),
+        (
+            "$day = \"someday\"\nnoop \"x\" {\n\tMeta => struct{window => [$day,],},\n}\n",
+            "window",
+            "`window` of noop[x]: ",
+        ),
+        ("noop \"x\" {\n\tMeta => struct{retry => 0-7,},\n}\n", "retry", "`retry` of noop[x]: "),
+        ("svc \"a b\" {\n\tstate => \"running\",\n}\n", "\"a b\"", "svc[a b]: "),
+        ("pkg \"a b\" {\n\tstate => \"installed\",\n}\n", "\"a b\"", "pkg[a b]: "),
+        (
+            "file \"/etc/\" {\n\tstate => \"exists\",\n\tpurge => true,\n\trecurse => true,\n}\n",
+            "purge",
+            "`purge` of file[/etc/]: ",
+        ),
+        ("file \"/\" {\n\tstate => \"absent\",\n}\n", "state", "`state` of file[/]: "),
+        ("tidy \"/etc\" {\n\trecurse => true,\n}\n", "recurse", "`recurse` of tidy[/etc]: "),
+        (
+            "hostname \"x\" {\n\tpretty_hostname => \"\",\n\tstatic_hostname => \"\",\n\ttransient_hostname => \"\",\n}\n",
+            "pretty_hostname",
+            "nothing to do",
+        ),
     ] {
         let found = graph_objects(program);
         assert_eq!(found.len(), 1, "{found:?}");
@@ -423,6 +443,43 @@ fn types_of_sent_values_are_checked_with_a_code_and_a_place() {
 }
 
 #[test]
+fn what_a_declared_value_sends_has_the_type_of_the_value() {
+    let tree = Tree::new(&[]);
+    let edge = "Value[\"v\"].any -> Test[\"t\"].anotherstr\n";
+    for (senders, is_right) in [
+        ("value \"v\" {\n\tany => 5,\n}\n", false),
+        ("value [\"u\", \"v\",] {\n\tany => 5,\n}\n", false),
+        ("$x = 5\nvalue \"v\" {\n\tany => true ?: $x,\n}\n", false),
+        ("value \"v\" {\n\tany => \"a\",\n}\n", true),
+        // Nothing is sent.
+        ("value \"v\" {}\n", true),
+        // One of two branches.
+        (
+            "if $hostname == \"x\" {\n\tvalue \"v\" {\n\t\tany => 5,\n\t}\n} else {\n\tvalue \"v\" {\n\t\tany => \"a\",\n\t}\n}\n",
+            true,
+        ),
+        // What is received lies over what is declared.
+        ("value \"u\" {}\nvalue \"v\" {\n\tany => 5,\n}\nValue[\"u\"].any -> Value[\"v\"].any\n", true),
+        // The class does not know its type.
+        ("class c($p) {\n\tvalue \"v\" {\n\t\tany => $p,\n\t}\n}\ninclude c(\"a\")\n", true),
+    ] {
+        let program = format!("{senders}test \"t\" {{}}\n{edge}");
+        let (found, _) = objects(&tree.check(&["--message-format=json", &program]));
+        if is_right {
+            assert_eq!(found.len(), 0, "{program}{found:?}");
+            continue;
+        }
+        assert_eq!(found.len(), 1, "{program}{found:?}");
+        assert_eq!(found[0]["code"], "M0609", "{program}{found:?}");
+        assert_eq!(
+            found[0]["message"], "`value` sends `any` as `int`, and `anotherstr` of `test` is `str`",
+            "{program}"
+        );
+        assert_eq!(underlined(&program, &found[0]["spans"][0]), "any", "{program}{found:?}");
+    }
+}
+
+#[test]
 fn a_mistake_is_one_error_with_one_hint_that_helps() {
     let tree = Tree::new(&[]);
     let class = "class web($port) {\n\ttest \"b\" {\n\t\tint64 => $port,\n\t}\n}\n";
@@ -433,7 +490,7 @@ fn a_mistake_is_one_error_with_one_hint_that_helps() {
             "a field of a struct is read as `$cfg->name`",
         ),
         ("noop \"a\" {}\nnoop \"b\" {\n\tDepend => noop[\"a\"],\n}\n".to_owned(), "like `Noop[\"name\"]`"),
-        ("noop \"a\" {}\nnoop \"b\" {}\nnoop[\"a\"] -> noop[\"b\"]\n".to_owned(), "`Noop[…] -> …`"),
+        ("noop \"a\" {}\nnoop \"b\" {}\nnoop[\"a\"] -> noop[\"b\"]\n".to_owned(), "like `Noop[\"name\"]`"),
         (
             "func f($x) {\n\treturn $x\n}\ntest \"a\" {\n\tint64 => f(3),\n}\n".to_owned(),
             "there is no `return`",
@@ -445,6 +502,35 @@ fn a_mistake_is_one_error_with_one_hint_that_helps() {
         (with_class("web(80)"), "a class is included: `include web(…)`"),
         (with_class("web()"), "a class is included: `include web(…)`"),
         (with_class("include web(1)\ntest \"a\" {\n\tint64 => web(80),\n}"), "`include web(...)`"),
+        (
+            "func f() {\n\treturn [1, 2]\n}\n$x = f()\ntest \"a\" {\n\tint64 => $x[0],\n}\n".to_owned(),
+            "there is no `return`",
+        ),
+        ("class c {\n\treturn 5\n}\ninclude c\n".to_owned(), "there is no `return`"),
+        ("return 5\n".to_owned(), "there is no `return`"),
+        (
+            "http:server \"a\" {}\nnoop \"b\" {\n\tDepend => http:server[\"a\"],\n}\n".to_owned(),
+            "like `Http:Server[\"name\"]`",
+        ),
+        ("noop \"b\" {}\nhttp:server[\"a\"] -> Noop[\"b\"]\n".to_owned(), "like `Http:Server[\"name\"]`"),
+        (
+            "$c = true\nnoop \"a\" {}\nnoop \"b\" {\n\tDepend => $c ?: noop[\"a\"],\n}\n".to_owned(),
+            "like `Noop[\"name\"]`",
+        ),
+        (
+            "$cfg = {\"name\" => \"x\",}\nprint \"a\" {\n\tmsg => $cfg.name,\n}\n".to_owned(),
+            "a value of a map is read as `$cfg[\"name\"]`",
+        ),
+        (
+            "$cfg = struct{a => struct{name => \"x\",},}\nprint \"a\" {\n\tmsg => $cfg->a.name,\n}\n"
+                .to_owned(),
+            "a field of a struct is read as `->name`",
+        ),
+        ("print \"a\" {\n\tMSG => \"x\",\n}\n".to_owned(), "`msg`"),
+        ("l.web(80)\n".to_owned(), "`include l.web(…)`"),
+        ("web:sub(80)\n".to_owned(), "`include a.sub(…)`"),
+        (with_class("web \"x\" {\n\tp => 80,\n}"), "`include web(...)`"),
+        (with_class("$x = 80\nweb($x) {}"), "`include web(...)`"),
         ("if \"10\" > 5 {\n\tnoop \"a\" {}\n}\n".to_owned(), "`convert.str_to_int`"),
         ("dhcp:server \"x\" {}\n".to_owned(), "`mgmt kinds` lists all kinds"),
         ("http:serevr \"x\" {}\n".to_owned(), "did you mean `http:server`?"),
@@ -470,19 +556,32 @@ fn definitions_of_modules_may_be_unused() {
     let unused = "$x = \"a\"\nfunc f() { $x }\nclass c {\n\tnoop \"a\" {}\n}\n";
     let tree = Tree::new(&[
         ("library.mcl", unused),
+        (
+            "guarded.mcl",
+            "import \"sub.mcl\"\n$x = 1\nif $x > 2 {\n\tpanic(\"x\")\n}\nclass c {\n\tnoop \"a\" {}\n}\n",
+        ),
+        ("sub.mcl", unused),
+        ("exported/metadata.yaml", "main: main.mcl\n"),
+        (
+            "exported/main.mcl",
+            "import \"sub.mcl\"\nclass c {\n\tnoop \"a\" {}\n}\nclass d {\n\tnoop \"b\" {}\n}\ninclude d\n$x = 1\n",
+        ),
+        ("exported/sub.mcl", unused),
         ("site/main.mcl", "import \"util/\"\nprint \"a\" {\n\tmsg => $util.x,\n}\n"),
         ("site/util/main.mcl", unused),
         ("others/metadata.yaml", "path: modules/\n"),
         ("others/main.mcl", "import \"git://h/a\"\ninclude a.c(\"x\")\n"),
-        ("others/modules/h/a/metadata.yaml", "main: main.mcl\n"),
+        ("others/modules/h/a/metadata.yaml", "main: main.mcl\nbogus: 1\n"),
         (
             "others/modules/h/a/main.mcl",
             "import \"fmt\"\nclass c($unused) {\n\t$inner = \"a\"\n\tnoop \"a\" {}\n}\n",
         ),
     ]);
-    for program in ["library.mcl", "site/", "others/"] {
+    for program in ["library.mcl", "site/", "others/", "guarded.mcl", "exported/"] {
         silent(&tree.check(&["--deny-warnings", program]));
     }
+    let unused_import = tree.check(&["--deny-warnings", "import \"fmt\"\nclass c {\n\tnoop \"a\" {}\n}\n"]);
+    assert!(unused_import.stderr.contains("M0801"), "{}", unused_import.stderr);
     let ours = tree.check(&["--deny-warnings", "$x = 1\nnoop \"a\" {}\n"]);
     assert_eq!(ours.code, 1);
     assert!(ours.stderr.contains("M0802"), "{}", ours.stderr);

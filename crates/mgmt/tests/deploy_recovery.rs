@@ -205,6 +205,30 @@ fn with_mounts(script: &str) -> Said {
 }
 
 #[test]
+fn the_errors_of_a_deploy_that_cannot_run_are_shown_once_however_often_it_is_tried() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    // Checked when it is evaluated, and not before.
+    scene.deploy_file(
+        &scene.write("bogus.mcl", "$state = \"bo\" + \"gus\"\nsvc \"a\" {\n\tstate => $state,\n}\n"),
+    );
+    run.wait_for("deploy 2 cannot be run; what ran before goes on");
+    for _ in 0..3 {
+        let line = run.wait_for("deploy 2 still cannot be run");
+        assert!(line.contains("for the same reason; retrying in "), "{line}");
+    }
+    // Another error is another matter.
+    scene.deploy_file(&scene.write("panics.mcl", "panic(\"never mind\")\n"));
+    run.wait_for("the program panics: never mind");
+    run.wait_for("deploy 3 cannot be run; what ran before goes on");
+    let lines = finish(run);
+    assert_eq!(lines.matches("error[M").count(), 2, "{lines}");
+}
+
+#[test]
 fn a_deploy_that_found_the_disk_full_runs_when_there_is_room() {
     let scene = Scene::new();
     let large = "x".repeat(600 << 10);
@@ -335,6 +359,12 @@ fn records_that_cannot_be_read_stop_nobody() {
     let list = scene.command(&["deploy", "list"]);
     assert_eq!((list.code, list.stdout.lines().count()), (0, 2), "{list:?}");
     assert!(list.stdout.contains("    1  cannot be read: it has format 7"), "{list:?}");
+    // No host is affected, and it is named.
+    eventually("the status names it", || {
+        let status = scene.command(&["status"]);
+        status.code == 0
+            && status.stdout.contains("warning: deploy 1 cannot be read, and cannot be rolled back to")
+    });
     // The newest one is said to be one that is not there.
     scene.store("/deploy/newest", "{\"format\":1,\"id\":40}");
     run.wait_for("deploy 40 cannot be read; what ran before goes on");
@@ -344,6 +374,7 @@ fn records_that_cannot_be_read_stop_nobody() {
     let program = scene.write("main.mcl", &file(&scene.at("out"), "\"three\""));
     let said = scene.command(&["deploy", "--no-git", "lang", &program]);
     assert!(said.code == 0 && said.stdout.trim_start().starts_with("41 "), "{said:?}");
+    assert!(said.stderr.contains("deploy 1 cannot be read"), "{said:?}");
     assert!(
         said.stderr.contains("the newest deploy cannot be read, and is replaced by deploy 41"),
         "{said:?}"
@@ -357,6 +388,134 @@ fn records_that_cannot_be_read_stop_nobody() {
     let mut run = scene.run();
     run.wait_for("the newest deploy cannot be read: running deploy 41, the last that ran here");
     holds(&scene.at("out"), "three");
+    finish(run);
+}
+
+#[test]
+fn a_record_of_the_newest_deploy_that_is_repaired_is_read_again() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    for content in ["\"one\"", "\"two\""] {
+        scene.deploy(content);
+        holds(&scene.at("out"), content.trim_matches('"'));
+    }
+    let pointer = |id: u64| scene.store("/deploy/newest", &format!("{{\"format\":1,\"id\":{id}}}"));
+    scene.store("/deploy/newest", "garbage");
+    run.wait_for("the newest deploy cannot be read; what ran before goes on");
+    eventually("the status says so", || {
+        let status = scene.command(&["status"]);
+        let said = "the newest deploy refused: its record cannot be read";
+        status.code == 1 && status.stdout.contains(said) && status.stdout.contains("next attempt")
+    });
+    run.signal(Signal::HUP);
+    pointer(2);
+    run.wait_for("the newest deploy can be read again");
+    eventually("nothing is wrong", || {
+        let status = scene.command(&["status"]);
+        status.code == 0 && status.stdout.contains("deploy 2;")
+    });
+    // One that was refused before is tried again after that.
+    scene.write("input", "a");
+    scene.deploy_file(&scene.contradictory("\"three\""));
+    run.wait_for("deploy 3 cannot be run");
+    scene.store("/deploy/newest", "garbage");
+    run.wait_for("the newest deploy cannot be read; what ran before goes on");
+    pointer(3);
+    run.wait_for("the newest deploy can be read again");
+    eventually("the status has the reason", || {
+        scene.command(&["status"]).stdout.contains("deploy 3 refused: ")
+    });
+    scene.write("input", "c");
+    holds(&scene.at("out"), "three");
+    // A record that comes later than the pointer to it.
+    let stored = scene.command(&["world", "export"]).stdout;
+    let record = stored.lines().find(|line| line.contains("/deploy/id/00000000000000000001")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(record).unwrap();
+    let record = record["value"]["text"].as_str().unwrap().replacen("\"id\":1,", "\"id\":4,", 1);
+    pointer(4);
+    run.wait_for("deploy 4 cannot be read; what ran before goes on");
+    scene.store("/deploy/id/00000000000000000004", &record);
+    holds(&scene.at("out"), "one");
+    eventually("nothing is wrong", || {
+        let status = scene.command(&["status"]);
+        status.code == 0 && status.stdout.contains("deploy 4;")
+    });
+    finish(run);
+}
+
+#[test]
+fn rollback_takes_the_last_deploy_before_one_that_cannot_be_read() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    for content in ["\"one\"", "\"two\"", "\"three\""] {
+        scene.deploy(content);
+        holds(&scene.at("out"), content.trim_matches('"'));
+    }
+    scene.store("/deploy/id/00000000000000000003", "garbage");
+    let rolled_back = scene.command(&["deploy", "rollback"]);
+    assert!(rolled_back.code == 0 && rolled_back.stdout.contains("again number 2"), "{rolled_back:?}");
+    holds(&scene.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn attempts_of_a_refused_deploy_leave_what_runs_alone_and_are_not_reported_as_running() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    let count = scene.text("count");
+    let command = format!("os.system(\"echo >> {count}; echo one\")");
+    scene.deploy_file(
+        &scene.write("main.mcl", &format!("import \"os\"\n{}", file(&scene.at("out"), &command))),
+    );
+    holds(&scene.at("out"), "one");
+    eventually("the status has the deploy", || scene.command(&["status"]).stdout.contains("deploy 1;"));
+    scene.write("input", "a");
+    scene.deploy_file(&scene.contradictory("os.system(\"sleep 2; echo two\")"));
+    let mut is_refused = false;
+    while !is_refused {
+        let status = scene.command(&["--message-format", "json", "status"]).stdout;
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let deploy = &status["hosts"]["h1"]["report"]["deploy"];
+        assert_eq!(deploy["running"], 1, "{status}");
+        is_refused = deploy["refused"]["deploy"] == 2;
+    }
+    for _ in 0..3 {
+        run.wait_for("deploy 2 still cannot be run");
+    }
+    // Once at first, and once more after the first attempt.
+    let times = std::fs::read_to_string(&count).unwrap().lines().count();
+    assert!(times <= 2, "it was started {times} times");
+    scene.write("input", "c");
+    holds(&scene.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn the_last_deploy_survives_a_run_with_another_store() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let prefix = scene.text("prefix");
+    let start =
+        || Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "--seeds", &seeds, "empty"]);
+    let mut run = start();
+    run.wait_for("graph empty");
+    let program = scene.write("main.mcl", &file(&scene.at("out"), "\"one\""));
+    assert_eq!(said(&["deploy", "--no-git", "--seeds", &seeds, "lang", &program]).code, 0);
+    holds(&scene.at("out"), "one");
+    finish(run);
+    let once =
+        ["run", "--prefix", &prefix, "--converger-timeout=0", "--converged-exit", "lang", "noop \"a\" {}"];
+    let alone = said(&once);
+    assert_eq!(alone.code, 0, "{alone:?}");
+    cluster.kill(0);
+    std::fs::remove_file(scene.at("out")).unwrap();
+    let mut run = start();
+    run.wait_for("the store does not answer: running deploy 1, the last that ran here");
+    holds(&scene.at("out"), "one");
     finish(run);
 }
 
@@ -384,7 +543,9 @@ fn a_signer_whose_clock_is_ahead_locks_nobody_out() {
         assert_eq!(said.code, 0, "{}", said.stderr);
     };
     sign("ahead", "+5h", &[]);
-    run.wait_for("deploy 1 is refused: it was signed ");
+    run.wait_for(
+        "deploy 1 is refused: its series begins in the future, and at most 300 seconds are accepted",
+    );
     sign("first", "+0", &[]);
     holds(&scene.at("out"), "first");
     // Within a series, no clock counts: neither one that is ahead nor one that is behind.
@@ -415,6 +576,107 @@ fn a_signer_whose_clock_is_ahead_locks_nobody_out() {
     holds(&scene.at("out"), "sixth");
     sign("seventh", "+0", &[]);
     holds(&scene.at("out"), "seventh");
+    finish(run);
+}
+
+#[test]
+fn a_host_whose_clock_is_ahead_locks_no_other_out() {
+    let scene = Scene::new();
+    let cluster = Cluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let key = scene.text("key");
+    let made =
+        Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &key]).status().unwrap();
+    assert!(made.success());
+    let public = format!("{key}.pub");
+    let clock = Clock::new(scene.0.path());
+    let program = scene.write("main.mcl", "noop \"a\" {}\n");
+    let command = |words: &[&str], hour: &str| {
+        let mut command = mgmt(words);
+        clock.set(hour);
+        clock.given_to(&mut command);
+        command
+    };
+    let host = |name: &str| {
+        let prefix = scene.text(name);
+        let words = ["run", "--prefix", &prefix, "--hostname", name, "--seeds", &seeds];
+        mgmt(&[&words[..], &["--deploy-key", &public, "empty"]].concat())
+    };
+    let mut ahead = host("ahead");
+    clock.given_to(&mut ahead);
+    clock.set("+5h");
+    let (ahead, mut right) = (Running::start_command(ahead), Running::start_command(host("right")));
+    let sign = |hour: &str, more: &[&str]| {
+        let words = ["deploy", "--seeds", &seeds, "--no-git", "--sign-key", &key];
+        let said: Said =
+            command(&[&words[..], more, &["lang", &program]].concat(), hour).output().unwrap().into();
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        clock.set("+5h");
+        said.stderr
+    };
+    let runs = |host: &str, number: u64| {
+        eventually(&format!("{host} runs deploy {number}"), || {
+            let status = said(&["status", "--seeds", &seeds]).stdout;
+            let running = format!("deploy {number};");
+            status.lines().any(|line| line.starts_with(&format!("{host}  ")) && line.contains(&running))
+        });
+    };
+    right.wait_for("graph empty");
+    sign("+5h", &[]);
+    runs("ahead", 1);
+    right.wait_for("deploy 1 is refused: its series begins in the future");
+    let status = said(&["status", "--seeds", &seeds]).stdout;
+    assert!(!status.contains("refused: deploy 1 is refused"), "{status}");
+    // A signer with the right clock is heard by both, whatever the clocks of the hosts say.
+    let said = sign("+0", &[]);
+    assert!(said.contains("this deploy replaces the series"), "{said}");
+    runs("ahead", 2);
+    runs("right", 2);
+    sign("+0", &["--new-series"]);
+    runs("ahead", 3);
+    runs("right", 3);
+    // The one whose clock is ahead goes on with that series, too.
+    sign("+5h", &[]);
+    runs("ahead", 4);
+    runs("right", 4);
+    finish(ahead);
+    finish(right);
+}
+
+#[test]
+fn a_run_with_a_program_of_its_own_runs_it_while_the_store_is_full() {
+    let scene = Scene::new();
+    let cluster = Cluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let alarm = |action: &str| {
+        let body = format!("{{\"action\":\"{action}\",\"memberID\":0,\"alarm\":\"NOSPACE\"}}");
+        let url = format!("{}/v3/maintenance/alarm", cluster.endpoints()[0]);
+        let done = Command::new("curl").args(["-sSf", "-d", &body, &url]).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    alarm("ACTIVATE");
+    let program = scene.write("main.mcl", &file(&scene.at("out"), "\"one\""));
+    let prefix = scene.text("prefix");
+    let mut run = Running::start(&[
+        "run",
+        "--prefix",
+        &prefix,
+        "--hostname",
+        "h1",
+        "--seeds",
+        &seeds,
+        "lang",
+        &program,
+    ]);
+    run.wait_for("cannot give the program of this run to other hosts");
+    holds(&scene.at("out"), "one");
+    alarm("DEACTIVATE");
+    run.wait_for("deployed as number 1");
+    eventually("the host says what it runs", || {
+        said(&["status", "--seeds", &seeds]).stdout.contains("deploy 1;")
+    });
+    std::fs::write(scene.at("out"), "broken").unwrap();
+    holds(&scene.at("out"), "one");
     finish(run);
 }
 
@@ -639,9 +901,16 @@ fn a_record_of_a_host_that_cannot_be_read_is_said_and_hides_no_other() {
     scene.store("/host/h2/status", "garbage");
     scene.store("/host/h3/member", "{\"format\":9}");
     scene.store("/host/h4/log", "{\"format\":9}");
+    scene.store("/host/h2/export/h1/noop/x", "garbage");
     eventually("the status says so", || {
         let status = scene.command(&["status"]);
-        let parts = ["h1  converged", "`/host/h2/status`", "`/host/h3/member`", "it has format 9"];
+        let parts = [
+            "h1  converged",
+            "`/host/h2/status`",
+            "`/host/h3/member`",
+            "it has format 9",
+            "`/host/h2/export/h1/noop/x`",
+        ];
         status.code == 1 && parts.iter().all(|part| status.stdout.contains(part))
     });
     for host in ["h2", "h3"] {

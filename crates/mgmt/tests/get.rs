@@ -201,6 +201,33 @@ fn what_is_locked_is_fetched_until_an_update() {
     assert_eq!(place.read("site/mgmt.lock"), lock);
 }
 
+/// What `mgmt get` does today.
+#[test]
+fn old_flags_of_other_commands_download_and_update() {
+    let place = Place::new("");
+    let first = place.commit("a", &[("metadata.yaml", ""), ("main.mcl", "$x = \"one\"\n")]);
+    let import = format!("import \"{}\" as a\ntest \"x\" {{\n\tanotherstr => $a.x,\n}}\n", place.url("a"));
+    place.write("site/main.mcl", &import);
+    let says = |arguments: &[&str], parts: &[&str]| {
+        let Said { code, stderr, .. } =
+            mgmt(arguments).current_dir(place.at("site")).output().unwrap().into();
+        assert_eq!(code, 0, "{arguments:?}: {stderr}");
+        assert!(parts.iter().all(|part| stderr.contains(part)), "{arguments:?}: {stderr}");
+    };
+    for command in [&["run", "--tmp-prefix"][..], &["check"], &["deploy"]] {
+        let _ = fs::remove_dir_all(place.at("site/modules"));
+        let _ = fs::remove_file(place.at("site/mgmt.lock"));
+        says(&[command, &["lang", "--only-download", "./"]].concat(), &["wrote mgmt.lock", &first[..12]]);
+    }
+    let second = place.commit("a", &[("main.mcl", "$x = \"two\"\n")]);
+    says(
+        &["run", "--tmp-prefix", "lang", "--update", "-t", "0", "./"],
+        &["`mgmt get --update PATH`", &second[..12]],
+    );
+    let third = place.commit("a", &[("main.mcl", "$x = \"three\"\n")]);
+    says(&["check", "lang", "--update", "./"], &[&third[..12]]);
+}
+
 #[test]
 fn a_module_that_is_not_the_locked_one_is_reported_and_left_alone() {
     let place = Place::new("");

@@ -107,6 +107,10 @@ fn each_state_of_the_health_model_is_on_the_page() {
     page.becomes("mgmt_program_state{state=\"invalid\"} 1");
     page.becomes("mgmt_host_state{state=\"stale\"} 1");
     page.becomes("mgmt_converged 0");
+    let waits = "import \"os\"\nprint \"waits\" {\n\tmsg => os.system(\"sleep 600\"),\n}\n";
+    std::fs::write(&program, format!("{waits}{text}")).unwrap();
+    page.becomes("mgmt_program_state{state=\"waiting\"} 1");
+    page.becomes("mgmt_host_state{state=\"stale\"} 1");
     std::fs::write(&program, &text).unwrap();
     page.becomes("mgmt_program_state{state=\"live\"} 1");
     for none in ["mgmt_deploy_refused", "mgmt_duplicate_host", "mgmt_noop", "mgmt_hosts{state=\"lost\"}"] {

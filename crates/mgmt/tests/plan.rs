@@ -16,9 +16,9 @@ mod svc_common;
 use std::path::Path;
 use std::process::Command;
 
-use agreement::{agrees, exact_holds, fails_as_planned};
+use agreement::{Failure, agrees, exact_holds, fails_as_planned};
 use common::said;
-use plan_failing::{FAILING, FAILING_BOOTED, Failing, INFALLIBLE};
+use plan_failing::{FAILING, FAILING_BOOTED, Failing, INFALLIBLE, REFUSED, REFUSED_BOOTED};
 use sandbox::Sandbox;
 
 /// Where the program is on a host of its own.
@@ -419,7 +419,7 @@ printf '[Exec]\nBoot=yes\nPrivateUsers=no\nLinkJournal=no\n[Network]\nPrivate=ye
 "#;
 
 /// As it is before each program.
-const CLEAN: &str = "umount /t/m 2>/dev/null || true; rm -rf /t; mkdir /t; userdel planned 2>/dev/null || true; groupdel planned 2>/dev/null || true";
+const CLEAN: &str = "umount /t/m/b 2>/dev/null || true; umount -l /t/m 2>/dev/null || true; rm -rf /t; mkdir /t; userdel -f member 2>/dev/null || true; userdel -f planned 2>/dev/null || true; groupdel planned 2>/dev/null || true";
 
 fn sh(text: &str) {
     let output = Command::new("sh").args(["-ec", text]).output().unwrap();
@@ -453,25 +453,28 @@ fn all_agree(program: &str, cases: &[Case]) {
     assert!(lines >= cases.len() * 3 / 4, "only {lines} lines");
 }
 
-fn all_fail(program: &str, cases: &[Failing]) {
+fn all_fail(program: &str, foreseen: &[Failing], refused: &[Failing]) {
     let mut wrong = Vec::new();
-    for (number, case) in cases.iter().enumerate() {
+    let cases = foreseen.iter().map(|case| (case, true)).chain(refused.iter().map(|case| (case, false)));
+    for (number, (case, is_foreseen)) in cases.enumerate() {
         sh(CLEAN);
         sh(case.before);
         let prefix = format!("/mgmt-test-failing-{number}");
-        if let Err(why) = fails_as_planned(program, "lang", case.program, &prefix, case.fail) {
+        let Failing { fail: resources, unprivileged, .. } = *case;
+        let failure = Failure { resources, is_foreseen, unprivileged };
+        if let Err(why) = fails_as_planned(program, "lang", case.program, &prefix, &failure) {
             wrong.push(format!("{}: {why}", case.program));
         }
         sh("[ ! -d /etc/hosts ] || { rmdir /etc/hosts; mv /t/hosts /etc/hosts; }");
     }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n\n"));
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n\n"));
 }
 
 #[test]
 fn what_is_said_to_fail_fails_and_nothing_else() {
     let name = "what_is_said_to_fail_fails_and_nothing_else";
     if sandbox::is_inside() {
-        return all_fail(PROGRAM, FAILING);
+        return all_fail(PROGRAM, FAILING, REFUSED);
     }
     Sandbox {
         apart: true,
@@ -486,7 +489,7 @@ fn what_is_said_to_fail_fails_and_nothing_else() {
 fn what_is_said_to_fail_fails_on_a_booted_host() {
     if svc_common::is_booted() {
         sh(PREPARED);
-        return all_fail("/mgmt-test-result/mgmt", FAILING_BOOTED);
+        return all_fail("/mgmt-test-result/mgmt", FAILING_BOOTED, REFUSED_BOOTED);
     }
     let name = "what_is_said_to_fail_fails_on_a_booted_host";
     svc_common::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
@@ -498,7 +501,7 @@ fn of_every_kind_that_can_fail_a_failure_is_planned() {
     let kinds = kinds.lines().filter_map(|line| line.split_whitespace().next());
     let fails = |kind: &str| {
         let start = format!("{kind}[");
-        let cases = FAILING.iter().chain(FAILING_BOOTED);
+        let cases = [FAILING, FAILING_BOOTED, REFUSED, REFUSED_BOOTED].into_iter().flatten();
         cases.flat_map(|case| case.fail).any(|resource| resource.starts_with(&start))
     };
     let missing: Vec<_> = kinds.filter(|kind| !fails(kind) && !INFALLIBLE.contains(kind)).collect();

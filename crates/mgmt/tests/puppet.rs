@@ -250,6 +250,25 @@ fn defect_18_a_secret_is_in_no_output() {
 }
 
 #[test]
+fn what_says_what_becomes_of_a_resource_quotes_no_text() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("a.pp");
+    write(
+        &file,
+        "exec { 'x': command => '/bin/x --password=canary-1', logoutput => true }\n\
+         package { 'y': provider => gem, install_options => ['--token=canary-2'] }\n\
+         exec { 'z': command => '/bin/z', environment => ['PGPASSWORD=canary-3'], audit => all }\n",
+    );
+    for flags in [&["check"][..], &["check", "--strict"]] {
+        let said = said(&[flags, &[file.to_str().unwrap()]].concat());
+        for line in 1..=3 {
+            assert!(said.stderr.contains(&format!("a.pp:{line}")), "{}", said.stderr);
+        }
+        assert!(!said.stderr.contains("canary"), "{}", said.stderr);
+    }
+}
+
+#[test]
 fn defect_18_a_secret_that_everybody_may_read_is_not_told_by_plan_and_history() {
     let place = tempfile::tempdir().unwrap();
     let (prefix, out) = (place.path().join("prefix"), place.path().join("out"));
@@ -352,9 +371,18 @@ fn purging_spares_what_is_managed_and_takes_the_rest() {
     std::fs::write("/etc/hosts", "192.0.2.1\tmanaged\n192.0.2.2\tstranger\n192.0.2.3\tleft\n").unwrap();
     let code = "host { 'managed': ip => '192.0.2.1' }\n\
                 host { 'left': ip => '192.0.2.3', provider => parsed }\n\
+                maker { 'm': }\n\
                 resources { 'host': purge => true }\n";
+    let place = tempfile::tempdir().unwrap();
+    let site = place.path().display().to_string();
+    write(&place.path().join("manifests/site.pp"), code);
+    write(
+        &place.path().join("modules/m/lib/puppet/type/maker.rb"),
+        "Puppet::Type.newtype(:maker) do\n  newparam(:name, namevar: true)\n  def generate\n    \
+         [Puppet::Type.type(:host).new(name: 'generated', ip: '192.0.2.4', catalog: catalog)]\n  end\nend\n",
+    );
     let run = |more: &[&str]| -> Said {
-        let arguments = [&ONCE[..], more, &["--detailed-exitcode", "puppet", code]].concat();
+        let arguments = [&ONCE[..], more, &["--detailed-exitcode", "puppet", &site]].concat();
         std::process::Command::new(PROGRAM).args(arguments).output().unwrap().into()
     };
     let before = std::fs::read_to_string("/etc/hosts").unwrap();
@@ -364,6 +392,7 @@ fn purging_spares_what_is_managed_and_takes_the_rest() {
     assert_eq!(first.code, 2, "{}", first.stderr);
     let hosts = std::fs::read_to_string("/etc/hosts").unwrap();
     assert!(hosts.contains("managed") && hosts.contains("left") && !hosts.contains("stranger"), "{hosts}");
+    assert!(hosts.contains("generated"), "{hosts}");
     assert_eq!(run(&[]).code, 0);
 }
 

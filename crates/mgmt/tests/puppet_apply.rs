@@ -348,6 +348,54 @@ fn no_purge_removes_what_a_type_of_a_module_manages_or_generates() {
     }
 }
 
+/// Types whose files are composed of several parameters: by the type alone, and by a provider with a method that says so.
+const COMPOSING: [(&str, &str); 2] = [
+    (
+        "repo",
+        "Puppet::Type.newtype(:repo) do\n  ensurable\n  newparam(:name, namevar: true)\n  newparam(:dir)\n  provide(:ruby) do\n    \
+         def at; File.join(resource[:dir], \"#{resource[:name]}.repo\"); end\n    \
+         def exists?; File.exist?(at); end\n    \
+         def create; File.write(at, 'made'); end\n    \
+         def destroy; end\n  end\nend\n",
+    ),
+    (
+        "option",
+        "Puppet::Type.newtype(:option) do\n  ensurable\n  newparam(:name, namevar: true)\n  provide(:ruby) do\n    \
+         def file_path; \"ROOT/e/#{resource[:name]}.conf\"; end\n    \
+         def exists?; File.exist?(file_path); end\n    \
+         def create; File.write(file_path, 'made'); end\n    \
+         def destroy; end\n  end\nend\n",
+    ),
+];
+
+#[test]
+fn no_purge_removes_what_a_type_of_a_module_composes_of_several_parameters() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let root = at("root").display().to_string();
+    let manifest = "\
+        file { ['ROOT/d', 'ROOT/e', 'ROOT/f']: ensure => directory, recurse => true, purge => true, force => true }\n\
+        repo { 'one': ensure => present, dir => 'ROOT/d', require => File['ROOT/d'] }\n\
+        option { 'two': ensure => present, require => File['ROOT/e'] }\n";
+    write(&at("site/manifests/site.pp"), &manifest.replace("ROOT", &root));
+    for (name, text) in COMPOSING {
+        write(&at(&format!("site/modules/m/lib/puppet/type/{name}.rb")), &text.replace("ROOT", &root));
+    }
+    for name in ["d", "e", "f"] {
+        write(&at(&format!("root/{name}/stray")), "");
+    }
+    for (run, code) in [("first", 2), ("second", 0)] {
+        let site = at("site").display().to_string();
+        let said = said(&[&ONCE[..], &["--detailed-exitcode", "puppet", &site]].concat());
+        assert_eq!(said.code, code, "{run}: {}", said.stderr);
+        let found = tree(&at("root"));
+        let names: Vec<String> = found.keys().map(|path| path.display().to_string()).collect();
+        assert_eq!(names, ["", "d", "d/one.repo", "d/stray", "e", "e/two.conf", "f"], "{}", said.stderr);
+        let told = said.stderr.lines().filter(|line| line.contains("P0206")).count();
+        assert_eq!(told, 1, "{}", said.stderr);
+    }
+}
+
 /// Numbers that look random and come again with the same seed.
 struct Random(u64);
 

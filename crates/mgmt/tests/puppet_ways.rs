@@ -235,6 +235,62 @@ fn settings_reach_whoever_compiles_and_whoever_applies() {
 }
 
 #[test]
+fn types_of_an_environment_that_is_not_on_this_host_are_applied() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let (mark, site, conf) = (at("mark"), at("site"), at("puppet.conf"));
+    write(&site.join("modules/m/lib/puppet/type/mark.rb"), MARK);
+    let text = format!("mark {{ '{}': ensure => present, content => $environment }}\n", mark.display());
+    write(&site.join("manifests/site.pp"), &text);
+    write(&conf, "[main]\nenvironment = special\n");
+    let (site, conf) = (site.to_str().unwrap(), conf.to_str().unwrap());
+    for (flags, environment) in
+        [(["--puppet-environment", "special"], Some("special")), (["--puppet-conf", conf], None)]
+    {
+        let run = said(&[&ONCE[..], &["puppet"], &flags, &[site]].concat());
+        assert_eq!(run.code, 0, "{flags:?}: {}", run.stderr);
+        let found = std::fs::read_to_string(&mark).unwrap();
+        assert!(environment.is_none_or(|expected| found == expected), "{flags:?}: {found}");
+        std::fs::remove_file(&mark).unwrap();
+    }
+}
+
+#[test]
+fn a_type_that_is_edited_claims_what_it_makes_now() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let directory = at("d").display().to_string();
+    let of = |name: &str| {
+        format!(
+            "Puppet::Type.newtype(:spot) do\n  ensurable\n  newparam(:name, namevar: true)\n  \
+             newparam(:at) {{ munge {{ |_| '{directory}/{name}' }} }}\n  provide(:ruby) do\n    \
+             def exists?; File.exist?(resource[:at]); end\n    \
+             def create; File.write(resource[:at], 'made'); end\n    \
+             def destroy; end\n  end\nend\n"
+        )
+    };
+    let code = at("site/modules/m/lib/puppet/type/spot.rb");
+    write(&code, &of("one"));
+    let text = format!(
+        "file {{ '{directory}': ensure => directory, recurse => true, purge => true }}\n\
+         spot {{ 's': ensure => present, at => 'there' }}\n"
+    );
+    write(&at("site/manifests/site.pp"), &text);
+    let run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    holds(&at("d/one"), "made");
+    replace(&code, &of("two"));
+    holds(&at("d/two"), "made");
+    common::eventually("the old path is purged", || !at("d/one").exists());
+    let made = at("d/two").metadata().unwrap().ino();
+    std::fs::write(at("d/stray"), "").unwrap();
+    common::eventually("the rest is purged", || !at("d/stray").exists());
+    assert_eq!(at("d/two").metadata().unwrap().ino(), made);
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+#[test]
 fn files_of_modules_reach_what_is_left_to_puppet() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
@@ -332,6 +388,27 @@ fn what_names_a_file_is_looked_at_when_the_file_changes() {
         holds(&at(name), "");
         std::fs::remove_file(at(name)).unwrap();
         holds(&at(name), "");
+    }
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+#[test]
+fn tries_that_are_used_up_are_given_back_in_the_next_interval() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let text = "exec { 'a': command => '/bin/cp ROOT/from ROOT/a', creates => 'ROOT/a', tries => 2 }\n\
+         exec { 'b': command => '/bin/cp $(cat ROOT/name) ROOT/b', unless => 'test -e ROOT/b', tries => 2, provider => shell }\n";
+    write(&at("site.pp"), &text.replace("ROOT", place.path().to_str().unwrap()));
+    let site = at("site.pp").display().to_string();
+    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", "--puppet-interval", "3", &site]);
+    run.wait_for("exec[");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    write(&at("from"), "made");
+    write(&at("name"), at("from").to_str().unwrap());
+    for name in ["a", "b"] {
+        holds(&at(name), "made");
     }
     run.signal(Signal::INT);
     let (code, lines) = run.end();

@@ -61,6 +61,16 @@ fn the_type_of_a_named_function_is_its_form_and_plain_words_are_commands() {
         ":type fmt.printf\nfunc f($a int) int { $a }\n:type f\n:type strings.to_lower\nquit\n1\n",
         "func(format str, values ?1...) str\nfunc f($a int) int\nfunc(a str) str\n",
     );
+    answers(
+        "func g($x) { $x + 1 }\n:type g\nfunc id($x) { $x }\n:type id\nclass c {\n\tfunc f($s) { \"${s}\" }\n}\n\
+         include c as k\n:type k.f\nquit()\n1\n",
+        "func g($x int) int\nfunc id($x _) _\nfunc f($s str) str\n",
+    );
+    answers("func quit() { 5 }\nquit()\n", "5\n");
+    let several = typed(":type to_upper\n");
+    assert_eq!(several.code, 1);
+    assert!(several.stderr.contains("several modules have one: "), "{}", several.stderr);
+    assert!(!several.stderr.contains("M0010"), "{}", several.stderr);
     let said = typed("help\nexit\n1\n");
     assert!(said.stdout.contains(":watch EXPRESSION") && !said.stdout.ends_with("1\n"), "{}", said.stdout);
 }

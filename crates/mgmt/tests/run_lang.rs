@@ -262,6 +262,11 @@ fn a_failure_at_the_start_is_shown_where_it_is_and_ends_with_one() {
     let Said { code, stderr, .. } = once(&[], &scene.write("main.mcl", &text), "");
     assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("error[M0") && stderr.contains("main.mcl:4:"), "{stderr}");
+    assert!(!stderr.contains("until it has a value"), "it never will: {stderr}");
+    let invalid = once(&[], "-", "svc \"x\" {\n\tstate => \"bogus\",\n}\n");
+    assert_eq!(invalid.code, 1, "{}", invalid.stderr);
+    assert!(invalid.stderr.contains("M0614"), "{}", invalid.stderr);
+    assert!(!invalid.stderr.contains("until it has a value"), "{}", invalid.stderr);
     assert!(!scene.at("out").exists());
     let wrong = once(&[], "-", "print \"x\" {\n\tmsg => 5,\n}\n");
     assert_eq!(wrong.code, 2, "{}", wrong.stderr);
@@ -356,6 +361,125 @@ fn nothing_is_purged_while_a_part_of_the_program_has_no_value() {
     assert!(kept.exists());
 }
 
+/// Statements that declare a resource if an input says `on`, each with what the log calls it.
+fn conditional(input: &str, resource: &str) -> Vec<(String, &'static str)> {
+    let lines = format!("strings.split(os.readfile(\"{input}\"), \",\")");
+    vec![
+        (format!("if os.readfile(\"{input}\") == \"on\" {{\n{resource}}}\n"), "if at "),
+        (format!("for $i, $line in {lines} {{\nif $line == \"on\" {{\n{resource}}}\n}}\n"), "for at "),
+        (
+            format!(
+                "forkv $key, $value in {{\"k\" => os.readfile(\"{input}\"),}} {{\nif $value == \"on\" {{\n{resource}}}\n}}\n"
+            ),
+            "forkv at ",
+        ),
+        (
+            format!(
+                "class c($is) {{\nif $is == \"on\" {{\n{resource}}}\n}}\ninclude c(os.readfile(\"{input}\"))\n"
+            ),
+            "if at ",
+        ),
+    ]
+}
+
+#[test]
+fn nothing_is_purged_while_a_condition_or_loop_has_no_value() {
+    let scene = Scene::new();
+    let (input, tree) = (scene.at("input").display().to_string(), scene.at("tree"));
+    let (kept, stray) = (tree.join("kept"), tree.join("stray"));
+    let purging = format!(
+        "import \"os\"\nimport \"strings\"\nfile \"{}/\" {{ state => \"exists\", recurse => true, purge => true, }}\n",
+        tree.display()
+    );
+    let begin = |statement: &str| {
+        let _ = std::fs::remove_file(&input);
+        let _ = std::fs::create_dir(&tree);
+        std::fs::write(&kept, "from an earlier run").unwrap();
+        std::fs::write(&stray, "undeclared").unwrap();
+        started(&scene.write("main.mcl", &format!("{purging}{statement}")))
+    };
+    for (statement, name) in conditional(&input, &file(&kept, "\"a\"")) {
+        let mut run = begin(&statement);
+        run.wait_for(&format!("not there until it has a value: {name}"));
+        run.wait_for("part of the program has no value yet, and may declare it");
+        assert!(kept.exists() && stray.exists(), "{statement}");
+        scene.write("input", "on");
+        holds(&kept, "a");
+        eventually("the rest is purged", || !stray.exists());
+        // It goes on with the last value that there was.
+        std::fs::remove_file(&input).unwrap();
+        run.wait_for("frozen until it has a value again: file[");
+        std::fs::write(&stray, "undeclared").unwrap();
+        eventually("the rest is purged", || !stray.exists());
+        holds(&kept, "a");
+        finish(run);
+    }
+    // A value that is only waited for, and a program that is edited so that it needs none.
+    let waits = format!("if os.system(\"sleep 600\") == \"on\" {{\n{}}}\n", file(&kept, "\"a\""));
+    let mut run = begin(&waits);
+    run.wait_for("part of the program has no value yet, and may declare it");
+    assert!(kept.exists() && stray.exists());
+    scene.write("main.mcl", &format!("{purging}{}", file(&kept, "\"b\"")));
+    eventually("the rest is purged", || !stray.exists());
+    holds(&kept, "b");
+    finish(run);
+}
+
+#[test]
+fn nothing_is_tidied_while_a_condition_has_no_value() {
+    let scene = Scene::new();
+    let (kept, stray) = (scene.at("tree/kept"), scene.at("tree/stray"));
+    std::fs::create_dir(scene.at("tree")).unwrap();
+    std::fs::write(&kept, "from an earlier run").unwrap();
+    std::fs::write(&stray, "undeclared").unwrap();
+    let text = format!(
+        "import \"os\"\ntidy \"{}\" {{ recurse => true, matches => [\"*\",], }}\nif os.readfile(\"{}\") == \"on\" {{\n{}}}\n",
+        scene.at("tree").display(),
+        scene.at("input").display(),
+        file(&kept, "\"a\"")
+    );
+    let mut run = started(&scene.write("main.mcl", &text));
+    let line = run.wait_for("part of the program has no value yet, and may declare it");
+    assert!(line.contains("not removing ") && kept.exists() && stray.exists(), "{line}");
+    scene.write("input", "on");
+    holds(&kept, "a");
+    eventually("the rest is removed", || !stray.exists());
+    finish(run);
+    assert!(kept.exists());
+}
+
+#[test]
+fn nothing_is_reversed_while_a_condition_or_loop_has_no_value() {
+    let scene = Scene::new();
+    let (input, out, other) = (scene.at("input").display().to_string(), scene.at("out"), scene.at("other"));
+    let prefix = scene.at("prefix").display().to_string();
+    let reversible = format!(
+        "file \"{}\" {{\nstate => \"exists\",\ncontent => \"a\",\nMeta:reverse => true,\n}}\n",
+        out.display()
+    );
+    for (statement, name) in conditional(&input, &reversible) {
+        let start = |content: &str| {
+            let imports = "import \"os\"\nimport \"strings\"\n";
+            let text = format!("{imports}{statement}{}", file(&other, content));
+            Running::start(&["run", "--prefix", &prefix, "lang", &scene.write("main.mcl", &text)])
+        };
+        scene.write("input", "on");
+        let run = start("\"one\"");
+        holds(&out, "a");
+        holds(&other, "one");
+        finish(run);
+        std::fs::remove_file(&input).unwrap();
+        let mut run = start("\"two\"");
+        run.wait_for(&format!("not there until it has a value: {name}"));
+        holds(&other, "two");
+        assert!(out.exists(), "{statement}");
+        // Now it is known not to be declared.
+        scene.write("input", "off");
+        eventually("it is reversed", || !out.exists());
+        finish(run);
+    }
+}
+
 #[test]
 fn a_value_that_has_failed_at_the_start_keeps_only_its_resource_out() {
     let scene = Scene::new();
@@ -386,6 +510,24 @@ fn a_value_that_is_waited_for_is_named_and_one_that_never_comes_is_an_error() {
     assert!(lines.contains("slow.mcl:"), "{lines}");
     assert!(lines.matches("has no value after").count() <= 3, "{lines}");
 
+    // Each value is named by its own time, and once in the first ten seconds.
+    let (one, two) = (scene.at("one"), scene.at("two"));
+    scene.write("command", "echo there");
+    let text = format!(
+        "import \"os\"\n{}{}",
+        file(&one, "os.system(\"sleep 600\")"),
+        file(&two, &format!("os.system(os.readfile(\"{}\"))", scene.at("command").display()))
+    );
+    let mut run = Running::start(&["run", "--tmp-prefix", "lang", &scene.write("two.mcl", &text)]);
+    run.wait_for("`os.system(\"sleep 600\")` has no value after ");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    scene.write("command", "sleep 601");
+    let line = run.wait_for("has no value after");
+    let is_own = (1..4).any(|seconds| line.contains(&format!("has no value after {seconds}s")));
+    assert!(is_own && line.contains("`os.system(os.readfile("), "{line}");
+    let lines = finish(run);
+    assert_eq!(lines.matches("has no value after").count(), 2, "{lines}");
+
     for call in ["os.system(\"echo mistaken >&2; exit 3\")", "example.vumeter(\"*\", 10, 0.9)"] {
         let text = format!("import \"os\"\nimport \"example\"\n{}", file(&scene.at("never"), call));
         let mut run = Running::start(&["run", "--tmp-prefix", "lang", &scene.write("never.mcl", &text)]);
@@ -394,6 +536,20 @@ fn a_value_that_is_waited_for_is_named_and_one_that_never_comes_is_an_error() {
         run.signal(Signal::INT);
         run.end();
     }
+}
+
+#[test]
+fn a_proxy_says_which_file_with_authorities_it_cannot_use() {
+    let scene = Scene::new();
+    let missing = scene.at("ca.pem").display().to_string();
+    let program = format!(
+        "http:server:proxy \"/m/\" {{\n\thead => \"https://127.0.0.1:1/\",\n\tauthorities => [\"{missing}\",],\n}}\n"
+    );
+    let said = once(&[], "-", &program);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let warning = "http:server:proxy[/m/]: cannot use a file in `authorities`: ";
+    assert_eq!(said.stderr.matches(warning).count(), 1, "{}", said.stderr);
+    assert!(said.stderr.contains("ca.pem"), "{}", said.stderr);
 }
 
 #[test]
@@ -417,6 +573,9 @@ fn an_error_is_reported_once_and_a_program_without_a_graph_is_not_kept() {
     run.wait_for("has no value after");
     scene.write("main.mcl", "print \"x\" {\n\tmsg => $missing,\n}\n");
     run.wait_for("program has errors; nothing runs yet");
+    // So is one whose values are wrong.
+    scene.write("main.mcl", "panic(\"never mind\")\n");
+    run.wait_for("the program panics: never mind");
     scene.write("main.mcl", &file(&scene.at("out"), "\"there\""));
     holds(&scene.at("out"), "there");
     let lines = finish(run);
@@ -508,4 +667,28 @@ fn the_name_of_the_host_is_what_the_command_line_says() {
         .into();
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stderr.contains("I am web7"), "{}", said.stderr);
+}
+
+#[test]
+fn every_command_that_waits_for_a_value_in_vain_names_it_with_its_place() {
+    let scene = Scene::new();
+    let text = format!("import \"os\"\n{}", file(&scene.at("out"), "os.system(\"sleep 100\")"));
+    let program = scene.write("main.mcl", &text);
+    let manifest = scene.write("main.pp", "");
+    let named = format!(
+        "s: {program}:4:13: `os.system(\"sleep 100\")` (not there yet: file[{}])",
+        scene.at("out").display()
+    );
+    let in_line = "no value after 1s: <input 2>:1:7: `os.system(\"sleep 100\")`";
+    for (arguments, input, expected) in [
+        (vec!["graph", "--wait", "1", "lang", &program], "", &*named),
+        (vec!["plan", "--wait", "1", "lang", &program], "", &*named),
+        (vec!["diff", "--wait", "1", &program, &program], "", &*named),
+        (vec!["check", "langpuppet", "--lang", &program, "--puppet", &manifest], "", &*named),
+        (vec!["repl", "--wait", "1"], "import \"os\"\n\"a\" + os.system(\"sleep 100\")\n", in_line),
+    ] {
+        let said = said_with_input(&arguments, input);
+        assert!(said.code != 0 && said.stderr.contains(expected), "{arguments:?}: {}", said.stderr);
+        assert!(said.stderr.contains("--wait SECONDS") || arguments[0] == "check", "{}", said.stderr);
+    }
 }

@@ -79,6 +79,69 @@ fn a_service_manager_knows_how_the_run_is_doing() {
 }
 
 #[test]
+fn a_reload_and_an_edit_end_a_plan_and_a_reload_of_a_deploy_is_answered_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let text = |name: &str| at(name).to_str().unwrap().to_owned();
+    let program = |file: &str, content: &str| {
+        format!("file {:?} {{ state => \"exists\", content => {content:?}, }}\n", text(file))
+    };
+    std::fs::write(at("main.mcl"), program("a", "one")).unwrap();
+    std::fs::write(at("other.mcl"), program("b", "b")).unwrap();
+    let prefix = text("prefix");
+    let listener = Listener::new(&at("notify"));
+    let mut command = mgmt(&["run", "--prefix", &prefix, "lang", &text("main.mcl")]);
+    command.env("NOTIFY_SOCKET", at("notify"));
+    let mut run = Running::start_command(command);
+    listener.until("READY=1");
+    listener.until("STATUS=converged: 1 resource");
+    let apply = |status: &str| {
+        let plan = text("plan");
+        for words in
+            [&["plan", "--out", &plan, "lang", &text("other.mcl")][..], &["apply", &plan, "--no-progress"]]
+        {
+            let said = said(&[&words[..1], &["--prefix", &prefix], &words[1..]].concat());
+            assert_eq!(said.code, 0, "{said:?}");
+        }
+        listener.until(status);
+    };
+    let applied = "STATUS=converged: 1 resource; plan ";
+    let reload = |run: &Running| {
+        run.signal(Signal::HUP);
+        listener.until("RELOADING=1");
+        listener.until("READY=1");
+    };
+    apply(applied);
+    std::fs::write(at("a"), "mine").unwrap();
+    reload(&run);
+    holds(&at("a"), "one");
+    listener.until("STATUS=converged: 1 resource");
+    // What was edited meanwhile is what runs then.
+    apply(applied);
+    std::fs::write(at("main.mcl"), program("a", "two")).unwrap();
+    holds(&at("a"), "two");
+    // A program with errors is reported, and the one before runs.
+    apply(applied);
+    std::fs::write(at("main.mcl"), "file {").unwrap();
+    listener.until("STATUS=stale: 1 resource; program invalid");
+    std::fs::write(at("a"), "mine").unwrap();
+    holds(&at("a"), "two");
+    // Nothing of a deploy can be read again.
+    let deployed = said(&["deploy", "--prefix", &prefix, "--no-git", "empty"]);
+    assert_eq!(deployed.code, 0, "{deployed:?}");
+    run.wait_for("graph empty");
+    reload(&run);
+    apply("STATUS=stale: 1 resource; plan ");
+    std::fs::write(at("b"), "mine").unwrap();
+    holds(&at("b"), "b");
+    reload(&run);
+    run.wait_for("graph empty");
+    run.signal(Signal::TERM);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+#[test]
 fn only_the_process_that_is_watched_says_that_it_is_alive() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("notify");

@@ -235,11 +235,48 @@ fn old_flags_warn_and_work() {
         (&["-t", "0", "lang", "--depth", "-1", "noop \"x\" {}"], "`--depth` has no effect"),
         (&["-t", "0", "lang", "--retry", "3", "noop \"x\" {}"], "`--retry` has no effect"),
         (&["-t", "0", "--pprof", "localhost:6060", "lang", "noop \"x\" {}"], "--pprof has no effect"),
+        (&["-t", "0", "--pprof", "lang", "noop \"x\" {}"], "--pprof has no effect"),
+        (
+            &["-t", "0", "lang", "noop \"x\" {}", "--unify-optimizations", "a", "b"],
+            "`--unify-optimizations` has no effect",
+        ),
+        (&["lang", "--lp-only-download", "noop \"x\" {}"], "`mgmt get PATH`"),
+        (&["-t", "0", "lang", "--lp-update", "noop \"x\" {}"], "`mgmt get --update PATH`"),
+        (&["-t", "0", "lang", "--lp-skip-unify", "noop \"x\" {}"], "`--skip-unify` has no effect"),
+        (&["-t", "0", "lang", "--lp-depth", "3", "noop \"x\" {}"], "`--depth` has no effect"),
     ] {
         let Said { code, stderr, .. } = ended(arguments, EMPTY);
         assert_eq!(code, 0, "{arguments:?}: {stderr}");
         assert!(stderr.contains("warning: ") && stderr.contains(warning), "{arguments:?}: {stderr}");
     }
+    // The same for the other commands that take programs.
+    let program = "noop \"x\" {}";
+    for (arguments, warning) in [
+        (&["check", "lang", "--skip-unify", program][..], "`--skip-unify` has no effect"),
+        (&["check", "lang", "--skip-fmt", program], "`--skip-fmt` has no effect"),
+        (&["check", "lang", "--unify-name", "x", program], "`--unify-name` has no effect"),
+        (
+            &["check", "lang", program, "--unify-optimizations", "a", "b"],
+            "`--unify-optimizations` has no effect",
+        ),
+        (&["check", "lang", "--depth", "-1", program], "`--depth` has no effect"),
+        (&["check", "lang", "--retry", "3", program], "`--retry` has no effect"),
+        (&["check", "lang", "--update", program], "`mgmt get --update PATH`"),
+        (&["check", "lang", "--lp-only-download", program], "`mgmt get PATH`"),
+        (&["deploy", "lang", "--only-download", program], "`mgmt get PATH`"),
+        (&["deploy", "lang", "--only-unify", program], "`mgmt check PATH`"),
+        (&["deploy", "lang", "--only-unify", "--skip-unify", program], "`--skip-unify` has no effect"),
+        (&["get", "--depth", "-1", program], "`--depth` has no effect"),
+        (&["get", "--retry", "3", program], "`--retry` has no effect"),
+        (&["get", "--noop", "--sema", "1", program], "`--sema` has no effect"),
+    ] {
+        let Said { code, stderr, .. } = said(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {stderr}");
+        assert!(stderr.contains("warning: ") && stderr.contains(warning), "{arguments:?}: {stderr}");
+    }
+    let wrong = said(&["run", "--tmp-prefix", "lang", "--only-unify", "test \"x\" { int64 => \"a\", }"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("M0603"), "{}", wrong.stderr);
     let short = said_with_input(&["r", "--tmp-prefix", "-t", "0", "yaml", "-"], EMPTY);
     assert_eq!(short.code, 0);
     assert!(short.stderr.contains("`mgmt run` now"), "{}", short.stderr);

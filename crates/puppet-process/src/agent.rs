@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::files::{Permissions, digest, make, prune, remove_others, set_executable, write};
-use crate::answer::{Compiled, Relation, TypeFacts};
+use crate::answer::{Compiled, Generated, Relation, TypeFacts};
 use crate::http::{Answer, Client, Identity, Unanswered, encoded, encoded_path};
 use crate::puppet::{Input, Puppet, PuppetError};
 
@@ -119,7 +119,7 @@ struct Received {
     #[serde(default)]
     paths: Option<BTreeMap<String, Vec<String>>>,
     #[serde(default)]
-    generated: BTreeMap<String, Option<Vec<String>>>,
+    generated: BTreeMap<String, Option<Generated>>,
     /// Types that are not known here.
     #[serde(default)]
     unknown: Vec<String>,

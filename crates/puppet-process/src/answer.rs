@@ -75,9 +75,9 @@ pub struct Compiled {
     /// were not asked.
     #[serde(default)]
     pub paths: Option<BTreeMap<String, Vec<String>>>,
-    /// The same for what resources generate besides, where something is purged. Nothing for a resource that only tells when it is applied.
+    /// What resources generate besides, where something is purged. Nothing for a resource that only tells when it is applied.
     #[serde(default)]
-    pub generated: BTreeMap<String, Option<Vec<String>>>,
+    pub generated: BTreeMap<String, Option<Generated>>,
     /// What was looked up in Puppet's data, by key: texts, numbers, and lists of them.
     #[serde(default)]
     pub lookups: BTreeMap<String, Value>,
@@ -108,6 +108,16 @@ pub struct Compiled {
     /// What Puppet said about it.
     #[serde(skip)]
     pub messages: Vec<Message>,
+}
+
+/// What a resource generates.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct Generated {
+    /// Absolute paths that it makes or edits.
+    pub paths: Vec<String>,
+    /// Resources, by what names them, as the context of another one.
+    #[serde(default)]
+    pub resources: Vec<Value>,
 }
 
 /// What there is to know of a type.
@@ -165,6 +175,9 @@ pub struct Applied {
 pub struct Change {
     /// Of which resource, as a reference: the one that was applied, or one that it has generated.
     pub resource: String,
+    /// It is one that was generated.
+    #[serde(default)]
+    pub generated: bool,
     /// Which property.
     pub property: Option<String>,
     /// What it was, if it was there.

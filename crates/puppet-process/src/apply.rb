@@ -231,7 +231,7 @@ module MgmtPuppet
       # It has only failed because another one has, which is none of its business.
       next if present.length > 1 && mine.any?(&:dependency_failed?)
 
-      one.result = applied(mine, refreshed.include?(one))
+      one.result = applied(one.ral.ref, mine, refreshed.include?(one))
     end
   end
 
@@ -260,7 +260,7 @@ module MgmtPuppet
   end
 
   # What became of one resource and of those that it generated.
-  def applied(mine, refreshed)
+  def applied(own, mine, refreshed)
     events = mine.flat_map(&:events)
     {
       'changed' => mine.any?(&:changed) || refreshed,
@@ -268,16 +268,16 @@ module MgmtPuppet
       'skipped' => mine.any?(&:skipped),
       'would_change' => events.any? { |event| event.status == 'noop' },
       'messages' => events.reject { |event| event.message.nil? }.map { |event| event.redacted ? "#{event.property} changed" : text(event.message) },
-      'changes' => mine.flat_map { |status| status.events.filter_map { |event| change(status, event) } }
+      'changes' => mine.flat_map { |status| status.events.filter_map { |event| change(own, status, event) } }
     }
   end
 
   # What is other than before, or would be.
-  def change(status, event)
+  def change(own, status, event)
     return unless %w[success noop].include?(event.status)
 
     shown = ->(value) { event.redacted || value.nil? || value == :absent ? nil : text(value.is_a?(Array) ? value.join(', ') : value) }
-    { 'resource' => status.resource, 'property' => event.property&.to_s, 'before' => shown.call(event.previous_value), 'after' => shown.call(event.desired_value),
+    { 'resource' => status.resource, 'generated' => status.resource != own, 'property' => event.property&.to_s, 'before' => shown.call(event.previous_value), 'after' => shown.call(event.desired_value),
       'redacted' => event.redacted ? true : false }
   end
 end

@@ -17,6 +17,7 @@ module MgmtPuppet
   ENV.delete_if { |name, _| name.start_with?('RUBY_GC_') }
 end
 
+require 'etc'
 require 'find'
 require 'json'
 require 'set'
@@ -244,6 +245,21 @@ module MgmtPuppet
           directory = File.dirname(path)
           @stamps[directory] ||= Files.stamp(directory)
         end
+        note_places(environment)
+      end
+
+      # Notes where a type or a provider may appear of which nothing is loaded yet.
+      def note_places(environment)
+        return if @noted == environment.modulepath
+
+        @noted = environment.modulepath
+        libraries = environment.modules.map { |mod| "#{mod.path}/lib/puppet" }
+        libraries.push("#{Puppet[:plugindest]}/puppet")
+        places = libraries.flat_map { |library| ["#{library}/type", "#{library}/provider", *Dir.glob("#{library}/provider/*/")] }
+        (@noted + places).each do |path|
+          path = path.chomp('/')
+          @stamps[path] = Files.stamp(path) unless @stamps.key?(path)
+        end
       end
 
       # Whether a new process would load something else.
@@ -362,16 +378,20 @@ module MgmtPuppet
     return found.override_from_commandline(Puppet.settings) if found
     raise Puppet::Environments::EnvironmentNotFound, name if Puppet.settings.set_by_cli?(:environment) || Puppet.settings.set_by_config?(:environment)
 
-    setting = Puppet.settings.set_by_cli?(:modulepath) ? :modulepath : :basemodulepath
-    path = Puppet[setting].split(File::PATH_SEPARATOR).reject(&:empty?)
-    Puppet::Node::Environment.create(name, path)
+    environment_without_directory(name)
   end
 
   # The same, for what does not compile: the environment of an agent is on its server.
   def some_environment
     default_environment
   rescue Puppet::Environments::EnvironmentNotFound
-    Puppet::Node::Environment.create(Puppet[:environment].to_sym, Puppet[:basemodulepath].split(File::PATH_SEPARATOR).reject(&:empty?))
+    environment_without_directory(Puppet[:environment].to_sym)
+  end
+
+  # An environment that is not on this host's disk, with the modules that were asked for.
+  def environment_without_directory(name)
+    setting = Puppet.settings.set_by_cli?(:modulepath) ? :modulepath : :basemodulepath
+    Puppet::Node::Environment.create(name, Puppet[setting].split(File::PATH_SEPARATOR).reject(&:empty?))
   end
 
   # An environment that is a directory, whatever the directory is called.
@@ -451,7 +471,7 @@ module MgmtPuppet
       answer = {
         'catalogue' => data,
         'paths' => inspect_catalogue(catalogue),
-        'generated' => generated_paths(catalogue),
+        'generated' => generated(catalogue),
         'lookups' => Lookups.found.reject { |name, _| name == 'lookup_options' },
         'relations' => custom_relations(catalogue),
         'types' => type_facts(catalogue),
@@ -588,7 +608,7 @@ module MgmtPuppet
         data = Puppet.override({ rich_data: true }, 'for mgmt') { catalogue.to_data_hash }
       end
       paths = inspect_catalogue(catalogue)
-      answer = { 'catalogue' => data, 'paths' => paths, 'generated' => generated_paths(catalogue), 'relations' => custom_relations(catalogue),
+      answer = { 'catalogue' => data, 'paths' => paths, 'generated' => generated(catalogue), 'relations' => custom_relations(catalogue),
                  'types' => type_facts(catalogue), 'unknown' => unknown }
       Code.note(environment)
       answer

@@ -14,6 +14,12 @@ module MgmtPuppet
   # Parameters of other types whose paths are read or run, and not managed.
   MENTIONED = %i[source sources cwd command refresh onlyif unless content provider shell validate_cmd].to_set
 
+  # Methods of providers that compose a path of what a resource is given.
+  PATH_METHODS = %i[path target file_path].freeze
+
+  # Parameters that name a resource or say where it is, for all types that can be purged.
+  NAMING = %i[name path command user target type provider].freeze
+
   # What only says that this host lacks something now, which another resource may bring, and which a kind of ours may not need.
   HOST_LACKS = /must have features/.freeze
 
@@ -110,10 +116,31 @@ module MgmtPuppet
     names = MANAGED.fetch(type) { ral.parameters.keys.reject { |name| MENTIONED.include?(name) || Puppet::Type.metaparam?(name) } }
     paths = names.flat_map { |name| absolute_paths(ral.parameter(name)&.then { |it| it.is_a?(Puppet::Property) ? it.should : it.value }) }
     paths = paths.map { |path| path.delete_prefix('/files') } if type == :augeas
+    paths << home_of(ral[:name]) if type == :user && paths.empty?
+    paths += provider_paths(ral) unless MANAGED.key?(type)
     (paths + default_target(ral)).uniq
   rescue StandardError
     # A value of a type that computes it when it is asked for.
     []
+  end
+
+  # The home directory that an account has, or is made with.
+  def home_of(name)
+    Etc.getpwnam(name).dir
+  rescue ArgumentError
+    "/home/#{name}"
+  end
+
+  # Paths that a provider composes itself, if it has a method for that.
+  def provider_paths(ral)
+    provider = ral.provider
+    methods = PATH_METHODS.select { |name| provider.respond_to?(name) && provider.method(name).arity <= 0 }
+    methods.flat_map do |name|
+      absolute_paths(provider.public_send(name))
+    rescue StandardError
+      # It only knows once it is applied.
+      []
+    end
   end
 
   # The file of a type that edits entries of files, if it is not given.
@@ -133,9 +160,9 @@ module MgmtPuppet
     end
   end
 
-  # Paths that a type of a module makes besides those that its parameters name, as it says itself. Only asked where somebody purges: it may take a
-  # while. `nil` if only applying the resource would tell.
-  def generated_paths(catalogue)
+  # What a type of a module makes besides itself, as it says itself: paths, and resources by what names them. Only asked where somebody purges: it
+  # may take a while. `nil` if only applying the resource would tell.
+  def generated(catalogue)
     makers = catalogue.resources.select { |resource| (type = native_type(resource)) && !MANAGED.key?(type.name) && generates?(type) }
     return {} if makers.empty? || !purges?(catalogue)
 
@@ -149,13 +176,24 @@ module MgmtPuppet
   def generated_by(ral)
     return if ral.nil? || overrides?(ral.class, :eval_generate)
 
-    Array(ral.generate).compact.flat_map { |child| managed_paths(child) }.uniq
+    children = Array(ral.generate).compact
+    { 'paths' => children.flat_map { |child| managed_paths(child) }.uniq, 'resources' => children.map { |child| named(child) } }
   rescue StandardError, ScriptError
     nil
   end
 
+  # A resource by what tells it from others, in the form in which it is known when another one is applied.
+  def named(ral)
+    names = NAMING.select { |name| ral.parameters.key?(name) && [String, Symbol].include?(ral[name].class) }
+    { 'type' => ral.class.name.to_s, 'title' => text(ral.title), 'parameters' => names.to_h { |name| [name.to_s, text(ral[name])] },
+      'sensitive' => [], 'passive' => false }
+  end
+
   # Whether something in the catalogue removes what is not managed.
   def purges?(catalogue)
-    catalogue.resources.any? { |resource| resource.type == 'Tidy' || (resource.type == 'File' && ![nil, false, 'false', 'no'].include?(resource[:purge])) }
+    catalogue.resources.any? do |resource|
+      asked = resource[resource.type == 'User' ? :purge_ssh_keys : :purge]
+      resource.type == 'Tidy' || (%w[File Resources User].include?(resource.type) && ![nil, false, 'false', 'no'].include?(asked))
+    end
   end
 end

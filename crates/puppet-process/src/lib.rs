@@ -31,7 +31,7 @@ mod puppet;
 mod seen;
 
 pub use answer::{
-    Applied, Change, Compiled, Hello, Message, Raised, Refused, Relation, Relations, TypeFacts,
+    Applied, Change, Compiled, Generated, Hello, Message, Raised, Refused, Relation, Relations, TypeFacts,
 };
 pub use installation::{Installation, Missing};
 #[doc(hidden)]

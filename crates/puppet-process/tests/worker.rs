@@ -358,3 +358,36 @@ async fn a_type_or_a_provider_that_is_edited_is_loaded_again() {
     );
     assert!(!apply().await.failed);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_comes_where_nothing_was_loaded_from_is_used() {
+    let better = |content: &str| {
+        format!(
+            "Puppet::Type.type(:thing).provide(:{content}) do\n  def self.specificity; {} ; end\n  \
+             def exists?; File.exist?(resource[:path]) && File.read(resource[:path]) == '{content}'; end\n  \
+             def create; File.write(resource[:path], '{content}'); end\nend\n",
+            10 * content.len()
+        )
+    };
+    let place = tempfile::tempdir().unwrap();
+    let (modules, out) = (place.path().join("modules"), place.path().join("out"));
+    write_thing(&modules, "", "'plain'");
+    write(&modules.join("n/manifests/init.pp"), "class n {}\n");
+    let puppet = with_modules(&modules);
+    let apply = || async { puppet.apply(&[thing(&out)], false, PATIENCE).await.unwrap().remove(0) };
+    assert!(apply().await.changed);
+    // In a module without any, in a directory that is there by then, and in a module that was not there.
+    for (path, content) in [
+        ("n/lib/puppet/provider/thing/good.rb", "good"),
+        ("n/lib/puppet/provider/thing/better.rb", "better"),
+        ("o/lib/puppet/provider/thing/superior.rb", "superior"),
+    ] {
+        write(&modules.join(path), &better(content));
+        let applied = apply().await;
+        assert!(applied.changed && !applied.failed, "{path}: {applied:?}");
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), content);
+    }
+    let first = puppet.process_id().await;
+    assert!(!apply().await.changed);
+    assert_eq!(puppet.process_id().await, first, "it was started again for nothing");
+}

@@ -78,14 +78,15 @@ pub const CODES: &[(&str, &str, &str)] = &[
     (
         NOT_PURGED,
         "a directory is not purged",
-        "Purging removes what no resource manages. A resource of a type that comes from a module may generate further files, and says which \
-         ones only when it is applied, so nothing is removed here. The directory is managed otherwise. With `--strict`, this is an error.",
+        "Purging removes what no resource manages. A resource of a type that comes from a module may make files of which only its Ruby \
+         knows: it names no path, names the directory itself or one above it, or says only when it is applied what it generates. So nothing \
+         is removed here. The directory is managed otherwise. With `--strict`, this is an error.",
     ),
     (
         CONFLICT,
         "two resources write one file",
-        "One resource has the whole content of a file, another one edits a line, a setting or an entry in it. Each would undo what the other \
-         one does, for ever. Put the line into the content, or have the file without `content` and `source`. With `replace => false` the two \
+        "One resource has the whole content of a file, another one edits a line, a setting or an entry in it, or is of a type of a module and \
+         names the file. Each would undo what the other one does, for ever. Put the line into the content, or have the file without `content` and `source`. With `replace => false` the two \
          agree: the content is only for a file that is not there.",
     ),
     (

@@ -28,6 +28,10 @@ const EDITORS: [&str; 9] = [
 const EDITING_TYPES: [&str; 8] =
     ["augeas", "host", "mailalias", "mount", "shellvar", "ssh_authorized_key", "sshkey", "yaml_setting"];
 
+/// Types of Puppet whose paths are files of their own, or none that they write to.
+const OTHER_TYPES: [&str; 9] =
+    ["concat_file", "exec", "file", "filebucket", "resources", "schedule", "service", "tidy", "user"];
+
 /// What the resources of a graph do with files.
 #[derive(Default)]
 pub(crate) struct Writers<'a> {
@@ -41,7 +45,7 @@ impl<'a> Writers<'a> {
         for (_, spec) in graph.nodes().filter(|(_, spec)| !spec.meta.hidden) {
             if let Some(path) = file_path(spec).filter(|_| has_content(spec)) {
                 writers.whole.insert(path, spec);
-            } else if edits(spec) {
+            } else if may_edit(spec) {
                 let paths = spec.resource.claimed_paths(&spec.id.name);
                 let paths = paths.iter().map(|path| path.to_text().trim_end_matches('/').to_owned());
                 writers.parts.extend(paths.map(|path| (path, spec)));
@@ -62,8 +66,12 @@ fn conflict(path: &str, part: &Spec, whole: &Spec) -> Diagnostic {
     let place = |origin: Option<&Origin>| {
         origin.map_or_else(String::new, |Origin { file, line, .. }| format!(" ({file}:{line})"))
     };
+    let (does, so) = match is_editor(part) {
+        true => ("edits", "each undoes what the other one does"),
+        false => ("may write", "then each undoes what the other one does"),
+    };
     let message = format!(
-        "{}{} edits {path}, and {}{} has its whole content: each undoes what the other one does",
+        "{}{} {does} {path}, and {}{} has its whole content: {so}",
         part.id,
         place(part.origin.as_ref()),
         whole.id,
@@ -111,7 +119,13 @@ fn has_content(spec: &Spec) -> bool {
     is_regular && is_whole && word("replace") != "false"
 }
 
-fn edits(spec: &Spec) -> bool {
+/// Whether a resource writes to the paths that it claims. Of a type of a module, that is not known.
+fn may_edit(spec: &Spec) -> bool {
+    let kind = text(&*spec.resource, "type").unwrap_or_default();
+    is_editor(spec) || (spec.id.kind == "pippet" && !OTHER_TYPES.contains(&kind.as_str()))
+}
+
+fn is_editor(spec: &Spec) -> bool {
     if spec.id.kind != "pippet" {
         return EDITORS.contains(&spec.id.kind);
     }

@@ -45,6 +45,11 @@ impl Diagnostic {
         self
     }
 
+    /// Whether it says what becomes of a resource: what is written there is not at fault.
+    pub fn is_decision(&self) -> bool {
+        [codes::THROUGH_PUPPET, codes::LOSS].contains(&self.code)
+    }
+
     /// What Puppet says while it compiles. `inline` is what to call a text that is in no file. Notices are for the log.
     pub fn of_message(message: &Message, inline: &std::sync::Arc<str>) -> Option<Diagnostic> {
         let (level, code) = match message.level.as_str() {

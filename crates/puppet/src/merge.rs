@@ -6,6 +6,7 @@
 //!
 //! Nothing is changed in place: the two graphs can be merged again with a newer version of the other.
 
+mod objects;
 mod purging;
 
 use std::collections::{HashMap, HashSet};
@@ -17,6 +18,7 @@ use mgmt_value::Str;
 use crate::codes;
 use crate::conflict::{Writers, file_path};
 use crate::diagnostic::{Diagnostic, Level};
+use objects::object;
 use purging::Beside;
 
 /// What the name of a `noop` begins with that a class belongs to.
@@ -163,6 +165,7 @@ impl Merging<'_> {
             }
         }
         self.refuse_shared_files();
+        self.refuse_shared_objects();
         self.refuse_cycles();
     }
 
@@ -178,19 +181,26 @@ impl Merging<'_> {
             if spec.id == other.id {
                 continue;
             }
-            let message = format!(
-                "{} of the program{} and {} of the manifest{} are the same file: {path}",
-                other.id,
-                place(other.origin.as_ref()),
-                spec.id,
-                place(spec.origin.as_ref())
-            );
-            let found = Diagnostic::new(Level::Error, codes::SAME, message).at(spec.origin.clone());
-            self.diagnostics.push(found.hint("take it out of one of them"));
+            self.diagnostics.push(both(other, spec, &format!("the same file: {path}")));
         }
         let (ours, theirs) = (Writers::of(self.program), Writers::of(self.manifest));
         let found = ours.against(&theirs).into_iter().chain(theirs.against(&ours));
         self.diagnostics.extend(found);
+    }
+
+    /// So is one account, one package or one service, left to Puppet or not.
+    fn refuse_shared_objects(&mut self) {
+        let ours = self.program.nodes().filter(|(_, spec)| !spec.meta.hidden);
+        let ours: HashMap<_, &Spec> = ours.filter_map(|(_, spec)| Some((object(spec)?, spec))).collect();
+        for (_, spec) in self.manifest.nodes() {
+            let Some(((kind, name), other)) = object(spec).and_then(|found| ours.get_key_value(&found))
+            else {
+                continue;
+            };
+            if spec.id != other.id {
+                self.diagnostics.push(both(other, spec, &format!("both {kind}[{name}]")));
+            }
+        }
     }
 
     fn all_edges(&self) -> Vec<(Side, NodeId, NodeId, Edge)> {
@@ -409,6 +419,19 @@ impl Merging<'_> {
         let found = Diagnostic::new(Level::Error, codes::CYCLE, message).at(origin);
         self.diagnostics.push(found.hint("each arrow says who asks for it; take one of them away"));
     }
+}
+
+/// A resource of the program and one of the manifest that are the same.
+fn both(ours: &Spec, theirs: &Spec, what: &str) -> Diagnostic {
+    let message = format!(
+        "{} of the program{} and {} of the manifest{} are {what}",
+        ours.id,
+        place(ours.origin.as_ref()),
+        theirs.id,
+        place(theirs.origin.as_ref())
+    );
+    let found = Diagnostic::new(Level::Error, codes::SAME, message).at(theirs.origin.clone());
+    found.hint("take it out of one of them")
 }
 
 /// The name of a `noop`.

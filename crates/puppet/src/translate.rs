@@ -28,9 +28,9 @@ use mgmt_puppet_process::{Compiled, TypeFacts};
 use mgmt_resource::{Edge, Id, Meta, Origin, Registry, ResourceGraph, Spec};
 use mgmt_value::{Native as _, Str};
 
-use crate::catalogue::{Catalogue, Declared};
+use crate::catalogue::{Catalogue, Declared, squeezed};
 use crate::codes;
-use crate::conflict::Writers;
+use crate::conflict::{Writers, file_path};
 use crate::diagnostic::{Diagnostic, Level};
 use crate::relations::{Relations, Vertex, relate};
 use claims::Claims;
@@ -187,6 +187,11 @@ const TYPES: &[(&str, Translate)] = &[
     ("User", account::user),
 ];
 
+/// Whether a resource has a type with a kind of ours, which claims what it makes.
+fn has_rule(declared: &Declared) -> bool {
+    TYPES.iter().any(|(kind, _)| *kind == declared.kind)
+}
+
 /// The parameters that mean something only among all other resources.
 const RELATIVE: &[&str] = &["require", "before", "notify", "subscribe", "alias", "stage", "noop"];
 
@@ -280,6 +285,7 @@ impl Translating<'_> {
     fn add_all(&mut self, relations: &Relations) {
         let catalogue = self.around.catalogue;
         let mut nodes: HashMap<Vertex, NodeId> = HashMap::new();
+        let mut files: HashMap<String, usize> = HashMap::new();
         for &vertex in &relations.vertices {
             let spec = match vertex {
                 Vertex::Resource(at) => self.resource(at, &catalogue.resources[at]),
@@ -291,6 +297,12 @@ impl Translating<'_> {
                 continue;
             }
             self.names.insert(spec.id.clone(), vertex.position());
+            if let Some(path) = file_path(&spec) {
+                let first = *files.entry(path.clone()).or_insert(vertex.position());
+                if first != vertex.position() {
+                    self.same(vertex.position(), first, &path);
+                }
+            }
             nodes.insert(vertex, self.graph.add_node(spec));
         }
         for edge in &relations.edges {
@@ -316,13 +328,14 @@ impl Translating<'_> {
 
     /// Nothing is purged where something may make files of which nobody knows before it has run.
     fn tell_unknown_purges(&mut self) {
-        let Some(&maker) = self.around.claims.unknown.first() else { return };
         let catalogue = self.around.catalogue;
-        let maker = &catalogue.resources[maker];
         for declared in catalogue.resources.iter().filter(|declared| file::purges(declared)) {
+            let directory = squeezed(&declared.subject());
+            let Some(maker) = self.around.claims.unknown_below(&directory) else { continue };
+            let maker = &catalogue.resources[maker];
             let place = maker.origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
             let message = format!(
-                "{declared} is not purged: {maker}{place} may generate files below it that are not known before it is applied"
+                "{declared} is not purged: {maker}{place} may make files below it that are not known before it is applied"
             );
             let diagnostic = Diagnostic::new(Level::Warning, codes::NOT_PURGED, message);
             let hint = "manage the directory without `purge`, or leave both to `puppet apply`";
@@ -437,7 +450,7 @@ impl Translating<'_> {
         parameters.retain(|name, _| !ours(name));
         context::spare_unknown(declared, self.around, &mut parameters);
         let named: &[_] = if window.is_ok() { &context::NAMED[1..] } else { &context::NAMED };
-        let context = context::text(declared, &context, &spared, named, self.around.catalogue, self.types);
+        let context = context::text(declared, &context, &spared, named, self.around, self.types);
         let texts =
             |list: &[String]| list.iter().map(|text| Str::from(text.as_str())).collect::<Vec<_>>().to_value();
         let path = Some(self.modulepath.as_str()).filter(|path| !path.is_empty());
@@ -504,7 +517,7 @@ impl Translating<'_> {
         self.decide(declared, Outcome::Refused(vec![reason]));
     }
 
-    fn same(&mut self, at: usize, other: usize, id: &Id) {
+    fn same(&mut self, at: usize, other: usize, id: &dyn std::fmt::Display) {
         let (declared, other) =
             (&self.around.catalogue.resources[at], &self.around.catalogue.resources[other]);
         let place = other.origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));

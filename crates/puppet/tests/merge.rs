@@ -263,6 +263,33 @@ fn one_file_is_on_one_side_whatever_it_is_called() {
 }
 
 #[test]
+fn one_object_is_on_one_side_whatever_it_is_called_and_whoever_brings_it_about() {
+    for (ours, theirs) in [
+        ("mount /mnt/x", "mount { '/mnt/x/': ensure => mounted, device => 'tmpfs', fstype => 'tmpfs' }"),
+        ("pkg nginx", "package { 'nginx': ensure => absent, install_options => ['--x'] }"),
+        ("pkg nginx", "package { 'web': name => 'nginx', provider => apt, install_options => ['--x'] }"),
+        ("svc cron.service", "service { 'cron': ensure => running }"),
+        ("svc cron", "service { 'cron': ensure => running, start => '/bin/true' }"),
+        ("user me", "user { 'me': ensure => present, expiry => absent }"),
+        ("group us", "group { 'us': ensure => present, audit => all }"),
+        ("host h", "host { 'h': ip => '192.0.2.1', audit => all }"),
+    ] {
+        let found = mistakes(ours, theirs);
+        let [(code, message, _)] = found.as_slice() else { panic!("{theirs}: {found:?}") };
+        assert_eq!(*code, "P0203", "{message}");
+        assert!(message.contains("main.mcl:1") && message.contains("site.pp:1"), "{message}");
+    }
+    for (ours, theirs) in [
+        ("pkg nginx", "package { 'nginx': ensure => present, provider => gem }"),
+        ("pkg nginx", "service { 'nginx': ensure => running, start => '/bin/true' }"),
+        ("svc cron.socket", "service { 'cron': ensure => running }"),
+    ] {
+        let merged = merged_with(&program(ours), &manifest(theirs), false);
+        assert!(merged.graph.is_some(), "{theirs}: {:?}", merged.diagnostics);
+    }
+}
+
+#[test]
 fn who_has_the_whole_content_and_who_edits_it_are_told_of_each_other() {
     let edits = "file_line { 'l': path => '/tmp/a/b', line => 'x' }\n";
     let conflicts = |code: &str| {

@@ -312,6 +312,16 @@ fn defect_11_what_has_no_events_is_looked_at_again() {
     assert_eq!(plain(&interval), "77");
     assert_eq!(poll("exec[/bin/a]"), 77);
     assert_eq!((poll("exec[/bin/b]"), poll("exec[/bin/d]")), (0, 0));
+    // Tries that are used up are given back in the next run.
+    let code = "exec { '/bin/e': creates => '/c', tries => 2 } exec { '/bin/f': refreshonly => true, tries => 2 } exec { '/bin/g': tries => 2 }";
+    let translated = translated_with(&Input::Code(code.to_owned()), &options);
+    let looks = |name: &str| {
+        let spec = spec(&translated, name);
+        (spec.meta.poll, plain(&spec.resource.get("interval").unwrap()))
+    };
+    assert_eq!(looks("exec[/bin/e]"), (0, "77".to_owned()));
+    assert_eq!(looks("exec[/bin/f]"), (0, "0".to_owned()));
+    assert_eq!(looks("exec[/bin/g]"), (77, "0".to_owned()));
 }
 
 #[test]
@@ -787,6 +797,18 @@ fn two_that_are_the_same_are_told() {
     );
     let code = "file { '/tmp/a': ensure => file }\nfile { '/tmp//a/': ensure => file }";
     assert!(refused(code).contains("File[/tmp//a/] and File[/tmp/a] (line: 1) are the same: /tmp/a"));
+    // One file of two types, native and left to Puppet.
+    for format in ["plain", "yaml"] {
+        let concat = format!(
+            "concat {{ '/tmp/q': format => {format} }} concat::fragment {{ 'f': target => '/tmp/q', content => 'a: 1' }}\n"
+        );
+        let code = Input::Code(format!("{concat}file {{ '/tmp//q': content => 'y' }}"));
+        let translated = translated_with(&code, &TranslateOptions::default());
+        assert!(translated.graph.is_none());
+        let found = translated.diagnostics.iter().filter(|found| found.code == "P0203");
+        let found: Vec<&str> = found.map(|found| found.message.as_str()).collect();
+        assert!(found.len() == 1 && found[0].contains("are both /tmp/q"), "{found:?}");
+    }
     // One thing in two ways that Puppet tells apart.
     let code = "package { 'a': name => 'x' }\npackage { 'b': name => 'x', provider => 'gem' }";
     assert!(translated::translated(code).graph.is_some());

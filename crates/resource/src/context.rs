@@ -107,15 +107,16 @@ impl<'a> Context<'a> {
     }
 
     /// Shows the paths that other resources of the running graph make, edit or read, of whatever kind they are. To be asked before
-    /// anything is removed because nobody manages it.
-    pub fn claimed_paths(&self, mut show: impl FnMut(&Str)) {
+    /// anything is removed because nobody manages it. False if the graph is incomplete: what it does not claim may be declared.
+    #[must_use]
+    pub fn claimed_paths(&self, mut show: impl FnMut(&Str)) -> bool {
         let view = self.host.view.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let Some(view) = view else { return };
+        let Some(view) = view else { return true };
         view.each(&mut |id, resource| {
             if id != self.id {
                 resource.claimed_paths(&id.name).iter().for_each(&mut show);
             }
-        });
+        })
     }
 
     /// Fails when the run has been asked to stop. For loops of blocking work.

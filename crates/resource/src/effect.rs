@@ -4,11 +4,13 @@
 //! does are one description, not two that could differ.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mgmt_sys::error::Escaped;
+use mgmt_sys::preflight::Claim;
 use serde::{Deserialize, Serialize};
 
 /// The longest text whose difference is shown.
@@ -37,7 +39,8 @@ pub struct Effect {
     /// What comes of it cannot be told beforehand.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opaque: bool,
-    /// It rests on something that this look could not see, and that a run will see.
+    /// It rests on something that this look could not see, and that a run will see; or it is asked of the kernel, a daemon or a
+    /// tool, which may refuse.
     #[serde(skip)]
     pub presumed: bool,
     /// It is about something that not everybody may read: nothing of that is told, here or in the cause.
@@ -144,6 +147,12 @@ impl Effect {
     #[must_use]
     pub fn after(self, after: impl fmt::Display) -> Effect {
         Effect { after: Some(word(after)), ..self }
+    }
+
+    /// Only the kernel, a daemon or a tool can tell whether it comes about.
+    #[must_use]
+    pub fn presumed(self) -> Effect {
+        Effect { presumed: true, ..self }
     }
 
     /// It is about a secret: what was there and will be there is not told.
@@ -270,7 +279,7 @@ pub enum Needed<'a> {
 /// What earlier resources of a plan will have done, as far as that is known.
 #[derive(Clone, Debug, Default)]
 pub struct Foreseen {
-    files: std::collections::HashMap<Vec<u8>, Option<Box<[u8]>>>,
+    files: HashMap<Vec<u8>, Option<Box<[u8]>>>,
     private: std::collections::HashSet<Vec<u8>>,
     /// Paths that will have been created, without a slash at their end.
     created: std::collections::BTreeSet<Vec<u8>>,
@@ -280,8 +289,22 @@ pub struct Foreseen {
     mounted: Vec<Vec<u8>>,
     /// More will have been created than was described.
     uncounted: bool,
+    /// Something will have been removed, or a command will have run, which may make room.
+    frees: bool,
+    /// What file systems are to hold, by their device numbers.
+    file_systems: Arc<Mutex<HashMap<u64, FileSystem>>>,
     before: Before,
     denied: Arc<AtomicBool>,
+}
+
+/// What a plan needs of one file system.
+#[derive(Debug, Default)]
+struct FileSystem {
+    /// By path.
+    claims: HashMap<Vec<u8>, Claim>,
+    total: Claim,
+    /// It cannot hold all of it.
+    is_overbooked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -358,8 +381,37 @@ impl Foreseen {
         directories.iter().find_map(|directory| self.file(format!("{directory}/{name}").as_bytes()).flatten())
     }
 
+    /// What the plan needs of a file system so far, besides one path.
+    pub fn claimed(&self, file_system: u64, except: &[u8]) -> Claim {
+        let known = self.file_systems.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = known.get(&file_system) else { return Claim::default() };
+        known.total - known.claims.get(except).copied().unwrap_or_default()
+    }
+
+    /// Takes note of what a path will need of a file system.
+    pub fn claim(&self, file_system: u64, path: &[u8], claim: Claim) {
+        let mut known = self.file_systems.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.entry(file_system).or_default();
+        let before = known.claims.insert(path.to_vec(), claim).unwrap_or_default();
+        known.total = known.total + claim - before;
+    }
+
+    /// Takes note that a file system has no room for one more of what is planned. Whether that is certain: nothing before makes room.
+    pub fn overbook(&self, file_system: u64) -> bool {
+        let mut known = self.file_systems.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(file_system).or_default().is_overbooked = true;
+        !self.frees
+    }
+
+    /// Whether a path needs room of a file system that cannot hold all that is planned: which of it fits is then a matter of order.
+    pub fn may_not_fit(&self, path: &[u8]) -> bool {
+        let known = self.file_systems.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().any(|known| known.is_overbooked && known.claims.contains_key(without_slash(path)))
+    }
+
     /// Takes note of what a resource would do.
     pub fn note(&mut self, effects: &[Effect]) {
+        self.frees |= effects.iter().any(|effect| matches!(effect.action, Action::Remove | Action::Run));
         for effect in effects {
             let path = effect.what.as_bytes();
             match (&effect.texts, effect.action) {
@@ -475,6 +527,24 @@ mod tests {
         assert!(!path(&foreseen, "/b") && foreseen.may_come(Needed::Other));
         foreseen.begin(Before { changes: true, brings_anything: true });
         assert!(path(&foreseen, "/b") && !foreseen.has_denied());
+    }
+
+    #[test]
+    fn what_files_need_is_summed_by_file_system_and_counted_once_for_each_path() {
+        let mut foreseen = Foreseen::default();
+        let claim = |bytes, files| Claim { bytes, files };
+        foreseen.claim(1, b"/a", claim(10, 1));
+        foreseen.claim(1, b"/b", claim(-3, 0));
+        foreseen.claim(2, b"/m/a", claim(5, 1));
+        foreseen.claim(1, b"/a", claim(20, 1));
+        assert_eq!(foreseen.claimed(1, b"/c"), claim(17, 1));
+        assert_eq!(foreseen.claimed(1, b"/a"), claim(-3, 0));
+        assert!(!foreseen.may_not_fit(b"/a") && foreseen.overbook(1));
+        assert!(
+            foreseen.may_not_fit(b"/a") && !foreseen.may_not_fit(b"/c") && !foreseen.may_not_fit(b"/m/a")
+        );
+        foreseen.note(&[Effect::remove("/d").aspect("file")]);
+        assert!(!foreseen.overbook(1), "what is removed makes room");
     }
 
     #[test]

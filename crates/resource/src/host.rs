@@ -36,8 +36,8 @@ pub struct Host {
     pub program_files: tokio::sync::watch::Sender<Option<Arc<dyn ProgramFiles>>>,
     /// After how long without work the program ends, if it does.
     pub ends_after: Option<std::time::Duration>,
-    /// Some declarations of the program have never been evaluated, so the running graph does not say what is *not* declared: nothing
-    /// may be purged or reversed for that reason alone.
+    /// Some declarations of the program have never been evaluated, so the graphs that are prepared from now on do not say what is
+    /// *not* declared: nothing may be purged or reversed for that reason alone.
     pub incomplete: AtomicBool,
 }
 
@@ -86,8 +86,9 @@ pub enum ProgramFileKind {
 
 /// The running graph, as far as resources may look at it.
 pub trait GraphView: Send + Sync {
-    /// Shows every resource, members of groups included.
-    fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource));
+    /// Shows every resource, members of groups included. False if the graph is incomplete: declarations that have never been
+    /// evaluated may add others.
+    fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) -> bool;
 }
 
 impl Host {

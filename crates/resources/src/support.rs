@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod applied_often;
+pub(crate) mod claimed_below;
 pub(crate) mod declared_path;
 pub(crate) mod derived_file;
 pub(crate) mod fetch;

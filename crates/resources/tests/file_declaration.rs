@@ -128,8 +128,8 @@ fn a_slip_of_the_pen_does_not_remove_the_system() {
     let absent = |path: &str| File { state: "absent".into(), recurse: true, ..file(path) };
     let purge = |path: &str| File { state: "exists".into(), purge: true, recurse: true, ..file(path) };
     for path in ["/", "//", "/.", "/a/.."] {
-        refused(File { force: true, ..absent(path) }, None, "root directory");
-        refused(File { force: true, ..purge(path) }, None, "root directory");
+        refused(File { force: true, ..absent(path) }, Some("state"), "root directory");
+        refused(File { force: true, ..purge(path) }, Some("purge"), "root directory");
     }
     for removal in [absent("/etc/"), absent("/etc"), purge("/etc/")] {
         let invalid = validate(&removal).unwrap_err();

@@ -158,7 +158,12 @@ fn what_resources_of_any_kind_name_is_not_purged() {
         paths: vec![world.path("d/left/to/puppet")],
         ..Default::default()
     };
-    let exec = mgmt_resources::exec::Exec { creates: world.path("d/created"), ..Default::default() };
+    // What a condition looks at is nobody's own.
+    let exec = mgmt_resources::exec::Exec {
+        creates: world.path("d/created"),
+        watchfiles: vec![world.path("d/surplus")],
+        ..Default::default()
+    };
     let backed = File { backup: ".old".into(), ..world.content("d/backed-up", "") };
     world.graph_of(vec![
         (Id::new("line", "a"), Box::new(line)),
@@ -170,6 +175,28 @@ fn what_resources_of_any_kind_name_is_not_purged() {
     world.converges(&file);
     assert_eq!(world.names("d"), ["backed-up.old", "created", "kept", "left", "line"]);
     assert_eq!((world.names("d/left/to"), world.names("d/kept")), (vec!["puppet".into()], vec!["x".into()]));
+}
+
+#[test]
+fn what_is_named_through_a_link_is_not_purged() {
+    let world = World::new();
+    for name in ["x", "sub/deep/y", "sub/surplus", "inside/z", "surplus"] {
+        world.write(format!("d/{name}"), "");
+    }
+    std::os::unix::fs::symlink(world.at("d"), world.at("link")).unwrap();
+    std::os::unix::fs::symlink(world.at("d/sub"), world.at("below")).unwrap();
+    std::os::unix::fs::symlink("inside", world.at("d/within")).unwrap();
+    world.graph(&[
+        ("x", world.content("link/x", "")),
+        ("y", world.content("below/deep/y", "")),
+        ("z", world.content("d/within/z", "")),
+        ("new", world.content("link/not/there/yet", "")),
+        (file_common::NAME, purge(&world)),
+    ]);
+    world.converges(&purge(&world));
+    assert_eq!(world.names("d"), ["inside", "sub", "within", "x"]);
+    assert_eq!((world.names("d/sub"), world.names("d/sub/deep")), (vec!["deep".into()], vec!["y".into()]));
+    assert_eq!(world.names("d/inside"), ["z"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod common;
 mod engine_common;
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{Bench, Run, refused};
@@ -48,6 +49,40 @@ async fn a_notification_refreshes() {
     assert!(!path.exists());
     assert_eq!(vertex.run(Run::REFRESH).await.checked(), Checked::Changed);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "x\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_undeclared_is_removed_while_a_part_of_the_program_has_no_value() {
+    let (bench, place) = (Bench::new(), tempfile::tempdir().unwrap());
+    let at = |name: &str| place.path().join(name);
+    let title = |name: &str| at(name).display().to_string();
+    for name in ["d/stray", "t/old", "gone"] {
+        std::fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        std::fs::write(at(name), "").unwrap();
+    }
+    let purge = r#"{"ensure":"directory","recurse":true,"purge":true,"ignore":"nothing"}"#;
+    let purging = pippet("file", &title("d"), purge);
+    let tidying = pippet("tidy", &title("t"), r#"{"recurse":true,"age":"0s","backup":"puppet"}"#);
+    bench.host.incomplete.store(true, Ordering::Release);
+    for resource in [&purging, &tidying] {
+        let error = bench.vertex("a", resource.clone()).apply().await.error();
+        assert!(error.contains("part of the program has no value yet"), "{error}");
+    }
+    assert!(at("d/stray").exists() && at("t/old").exists());
+    // What is declared is brought about, and what is there for another reason than that nobody declares it.
+    for (resource, path) in [(file(&at("new"), "x"), "new"), (pippet("file", &title("made"), purge), "made")]
+    {
+        assert_eq!(bench.vertex("a", resource).apply().await.checked(), Checked::Changed);
+        assert!(at(path).exists());
+    }
+    let gone = pippet("file", &title("gone"), r#"{"ensure":"absent"}"#);
+    assert_eq!(bench.vertex("a", gone).apply().await.checked(), Checked::Changed);
+    assert!(!at("gone").exists());
+    bench.host.incomplete.store(false, Ordering::Release);
+    for (resource, path) in [(purging, "d/stray"), (tidying, "t/old")] {
+        assert_eq!(bench.vertex("a", resource).apply().await.checked(), Checked::Changed);
+        assert!(!at(path).exists());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,9 +7,10 @@ mod engine_common;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use common::{Bench, refused};
+use common::{Bench, Run, refused};
 use mgmt_engine::{Level, Preparation};
 use mgmt_resource::{Checked, Kind as _, Meta, ResourceGraph, Spec};
 use mgmt_resources::tidy::Tidy;
@@ -44,6 +45,24 @@ fn tree(root: &Path) -> BTreeSet<String> {
 
 fn name(path: &Path) -> Str {
     path.to_str().unwrap().into()
+}
+
+#[tokio::test]
+async fn nothing_goes_while_a_part_of_the_program_has_no_value() {
+    let (bench, place) = (Bench::new(), tempfile::tempdir().unwrap());
+    let old = place.path().join("old");
+    make(&old, HOUR, 1);
+    let tidy = Tidy { recurse: true, age: Some(60), by: "mtime".into(), ..Tidy::default() };
+    let mut vertex = bench.vertex(name(place.path()), tidy);
+    bench.host.incomplete.store(true, Ordering::Release);
+    for run in [Run::LOOK, Run::APPLY] {
+        let error = vertex.run(run).await.error();
+        assert!(error.contains("part of the program has no value yet"), "{error}");
+    }
+    assert!(old.exists());
+    bench.host.incomplete.store(false, Ordering::Release);
+    assert_eq!(vertex.apply().await.checked(), Checked::Changed);
+    assert!(!old.exists());
 }
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
@@ -115,6 +134,20 @@ async fn links_are_removed_and_never_followed() {
     let tidy = Tidy { recurse: true, size: Some(0), ..Tidy::default() };
     leaves(&root, tidy, &[]).await;
     assert!(other.join("precious").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_through_a_link_stays_and_so_does_the_link() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("root");
+    for path in ["d/kept", "e/kept", "d/old"] {
+        make(&root.join(path), HOUR, 1);
+    }
+    std::os::unix::fs::symlink(&root, place.path().join("outside")).unwrap();
+    std::os::unix::fs::symlink("e", root.join("within")).unwrap();
+    let keep = vec![name(&place.path().join("outside/d/kept")), name(&root.join("within/kept"))];
+    let tidy = Tidy { recurse: true, keep, ..Tidy::default() };
+    leaves(&root, tidy, &["d", "d/kept", "e", "e/kept", "within"]).await;
 }
 
 #[test]

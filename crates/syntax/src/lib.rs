@@ -76,6 +76,10 @@ use parser::Parsed;
 use std::sync::Arc;
 use tree::Tree;
 
+/// What to do about a `return`.
+pub const NO_RETURN: &str =
+    "there is no `return`: the value of a function is its last expression, and a class has no value";
+
 /// A parsed text: its tree, and what is wrong with it.
 ///
 /// Cheap to clone and safe to send to another thread.

@@ -295,7 +295,8 @@ impl Parent {
         check_name(name).map_err(|error| self.error(operation, name, error))
     }
 
-    pub(crate) fn path_of(&self, name: &[u8]) -> Box<[u8]> {
+    /// The path of an entry.
+    pub fn path_of(&self, name: &[u8]) -> Box<[u8]> {
         (&self.location.entry(name)).into()
     }
 

@@ -30,11 +30,22 @@ fn free(fd: BorrowedFd<'_>) -> Option<(u64, bool)> {
 
 /// Why a copy of a file does not fit into the file system of another, if it does not.
 pub(crate) fn missing_room(from: &RawStat, to: &RawStat, on: BorrowedFd<'_>) -> Option<Cause> {
-    let needed = u64::try_from(from.st_blocks).unwrap_or(0).saturating_mul(512);
+    let needed = length(from);
     let (free, shares) = free(on)?;
     // A copy on the same file system may share its blocks, and then needs no room.
     let fits = needed <= free || (shares && from.st_dev == to.st_dev);
     (!fits).then_some(Cause::NoRoom { needed, free })
+}
+
+/// How many bytes a copy of a file takes on the file system of another: none if it may share its blocks.
+pub(crate) fn length_of_copy(from: &RawStat, to: &RawStat, on: BorrowedFd<'_>) -> u64 {
+    let shares = free(on).is_none_or(|(_, shares)| shares) && from.st_dev == to.st_dev;
+    if shares { 0 } else { length(from) }
+}
+
+/// The blocks of a file, in bytes.
+fn length(stat: &RawStat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
 }
 
 /// Whether a file has fewer blocks than its length needs.

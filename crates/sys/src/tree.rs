@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use crate::dir::Parent;
 use crate::error::{Cause, Error, Result};
 use crate::path::MAX_COMPONENTS;
+use crate::preflight::{check_removable, check_writable};
 use crate::stat::{Kind, Stat};
 
 /// One entry of a directory.
@@ -70,6 +71,23 @@ pub fn remove_tree(parent: &Parent, name: &[u8], limits: &Limits) -> Result<u64>
         }
     }
     remove_once(parent, name, limits, &mut removed).map(|()| removed)
+}
+
+/// Fails if the kernel would refuse to remove `name` with everything in it. Changes nothing.
+pub fn check_tree_removable(parent: &Parent, name: &[u8], limits: &Limits) -> Result<()> {
+    parent.check_writable()?;
+    if parent.lstat_entry(name)?.is_none_or(|stat| stat.kind != Kind::Directory) {
+        return parent.check_removable(name);
+    }
+    let mut survey = Descent::start(parent, name, limits)?;
+    loop {
+        let Some(found) = survey.next()? else { return Ok(()) };
+        let (Found::Leaf(name) | Found::Emptied(name)) = &found;
+        let here = survey.here();
+        let path = survey.path_of(b".");
+        check_writable(here, path.strip_suffix(b"/.").unwrap_or(&path))?;
+        check_removable(here, name, || survey.path_of(name))?;
+    }
 }
 
 fn remove_once(parent: &Parent, name: &[u8], limits: &Limits, removed: &mut u64) -> Result<()> {

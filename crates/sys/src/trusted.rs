@@ -4,14 +4,14 @@
 //! put it where nobody else could exchange it; the open never blocks; only regular files have content; content has a limit.
 //! Paths are absolute and may have `..`, which goes back to the real parent. [`bounded`](crate::bounded) adds a deadline.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, fstat, openat, readlinkat};
 use rustix::io::Errno;
 
 use crate::error::{Cause, Error, Result};
 use crate::file::OpenedFile;
-use crate::handle::proc_path;
+use crate::handle::{proc_cause, proc_path};
 use crate::path::{Location, MAX_COMPONENTS, ManagedPath, PATH_MAX, PathError};
 use crate::stat::{Kind, Stat};
 use crate::walk;
@@ -19,20 +19,29 @@ use crate::walk;
 /// The content of a regular file, unless it is longer than `limit` bytes. The null device is an empty file.
 pub fn read(path: &[u8], limit: u64) -> Result<Vec<u8>> {
     check(path)?;
-    let place = ManagedPath::new(path).map_err(|error| Error::new("read", path, error))?;
-    let fd = walk::open_file(path).map_err(|error| name_socket(path, error))?;
-    if is_null_device(&fd) {
-        return Ok(Vec::new());
-    }
-    OpenedFile::new(fd, Location::whole(&place), |_| true)?.read(limit)
+    read_pinned(&walk::pin(path)?, path, limit)
 }
 
 /// The same, whoever owns the links on the way: for files whose author is trusted with everything.
 pub fn read_following(path: &[u8], limit: u64) -> Result<Vec<u8>> {
     check(path)?;
+    let pinned = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    read_pinned(&pinned.map_err(|errno| Error::new("open", path, errno))?, path, limit)
+}
+
+/// Looks at the file before it is opened: to open a device or a pipe may have an effect of its own.
+fn read_pinned(pinned: &OwnedFd, path: &[u8], limit: u64) -> Result<Vec<u8>> {
     let place = ManagedPath::new(path).map_err(|error| Error::new("read", path, error))?;
+    if is_null_device(pinned) {
+        return Ok(Vec::new());
+    }
+    let stat = fstat(pinned).map(Stat::from).map_err(|errno| Error::new("look at", path, errno))?;
+    if stat.kind != Kind::File {
+        return Err(Error::new("open", path, Cause::NotARegularFile(stat.kind)));
+    }
     let flags = walk::REGULAR.difference(OFlags::NOFOLLOW);
-    let fd = openat(CWD, path, flags, Mode::empty()).map_err(|errno| Error::new("open", path, errno))?;
+    let fd = openat(CWD, proc_path(pinned.as_fd()).as_str(), flags, Mode::empty())
+        .map_err(|errno| Error::new("open", path, proc_cause(errno)))?;
     OpenedFile::new(fd, Location::whole(&place), |_| true)?.read(limit)
 }
 
@@ -103,17 +112,6 @@ fn check(path: &[u8]) -> Result<()> {
         Some(b'/') if components > MAX_COMPONENTS => refused(PathError::TooDeep(components)),
         Some(b'/') => Ok(()),
         Some(_) => refused(PathError::NotAbsolute(path.into())),
-    }
-}
-
-/// The kernel answers an open of a socket with a number that says little; this says what it is.
-fn name_socket(path: &[u8], error: Error) -> Error {
-    match error.errno() {
-        Some(Errno::NXIO | Errno::NODEV) => match stat(path) {
-            Ok(Some(stat)) => Error::new("open", path, Cause::NotARegularFile(stat.kind)),
-            _ => error,
-        },
-        _ => error,
     }
 }
 

@@ -72,6 +72,25 @@ fn nothing_at_the_end_of_a_link_makes_reading_hang() {
 }
 
 #[test]
+fn what_is_no_regular_file_is_refused_without_opening_it() {
+    let scratch = Scratch::new();
+    let fifo = scratch.at("fifo");
+    run("mkfifo", &[fifo.as_os_str()]);
+    let path = fifo.clone();
+    // The first reader that opens the FIFO lets the writer go on.
+    let writer = std::thread::spawn(move || std::fs::File::options().write(true).open(path).unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    for read in [mgmt_sys::trusted::read, mgmt_sys::trusted::read_following] {
+        let error = read(fifo.as_os_str().as_encoded_bytes(), 100).unwrap_err();
+        assert_eq!(error.found_kind(), Some(Kind::Fifo));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert!(!writer.is_finished(), "the FIFO was opened");
+    let _both = std::fs::File::options().read(true).write(true).open(&fifo).unwrap();
+    writer.join().unwrap();
+}
+
+#[test]
 fn a_copy_can_be_stopped() {
     let scratch = Scratch::new();
     std::fs::write(scratch.at("source"), vec![b'x'; 300_000]).unwrap();

@@ -513,12 +513,16 @@ fn inside_mounting() {
     let (a, x, other) = (a.to_str().unwrap(), x.to_str().unwrap(), other.to_str().unwrap());
     bench.expect(&[1], "mounted over", |_| mount(&["mount", "--bind", other, a]));
     bench.expect(&[1], "through the mount", |b| b.write("other/b/f", "x"));
+    bench.expect(&[1], "made read-only", |_| mount(&["mount", "-o", "remount,bind,ro", a]));
+    bench.expect(&[1], "made writable", |_| mount(&["mount", "-o", "remount,bind,rw", a]));
     bench.expect(&[1], "unmounted", |_| mount(&["umount", a]));
     bench.expect_silence(&[1], "what was mounted", |b| append(b, "other/b/f"));
     bench.expect(&[1], "what was below", |b| b.write("a/b/f", "x"));
     bench.expect(&[2], "mounted inside a tree", |_| mount(&["mount", "-t", "tmpfs", "none", x]));
     bench.expect(&[2], "inside that mount", |b| b.mkdir("t/x/new"));
     bench.expect(&[2], "deeper", |b| b.write("t/x/new/f", "x"));
+    bench.expect(&[2], "made read-only", |_| mount(&["mount", "-o", "remount,ro", x]));
+    bench.expect(&[2], "made writable", |_| mount(&["mount", "-o", "remount,rw", x]));
     bench.expect(&[2], "unmounted", |_| mount(&["umount", x]));
     bench.expect(&[2], "what was below", |b| b.write("t/x/y/f", "x"));
 }

@@ -152,9 +152,9 @@ struct Sweep {
 }
 
 impl World {
-    /// Follows the newest deploy.
+    /// Follows which deploy is the newest, and the records of all: one that cannot be read may be repaired.
     pub fn watch_deploys(&self) -> Box<dyn Watch> {
-        self.store().watch(Span::Key(NEWEST.to_owned()))
+        self.store().watch(Span::Prefix(keys::DEPLOY.to_owned()))
     }
 
     /// The files of a deploy.
@@ -202,6 +202,11 @@ impl World {
             if let NewestDeploy::Unreadable(UnreadableDeploy { reason, .. }) = records.newest() {
                 tracing::warn!("the newest deploy cannot be read, and is replaced by deploy {id}: {reason}");
             }
+            for (id, reason) in records.unreadable_before_last() {
+                tracing::warn!(
+                    "deploy {id} cannot be read, and old deploys are not removed before it is old itself: {reason}"
+                );
+            }
             fits(commits, last)?;
             match chunks {
                 Some(chunks) => self.store_chunks(chunks, last).await?,
@@ -209,8 +214,7 @@ impl World {
                 None => drop(tree::fetch(store, files).await?),
             }
             let content = Content { program, hash: commits.hash.as_ref(), files };
-            let seal =
-                signer.map(|signer| signer.seal(content, id, records.readable(), &self.running_deploys()));
+            let seal = signer.map(|signer| signer.seal(content, id, records.readable()));
             let deploy = Deploy {
                 id,
                 program: program.clone(),
@@ -242,11 +246,6 @@ impl World {
             }
         }
         Err(DeployError::Raced)
-    }
-
-    /// The deploys that hosts run, as far as that is known.
-    fn running_deploys(&self) -> BTreeSet<u64> {
-        self.statuses().values().filter_map(|status| status.deploy).collect()
     }
 
     /// Stores chunks that are not there already.

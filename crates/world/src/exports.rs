@@ -31,7 +31,7 @@ pub struct Exported {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+pub(crate) struct Stored {
     resource: serde_json::Value,
 }
 

@@ -28,6 +28,8 @@ pub(crate) const HOSTS: &str = "/host/";
 pub(crate) const SCHEDULES: &str = "/schedule/";
 pub(crate) const LEADERS: &str = "/leader/";
 pub(crate) const SCHEDULER: &str = "/leader/scheduler";
+/// What is below this is about deploys.
+pub(crate) const DEPLOY: &str = "/deploy/";
 pub(crate) const NEWEST: &str = "/deploy/newest";
 pub(crate) const DEPLOYS: &str = "/deploy/id/";
 pub(crate) const SWEEP: &str = "/deploy/sweep";

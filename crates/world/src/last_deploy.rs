@@ -30,6 +30,8 @@ pub struct LastDeploy {
     pub deploy: Deploy,
     /// The directory with its files.
     pub directory: PathBuf,
+    /// The store that it is of.
+    pub store: String,
 }
 
 /// The files of a deploy in a directory of this host, by their digests.
@@ -84,20 +86,17 @@ impl LastDeploy {
         place.join(NAME).symlink_metadata().is_ok()
     }
 
-    /// Reads what was kept in a directory, and verifies it. A deploy of another store is not the last one of this. What is damaged is set
-    /// aside, and said.
-    pub fn read(place: &Path, store: &str) -> Result<Option<LastDeploy>> {
+    /// Reads what was kept in a directory, and verifies it, whichever store it is of. What is damaged is set aside, and said.
+    pub fn read(place: &Path) -> Result<Option<LastDeploy>> {
         let folders = Folders::new(place.to_owned(), Durability::Full)?;
         let lost = "the last deploy that ran; the newest one in the store is used";
-        LastDeploy::verified(&folders, place, store).or_else(|error| record::set_aside(error, lost, None))
+        LastDeploy::verified(&folders, place).or_else(|error| record::set_aside(error, lost, None))
     }
 
-    fn verified(folders: &Folders, place: &Path, store: &str) -> Result<Option<LastDeploy>> {
+    fn verified(folders: &Folders, place: &Path) -> Result<Option<LastDeploy>> {
         let Some(record) = Record::read(&folders.open::<&str>(&[])?, NAME)? else { return Ok(None) };
         let record = record.verified()?;
-        if record.string("store")?.as_str() != Some(store) {
-            return Ok(None);
-        }
+        let store = record.string("store")?.as_str().unwrap_or_default().to_owned();
         let corrupt = |error: serde_json::Error| record.corrupt(error.to_string());
         let deploy: Deploy = serde_json::from_value(record.get("deploy")?.clone()).map_err(corrupt)?;
         let files = serde_json::from_value(record.get("files")?.clone()).map_err(corrupt)?;
@@ -106,7 +105,7 @@ impl LastDeploy {
             name.as_str().filter(|name| !name.is_empty() && !name.starts_with('.') && !name.contains('/'));
         let directory = place.join(name.ok_or_else(|| record.corrupt("`directory` is not a name"))?);
         match InstalledFiles(files).difference(&directory) {
-            None => Ok(Some(LastDeploy { deploy, directory })),
+            None => Ok(Some(LastDeploy { deploy, directory, store })),
             Some(problem) => {
                 // The files are as little use as the record then.
                 let said = aside::set_aside_and_describe(&directory, &problem);
@@ -186,13 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_found_again_for_the_same_store() {
+    fn what_was_kept_is_found_again_with_the_store_that_it_is_of() {
         let place = tempfile::tempdir().unwrap();
-        assert_eq!(LastDeploy::read(place.path(), "host").unwrap(), None);
+        assert_eq!(LastDeploy::read(place.path()).unwrap(), None);
         let deploy = kept(place.path());
-        let found = LastDeploy::read(place.path(), "host").unwrap().unwrap();
-        assert_eq!(found, LastDeploy { deploy, directory: place.path().join("3") });
-        assert_eq!(LastDeploy::read(place.path(), "shared").unwrap(), None);
+        let found = LastDeploy::read(place.path()).unwrap().unwrap();
+        let directory = place.path().join("3");
+        assert_eq!(found, LastDeploy { deploy, directory, store: "host".to_owned() });
     }
 
     #[test]
@@ -208,14 +207,14 @@ mod tests {
                     let mut bytes = whole.clone();
                     bytes[at] ^= damage;
                     std::fs::write(place.path().join(file), bytes).unwrap();
-                    assert_eq!(LastDeploy::read(place.path(), "host").unwrap(), None, "{file} at {at}");
+                    assert_eq!(LastDeploy::read(place.path()).unwrap(), None, "{file} at {at}");
                     assert!(place.path().join("last.json.damaged-1").exists());
-                    assert_eq!(LastDeploy::read(place.path(), "host").unwrap(), None);
+                    assert_eq!(LastDeploy::read(place.path()).unwrap(), None);
                 }
                 let place = tempfile::tempdir().unwrap();
                 kept(place.path());
                 std::fs::write(place.path().join(file), &whole[..at]).unwrap();
-                assert_eq!(LastDeploy::read(place.path(), "host").unwrap(), None, "{file} cut at {at}");
+                assert_eq!(LastDeploy::read(place.path()).unwrap(), None, "{file} cut at {at}");
             }
         }
     }

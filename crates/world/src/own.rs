@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::World;
 use crate::agent::{Claim, Standing};
 use crate::keys::{self, Topic};
 use crate::limit::RateLimit;
@@ -183,6 +184,28 @@ impl Trouble {
         }
         self.pause = (self.pause * 2).clamp(Trouble::FIRST, Trouble::LONGEST);
         self.pause
+    }
+}
+
+impl World {
+    /// Waits until the store has what this host wants there. An agent that stands back writes nothing.
+    pub(crate) async fn written(&self) -> Result<(), StoreError> {
+        if self.inner().settled().await == Settled::StandsBack {
+            let reason = format!(
+                "another agent uses the host name {:?}, and this one stands back",
+                self.host().to_text()
+            );
+            return Err(StoreError::Refused { reason });
+        }
+        Ok(())
+    }
+
+    /// Waits until this agent may write in its host's name. One that stands back may not.
+    pub(crate) async fn may_write(&self) -> Result<(), StoreError> {
+        match self.inner().standing() {
+            Some(Standing::Holds) => Ok(()),
+            _ => self.written().await,
+        }
     }
 }
 

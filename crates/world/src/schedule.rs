@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::keys::{self, Key, SCHEDULER, Topic};
-use crate::own::{Settled, Want};
+use crate::own::Want;
 use crate::session::Term;
 use crate::store::{Condition, Effect, Entry, StoreError, Transaction};
 use crate::strings::Changes;
@@ -178,18 +178,6 @@ impl World {
             self.written().await?;
         }
         Ok(is_there)
-    }
-
-    /// Waits until the store has what this host wants there. An agent that stands back writes nothing.
-    async fn written(&self) -> Result<(), StoreError> {
-        if self.inner().settled().await == Settled::StandsBack {
-            let reason = format!(
-                "another agent uses the host name {:?}, and this one stands back",
-                self.host().to_text()
-            );
-            return Err(StoreError::Refused { reason });
-        }
-        Ok(())
     }
 
     /// The hosts that have been chosen under a name, as far as that is known.

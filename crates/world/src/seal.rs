@@ -14,7 +14,9 @@
 //! - A statement counts only under the number that was signed ([`Refused::Misplaced`]).
 //! - A series that begins more than [`MAX_CLOCK_AHEAD`] in the future is refused until its time comes
 //!   ([`Refused::FromTheFuture`]), so that a signer whose clock is ahead cannot lock out others: they begin a series of
-//!   the present, which hosts accept.
+//!   the present, which hosts accept. Its statements name the series of the future as void, so that a host that has accepted that
+//!   one (its clock was ahead, too, or the signer's is behind) goes over to theirs. No clock of a host counts for that, only the
+//!   signature; and a series that is void for a host stays refused there ([`Refused::Void`]).
 //! - A store that was restored from a backup gives numbers a second time. What is signed then has to begin a new
 //!   series ([`Signer::new_series`]); nobody without the key can.
 //! - A host that has never heard of a key has nothing to compare with. For it, a statement may say until when it may be
@@ -72,6 +74,9 @@ struct Statement {
     /// The deploy's number in the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     number: Option<u64>,
+    /// Later series that this one replaces, because they began in the future.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    void: BTreeSet<u64>,
     /// Until when it may be begun with, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<u64>,
@@ -108,6 +113,19 @@ pub const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(300);
 struct Order {
     series: u64,
     number: u64,
+}
+
+/// What a host remembers of a key.
+#[derive(Default)]
+struct Memory {
+    /// Where, for messages.
+    path: String,
+    /// The last statement that was accepted.
+    last: Order,
+    /// Its digest.
+    statement: String,
+    /// Later series that it has replaced.
+    void: BTreeSet<u64>,
 }
 
 /// Whose deploys a host runs, and what it has accepted of them already.
@@ -156,14 +174,33 @@ pub enum Refused {
         /// As it is stored.
         found: u64,
     },
+    /// Its series was replaced by one of the present.
+    #[error(
+        "its series began in the future, and a newer deploy that this host has accepted has replaced that series"
+    )]
+    Void {
+        /// In seconds since 1970.
+        begins: u64,
+    },
     /// The clock of its signer, or of this host, is wrong.
     #[error(
-        "it was signed {ahead} seconds in the future, and at most {} are accepted: the clock of the signer is ahead, or the clock \
-         of this host is behind", MAX_CLOCK_AHEAD.as_secs()
+        "its series begins in the future, and at most {} seconds are accepted: the clock of the signer was ahead, or the clock of \
+         this host is behind", MAX_CLOCK_AHEAD.as_secs()
     )]
     FromTheFuture {
-        /// In seconds.
-        ahead: u64,
+        /// In seconds since 1970.
+        begins: u64,
+    },
+    /// This host has accepted a series that begins in the future, and nobody has declared it void.
+    #[error(
+        "it is of an earlier series than one that this host has accepted before, which begins in the future: the clock of this host \
+         was ahead then, or is behind now"
+    )]
+    AcceptedFuture {
+        /// In seconds since 1970.
+        begins: u64,
+        /// Where it is remembered.
+        path: String,
     },
     /// It came too late.
     #[error("it was to be begun with until {until} seconds after 1970")]
@@ -179,28 +216,34 @@ pub enum Refused {
 impl Refused {
     /// Time alone can change it.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Refused::FromTheFuture { .. } | Refused::Memory(_))
+        matches!(
+            self,
+            Refused::FromTheFuture { .. }
+                | Refused::AcceptedFuture { .. }
+                | Refused::Expired { .. }
+                | Refused::Memory(_)
+        )
     }
 }
 
 impl Signer {
-    /// Signs what is about to be deployed under this number, after the deploys that are in the store, some of which hosts run.
+    /// Signs what is about to be deployed under this number, after the deploys that are in the store.
     pub(crate) fn seal<'a>(
         &self,
         content: Content<'_>,
         number: u64,
         stored: impl Iterator<Item = &'a Deploy>,
-        running: &BTreeSet<u64>,
     ) -> Seal {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let own: Vec<(bool, Statement)> =
-            stored.filter_map(|deploy| Some((running.contains(&deploy.id), self.opened(deploy)?))).collect();
-        let last = own.iter().map(|(_, last)| last.sequence).max().unwrap_or(0);
+        let own: Vec<Statement> = stored.filter_map(|deploy| self.opened(deploy)).collect();
+        let last = own.iter().map(|last| last.sequence).max().unwrap_or(0);
+        let (series, void) = self.series(micros(now), &own);
         let statement = Statement {
             format: FORMAT,
             sequence: micros(now).max(last.saturating_add(1)),
-            series: Some(self.series(micros(now), &own)),
+            series: Some(series),
             number: Some(number),
+            void,
             until: self.valid_for.map(|time| now.saturating_add(time).as_secs()),
             program: content.program.clone(),
             hash: content.hash.cloned(),
@@ -213,24 +256,25 @@ impl Signer {
         Seal { statement, key, signature: Base64::encode_string(&signature) }
     }
 
-    /// The series of the last deploy of this key in the store, or one that begins now. A series that begins in the future, which
-    /// hosts refuse, is not gone on with, unless a host runs it: then it is this clock that is behind.
-    fn series(&self, now: u64, own: &[(bool, Statement)]) -> u64 {
+    /// The series to sign in, and the later ones that it replaces: the series of the last deploy of this key in the store that does
+    /// not begin in the future and is not void, or one that begins now.
+    fn series(&self, now: u64, own: &[Statement]) -> (u64, BTreeSet<u64>) {
         let limit = now.saturating_add(micros(MAX_CLOCK_AHEAD));
-        let series = |statement: &Statement| statement.order().series;
-        let counts = |(runs, statement): &&(bool, Statement)| *runs || series(statement) <= limit;
-        let known = own.iter().rev().find(counts).map(|(_, statement)| series(statement));
-        if let Some((_, ahead)) = own.last().filter(|last| !counts(last)) {
-            let seconds = (series(ahead) - now) / 1_000_000;
+        let declared: BTreeSet<u64> = own.iter().flat_map(|statement| &statement.void).copied().collect();
+        let all: BTreeSet<u64> =
+            own.iter().map(|statement| statement.order().series).chain(declared.iter().copied()).collect();
+        if let Some(ahead) = all.difference(&declared).max().filter(|series| **series > limit) {
+            let seconds = (ahead - now) / 1_000_000;
             tracing::warn!(
-                "the last deploy with this key was signed {seconds}s in the future, and is not gone on with: compare the clocks of both hosts"
+                "the store has a deploy with this key whose series begins {seconds}s in the future; this deploy replaces the series: \
+                 compare the clocks of the hosts that deploy"
             );
         }
-        match known {
-            Some(known) if self.new_series => now.max(known.saturating_add(1)),
-            Some(known) => known,
-            None => now,
-        }
+        let counts = |series: &u64| *series <= limit && !declared.contains(series);
+        let known = own.iter().rev().map(|statement| statement.order().series).find(counts);
+        let fresh = || all.range(..=limit).next_back().map_or(now, |last| now.max(last.saturating_add(1)));
+        let series = known.filter(|_| !self.new_series).unwrap_or_else(fresh);
+        (series, all.into_iter().filter(|later| *later > series).collect())
     }
 
     /// Whether a deploy is one that this key has signed, as it is.
@@ -263,39 +307,49 @@ impl Trust {
 
     /// The deploy as its signer has stated it, if it may be run. It is remembered, so that nothing older will be.
     pub fn accept(&self, deploy: &Deploy) -> Result<Deploy, Refused> {
+        self.accept_at(deploy, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+
+    fn accept_at(&self, deploy: &Deploy, now: Duration) -> Result<Deploy, Refused> {
         let seal = deploy.seal.as_ref().ok_or(Refused::Unsigned)?;
         let (key, statement) = open(seal, &self.keys)?;
         let folder = self.folders.open(&["accepted"])?;
         let name = format!("{}.json", hex(&Sha256::digest(key.bytes())));
         let digest = hex(&Sha256::digest(seal.statement.as_bytes()));
-        let (last, which) = match Record::read(&folder, &name)? {
-            None => (Order::default(), String::new()),
-            Some(record) => {
-                (accepted(&record)?, record.get("statement")?.as_str().unwrap_or_default().to_owned())
-            }
+        let memory = match Record::read(&folder, &name)? {
+            None => Memory::default(),
+            Some(record) => Memory::of(&record)?,
         };
-        let order = statement.order();
-        let is_the_last = order == last && digest == which;
-        if order <= last && !is_the_last {
-            return Err(Refused::Replayed { number: order.number, accepted: last.number });
+        let (order, last) = (statement.order(), memory.last);
+        let is_the_last = order == last && digest == memory.statement;
+        let limit = micros(now).saturating_add(micros(MAX_CLOCK_AHEAD));
+        if memory.void.contains(&order.series) {
+            return Err(Refused::Void { begins: order.series / 1_000_000 });
+        }
+        // The signer has seen the number that was accepted, so nothing that was signed before it can replace it.
+        let replaces_last = statement.void.contains(&last.series) && order.number > last.number;
+        if order <= last && !is_the_last && !replaces_last {
+            return Err(match last.series > limit && order.series <= limit {
+                true => Refused::AcceptedFuture { begins: last.series / 1_000_000, path: memory.path },
+                false => Refused::Replayed { number: order.number, accepted: last.number },
+            });
         }
         statement.is_placed(deploy)?;
         if !is_the_last {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let limit = micros(now).saturating_add(micros(MAX_CLOCK_AHEAD));
             if order.series > last.series.max(limit) {
-                let ahead = order.series.saturating_sub(micros(now)) / 1_000_000;
-                return Err(Refused::FromTheFuture { ahead });
+                return Err(Refused::FromTheFuture { begins: order.series / 1_000_000 });
             }
             if let Some(until) = statement.until.filter(|until| *until < now.as_secs()) {
                 return Err(Refused::Expired { until });
             }
+            let void = statement.void.union(&memory.void).filter(|void| **void > order.series);
             let text = record::text(&json!({
                 "format": FORMAT,
                 "key": key.to_string(),
                 "sequence": statement.sequence,
                 "series": order.series,
                 "number": order.number,
+                "void": void.collect::<Vec<_>>(),
                 "statement": digest,
             }));
             record::write(&folder, &name, &text, Durability::Full)?;
@@ -331,14 +385,21 @@ impl Statement {
     }
 }
 
-/// The place of the last statement that was accepted. Earlier versions have only remembered its `sequence`.
-fn accepted(record: &Record) -> Result<Order, LocalError> {
-    let number = |member: &str| {
-        record.get(member)?.as_u64().ok_or_else(|| record.corrupt(format!("`{member}` is not a number")))
-    };
-    match record.get("series") {
-        Ok(_) => Ok(Order { series: number("series")?, number: number("number")? }),
-        Err(_) => Ok(Order { series: number("sequence")?, number: 0 }),
+impl Memory {
+    /// Earlier versions have remembered no void series, and the first ones only the `sequence`.
+    fn of(record: &Record) -> Result<Memory, LocalError> {
+        let wrong = |member: &str| record.corrupt(format!("`{member}` is not a number"));
+        let number = |member: &str| record.get(member)?.as_u64().ok_or_else(|| wrong(member));
+        let last = match record.get("series") {
+            Ok(_) => Order { series: number("series")?, number: number("number")? },
+            Err(_) => Order { series: number("sequence")?, number: 0 },
+        };
+        let void = match record.get("void") {
+            Ok(void) => serde_json::from_value(void.clone()).map_err(|_| wrong("void"))?,
+            Err(_) => BTreeSet::new(),
+        };
+        let statement = record.get("statement")?.as_str().unwrap_or_default().to_owned();
+        Ok(Memory { path: record.path().to_owned(), last, statement, void })
     }
 }
 

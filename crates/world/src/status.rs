@@ -12,7 +12,7 @@ use crate::keys::{self, Key, Topic};
 use crate::own::Want;
 use crate::store::{Entry, StoreError};
 use crate::strings::Changes;
-use crate::{Agent, Member, World, json};
+use crate::{Agent, Member, World, exports, json};
 
 /// What a host is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,13 +97,14 @@ impl World {
         statuses
     }
 
-    /// Why records of hosts cannot be read: statuses, member records and claims that are damaged, or that a later version has
+    /// Why records of hosts cannot be read: statuses, member records, claims and exports that are damaged, or that a later version has
     /// written. Each affects itself alone.
     pub fn unreadable_records(&self) -> Vec<StoreError> {
         let unreadable = |entry: Arc<Entry>| match Key::parse(&entry.key)? {
             Key::Status { .. } => json::value::<Status>(&entry).err(),
             Key::Member { .. } => json::value::<Member>(&entry).err(),
             Key::Agent { .. } | Key::Rival { .. } => json::value::<Agent>(&entry).err(),
+            Key::Export { .. } => json::value::<exports::Stored>(&entry).err(),
             _ => None,
         };
         self.live().below(keys::HOSTS).into_iter().filter_map(unreadable).collect()

@@ -73,8 +73,12 @@ impl World {
         self.set(keys::string(key), value).await
     }
 
-    /// Stores the string of one host, or removes it, and tells whether that was a change.
+    /// Stores the string of one host, or removes it, and tells whether that was a change. Of two agents with this host's name, the
+    /// younger one is refused.
     pub async fn set_of_host(&self, key: &Str, host: &Str, value: Option<&Str>) -> Result<bool, StoreError> {
+        if host == self.host() {
+            self.may_write().await?;
+        }
         self.set(keys::host_string(host, key), value).await
     }
 

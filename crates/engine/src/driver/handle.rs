@@ -351,11 +351,13 @@ pub fn prepare_for(
 ) -> Result<Prepared, SwapError> {
     let declared = graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| spec.id.clone()).collect();
     // A resource that is missing only because a value of the program is does not have to be undone.
-    let (reversals, problems) = match host.incomplete.load(Ordering::Acquire) {
+    let incomplete = host.incomplete.load(Ordering::Acquire);
+    let (reversals, problems) = match incomplete {
         true => (Vec::new(), Vec::new()),
         false => reversal::pending(&host.state, &declared, registry),
     };
     let mut prepared = prepare(graph, reversals, how)?;
+    prepared.incomplete = incomplete;
     prepared.warnings.extend(problems);
     Ok(prepared)
 }

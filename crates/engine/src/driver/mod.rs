@@ -28,6 +28,7 @@ mod witness;
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -92,6 +93,8 @@ struct Driver {
     nodes: Vec<Option<Box<Node>>>,
     /// The latest declared graph, which resources may look at while they run, and the vertex of each of its nodes.
     graph: Arc<RwLock<Dag<Arc<Spec>, Edge>>>,
+    /// Every declaration of the program has been evaluated.
+    is_complete: Arc<AtomicBool>,
     vertex_of: Vec<Option<Vertex>>,
     /// Its nodes by name, if somebody has asked for one since the last swap.
     names: Option<adjust::Names>,
@@ -161,6 +164,7 @@ impl Driver {
             core: Core::new(core, 0),
             nodes: Vec::new(),
             graph: Arc::new(RwLock::new(Dag::new())),
+            is_complete: Arc::new(AtomicBool::new(true)),
             vertex_of: Vec::new(),
             names: None,
             free: Vec::new(),

@@ -6,7 +6,8 @@
 //!
 //! - **exact**: nothing before it would change, so it is looked at as a run would look at it;
 //! - **predicted**: something before it would change, and it was told what of that is known; or something without an order
-//!   to it would change the same, or what it reads, and it was told what of that is known if that comes first;
+//!   to it would change the same, or what it reads, or needs room that both together do not have, and it was told what of that is
+//!   known if that comes first; or it is asked of the kernel, a daemon or a tool, which may refuse;
 //! - **unknown**: a command would run, or a value would come from one, and only that can tell.
 //!
 //! A resource that needs something which is missing, and which nothing before it would bring, will fail; everything after it is
@@ -14,6 +15,7 @@
 //!
 //! Deliberately absent: watching, retries, limits. One look at each, one after the other.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Zoned;
@@ -128,11 +130,12 @@ impl Step {
 /// Looks at every resource of a graph, and changes nothing. The host is given over: its view becomes that graph. `last` is when
 /// resources ran that may run at some times only.
 pub async fn plan(prepared: Prepared, host: &Arc<Host>, last: &LastRuns) -> Plan {
+    let is_complete = Arc::new(AtomicBool::new(!prepared.incomplete));
     let graph: Dag<Arc<Spec>, Edge> = prepared.graph.into_map(|_, spec| Arc::new(spec), |_, _, edge| edge);
     // A graph that was prepared has no cycles.
     let order = graph.topological_order().unwrap_or_default();
     let graph = Arc::new(RwLock::new(graph));
-    let view: Arc<dyn GraphView> = Arc::new(View(Arc::clone(&graph)));
+    let view: Arc<dyn GraphView> = Arc::new(View { graph: Arc::clone(&graph), is_complete });
     *host.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
     let mut planner = Planner {
         host: Arc::clone(host),
@@ -164,7 +167,7 @@ pub async fn plan(prepared: Prepared, host: &Arc<Host>, last: &LastRuns) -> Plan
         plan.steps.push(planner.step(node, spec, &before).await);
     }
     let graph = graph.read().unwrap_or_else(PoisonError::into_inner);
-    lower(&mut plan.steps, &planner.reach, &graph, &order);
+    lower(&mut plan.steps, &planner.reach, &graph, &order, &planner.foreseen);
     plan
 }
 
@@ -178,8 +181,18 @@ fn held_back(spec: &Spec, last: &LastRuns) -> Option<String> {
 }
 
 /// What may go differently, because something else may go first, is predicted at best, and so is all that comes after it.
-fn lower(steps: &mut [Step], reach: &[(NodeId, Reach)], graph: &Dag<Arc<Spec>, Edge>, order: &[NodeId]) {
-    let lucky = depends_on_luck(graph, reach);
+fn lower(
+    steps: &mut [Step],
+    reach: &[(NodeId, Reach)],
+    graph: &Dag<Arc<Spec>, Edge>,
+    order: &[NodeId],
+    foreseen: &Foreseen,
+) {
+    let mut lucky = depends_on_luck(graph, reach);
+    for (lucky, step) in lucky.iter_mut().zip(steps.iter()) {
+        let mut effects = step.effects.iter().flat_map(|member| &member.effects);
+        *lucky |= effects.any(|effect| foreseen.may_not_fit(effect.what.as_bytes()));
+    }
     let step_of: FxHashMap<NodeId, usize> =
         reach.iter().enumerate().map(|(step, (node, _))| (*node, step)).collect();
     let mut unsure = FxHashSet::default();

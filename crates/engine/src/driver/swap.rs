@@ -1,5 +1,6 @@
 //! From one graph to the next.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use mgmt_graph::{Dag, DotEdge, DotStyle, NodeId, diff};
@@ -18,7 +19,7 @@ const BYTES_OF_EACH: usize = 1_400;
 impl Driver {
     /// Lets the prepared graph run. Whatever is the same in both goes on untouched.
     pub(super) fn swap(&mut self, prepared: Prepared) -> SwapReport {
-        let Prepared { graph: new, automatic_edges, grouped, warnings, .. } = prepared;
+        let Prepared { graph: new, automatic_edges, grouped, incomplete, warnings, .. } = prepared;
         let shared = Arc::clone(&self.graph);
         let old = shared.read().unwrap_or_else(PoisonError::into_inner);
         if self.nodes.is_empty() && new.id_bound() >= MANY {
@@ -122,10 +123,15 @@ impl Driver {
                 graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| &spec.id).collect();
             self.reported.retain(|id, _| declared.contains(id));
         }
-        *shared.write().unwrap_or_else(PoisonError::into_inner) = graph;
+        {
+            let mut running = shared.write().unwrap_or_else(PoisonError::into_inner);
+            *running = graph;
+            self.is_complete.store(!incomplete, Ordering::Release);
+        }
         self.vertex_of = vertex_of;
         self.names = None;
-        let view: Arc<dyn GraphView> = Arc::new(View(shared));
+        let view: Arc<dyn GraphView> =
+            Arc::new(View { graph: shared, is_complete: Arc::clone(&self.is_complete) });
         *self.host.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
         self.dismiss_workers();
         self.failures.values_mut().for_each(|failure| failure.is_announced = false);
@@ -319,13 +325,19 @@ fn semaphores(spec: &Spec) -> Vec<Semaphore> {
 }
 
 /// The running graph as resources see it.
-pub(super) struct View(pub(super) Arc<RwLock<Dag<Arc<Spec>, Edge>>>);
+pub(super) struct View {
+    pub(super) graph: Arc<RwLock<Dag<Arc<Spec>, Edge>>>,
+    /// Written only while the graph is locked.
+    pub(super) is_complete: Arc<AtomicBool>,
+}
 
 impl GraphView for View {
-    fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) {
-        for (_, spec) in self.0.read().unwrap_or_else(PoisonError::into_inner).nodes() {
+    fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) -> bool {
+        let graph = self.graph.read().unwrap_or_else(PoisonError::into_inner);
+        for (_, spec) in graph.nodes() {
             specs(spec).filter(|spec| !spec.meta.hidden).for_each(|spec| show(&spec.id, &*spec.resource));
         }
+        self.is_complete.load(Ordering::Acquire)
     }
 }
 

@@ -20,7 +20,8 @@ use super::declared::{Declarations, Declared};
 use super::{Datum, Flow, Program, lock};
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
-use crate::hir::{StmtId, StmtKind};
+use crate::hir::{BlockId, StmtId, StmtKind};
+use crate::scope::Target;
 use crate::source::Span;
 
 /// The number of nodes that are visited to find out where a value comes from.
@@ -81,8 +82,11 @@ pub struct FrozenPart {
     pub error: Option<Diagnostic>,
     /// The resources that stay as they were last declared.
     pub frozen: Vec<Id>,
-    /// The resources that are not there because they never had a value, as `KIND[NAME]` or `KIND at FILE:LINE`.
+    /// What is not there because it never had a value: resources as `KIND[NAME]` or `KIND at FILE:LINE`, and conditions and loops with
+    /// resources in them, as `if at FILE:LINE`.
     pub missing: Vec<String>,
+    /// No event can change it: a panic, or a failure of constants.
+    pub is_final: bool,
 }
 
 /// What an earlier version of a program declared, for those statements of the next one that have no value yet.
@@ -275,6 +279,10 @@ impl Frozen {
                 }
             };
             let (frozen, missing) = self.declared(id, &outputs, program, declarations);
+            // Whatever it comes from, what is missing is never left out.
+            let own = outputs.0.get(&id).filter(|_| causes.is_empty());
+            let causes =
+                causes.into_iter().chain(own.map(|(stmt, _)| (program.checked.hir[*stmt].span, None)));
             for (span, error) in causes {
                 let message = error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
                 let part = parts.entry((span, message)).or_insert_with(|| FrozenPart {
@@ -282,7 +290,9 @@ impl Frozen {
                     error,
                     frozen: Vec::new(),
                     missing: Vec::new(),
+                    is_final: true,
                 });
+                part.is_final &= self.fatal.contains(&id);
                 part.frozen.extend(frozen.iter().cloned());
                 part.missing.extend(missing.clone());
             }
@@ -297,7 +307,7 @@ impl Frozen {
         Some(parts)
     }
 
-    /// The resources that an output goes on declaring, or the one that it does not declare yet.
+    /// The resources that an output goes on declaring, or what does not declare any yet.
     fn declared(
         &self,
         id: NodeId,
@@ -315,19 +325,63 @@ impl Frozen {
             return (frozen, None);
         }
         let hir = &program.checked.hir;
-        let missing = outputs.0.get(&id).and_then(|(stmt, _)| match &hir[*stmt].kind {
-            StmtKind::Resource(resource) => {
-                let kind = hir.text(resource.kind);
-                let (file, line, _) = program.checked.sources.position(hir[*stmt].span);
-                Some(match literal_id(*stmt, program) {
-                    Some(id) => id.to_string(),
-                    None => format!("{kind} at {file}:{line}"),
-                })
-            }
-            _ => None,
+        let missing = outputs.0.get(&id).and_then(|(stmt, _)| {
+            let name = match &hir[*stmt].kind {
+                StmtKind::Resource(resource) => match literal_id(*stmt, program) {
+                    Some(id) => return Some(id.to_string()),
+                    None => hir.text(resource.kind),
+                },
+                StmtKind::If { then, otherwise, .. } => {
+                    may_declare([Some(*then), *otherwise].into_iter().flatten(), program).then_some("if")?
+                }
+                StmtKind::Loop { over_map, body, .. } => {
+                    let word = if *over_map { "forkv" } else { "for" };
+                    may_declare([*body], program).then_some(word)?
+                }
+                // What depends on the arguments of a class says so itself. The others declare no resources.
+                StmtKind::Include { .. }
+                | StmtKind::Bind(..)
+                | StmtKind::Edge(_)
+                | StmtKind::Panic(_)
+                | StmtKind::Func(_)
+                | StmtKind::Class(_)
+                | StmtKind::Import { .. } => return None,
+            };
+            let (file, line, _) = program.checked.sources.position(hir[*stmt].span);
+            Some(format!("{name} at {file}:{line}"))
         });
         (frozen, missing)
     }
+}
+
+/// Whether resources are declared somewhere in these blocks, in the classes that they include, too.
+fn may_declare(blocks: impl IntoIterator<Item = BlockId>, program: &Program) -> bool {
+    let checked = &program.checked;
+    let hir = &checked.hir;
+    let mut open: Vec<BlockId> = blocks.into_iter().collect();
+    let mut seen: BTreeSet<BlockId> = BTreeSet::new();
+    while let Some(block) = open.pop() {
+        if !seen.insert(block) {
+            continue;
+        }
+        for &stmt in &hir[block].stmts {
+            match &hir[stmt].kind {
+                StmtKind::Resource(_) => return true,
+                StmtKind::If { then, otherwise, .. } => {
+                    open.extend([Some(*then), *otherwise].into_iter().flatten());
+                }
+                StmtKind::Loop { body, .. } => open.push(*body),
+                StmtKind::Include { .. } => {
+                    let found = checked.scopes.of_include(stmt).map(|found| found.target);
+                    if let Some(Target::Class(class)) = found {
+                        open.push(hir[class].body);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    false
 }
 
 /// The resource that a statement declares, if its name is a literal.

@@ -21,6 +21,8 @@ struct Recipe {
     schema: &'static Schema,
     kind: Arc<str>,
     collect: bool,
+    /// Where the name or names are.
+    name_span: Span,
     /// What the values behind the name are for, in order.
     plan: Vec<Setting>,
     span: Span,
@@ -30,7 +32,8 @@ struct Recipe {
 enum Setting {
     Field(Arc<str>, Span),
     Meta(Arc<str>, Span),
-    AllMeta(Span),
+    /// All of a struct, and the whole setting.
+    AllMeta(ExprId, Span),
     Edge(EdgeWord, End, Span),
 }
 
@@ -53,12 +56,13 @@ impl Recipe {
         plan.extend(fields.map(|field| Setting::Field(hir.names.shared(field.name), field.name_span)));
         plan.extend(resource.meta.iter().map(|meta| match meta.param {
             Some((name, at)) => Setting::Meta(hir.names.shared(name), at),
-            None => Setting::AllMeta(meta.span),
+            None => Setting::AllMeta(meta.value, meta.span),
         }));
         let edges = resource.edges.iter();
         plan.extend(edges.map(|edge| Setting::Edge(edge.word, end(hir, &edge.half), edge.half.span)));
         let (kind, span) = (hir.names.shared(resource.kind), hir[stmt].span);
-        Some(Recipe { schema, kind, collect: resource.collect, plan, span })
+        let name_span = hir[resource.name].span;
+        Some(Recipe { schema, kind, collect: resource.collect, name_span, plan, span })
     }
 
     /// What follows from a name, or several, and the values behind it.
@@ -74,7 +78,8 @@ impl Recipe {
         };
         let mut found = Declared::default();
         for draft in drafts {
-            declare(&mut found, draft, &self.plan, settings, &self.kind, &program.checked.sources)?;
+            let draft = draft.named_at(self.name_span);
+            declare(&mut found, draft, &self.plan, settings, &self.kind, &program.checked)?;
         }
         found.sound()
     }
@@ -177,7 +182,7 @@ fn declare(
     plan: &[Setting],
     settings: &[Value],
     kind: &Arc<str>,
-    sources: &crate::source::Sources,
+    checked: &crate::Checked,
 ) -> Result<(), Fault> {
     let mut others: Vec<(EdgeWord, Vec<End>, Span)> = Vec::new();
     for (setting, value) in plan.iter().zip(settings) {
@@ -187,10 +192,10 @@ fn declare(
         let wrong = match setting {
             Setting::Field(name, at) => draft.set(name, value, *at),
             Setting::Meta(name, at) => draft.set_meta(name, value, *at),
-            Setting::AllMeta(at) => match value {
-                Value::Struct(value) => {
-                    value.fields.iter().try_for_each(|(name, value)| draft.set_meta(name, value, *at))
-                }
+            Setting::AllMeta(written, at) => match value {
+                Value::Struct(value) => value.fields.iter().try_for_each(|(name, value)| {
+                    draft.set_meta(name, value, checked.hir.place_in_struct(*written, name).unwrap_or(*at))
+                }),
                 _ => Ok(()),
             },
             Setting::Edge(word, end, at) => {
@@ -200,11 +205,19 @@ fn declare(
         };
         found.wrong.extend(wrong.err());
     }
-    let places = plan.iter().filter_map(|setting| match setting {
-        Setting::Field(name, at) | Setting::Meta(name, at) => Some((&**name, *at)),
-        Setting::AllMeta(_) | Setting::Edge(..) => None,
+    let places = plan.iter().zip(settings).flat_map(|(setting, value)| {
+        let (one, all) = match (setting, value) {
+            (Setting::Field(name, at) | Setting::Meta(name, at), _) => (Some((&**name, *at)), None),
+            (Setting::AllMeta(written, at), Value::Struct(value)) => (None, Some((*written, *at, value))),
+            (Setting::AllMeta(..) | Setting::Edge(..), _) => (None, None),
+        };
+        let all = all.into_iter().flat_map(|(written, at, value)| {
+            let place = move |name: &str| checked.hir.place_in_struct(written, name).unwrap_or(at);
+            value.fields.iter().map(move |(name, _)| (&**name, place(name)))
+        });
+        one.into_iter().chain(all)
     });
-    match draft.finish(sources, places) {
+    match draft.finish(&checked.sources, places) {
         Err(wrong) => found.wrong.push(wrong),
         Ok(declaration) => {
             let me = [End { kind: kind.clone(), name: declaration.spec.id.name.clone(), field: None }];

@@ -15,17 +15,20 @@ use crate::types::{Shape, Ty, Types};
 impl Checker<'_> {
     pub(super) fn resource(&mut self, stmt: StmtId, resource: &Resource) {
         let schema = self.kind(resource.kind, resource.kind_span);
-        self.name(resource.name, resource.collect);
+        match schema {
+            Some(_) => self.name(resource.name, resource.collect),
+            None => self.untyped(resource.name),
+        }
         for field in &resource.fields {
             self.condition(field.condition);
             let Some(schema) = schema else {
-                self.expr(field.value);
+                self.untyped(field.value);
                 continue;
             };
             match schema.field(self.names.text(field.name)) {
                 Some(found) => self.field(schema, found, field.value),
                 None => {
-                    self.expr(field.value);
+                    self.untyped(field.value);
                     self.unknown_field(schema, field.name, field.name_span);
                 }
             }
@@ -41,8 +44,18 @@ impl Checker<'_> {
                 );
             }
         }
+        if let Some(schema) = schema {
+            self.forwarded(schema, resource);
+        }
         self.meta(stmt, resource);
         self.static_name(resource);
+    }
+
+    /// The value of a parameter that does not exist: its type will not become known.
+    fn untyped(&mut self, value: ExprId) {
+        let ty = self.expr(value);
+        self.types.give_up(ty, self.hir[value].span);
+        self.settle();
     }
 
     fn condition(&mut self, condition: Option<ExprId>) {
@@ -56,7 +69,11 @@ impl Checker<'_> {
         if let Some(schema) = self.kinds.get(&text) {
             return Some(schema);
         }
+        let is_class = self.hir.classes.iter().any(|class| class.name == kind);
         let hint = match self.kinds.suggest(&text) {
+            _ if is_class => {
+                format!("`{text}` is a class, which is included by a statement: `include {text}(...)`")
+            }
             Some(near) => format!("did you mean `{near}`?"),
             None => "`mgmt kinds` lists all kinds".to_owned(),
         };
@@ -74,7 +91,7 @@ impl Checker<'_> {
         self.pose(Goal { question, ty, span: self.hir[expr].span, expr: Some(expr), used_at: None });
     }
 
-    fn field_type(&mut self, field: &'static FieldSpec) -> Ty {
+    pub(super) fn field_type(&mut self, field: &'static FieldSpec) -> Ty {
         let key: *const FieldSpec = field;
         if let Some(&ty) = self.field_types.get(&key) {
             return ty;
@@ -120,9 +137,7 @@ impl Checker<'_> {
                         self.set_once(stmt, &mut set, field.name, span, false);
                         self.static_meta(field, meta.value);
                     }
-                    None => {
-                        self.expr(meta.value);
-                    }
+                    None => self.untyped(meta.value),
                 },
                 None => self.meta_struct(stmt, &mut set, meta.value),
             }
@@ -152,9 +167,13 @@ impl Checker<'_> {
         let ty = self.expr(value);
         if let ExprKind::Struct(written) = &self.hir[value].kind {
             for &(name, place, value) in written {
-                let Some(field) = self.meta_field(name, place) else { continue };
-                let (wanted, found) =
-                    (self.field_type(field), self.exprs[value.index()].unwrap_or(Types::ERROR));
+                let found = self.exprs[value.index()].unwrap_or(Types::ERROR);
+                let Some(field) = self.meta_field(name, place) else {
+                    self.types.give_up(found, place);
+                    self.settle();
+                    continue;
+                };
+                let wanted = self.field_type(field);
                 self.equate(wanted, found, self.hir[value].span, Why::Meta(field), None);
                 self.set_once(stmt, set, field.name, place, true);
                 self.static_meta(field, value);
@@ -266,7 +285,10 @@ impl Checker<'_> {
 
     fn half(&mut self, half: &EdgeHalf) -> Option<&'static Schema> {
         let schema = self.kind(half.kind, half.kind_span);
-        self.name(half.name, false);
+        match schema {
+            Some(_) => self.name(half.name, false),
+            None => self.untyped(half.name),
+        }
         schema
     }
 
@@ -280,18 +302,14 @@ impl Checker<'_> {
             return;
         }
         let [from, to] = halves else { return };
-        let (Some(sent), Some(received)) = (from.field, to.field) else { return };
         let (Some(sender), Some(receiver)) = (schemas[0], schemas[1]) else { return };
-        self.send(sender, sent, receiver, received);
+        self.send([from, to], sender, receiver);
     }
 
-    fn send(
-        &mut self,
-        sender: &'static Schema,
-        (sent, sent_span): (Name, Span),
-        receiver: &'static Schema,
-        (received, received_span): (Name, Span),
-    ) {
+    fn send(&mut self, halves: [&EdgeHalf; 2], sender: &'static Schema, receiver: &'static Schema) {
+        let [Some((sent, sent_span)), Some((received, received_span))] = halves.map(|half| half.field) else {
+            return;
+        };
         let (sent, received) = (self.names.text(sent).to_owned(), self.names.text(received).to_owned());
         let mut known = true;
         let from = sender.sent(&sent);
@@ -323,23 +341,15 @@ impl Checker<'_> {
             return;
         };
         let Some(from) = from.filter(|_| known) else { return };
+        self.forward(halves, (sender, from), (receiver, to));
         let (found, wanted) = (self.field_type(from), self.field_type(to));
         if found == Types::VARIANT || wanted == Types::VARIANT {
             return;
         }
         if self.types.unify(wanted, found, received_span).is_err() {
-            let message = format!(
-                "`{}` sends `{sent}` as `{}`, and `{received}` of `{}` is `{}`",
-                sender.kind,
-                self.text(found),
-                receiver.kind,
-                self.text(wanted)
-            );
-            self.report(
-                Diagnostic::new(Code::SentType, sent_span, message)
-                    .here(format!("this is `{}`", self.text(found)))
-                    .label(received_span, format!("this is `{}`", self.text(wanted))),
-            );
+            let diagnostic =
+                self.sent_type((sender.kind, &sent, found, sent_span), (receiver, to), received_span);
+            self.report(diagnostic);
         }
     }
 }

@@ -45,19 +45,26 @@ impl Resolver<'_> {
     /// The name is there, but as something else.
     pub(super) fn other_space(&self, block: BlockId, space: Space, name: Name) -> Option<String> {
         let text = self.hir.text(name);
-        let is_variable = |text: &str| {
-            self.lookup(block, Space::Variable, text).is_some()
-                || self.params.iter().any(|(param, _)| self.hir.text(*param) == text)
+        let variable = |text: &str| {
+            let param = self.params.iter().rev().find(|(param, _)| self.hir.text(*param) == text);
+            let found = || self.lookup(block, Space::Variable, text).map(|found| found.target);
+            param.map(|(_, param)| Target::Var(*param)).or_else(found)
         };
         match space {
-            Space::Variable if text.split_once('.').is_some_and(|(first, _)| is_variable(first)) => {
+            Space::Variable if text.split_once('.').is_some_and(|(first, _)| variable(first).is_some()) => {
                 let (first, rest) = text.split_once('.')?;
-                let rest = rest.replace('.', "->");
-                Some(format!("`${first}` is a variable; a field of a struct is read as `${first}->{rest}`"))
+                let field = format!("`${first}->{}`", rest.replace('.', "->"));
+                let value = format!("`${first}[\"{}\"]`", rest.replace('.', "\"][\""));
+                let how = match variable(first).and_then(|found| self.is_map(found)) {
+                    Some(true) => format!("a value of a map is read as {value}"),
+                    Some(false) => format!("a field of a struct is read as {field}"),
+                    None => {
+                        format!("a field of a struct is read as {field}, and a value of a map as {value}")
+                    }
+                };
+                Some(format!("`${first}` is a variable; {how}"))
             }
-            Space::Function if text == "return" => {
-                Some("there is no `return`: the value of a function is its last expression".to_owned())
-            }
+            Space::Function if text == "return" => Some(mgmt_syntax::NO_RETURN.to_owned()),
             Space::Function if self.lookup(block, Space::Class, text).is_some() => {
                 Some(format!("`{text}` is a class, which is included by a statement: `include {text}(...)`"))
             }
@@ -77,6 +84,26 @@ impl Resolver<'_> {
                 Some(format!("`{text}` is a function, and only classes are included"))
             }
             _ => None,
+        }
+    }
+
+    /// Whether a variable is a map or a struct, if its definition says so.
+    fn is_map(&self, variable: Target) -> Option<bool> {
+        use mgmt_value::Type;
+        let Target::Var(var) = variable else { return None };
+        let var = &self.hir[var];
+        match (&var.declared, var.origin) {
+            (Some(declared), _) => match declared.ty {
+                Type::Map(_) => Some(true),
+                Type::Struct(_) => Some(false),
+                _ => None,
+            },
+            (None, VarOrigin::Bind(_, value)) => match self.hir[value].kind {
+                ExprKind::Map(_) => Some(true),
+                ExprKind::Struct(_) => Some(false),
+                _ => None,
+            },
+            (None, _) => None,
         }
     }
 

@@ -346,3 +346,42 @@ fn a_value_that_no_event_can_change_is_an_error_of_the_program() {
     test.set("a", "1");
     assert!(matches!(test.running.stabilize(), Outcome::Wrong(_)));
 }
+
+#[test]
+fn a_condition_or_loop_with_resources_that_never_had_a_value_is_missing_and_named() {
+    let resource = "test \"inside\" {}";
+    let class = format!("class c($x) {{\n if $x == \"1\" {{ {resource} }}\n}}\nclass d {{ {resource} }}\n");
+    for (statement, expected) in [
+        (format!("if $a == \"1\" {{ {resource} }}"), Some("if")),
+        (format!("if $a == \"1\" {{ }} else {{ {resource} }}"), Some("if")),
+        (format!("for $i, $x in [$a,] {{ {resource} }}"), Some("for")),
+        (format!("forkv $k, $v in {{\"k\" => $a,}} {{ {resource} }}"), Some("forkv")),
+        ("include c($a)".to_owned(), Some("if")),
+        ("if $a == \"1\" { include d }".to_owned(), Some("if")),
+        (
+            format!("if $a == \"1\" {{ for $i, $x in [$b,] {{ if $b == \"1\" {{ {resource} }} }} }}"),
+            Some("if"),
+        ),
+        ("if $a == \"1\" { $unused = $b }".to_owned(), None),
+        ("panic($a == \"panic\")".to_owned(), None),
+    ] {
+        let mut test = Test::new(&format!("{class}{statement}\ntest \"other\" {{}}\n"));
+        test.fails("a", true);
+        test.stabilize();
+        let part = test.parts.first().unwrap();
+        match expected {
+            Some(word) => {
+                let [missing] = part.missing.as_slice() else { panic!("{statement}: {:?}", part.missing) };
+                assert!(missing.starts_with(&format!("{word} at ")), "{statement}: {missing}");
+            }
+            None => assert!(part.missing.is_empty(), "{statement}: {:?}", part.missing),
+        }
+        // Once it has had a value, it goes on with what that meant.
+        test.fails("a", false);
+        test.stabilize();
+        assert!(test.parts.is_empty(), "{statement}: {:?}", test.parts);
+        test.fails("a", true);
+        test.stabilize();
+        assert!(test.parts.iter().all(|part| part.missing.is_empty()), "{statement}: {:?}", test.parts);
+    }
+}

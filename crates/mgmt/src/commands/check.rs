@@ -15,6 +15,7 @@ use crate::commands::exit_codes;
 use crate::commands::graph::compute::Computing;
 use crate::configuration::{self, Input};
 use crate::failure::{Exit, Failure};
+use crate::legacy_lang::{LegacyIgnored, LegacySteps, no_effect};
 use crate::manifest::{self, Manifest, ManifestArguments};
 use crate::program;
 use crate::terminal::{Tally, Terminal};
@@ -48,11 +49,11 @@ pub(crate) struct Arguments {
 
     /// Where downloaded modules are [env: MGMT_MODULE_PATH] [default: what the metadata says, or `modules/` beside the
     /// program]
-    #[arg(long, value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
+    #[arg(long, alias = "lp-module-path", value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
     module_path: Option<PathBuf>,
 
     /// Download the modules that are not there first, as `mgmt get` does
-    #[arg(long)]
+    #[arg(long, alias = "lp-download")]
     download: bool,
 
     /// In a graph, keys that nobody reads are errors and not warnings; in a manifest, what would be left to Puppet is
@@ -61,6 +62,14 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     manifest: ManifestArguments,
+
+    #[command(flatten)]
+    steps: LegacySteps,
+    #[command(flatten)]
+    ignored: LegacyIgnored,
+    // An earlier version held the format against `mgmt fmt`.
+    #[arg(long, hide = true)]
+    skip_fmt: bool,
 }
 
 /// How long the values of a program may take to be there that is to be joined with a manifest.
@@ -118,6 +127,12 @@ fn check(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
             "write `mgmt check PATH...`; `.` is the module in this directory, and `-` is standard input",
         ));
     }
+    let mut warnings = arguments.steps.warnings("check");
+    warnings.extend(arguments.ignored.warnings());
+    if arguments.skip_fmt {
+        warnings.push(no_effect("--skip-fmt", "`mgmt fmt --check` checks the format"));
+    }
+    warnings.iter().for_each(|warning| terminal.warning(warning));
     let mut checking = Checking::new(arguments, terminal);
     // It can be read once, and is right or wrong once.
     let mut standard_input = false;
@@ -246,11 +261,15 @@ impl<'a> Checking<'a> {
             Ok(entry) => entry,
             Err(failure) => return self.unreadable(&failure),
         };
-        if self.arguments.download
+        let steps = &self.arguments.steps;
+        if (self.arguments.download || steps.downloads())
             && let Err(failure) =
-                super::get::before(&entry, self.options.module_path.clone(), false, self.terminal)
+                super::get::before(&entry, self.options.module_path.clone(), steps.update, self.terminal)
         {
             return self.unreadable(&failure);
+        }
+        if steps.only_download {
+            return;
         }
         program::memory_to_check(&entry);
         let checked = match program::check(&entry, &self.options) {

@@ -15,6 +15,7 @@ use crate::commands::graph::compute::Computing;
 use crate::configuration::{self, Input};
 use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};
+use crate::legacy_lang::{LegacyIgnored, LegacySteps};
 use crate::manifest::{self, Manifest, ManifestArguments};
 use crate::program::{self, package};
 use crate::signing::Signing;
@@ -26,7 +27,8 @@ use crate::terminal::Terminal;
 /// later take the newest. Unless `--no-git` is given, it has to be in a git repository without uncommitted changes, and
 /// the commit that was deployed last has to be an ancestor of the one that is checked out.
 ///
-/// On a terminal, the plan for this host is summed up first, if mgmt has run here, and it is asked whether to deploy.
+/// On a terminal, the plan for this host is summed up first, if mgmt has run here, and it is asked whether to deploy. For
+/// `rollback`, the deploy is named that is to be repeated. With `--json` on a terminal, `--yes` is needed.
 ///
 /// `mgmt deploy list` shows what was deployed, `mgmt deploy show NUMBER` one of them with its files, and `mgmt deploy
 /// rollback [NUMBER]` deploys the one before, or that of the number, again.
@@ -69,8 +71,12 @@ pub(crate) struct Arguments {
     #[arg(long)]
     force: bool,
 
+    /// Download the modules of a program that are not there first, as `mgmt get` does
+    #[arg(long, alias = "lp-download")]
+    download: bool,
+
     /// Where downloaded modules are [env: MGMT_MODULE_PATH]
-    #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+    #[arg(long, alias = "lp-module-path", value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     module_path: Option<PathBuf>,
 
     /// The working directory of the run on this host, if there are no `--seeds` [env: MGMT_PREFIX]
@@ -85,17 +91,43 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     signing: Signing,
+
+    #[command(flatten)]
+    steps: LegacySteps,
+    #[command(flatten)]
+    ignored: LegacyIgnored,
 }
 
 /// How long the values of a program may take to be there that is to be joined with a manifest.
 const WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let warnings = [arguments.steps.warnings("deploy"), arguments.ignored.warnings()].concat();
+    warnings.iter().for_each(|warning| terminal.warning(warning));
+    if arguments.steps.only_download || arguments.steps.only_unify {
+        let input = arguments.input.as_deref().filter(|_| arguments.what == "lang").ok_or_else(|| {
+            Failure::usage("`--only-download` and `--only-unify` are for `deploy lang PATH`")
+        })?;
+        return program_of(input, arguments, terminal).map(|_| Exit::OK);
+    }
     let action = Action::new(arguments, terminal)?;
-    if matches!(action, Action::Add(..)) && !confirm::confirm(arguments, terminal)? {
+    let signer = arguments.signing.signer()?;
+    let (action, is_confirmed) = match action {
+        Action::Rollback(number) if confirm::is_asked(arguments, terminal)? => {
+            let deploy = connection::within(async {
+                let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
+                to_repeat(&world, number).await
+            })?;
+            (Action::Rollback(Some(deploy.id)), confirm::rollback(&deploy, arguments, terminal)?)
+        }
+        Action::Add(..) if confirm::is_asked(arguments, terminal)? => {
+            (action, confirm::deploy(arguments, terminal)?)
+        }
+        action => (action, true),
+    };
+    if !is_confirmed {
         return Err(Failure::failed("nothing was deployed"));
     }
-    let signer = arguments.signing.signer()?;
     connection::within(async {
         let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
         action.carry_out(&world, signer.as_ref(), terminal).await
@@ -230,8 +262,7 @@ impl Action {
                 return Ok(Exit::OK);
             }
             Action::Show(number) => {
-                let found = world.deploy(number).await.map_err(Failure::failed)?;
-                let deploy = found.ok_or_else(|| Failure::failed(format!("there is no deploy {number}")))?;
+                let deploy = find(world, number).await?;
                 terminal.data(&line(&deploy, terminal));
                 let files = world.deployed_files(&deploy).await.map_err(Failure::failed)?;
                 for (path, file) in files.iter() {
@@ -299,18 +330,35 @@ async fn add(
     Ok(Err(DeployError::Raced))
 }
 
-/// The deploy before the newest one.
+/// The deploy of this number, or the one before the newest one.
+async fn to_repeat(world: &World, number: Option<u64>) -> Result<Deploy, Failure> {
+    let number = match number {
+        Some(number) => number,
+        None => before(world).await?,
+    };
+    find(world, number).await
+}
+
+async fn find(world: &World, number: u64) -> Result<Deploy, Failure> {
+    let found = world.deploy(number).await.map_err(Failure::failed)?;
+    found.ok_or_else(|| Failure::failed(format!("there is no deploy {number}")))
+}
+
+/// The last deploy before the newest one that can be read. The newest one may be one that cannot.
 async fn before(world: &World) -> Result<u64, Failure> {
     let all = world.deploys().await.map_err(Failure::failed)?;
-    match all.deploys.as_slice() {
-        [.., before, _] => Ok(before.id),
-        _ => Err(Failure::failed("there is no deploy before the newest one")),
-    }
+    let readable = || all.deploys.iter().map(|deploy| deploy.id);
+    let newest = readable().chain(all.unreadable.iter().filter_map(|unreadable| unreadable.id)).max();
+    let before = newest.and_then(|newest| readable().rfind(|id| *id < newest));
+    before.ok_or_else(|| Failure::failed("there is no deploy before the newest one"))
 }
 
 fn program_of(input: &Path, arguments: &Arguments, terminal: &Terminal) -> Result<package::Package, Failure> {
     let module_path = program::module_path(arguments.module_path.as_deref());
     let entry = program::entry(input.as_os_str())?;
+    if arguments.download || arguments.steps.downloads() {
+        super::get::before(&entry, module_path.clone(), arguments.steps.update, terminal)?;
+    }
     let options = program::Options { module_path: module_path.clone(), lints: false };
     let checked = program::check(&entry, &options).map_err(|error| {
         program::show_missing(&error, terminal);

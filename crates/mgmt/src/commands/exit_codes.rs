@@ -38,7 +38,7 @@ pub(crate) const TABLE: &[Row] = &[
     Row {
         code: "1",
         when: "The run failed: `--max-runtime` is over; `--converged-exit` was given and the graph came to rest while a \
-               resource is failed, retrying, blocked, flapping or held back by a `limit` of 0, or while the program is stale or invalid or the newest \
+               resource is failed, retrying, blocked, flapping or held back by a `limit` of 0, or while the program is stale, waiting or invalid or the newest \
                deploy is refused; a host of `--remote` has failed or was lost; another instance uses the same prefix; the \
                prefix cannot be used. `status`: a host has not converged or is lost, or the store is degraded. `check`: a \
                program or a graph has errors, or has warnings with `--deny-warnings`. `fmt`: a file has syntax errors or, \

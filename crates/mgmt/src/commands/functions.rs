@@ -34,12 +34,16 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 /// Says that there is no such function.
 pub(crate) fn missing(name: &str) -> Failure {
     let failure = Failure::usage(format!("there is no function and no module `{name}`"));
-    let namesakes: Vec<String> = functions::namesakes(name)
+    // Also behind the name of a module that has no such function.
+    let last = name.rsplit(['.', '/']).next().unwrap_or(name);
+    let namesakes: Vec<String> = functions::namesakes(last)
         .into_iter()
         .map(|function| format!("`{}`", function.full_name()))
         .collect();
-    if !namesakes.is_empty() {
-        return failure.hint(format!("several modules have one: {}", namesakes.join(", ")));
+    match namesakes.as_slice() {
+        [] => {}
+        [only] => return failure.hint(format!("did you mean {only}?")),
+        several => return failure.hint(format!("several modules have one: {}", several.join(", "))),
     }
     let names = functions::names();
     match mgmt_resource::did_you_mean(name, names.iter().map(String::as_str)) {

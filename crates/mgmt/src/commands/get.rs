@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::commands::exit_codes;
 use crate::environment;
 use crate::failure::{Exit, Failure};
+use crate::legacy_lang::{LegacyIgnored, no_effect};
 use crate::terminal::Terminal;
 
 /// Download the modules that programs import from elsewhere
@@ -33,15 +34,30 @@ pub(crate) struct Arguments {
     update: bool,
 
     /// Where modules are kept [env: MGMT_MODULE_PATH] [default: what the metadata says, or `modules/` beside the program]
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, alias = "lp-module-path", value_name = "DIRECTORY")]
     module_path: Option<PathBuf>,
 
     /// The most that the files of one module may have together, in MiB
     #[arg(long, value_name = "MIB", default_value_t = DEFAULT_MAX_SIZE)]
     max_size: u64,
+
+    #[command(flatten)]
+    ignored: LegacyIgnored,
+    // Earlier versions had these of `run` here, too.
+    #[arg(long, hide = true)]
+    noop: bool,
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, hide = true)]
+    sema: Option<i64>,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let mut warnings = arguments.ignored.warnings();
+    for (is_given, flag) in [(arguments.noop, "--noop"), (arguments.sema.is_some(), "--sema")] {
+        if is_given {
+            warnings.push(no_effect(flag, "nothing is run"));
+        }
+    }
+    warnings.iter().for_each(|warning| terminal.warning(warning));
     let paths = match arguments.paths.as_slice() {
         // The name of the front-end was wanted once, and is for the other commands.
         [front_end, rest @ ..] if front_end == "lang" && !rest.is_empty() => rest,

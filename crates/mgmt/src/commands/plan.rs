@@ -29,9 +29,9 @@ pub(crate) use document::{Document, Planned, Stored, difference};
 /// Show what a program, a graph file or a manifest would change on this host
 ///
 /// Every resource is looked at and nothing is changed, in an order in which everything comes after what it needs. Each line is
-/// `exact`: that is what a run would do now; `predicted`: it depends on an earlier change; or `unknown`: only a command that
-/// would run can tell. A resource that `will fail` needs something that is missing and that nothing before it brings; whatever comes
-/// after it is `blocked`. Resources that the last run with the same prefix managed and that are no longer declared are listed. A program is computed once, with the first value of each function. Commands that its
+/// `exact`: that is what a run would do now; `predicted`: it depends on an earlier change, or on a tool or daemon that may refuse;
+/// or `unknown`: only a command that would run can tell. A resource that `will fail` needs something that is missing and that
+/// nothing before it brings, or that the kernel refuses; whatever comes after it is `blocked`. Resources that the last run with the same prefix managed and that are no longer declared are listed. A program is computed once, with the first value of each function. Commands that its
 /// functions and the conditions of `exec` need do run.
 ///
 /// Exit code 0: the plan was made. 1: a resource will fail. With `--detailed-exitcode`, 2: there is something to

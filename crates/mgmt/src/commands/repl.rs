@@ -178,6 +178,12 @@ impl Repl<'_> {
         if meta::is_command(text) {
             return self.command(meta::word(text).unwrap_or_else(|| text.trim()), is_ready);
         }
+        // As a call, unless there is a function of this name.
+        if let Some(word) = text.trim().strip_suffix("()")
+            && let Some(command) = meta::word(word).filter(|_| self.function(word).is_none())
+        {
+            return self.command(command, is_ready);
+        }
         match input_of(text) {
             Input::Nothing => {}
             Input::Expression => self.ask(text, Look::Once, is_ready)?,
@@ -209,6 +215,7 @@ impl Repl<'_> {
         match command {
             Command::Type => match self.function(argument) {
                 Some(form) => self.terminal.data(&format!("{form}\n")),
+                None if meta::is_name(argument) => self.fail(&functions::missing(argument)),
                 None => self.ask(argument, Look::Type, is_ready)?,
             },
             Command::Watch => self.ask(argument, Look::Live, is_ready)?,
@@ -339,15 +346,20 @@ impl Repl<'_> {
         match found {
             Some(Ok(graph)) => return Ok(Some(graph)),
             Some(Err(wrong)) => self.wrong(&wrong, view),
-            None => self.gave_up(end),
+            None => self.gave_up(end, view),
         }
         Ok(None)
     }
 
-    fn gave_up(&mut self, end: End) {
-        if end == End::TooLong {
-            let message = format!("some values were not there after {} s", self.wait.as_secs());
-            self.fail(&Failure::failed(message).hint("`mgmt repl --wait SECONDS` gives them more time"));
+    fn gave_up(&mut self, end: End, view: &View) {
+        if let End::TooLong(mut parts) = end {
+            for part in &mut parts {
+                part.span = view.place(part.span);
+                // No resource is ever there.
+                part.missing.clear();
+            }
+            let failure = program::values::not_there(&parts, &view.sources, self.wait);
+            self.fail(&failure.hint("`mgmt repl --wait SECONDS` gives them more time"));
         }
     }
 

@@ -242,21 +242,31 @@ async fn live(settings: Settings, given: Given, terminal: &Terminal) -> Result<E
     let (store, cluster) = match &far {
         // Unless servers were named for it that it can reach itself.
         Some(far) if settings.servers.is_none() => (Arc::clone(&far.store), None),
-        _ if let Some(beside) = &beside => (beside.store(&settings).await?, None),
-        // Another host may take its time, and people may be asked.
-        _ => tokio::select! {
-            opened = world::open(&settings, &prefix) => opened?,
-            stop = signals.end() => {
-                tracing::info!("{}: ending, the store was not reached", stop.name());
-                return Ok(Exit(exit_codes::of(Ending::Graceful, false, 0, 0)));
+        // Another host or run may take its time, and people may be asked.
+        _ => {
+            let open = async {
+                match &beside {
+                    Some(beside) => beside.store(&settings).await.map(|store| (store, None)),
+                    None => world::open(&settings, &prefix).await,
+                }
+            };
+            tokio::select! {
+                opened = open => opened?,
+                stop = signals.end() => return Ok(ended_without_store(stop)),
             }
-        },
+        }
     };
     let servers = settings.metrics.and_then(|_| world::servers(&settings, cluster.as_ref()));
     let given = Reached { loaded, thread, store, servers, far, handed, beside };
     let ended = engage(&settings, &prefix, given, signals, terminal).await;
     world::leave(cluster).await;
     ended
+}
+
+/// A signal came before the store was reached.
+fn ended_without_store(stop: ladder::Stop) -> Exit {
+    tracing::info!("{}: ending, the store was not reached", stop.name());
+    Exit(exit_codes::of(Ending::Graceful, false, 0, 0))
 }
 
 /// The same, once others can be reached.
@@ -296,7 +306,10 @@ async fn engage(
             host.state = beside.state();
         }
         if settings.idle {
-            hosts_store = beside.store_for_hosts(settings, prefix).await?;
+            hosts_store = tokio::select! {
+                opened = beside.store_for_hosts(settings, prefix) => opened?,
+                stop = signals.end() => return Ok(ended_without_store(stop)),
+            };
         }
     }
     let exports = Arc::new(Exports::new(Arc::clone(&host.world), settings.export_time));
@@ -307,10 +320,7 @@ async fn engage(
     // Without its store, this can take for ever; and nothing has begun that would have to be finished.
     tokio::select! {
         () = world::ready(&host.world, &manager, can_begin) => {}
-        stop = signals.end() => {
-            tracing::info!("{}: ending, the store was not reached", stop.name());
-            return Ok(Exit(exit_codes::of(Ending::Graceful, false, 0, 0)));
-        }
+        stop = signals.end() => return Ok(ended_without_store(stop)),
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     }
     let _levels = world::follow_log_levels(Arc::clone(&host.world));
@@ -388,10 +398,7 @@ async fn engage(
     };
     let following = tokio::select! {
         following = Deploys::begin(here, settings, means, place, (handed, applies)) => following?,
-        stop = signals.end() => {
-            tracing::info!("{}: ending, the store was not reached", stop.name());
-            return Ok(Exit(exit_codes::of(Ending::Graceful, false, 0, 0)));
-        }
+        stop = signals.end() => return Ok(ended_without_store(stop)),
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     };
     let _control = control::serve(prefix.path(), control)?;
@@ -505,6 +512,24 @@ enum First {
 }
 
 impl First {
+    /// Whether it can be read or compiled again. A program is, where its files may change.
+    fn can_be_read_again(&self, files_change: bool) -> bool {
+        match self {
+            First::Graph(input, _) => input.as_ref().is_some_and(Input::can_be_read_again),
+            First::Program(loaded) => files_change && loaded.is_in_files(),
+            First::Manifest(_) | First::Both(_) => true,
+        }
+    }
+
+    /// Its graph, if that is known before it runs.
+    fn graph(&self) -> Option<&ResourceGraph> {
+        match self {
+            First::Graph(_, loaded) => Some(&loaded.graph),
+            First::Manifest(loaded) => loaded.graph(),
+            First::Program(_) | First::Both(_) => None,
+        }
+    }
+
     /// Nothing.
     fn empty() -> First {
         First::Graph(
@@ -608,14 +633,6 @@ impl Following {
             First::Program(loaded) => Following::Program(program::Follower { means, loaded }),
             First::Manifest(loaded) => Following::Manifest(puppet::Follower { means, loaded }),
             First::Both(loaded) => Following::Both(joint::Follower { means, loaded }),
-        }
-    }
-
-    fn triggers(&self) -> Triggers {
-        match self {
-            Following::Graph(follower, _) => follower.triggers(),
-            Following::Program(follower) => Triggers::new(follower.loaded.is_in_files()),
-            Following::Manifest(_) | Following::Both(_) => Triggers::new(true),
         }
     }
 

@@ -61,6 +61,8 @@ struct Shown {
     cluster: Option<Cluster>,
     /// What could not be read.
     problems: Vec<String>,
+    /// Deploys before the newest one that cannot be read. They affect no host.
+    warnings: Vec<String>,
 }
 
 /// The servers of the store.
@@ -145,6 +147,7 @@ impl Shown {
             newest: None,
             cluster,
             problems: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -157,6 +160,15 @@ impl Shown {
                 None
             }
         };
+        let (deploys, mut warnings) = (world.deploys().await.unwrap_or_default(), Vec::new());
+        let last = deploys.deploys.last().map(|last| last.id);
+        for older in deploys.unreadable.iter().filter(|unreadable| unreadable.id < last) {
+            let number = older.id.unwrap_or(0);
+            warnings.push(format!(
+                "deploy {number} cannot be read, and cannot be rolled back to: {}",
+                older.reason
+            ));
+        }
         let named = |host: mgmt_value::Str| host.to_text().into_owned();
         let hosts = world.statuses().into_iter().map(|(host, status)| {
             let report = status.report();
@@ -171,6 +183,7 @@ impl Shown {
             newest,
             cluster,
             problems,
+            warnings,
         }
     }
 
@@ -228,6 +241,7 @@ fn describe(shown: &Shown) -> serde_json::Value {
         }),
         "servers": cluster.and_then(|cluster| cluster.sight.as_ref()).map(members::describe),
         "problems": shown.problems,
+        "warnings": shown.warnings,
     })
 }
 

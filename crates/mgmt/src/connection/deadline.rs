@@ -7,7 +7,7 @@ use mgmt_world::StoreError;
 use mgmt_world::store::{Commit, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, Transaction, Watch};
 
 /// How long to wait for one answer; none is for ever.
-pub(super) type Timeout = Option<Duration>;
+pub(crate) type Timeout = Option<Duration>;
 
 /// How often a command that waits says so, at most.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -24,29 +24,41 @@ pub(super) fn parse(text: &str) -> Result<Timeout, String> {
     Ok((!time.is_zero()).then_some(time))
 }
 
-/// Waits for something, says from time to time what for, and gives up when the time is over.
-pub(super) async fn within<T>(
+/// Waits for something, says from time to time what for, and gives up when the time is over, if there is a limit.
+pub(crate) async fn within<T>(
     place: &str,
     timeout: Timeout,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    let Some(timeout) = timeout else { return work.await };
     let begin = tokio::time::Instant::now();
-    let interval = PROGRESS_INTERVAL.min(timeout / 3).max(Duration::from_millis(100));
+    let shortest = timeout.map_or(PROGRESS_INTERVAL, |timeout| timeout / 3);
+    let interval = PROGRESS_INTERVAL.min(shortest).max(Duration::from_millis(100));
     let mut ticks = tokio::time::interval_at(begin + interval, interval);
     tokio::pin!(work);
     loop {
         tokio::select! {
             biased;
             done = &mut work => return done,
-            () = tokio::time::sleep_until(begin + timeout) => {
-                return Err(StoreError::TimedOut { place: place.to_owned(), seconds: timeout.as_secs().max(1) });
+            seconds = over(begin, timeout) => {
+                return Err(StoreError::TimedOut { place: place.to_owned(), seconds });
             }
             _ = ticks.tick() => {
                 let waited = begin.elapsed().as_secs();
-                tracing::warn!("waiting for {place} ({waited}s of {}s)", timeout.as_secs());
+                let limit = timeout.map(|timeout| format!(" of {}s", timeout.as_secs())).unwrap_or_default();
+                tracing::warn!("waiting for {place} ({waited}s{limit})");
             }
         }
+    }
+}
+
+/// Waits until the time is over, and returns it in seconds. Without a limit, it never is.
+async fn over(begin: tokio::time::Instant, timeout: Timeout) -> u64 {
+    match timeout {
+        Some(timeout) => {
+            tokio::time::sleep_until(begin + timeout).await;
+            timeout.as_secs().max(1)
+        }
+        None => std::future::pending().await,
     }
 }
 
@@ -128,5 +140,10 @@ mod tests {
         assert_eq!(error.to_string(), "the store has not answered within 30s");
         assert!(!error.is_passing(), "nobody tries it again by itself");
         assert_eq!(within("the store", Some(Duration::from_secs(30)), async { Ok(7) }).await, Ok(7));
+        let late = async {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            Ok(7)
+        };
+        assert_eq!(within("the store", None, late).await, Ok(7));
     }
 }

@@ -1,4 +1,5 @@
-//! Secrets that are written in a manifest: they are not shown when a diagnostic quotes the manifest.
+//! Secrets that are written in a manifest: they are not shown when a diagnostic quotes the manifest. One that says what becomes of a resource
+//! quotes no text at all, as anything may be a secret in a command or a content.
 
 use std::borrow::Cow;
 
@@ -6,25 +7,44 @@ use std::borrow::Cow;
 const SECRET_NAMES: [&str; 9] =
     ["password", "passwd", "passphrase", "secret", "token", "private_key", "api_key", "apikey", "credential"];
 
+/// Words that have one of these in them by chance.
+const OTHER_WORDS: [&str; 2] = ["secretar", "tokeniz"];
+
 /// Shorter secrets are not looked for in messages: they would be found in every other word.
 const MIN_SECRET_LEN: usize = 4;
 
 /// The same text with as many stars in the place of secrets as they have bytes, and the secrets.
 pub(super) fn mask(text: &str) -> (String, Vec<String>) {
-    let (mut bytes, mut secrets) = (text.as_bytes().to_vec(), Vec::new());
-    for (start, end) in literals(text) {
-        let Some(secret) = text.get(start..end) else { continue };
-        if secret.len() >= MIN_SECRET_LEN {
-            secrets.push(secret.to_owned());
-        }
-        for byte in &mut bytes[start..end] {
+    let secrets = || literals(text).into_iter().filter(|literal| literal.is_secret);
+    let words = secrets().filter_map(|Literal { start, end, .. }| text.get(start..end));
+    let words = words.filter(|secret| secret.len() >= MIN_SECRET_LEN).map(str::to_owned).collect();
+    (with_stars(text, secrets()), words)
+}
+
+/// The same text with stars in the place of every quoted text.
+pub(super) fn mask_all(text: &str) -> String {
+    with_stars(text, literals(text).into_iter())
+}
+
+fn with_stars(text: &str, literals: impl Iterator<Item = Literal>) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    for Literal { start, end, .. } in literals {
+        for byte in bytes.get_mut(start..end).unwrap_or_default() {
             if *byte != b'\n' {
                 *byte = b'*';
             }
         }
     }
     // Whole literals were replaced, so that it is text still.
-    (String::from_utf8(bytes).unwrap_or_default(), secrets)
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Where the inside of a quoted text is.
+struct Literal {
+    start: usize,
+    end: usize,
+    /// It is the value of a parameter, a variable or a key with such a name, or of `Sensitive`.
+    is_secret: bool,
 }
 
 /// A message without these secrets.
@@ -35,8 +55,8 @@ pub(super) fn without<'a>(message: &'a str, secrets: &[String]) -> Cow<'a, str> 
     })
 }
 
-/// Where the insides of quoted texts are that are secrets: values of parameters, variables and keys with such a name, and of `Sensitive`.
-fn literals(text: &str) -> Vec<(usize, usize)> {
+/// All quoted texts.
+fn literals(text: &str) -> Vec<Literal> {
     let (bytes, mut found, mut at, mut is_secret) = (text.as_bytes(), Vec::new(), 0, false);
     while at < bytes.len() {
         match bytes[at] {
@@ -47,9 +67,7 @@ fn literals(text: &str) -> Vec<(usize, usize)> {
                     end += if bytes[end] == b'\\' { 2 } else { 1 };
                 }
                 let end = end.min(bytes.len());
-                if is_secret {
-                    found.push((start, end));
-                }
+                found.push(Literal { start, end, is_secret });
                 // A key of a hash may be quoted.
                 is_secret = is_secret_name(&text.get(start..end).unwrap_or_default().to_lowercase())
                     && is_assigned(&bytes[(end + 1).min(bytes.len())..]);
@@ -79,6 +97,7 @@ fn literals(text: &str) -> Vec<(usize, usize)> {
 }
 
 fn is_secret_name(name: &str) -> bool {
+    let name = OTHER_WORDS.iter().fold(name.to_owned(), |name, word| name.replace(word, ""));
     SECRET_NAMES.iter().any(|secret| name.contains(secret))
 }
 
@@ -112,9 +131,14 @@ mod tests {
                 "password => $x, title => 'y' # password => 'z'",
             ),
             ("password => 'é", "password => '**"),
+            ("secretary => 'me', secretary_token => 'it'", "secretary => 'me', secretary_token => '**'"),
         ] {
             assert_eq!(mask(text).0, masked, "{text}");
         }
+        assert_eq!(
+            mask_all("exec { 'a': command => \"b 'c'\" } # 'd'"),
+            "exec { '*': command => \"*****\" } # 'd'"
+        );
         let (_, secrets) = mask("password => 'hunter2', token => 'x'");
         assert_eq!(secrets, ["hunter2"]);
         assert_eq!(without("Invalid value 'hunter2'", &secrets), "Invalid value '[hidden]'");

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use mgmt_health::{ClusterState, HostState};
+use mgmt_health::{ClusterState, HostState, ProgramState};
 use mgmt_watch::FileHubStats;
 
 use super::{BOUNDS, Found, Histogram, Metrics, OfKind};
@@ -170,14 +170,15 @@ fn states(page: &mut Page, found: &Found) {
         page.line("mgmt_host_state", &label, is(report.state() == state));
     }
     page.head("mgmt_program_state", "gauge", "1 for the state that the program is in.");
-    for state in ["starting", "live", "stale", "invalid"] {
+    for state in ProgramState::NAMES {
         page.line("mgmt_program_state", &format!("state=\"{state}\""), is(report.program.name() == state));
     }
-    let refused = report.deploy.refused.as_ref().map_or(0, |refused| refused.deploy);
+    let number = |deploy: u64| i64::try_from(deploy).unwrap_or(i64::MAX);
+    let refused = report.deploy.refused.as_ref().map_or(0, |refused| refused.deploy.map_or(-1, number));
     page.head(
         "mgmt_deploy_refused",
         "gauge",
-        "The number of the deploy that cannot run here, 0 without one.",
+        "The number of the deploy that cannot run here, 0 without one, -1 if the number cannot be read.",
     );
     page.line("mgmt_deploy_refused", "", refused);
     page.head("mgmt_noop", "gauge", "1 if the whole graph runs under noop.");

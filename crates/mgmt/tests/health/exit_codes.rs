@@ -10,8 +10,8 @@ const ROWS: &[&str] = &[
     "one ^C or SIGTERM that was obeyed gracefully (whatever the state of the resources: `--detailed-exitcode` tells them apart)",
     "the graph converged and `--converged-exit` was given (with `--noop` also if changes are pending)",
     "`--max-runtime` is over",
-    "`--converged-exit` was given and the graph came to rest while a resource is failed, retrying, blocked, flapping or held back by a `limit` of 0, or while the program is stale or invalid",
-    "or while the program is stale or invalid or the newest deploy is refused",
+    "`--converged-exit` was given and the graph came to rest while a resource is failed, retrying, blocked, flapping or held back by a `limit` of 0, or while the program is stale, waiting or invalid",
+    "or while the program is stale, waiting or invalid or the newest deploy is refused",
     "a host of `--remote` has failed or was lost",
     "another instance uses the same prefix",
     "the prefix cannot be used",
@@ -93,6 +93,9 @@ fn a_run_with_a_stale_program_never_ends_well() {
     );
     assert_ne!(once(&env, &[], &program), 0);
     assert_eq!(once(&env, &["--detailed-exitcode"], &program) & 4, 4);
+    // One that waits for a value ends, too, and no better.
+    let waits = "import \"os\"\nprint \"x\" {\n\tmsg => os.system(\"sleep 600\"),\n}\n";
+    assert_eq!(once(&env, &[], waits), 1);
 }
 
 #[test]

@@ -287,6 +287,36 @@ fn a_failed_value_makes_the_program_stale_and_names_what_is_frozen() {
 }
 
 #[test]
+fn a_value_that_is_waited_for_too_long_makes_the_program_waiting_and_is_named() {
+    let env = TestEnv::new();
+    let go = env.at("go");
+    let call = format!("os.system(\"while ! test -e {0}; do sleep 0.1; done; echo there\")", go.display());
+    let text = format!(
+        "import \"os\"\nfile \"{}\" {{\n\tstate => \"exists\",\n\tcontent => {call},\n}}\n{}",
+        env.at("out").display(),
+        file(&env.at("free"), "")
+    );
+    let run = env.run(&[], &text);
+    let missing = format!("not there yet: file[{}]", env.at("out").display());
+    let said = env.status_has(&[
+        "h1  stale: 1 resource; program waiting",
+        "  program waiting for 1 value",
+        "main.mcl:4:13: os.system(",
+        ": no value yet",
+        &missing,
+    ]);
+    assert_eq!(said.code, 1, "{said:?}");
+    let json = env.json();
+    let program = &json["hosts"]["h1"]["report"]["program"];
+    assert!(program["state"] == "waiting" && program["since"].as_u64().unwrap() > 0, "{json}");
+    assert_eq!(program["values"][0]["missing"][0], format!("file[{}]", env.at("out").display()), "{json}");
+    assert!(program["values"][0]["position"].as_str().unwrap().ends_with("main.mcl:4:13"), "{json}");
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(env.status_has(&["h1  converged"]).code, 0);
+    finish(run);
+}
+
+#[test]
 fn a_program_with_errors_is_invalid_until_it_has_none() {
     let env = TestEnv::new();
     let run = env.run(&[], "noop \"a\" {}\n");

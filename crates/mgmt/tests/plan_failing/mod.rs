@@ -5,10 +5,20 @@ pub(crate) struct Failing {
     pub(crate) before: &'static str,
     pub(crate) program: &'static str,
     pub(crate) fail: &'static [&'static str],
+    /// Plan and run are those of a user other than root.
+    pub(crate) unprivileged: bool,
 }
 
 const fn failing(before: &'static str, program: &'static str, fail: &'static [&'static str]) -> Failing {
-    Failing { before, program, fail }
+    Failing { before, program, fail, unprivileged: false }
+}
+
+const fn failing_unprivileged(
+    before: &'static str,
+    program: &'static str,
+    fail: &'static [&'static str],
+) -> Failing {
+    Failing { before, program, fail, unprivileged: true }
 }
 
 /// What fails without a service manager.
@@ -186,6 +196,85 @@ pub(crate) const FAILING: &[Failing] = &[
         &["debconf[mgmt-test/failing]"],
     ),
     failing("", r#"group "planned" { state => "exists", members => ["nosuch",], }"#, &["group[planned]"]),
+    failing(
+        "mkdir -p /t/m; mount -t tmpfs x /t/m; touch /t/m/a; chattr +i /t/m/a",
+        r#"tidy "/t/m" { recurse => true, }"#,
+        &["tidy[/t/m]"],
+    ),
+    failing(
+        "mkdir -p /t/m; mount -t tmpfs x /t/m; touch /t/m/a; mount -o remount,ro /t/m",
+        r#"tidy "/t/m" { recurse => true, }"#,
+        &["tidy[/t/m]"],
+    ),
+    failing(
+        "mkdir -p /t/m; mount -t tmpfs x /t/m; mkdir -p /t/m/p/d /t/m/r/d; touch /t/m/p/d/a /t/m/r/d/a; chattr +i /t/m/p/d/a /t/m/r/d/a",
+        r#"file "/t/m/p/" { state => "exists", recurse => true, purge => true, }
+        file "/t/m/r/" { state => "absent", recurse => true, }"#,
+        &["file[/t/m/p/]", "file[/t/m/r/]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs x /t/m",
+        r#"file "/t/m/" { state => "absent", recurse => true, }"#,
+        &["file[/t/m/]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs x /t/m; echo x >/t/m/a; touch /t/m/b; mount --bind /t/m/a /t/m/b",
+        r#"file "/t/m/b" { state => "absent", }"#,
+        &["file[/t/m/b]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs x /t/m; echo x >/t/m/a; touch /t/m/b; mount --bind /t/m/a /t/m/b",
+        r#"file "/t/m/b" { state => "exists", content => "y", }"#,
+        &["file[/t/m/b]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs -o size=1m x /t/m; mkdir /t/s; for f in a b c; do head -c 500000 /dev/zero | tr '\\0' x >/t/s/$f; done",
+        r#"file "/t/m/d/" { state => "exists", source => "/t/s/", recurse => true, }"#,
+        &["file[/t/m/d/]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs -o size=1m x /t/m; for f in 1 2; do head -c 700000 /dev/zero | tr '\\0' x >/t/$f; done",
+        r#"file "/t/m/a" { state => "exists", source => "/t/1", }
+        file "/t/m/b" { state => "exists", source => "/t/2", }"#,
+        &["file[/t/m/b]"],
+    ),
+    failing(
+        "touch /t/f",
+        r#"mount "/t/f" { state => "exists", device => "scratch", type => "tmpfs", persist => "none", }"#,
+        &["mount[/t/f]"],
+    ),
+    failing(
+        "groupadd planned; useradd -M -g planned member",
+        r#"group "planned" { state => "absent", }"#,
+        &["group[planned]"],
+    ),
+    failing_unprivileged(
+        "touch /t/a; chown nobody /t/a",
+        r#"file "/t/a" { owner => "daemon", }"#,
+        &["file[/t/a]"],
+    ),
+    failing_unprivileged(
+        "mkdir /t/d; chown nobody /t/d",
+        r#"file "/t/d/a" { state => "exists", group => "daemon", }"#,
+        &["file[/t/d/a]"],
+    ),
+    failing_unprivileged("", r#"user "planned" { state => "exists", }"#, &["user[planned]"]),
+    failing_unprivileged("", r#"group "planned" { state => "exists", }"#, &["group[planned]"]),
+    failing_unprivileged(
+        "",
+        r#"host "example.test" { state => "exists", ip => "192.0.2.7", }"#,
+        &["host[example.test]"],
+    ),
+    failing_unprivileged(
+        "echo 0 >/proc/sys/net/ipv4/ip_forward",
+        r#"sysctl "net.ipv4.ip_forward" { value => "1", persist => false, }"#,
+        &["sysctl[net.ipv4.ip_forward]"],
+    ),
+    failing_unprivileged(
+        "mkdir /t/m; mount -t tmpfs x /t/m",
+        r#"mount "/t/m" { state => "absent", device => "x", type => "tmpfs", persist => "none", }"#,
+        &["mount[/t/m]"],
+    ),
 ];
 
 /// Kinds that nothing on a host can make fail, or whose failures need other hosts.
@@ -206,9 +295,54 @@ pub(crate) const INFALLIBLE: &[&str] = &[
     "value",
     "remote",
     "password",
-    "tidy",
-    "hostname",
 ];
+
+/// What only the run finds: the plan calls nothing of these resources exact.
+pub(crate) const REFUSED: &[Failing] = &[
+    failing(
+        "touch /t/f",
+        r#"mount "/t/m" { state => "exists", device => "/t/f", type => "ext4", persist => "none", }"#,
+        &["mount[/t/m]"],
+    ),
+    failing(
+        "",
+        r#"mount "/t/m" { state => "exists", device => "x", type => "nosuch", persist => "none", }"#,
+        &["mount[/t/m]"],
+    ),
+    failing(
+        "",
+        r#"mount "/t/m" { state => "exists", device => "x", type => "tmpfs", options => {"nosuch" => "1",}, persist => "none", }"#,
+        &["mount[/t/m]"],
+    ),
+    failing(
+        "mkdir /t/m; mount -t tmpfs x /t/m; sleep 60 </dev/null >/t/m/busy 2>&1 &",
+        r#"mount "/t/m" { state => "absent", device => "x", type => "tmpfs", persist => "none", }"#,
+        &["mount[/t/m]"],
+    ),
+    failing(
+        "",
+        r#"sysctl "net.ipv4.ip_forward" { value => "nonsense", persist => false, }"#,
+        &["sysctl[net.ipv4.ip_forward]"],
+    ),
+    failing(
+        "useradd -M planned; setpriv --reuid planned --regid planned --clear-groups sleep 60 </dev/null >/dev/null 2>&1 &",
+        r#"user "planned" { state => "absent", }"#,
+        &["user[planned]"],
+    ),
+    failing(
+        "",
+        r#"pippet "x" { type => "file", title => "/t/d/a", params => "{\"ensure\": \"file\", \"content\": \"x\"}", }"#,
+        &["pippet[x]"],
+    ),
+    failing_unprivileged("", r#"hostname "planned-host" {}"#, &["hostname[planned-host]"]),
+];
+
+/// The same on a booted host.
+pub(crate) const REFUSED_BOOTED: &[Failing] = &[failing(
+    "printf '[Service]\\nExecStart=/bin/false\\n' >/etc/systemd/system/brief.service; systemctl daemon-reload",
+    r#"svc "brief" { state => "running", }"#,
+    &["svc[brief]"],
+)];
 
 /// What fails on a booted host.
 pub(crate) const FAILING_BOOTED: &[Failing] = &[

@@ -106,12 +106,12 @@ fn claimed_paths(program: &ResourceGraph) -> BTreeSet<String> {
 }
 
 /// What Puppet knows a resource of ours by.
-fn name(spec: &Spec) -> String {
+pub(super) fn name(spec: &Spec) -> String {
     let hostname = text(&*spec.resource, "hostname").filter(|name| !name.is_empty());
     hostname.unwrap_or_else(|| spec.id.name.to_text().into_owned())
 }
 
-fn text(resource: &dyn Resource, field: &str) -> Option<String> {
+pub(super) fn text(resource: &dyn Resource, field: &str) -> Option<String> {
     match resource.get(field)? {
         Value::Str(text) => Some(text.to_text().into_owned()),
         _ => None,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use mgmt_puppet_process::Compiled;
 use serde_json::Value;
 
+use super::has_rule;
 use crate::catalogue::{Catalogue, Declared, squeezed};
 
 /// Parameters that name paths which are read or run.
@@ -29,8 +30,12 @@ const MENTIONED: [&str; 11] = [
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     paths: Vec<Vec<String>>,
-    /// Resources that may make files of which nobody knows before.
-    pub(super) unknown: Vec<usize>,
+    /// Resources that may make files anywhere of which nobody knows before.
+    unknown: Vec<usize>,
+    /// Resources of types of modules, whose paths may stand for more below them.
+    composing: Vec<usize>,
+    /// Resources that others generate, in the form of a context.
+    pub(super) generated: Vec<Value>,
 }
 
 impl Claims {
@@ -42,15 +47,22 @@ impl Claims {
                 Some(known) => known.get(&declared.to_string()).cloned().unwrap_or_default(),
                 None => named(declared),
             };
-            match compiled.generated.get(&declared.to_string()) {
-                Some(Some(generated)) => paths.extend(generated.iter().cloned()),
-                Some(None) => claims.unknown.push(at),
-                None => {}
+            let generated = compiled.generated.get(&declared.to_string());
+            if let Some(Some(generated)) = generated {
+                paths.extend(generated.paths.iter().cloned());
+                claims.generated.extend(generated.resources.iter().cloned());
             }
             let mut paths: Vec<String> = paths.iter().map(|path| squeezed(path)).collect();
             paths.retain(|path| path.len() > 1);
             paths.sort_unstable();
             paths.dedup();
+            let facts = compiled.types.get(&declared.type_name());
+            let is_composing = facts.is_some_and(|facts| !facts.passive) && !has_rule(declared);
+            if generated == Some(&None) || (is_composing && paths.is_empty()) {
+                claims.unknown.push(at);
+            } else if is_composing {
+                claims.composing.push(at);
+            }
             claims.paths.push(paths);
         }
         claims
@@ -59,6 +71,15 @@ impl Claims {
     /// The paths of one resource, sorted.
     pub(super) fn of(&self, at: usize) -> &[String] {
         self.paths.get(at).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// A resource that may make files below a directory of which nobody knows before: of one that names the directory, or one above it, only
+    /// its Ruby knows what it composes of that and its other parameters.
+    pub(super) fn unknown_below(&self, directory: &str) -> Option<usize> {
+        let reaches = |path: &String| path == directory || is_below(directory, path);
+        let mut composing = self.composing.iter().copied();
+        let composing = composing.find(|at| self.of(*at).iter().any(reaches));
+        self.unknown.first().copied().or(composing)
     }
 
     /// All paths below a directory with the resource that each belongs to.
@@ -95,6 +116,9 @@ fn named(declared: &Declared) -> Vec<String> {
         if counts {
             texts(value, &mut paths);
         }
+    }
+    if declared.kind == "User" && declared.get("home").is_none() {
+        paths.push(format!("/home/{}", declared.subject()));
     }
     paths.retain(|path| path.starts_with('/') && !path.contains(['\n', '\0']));
     paths

@@ -28,6 +28,21 @@ const NAMING: [&str; 7] = ["name", "path", "command", "user", "target", "type", 
 /// Parameters that name another resource, and its type.
 pub(super) const NAMED: [(&str, &str); 2] = [("schedule", "Schedule"), ("backup", "Filebucket")];
 
+/// The type of which a resource removes whatever is not managed, if it does.
+fn purged_type(declared: &Declared) -> Option<String> {
+    match declared.kind.as_str() {
+        "Resources" if asks(declared, "purge") => Some(declared.subject().to_lowercase()),
+        "User" if asks(declared, "purge_ssh_keys") => Some("ssh_authorized_key".to_owned()),
+        _ => None,
+    }
+}
+
+/// Whether a parameter is given, and not to say no.
+pub(super) fn asks(declared: &Declared, name: &str) -> bool {
+    let is_no = |value: &Data| matches!(value.text().as_deref(), Some("false" | "no"));
+    declared.get(name).is_some_and(|value| !is_no(value))
+}
+
 /// What a resource without a rule may look at.
 pub(super) fn of_unknown(
     declared: &Declared,
@@ -56,9 +71,10 @@ pub(super) fn text(
     context: &[usize],
     spared: &[String],
     named: &[(&str, &str)],
-    catalogue: &Catalogue,
+    around: &Around<'_>,
     types: &BTreeMap<String, TypeFacts>,
 ) -> String {
+    let catalogue = around.catalogue;
     let named = named.iter().filter_map(|(parameter, kind)| {
         catalogue.named(kind, &declared.get(parameter).and_then(Data::text)?)
     });
@@ -71,6 +87,9 @@ pub(super) fn text(
     let mut known: HashSet<String> =
         others.iter().filter(|other| other.kind == "File").map(|other| squeezed(&other.subject())).collect();
     let mut list: Vec<Value> = others.iter().map(|other| entry(other, is_passive(other, types))).collect();
+    if let Some(purged) = purged_type(declared) {
+        list.extend(around.claims.generated.iter().filter(|other| other["type"] == purged.as_str()).cloned());
+    }
     list.extend(spared.iter().filter(|path| known.insert(path.to_string())).map(|path| spared_path(path)));
     if list.is_empty() { String::new() } else { Value::Array(list).to_string() }
 }
@@ -109,7 +128,7 @@ pub(super) fn spare_unknown(declared: &Declared, around: &Around<'_>, parameters
     if !purges(declared) {
         return;
     }
-    if !around.claims.unknown.is_empty() {
+    if around.claims.unknown_below(&squeezed(&declared.subject())).is_some() {
         parameters.remove("purge");
         return;
     }

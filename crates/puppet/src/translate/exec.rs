@@ -273,6 +273,11 @@ fn patience(rule: &mut Rule<'_>) {
     // Without `tries` a failure is retried as that of any other resource.
     if let Some(tries) = rule.integer("tries") {
         rule.meta.retry = Some(i16::try_from(tries.max(1) - 1).unwrap_or(i16::MAX));
+        // When they are used up, the next run of Puppet would try again.
+        let is_asked_for = rule.declared.get("refreshonly").and_then(Data::truth) == Some(true);
+        if !is_asked_for && rule.meta.poll == 0 {
+            rule.set("interval", u32::try_from(rule.around.interval).unwrap_or(0));
+        }
     }
     let pause = seconds(rule, "try_sleep", 0.0);
     rule.meta.delay = milliseconds(pause.clamp(0.0, LONGEST));

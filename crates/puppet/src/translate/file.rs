@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mgmt_value::Str;
 
 use super::claims::is_below;
-use super::context::PASSIVE;
+use super::context::{PASSIVE, asks};
 use super::rule::Rule;
 use crate::automatic::link_target;
 use crate::catalogue::{Declared, squeezed};
@@ -131,10 +131,7 @@ fn kept_below(rule: &Rule<'_>, path: &str) -> Vec<Str> {
 
 /// Whether a resource removes what is not managed below a directory.
 pub(super) fn purges(declared: &Declared) -> bool {
-    let asks = |name: &str| {
-        declared.get(name).and_then(Data::text).is_some_and(|value| !matches!(value.as_str(), "false" | "no"))
-    };
-    declared.kind == "File" && asks("purge") && asks("recurse")
+    declared.kind == "File" && asks(declared, "purge") && asks(declared, "recurse")
 }
 
 /// A file with its content; or, if anything will do, whatever is there.
@@ -291,7 +288,7 @@ fn directory(rule: &mut Rule<'_>, path: String) {
     if reach != Reach::Itself && rule.truth("purge") == Some(true) {
         rule.set("recurse", true);
         // What nobody can know of is not to be taken for unmanaged.
-        let is_known = rule.around.claims.unknown.is_empty();
+        let is_known = rule.around.claims.unknown_below(&path).is_none();
         rule.set("purge", is_known);
         if is_known {
             let kept = kept_below(rule, &path);

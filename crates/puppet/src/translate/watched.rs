@@ -54,14 +54,16 @@ pub(super) fn of_conditions(declared: &Declared) -> Vec<String> {
     let path: Vec<String> = declared.get("path").map(texts).unwrap_or_default();
     let directories: Vec<&str> =
         path.iter().flat_map(|list| list.split(':')).filter(|directory| directory.starts_with('/')).collect();
+    let cwd = declared.get("cwd").filter(|_| !is_secret(declared, "cwd")).and_then(Data::text);
+    let commands = |parameter| match is_secret(declared, parameter) {
+        true => Vec::new(),
+        false => declared.get(parameter).map(texts).unwrap_or_default(),
+    };
+    let commands = ["onlyif", "unless"].map(commands).concat();
     let mut found = Found::default();
-    for parameter in ["onlyif", "unless"] {
-        if is_secret(declared, parameter) {
-            continue;
-        }
-        for command in declared.get(parameter).map(texts).unwrap_or_default() {
-            found.command(&command, &directories);
-        }
+    commands.iter().for_each(|command| found.command(command, &directories));
+    if let Some(cwd) = cwd {
+        commands.iter().for_each(|command| found.relative(command, &cwd));
     }
     if !is_secret(declared, "creates") {
         declared.get("creates").map(texts).unwrap_or_default().iter().for_each(|path| found.path(path));
@@ -110,21 +112,26 @@ impl Found {
     /// Takes the paths that a command names, and where its program may be.
     fn command(&mut self, command: &str, directories: &[&str]) {
         let mut is_program = true;
-        for word in command.split(|letter: char| letter.is_whitespace() || "\"'`;|&()<>=,".contains(letter)) {
-            if word.is_empty() || word.starts_with('-') {
-                continue;
-            }
+        for word in words(command) {
             if word.starts_with('/') {
-                // Of a pattern, what is in the directory counts.
-                let pattern = word.find(['*', '?', '[', '{', '$', '\\']);
-                let end = pattern.map_or(word.len(), |at| word[..at].rfind('/').unwrap_or(0));
-                self.add(&word[..end]);
+                self.add(fixed_part(word));
             } else if is_program && !word.contains(['/', '$', '*', '{', '[', '\\']) {
                 directories.iter().for_each(|directory| {
                     self.add(&format!("{}/{word}", directory.trim_end_matches('/')));
                 });
             }
             is_program = false;
+        }
+    }
+
+    /// Takes the words of a command that may be paths in the directory that it runs in. A program is only one if it names a directory.
+    fn relative(&mut self, command: &str, cwd: &str) {
+        for (at, word) in words(command).enumerate() {
+            let word = word.trim_start_matches("./");
+            let is_path = !word.is_empty() && !word.starts_with('/') && (at > 0 || word.contains('/'));
+            if is_path {
+                self.add(fixed_part(&format!("{}/{word}", cwd.trim_end_matches('/'))));
+            }
         }
     }
 
@@ -138,6 +145,19 @@ impl Found {
             self.0.push(path.to_owned());
         }
     }
+}
+
+/// The words of a command that may be paths.
+fn words(command: &str) -> impl Iterator<Item = &str> {
+    let words = command.split(|letter: char| letter.is_whitespace() || "\"'`;|&()<>=,".contains(letter));
+    words.filter(|word| !word.is_empty() && !word.starts_with('-'))
+}
+
+/// A path up to the last directory before a pattern, if there is one: then what is in that directory counts.
+fn fixed_part(path: &str) -> &str {
+    let pattern = path.find(['*', '?', '[', '{', '$', '\\']);
+    let end = pattern.map_or(path.len(), |at| path[..at].rfind('/').unwrap_or(0));
+    path.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -160,6 +180,16 @@ mod tests {
         assert_eq!(named("/usr/bin/test -e /srv/*.conf"), ["/usr/bin/test", "/srv"]);
         assert_eq!(named("test -d /tmp"), ["/bin/test", "/usr/bin/test"]);
         assert_eq!(named("ls /etc/../x $HOME/y"), ["/bin/ls", "/usr/bin/ls"]);
+    }
+
+    #[test]
+    fn a_relative_path_is_in_the_directory_of_the_command() {
+        let mut found = Found::default();
+        found.relative("test -e marker && ./check conf.d/*.conf ../up /abs", "/srv/app/");
+        assert_eq!(found.0, ["/srv/app/marker", "/srv/app/check", "/srv/app/conf.d"]);
+        let mut program = Found::default();
+        program.relative("bin/check", "/srv/app");
+        assert_eq!(program.0, ["/srv/app/bin/check"]);
     }
 
     #[test]

@@ -111,8 +111,11 @@ impl Kind for Crontab {
                 return Err(Invalid::field(field, format!("{text:?} has a control character")));
             }
         }
-        if name.iter().any(u8::is_ascii_control) || name.is_empty() || self.mark.is_empty() {
-            return Err(Invalid::new("the job is known by `mark` and the name, which have to be plain text"));
+        if self.mark.is_empty() {
+            return Err(Invalid::field("mark", "is empty; the job is known by it"));
+        }
+        if name.iter().any(u8::is_ascii_control) || name.is_empty() {
+            return Err(Invalid::new("the job is known by its name, which has to be plain text"));
         }
         if presence == Presence::Absent {
             return Ok(());

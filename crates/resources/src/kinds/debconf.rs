@@ -106,7 +106,7 @@ impl Kind for Debconf {
         if !program.is_installed() && !cx.may_come(Needed::Path(program.path.as_bytes())) {
             return Err(program.missing());
         }
-        cx.describe(self.effect(presence, found.as_ref(), &question));
+        cx.describe(self.effect(presence, found.as_ref(), &question).presumed());
         if !cx.apply {
             return Ok(Checked::Changed);
         }

@@ -178,6 +178,11 @@ impl Kind for Exec {
         watches
     }
 
+    // What conditions look at is not what the command makes.
+    fn claimed_paths(&self, _: &Str) -> Vec<Str> {
+        self.mtimes.iter().chain(Some(&self.creates).filter(|path| !path.is_empty())).cloned().collect()
+    }
+
     async fn check_apply(&self, state: &mut ExecState, cx: &mut Context<'_>) -> Result<Checked> {
         if !cx.refresh && state.often.is_over(self.interval()) {
             return Ok(Checked::Right);

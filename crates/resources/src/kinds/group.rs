@@ -11,7 +11,7 @@ use mgmt_resource::{
 use mgmt_value::Str;
 
 use crate::support::account::local::Accounts;
-use crate::support::account::{lookup, user_id};
+use crate::support::account::{lookup, lookup_now, user_id};
 use crate::support::presence::Presence;
 use crate::support::shadow::{self, Managed, Turn};
 
@@ -70,6 +70,12 @@ impl Kind for Group {
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
         self.foresee_members(cx)?;
         let name = cx.id.name.to_text().into_owned();
+        if cx.foreseen.is_some()
+            && !cx.apply
+            && Presence::read(&self.state).is_ok_and(|state| state == Presence::Absent)
+        {
+            foresee_removal(&name, cx)?;
+        }
         shadow::settle(&Named { group: self, name }, cx).await
     }
 
@@ -274,6 +280,22 @@ impl Group {
         }
         (wanted != facts.members).then_some(wanted)
     }
+}
+
+/// While a plan is made: fails if the group is the primary group of a user, and nothing before would change that.
+fn foresee_removal(name: &str, cx: &Context<'_>) -> Result<()> {
+    lookup_now(|| {
+        let accounts = Accounts::now();
+        let gid = accounts.group_named(name).ok().flatten();
+        match gid.and_then(|gid| accounts.user_of_primary_group(gid)) {
+            Some(user) if !cx.may_come(Needed::Other) => Err(Error::new(format_args!(
+                "cannot remove the group {name}: it is the primary group of the user {}",
+                user.name
+            ))
+            .with_hint(shadow::PRIMARY_GROUP_HINT)),
+            _ => Ok(()),
+        }
+    })
 }
 
 #[cfg(test)]

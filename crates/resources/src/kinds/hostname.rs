@@ -58,7 +58,9 @@ impl Kind for Hostname {
     fn validate(&self, name: &Str) -> Result<(), Invalid> {
         let mut wanted = self.wanted(name).peekable();
         if wanted.peek().is_none() {
-            return Err(Invalid::new("all three names are empty, so there is nothing to do"));
+            return Err(Invalid::new(
+                "`pretty_hostname`, `static_hostname` and `transient_hostname` are empty, so there is nothing to do",
+            ));
         }
         wanted.try_for_each(|(which, value)| {
             let declared = match which {
@@ -113,7 +115,7 @@ impl Kind for Hostname {
         }
         // How they are kept is not what is changed.
         cx.effects.clear();
-        effects.into_iter().for_each(|effect| cx.describe(effect));
+        effects.into_iter().for_each(|effect| cx.describe(effect.presumed()));
         Ok(Checked::Changed)
     }
 

@@ -243,13 +243,13 @@ impl Wanted {
     /// Only looking: what becomes of an interface that is not there yet.
     fn describe_all(&self, name: &Str, cx: &Context<'_>) {
         if self.up == Some(true) {
-            cx.describe(Effect::change(name.display()).aspect("state").after("up"));
+            cx.describe(Effect::change(name.display()).aspect("state").after("up").presumed());
         }
         for address in self.addresses.iter().flatten() {
-            cx.describe(Effect::create(name.display()).aspect("address").after(address));
+            cx.describe(Effect::create(name.display()).aspect("address").after(address).presumed());
         }
         if let Some(gateway) = self.gateway {
-            cx.describe(Effect::change(name.display()).aspect("gateway").after(gateway));
+            cx.describe(Effect::change(name.display()).aspect("gateway").after(gateway).presumed());
         }
     }
 
@@ -271,9 +271,8 @@ impl Wanted {
         if self.up.is_some_and(|up| up != is_up) {
             checked = Checked::Changed;
             let word = |up: bool| if up { "up" } else { "down" };
-            cx.describe(
-                Effect::change(name.display()).aspect("state").before(word(is_up)).after(word(!is_up)),
-            );
+            let effect = Effect::change(name.display()).aspect("state");
+            cx.describe(effect.before(word(is_up)).after(word(!is_up)).presumed());
             if cx.apply {
                 interface.set_up(!is_up)?;
                 cx.info(if is_up { "put down" } else { "put up" });
@@ -303,7 +302,7 @@ fn make_addresses(
     for surplus in interface.addresses()?.iter().filter(|found| is_surplus(found, wanted)) {
         checked = Checked::Changed;
         let name = cx.id.name.display();
-        cx.describe(Effect::remove(name).aspect("address").before(surplus.cidr));
+        cx.describe(Effect::remove(name).aspect("address").before(surplus.cidr).presumed());
         if cx.apply {
             interface.remove_address(surplus)?;
             cx.info(format_args!("removed the address {}", surplus.cidr));
@@ -313,7 +312,7 @@ fn make_addresses(
     let present: BTreeSet<Cidr> = interface.addresses()?.iter().map(|address| address.cidr).collect();
     for missing in wanted.difference(&present) {
         checked = Checked::Changed;
-        cx.describe(Effect::create(cx.id.name.display()).aspect("address").after(missing));
+        cx.describe(Effect::create(cx.id.name.display()).aspect("address").after(missing).presumed());
         if cx.apply {
             interface.add_address(*missing)?;
             cx.info(format_args!("added the address {missing}"));
@@ -335,7 +334,7 @@ fn make_addresses(
             }
             checked = Checked::Changed;
             // Where an address was added, the way to its network comes with it.
-            cx.describe(Effect::create(cx.id.name.display()).aspect("route").after(cidr));
+            cx.describe(Effect::create(cx.id.name.display()).aspect("route").after(cidr).presumed());
             if cx.apply {
                 interface.add_network_route(*cidr)?;
                 cx.info(format_args!("added the way to the network of {cidr}"));
@@ -361,7 +360,7 @@ fn make_gateway(interface: &mut Interface, gateway: IpAddr, cx: &Context<'_>) ->
     if kept.is_some() && found.len() == 1 {
         return Ok(Checked::Right);
     }
-    let effect = Effect::change(cx.id.name.display()).aspect("gateway").after(gateway);
+    let effect = Effect::change(cx.id.name.display()).aspect("gateway").after(gateway).presumed();
     cx.describe(match found.iter().find_map(|route| route.gateway.filter(|present| *present != gateway)) {
         Some(present) => effect.before(present),
         None => effect,

@@ -90,7 +90,7 @@ impl Kind for Password {
     }
 
     fn watches(&self, name: &Str) -> Vec<Watch> {
-        vec![follow::state_files(state_name(&Id::new("password", name.clone())), kept::FILES)]
+        vec![follow::state_files(state_name(&Id::new("password", name.clone())), &kept::FILES)]
     }
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {

@@ -6,6 +6,7 @@
 
 mod worker;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mgmt_puppet_process::{Applied, Apply, Change, Puppet, PuppetError};
@@ -116,14 +117,11 @@ impl Kind for Pippet {
         }
         let puppet: Puppet = (**state.worker.get_or_insert_with(|| worker::shared(&self.settings()))).clone();
         let resource = self.request(cx.refresh)?;
-        let applied = tokio::select! {
-            applied = puppet.apply_one(&resource, !cx.apply, PATIENCE) => applied,
-            () = cx.cancel.interrupted() => return Err(Error::Cancelled),
-        };
-        let checked = match applied {
-            Ok(applied) => outcome(&applied, cx)?,
-            Err(error) => return Err(failure(&error)),
-        };
+        if cx.apply && cx.host.incomplete.load(Ordering::Acquire) {
+            refuse_removals(&ask(&puppet, &resource, true, cx).await?)?;
+        }
+        let applied = ask(&puppet, &resource, !cx.apply, cx).await?;
+        let checked = outcome(&applied, cx)?;
         if state.often.note(checked == Checked::Changed && cx.apply) && self.interval > 0 {
             cx.warn("every check changes it; it is checked once for each `interval` from now on");
         }
@@ -196,6 +194,27 @@ impl Pippet {
     }
 }
 
+/// Has Puppet apply a resource, or look at it.
+async fn ask(puppet: &Puppet, resource: &Apply, noop: bool, cx: &Context<'_>) -> Result<Applied> {
+    tokio::select! {
+        applied = puppet.apply_one(resource, noop, PATIENCE) => applied.map_err(|error| failure(&error)),
+        () = cx.cancel.interrupted() => Err(Error::Cancelled),
+    }
+}
+
+/// Fails if something would be removed that the resource is not about: for no other reason than that nobody declares it.
+fn refuse_removals(foreseen: &Applied) -> Result<()> {
+    let is_removal = |change: &&Change| {
+        change.generated && change.after.is_none() && change.property.as_deref() == Some("ensure")
+    };
+    match foreseen.changes.iter().find(is_removal) {
+        None => Ok(()),
+        Some(Change { resource, .. }) => Err(Error::new(format_args!(
+            "not applied, as it would remove {resource}: part of the program has no value yet, and may declare it"
+        ))),
+    }
+}
+
 fn outcome(applied: &Applied, cx: &Context<'_>) -> Result<Checked> {
     if applied.failed {
         let reason = match applied.errors.is_empty() {
@@ -215,7 +234,7 @@ fn outcome(applied: &Applied, cx: &Context<'_>) -> Result<Checked> {
         return Ok(Checked::Right);
     }
     for change in &applied.changes {
-        cx.describe(effect(change));
+        cx.describe(effect(change).presumed());
     }
     Ok(Checked::Changed)
 }

@@ -6,7 +6,7 @@ mod kernel;
 mod key;
 
 use mgmt_resource::{
-    Checked, Context, Effect, Error, Identity, Invalid, Kind, Nothing, Resource, Result, Want, Watch,
+    Checked, Context, Effect, Error, Identity, Invalid, Kind, Needed, Nothing, Resource, Result, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_sys::replace::InPlace;
@@ -124,8 +124,12 @@ impl Sysctl {
             return Ok(Checked::Right);
         }
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
-        cx.describe(Effect::change(key.dotted()).before(text(&present)).after(text(&wanted)));
+        let effect = Effect::change(key.dotted()).before(text(&present)).after(text(&wanted));
+        cx.describe(effect.presumed());
         if !cx.apply {
+            if cx.foreseen.is_some() && !cx.may_come(Needed::Other) {
+                kernel::check_writable(key)?;
+            }
             return Ok(Checked::Changed);
         }
         kernel::write(key, &self.value)?;

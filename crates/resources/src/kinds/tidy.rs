@@ -91,7 +91,8 @@ impl Kind for Tidy {
     fn validate(&self, name: &Str) -> Result<(), Invalid> {
         let path = self.managed_path(name)?;
         if path.is_root() {
-            return Err(Invalid::new("the root directory can't be tidied"));
+            let field = (!self.path.is_empty()).then_some("path");
+            return Err(Invalid { field, ..Invalid::new("the root directory can't be tidied") });
         }
         self.read_by()?;
         if self.depth == Some(0) {
@@ -106,9 +107,8 @@ impl Kind for Tidy {
         let everything = self.age.is_none() && self.size.is_none() && self.matches.is_empty();
         if everything && self.recurse && path.components().count() == 1 {
             let message = format!("this would remove everything in {path}, at the top of the file system");
-            return Err(
-                Invalid::new(message).with_hint("say how old or large it has to be, or what it is called")
-            );
+            return Err(Invalid::field("recurse", message)
+                .with_hint("say how old or large it has to be, or what it is called"));
         }
         for kept in &self.keep {
             ManagedPath::new(kept).map_err(|error| Invalid::field("keep", error.to_string()))?;

@@ -17,6 +17,7 @@ use mgmt_value::{Secret, Str};
 
 use self::facts::Facts;
 use self::plan::Plan;
+use crate::support::account::local::Accounts;
 use crate::support::account::{self, lookup};
 use crate::support::presence::Presence;
 use crate::support::shadow::{self, Managed, Turn};
@@ -128,9 +129,12 @@ impl Kind for User {
         files.into_iter().flatten().map(watch).collect()
     }
 
-    fn claimed_paths(&self, _: &Str) -> Vec<Str> {
-        let home = self.homedir.iter().filter(|_| self.createhome || self.movehome);
-        home.filter(|home| home.starts_with(b"/")).cloned().collect()
+    fn claimed_paths(&self, name: &Str) -> Vec<Str> {
+        if !self.createhome && !self.movehome {
+            return Vec::new();
+        }
+        let home = self.homedir.clone().unwrap_or_else(|| home_of(name));
+        Some(home).filter(|home| home.starts_with(b"/")).into_iter().collect()
     }
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
@@ -220,6 +224,15 @@ impl User {
     }
 }
 
+/// The home directory that an account has, or is made with.
+fn home_of(name: &Str) -> Str {
+    let accounts = Accounts::now();
+    match accounts.local_user_named(&name.to_text()) {
+        Some(user) => Str::from(user.dir.as_os_str().as_encoded_bytes()),
+        None => Str::from([b"/home/", name.as_bytes()].concat()),
+    }
+}
+
 /// The status of `userdel` when the account is gone and its home directory is not.
 const HOME_NOT_REMOVED: i32 = 12;
 
@@ -304,6 +317,16 @@ mod tests {
 
     fn list(names: &[&str]) -> Option<Vec<Str>> {
         Some(names.iter().map(|name| Str::from(*name)).collect())
+    }
+
+    #[test]
+    fn a_home_that_is_made_is_claimed_also_if_it_is_not_named() {
+        let claimed = |user: User, name: &str| Kind::claimed_paths(&user, &name.into());
+        let making = User { createhome: true, ..User::default() };
+        assert_eq!(claimed(User { homedir: Some("/srv/a/".into()), ..making.clone() }, "a"), ["/srv/a/"]);
+        assert_eq!(claimed(making.clone(), "nobody-of-that-name"), ["/home/nobody-of-that-name"]);
+        assert_eq!(claimed(making, "root"), ["/root"]);
+        assert!(claimed(User::default(), "root").is_empty());
     }
 
     #[test]

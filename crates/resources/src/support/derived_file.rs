@@ -194,7 +194,8 @@ fn once<I: Ingredients>(
     cx.effects.clear();
     describe(path, present.is_some(), cx);
     if !cx.apply {
-        crate::support::foresee::replaceable(cx, &parent, name, 0)?;
+        let old = present.as_ref().map(|file| file.stat().size);
+        crate::support::foresee::replaceable(cx, &parent, name, 0, old)?;
         return Ok(Checked::Changed);
     }
     let (new, attributes, expect) = match &present {

@@ -9,7 +9,7 @@
 //!
 //! Deliberately absent: proxies, passwords in addresses (they would be told with the address), compression.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -307,16 +307,34 @@ impl Body {
     }
 }
 
+/// Says whether a file with authorities can be used.
+pub(crate) fn check_authorities(file: &Path) -> Result<(), Unfetched> {
+    add_authorities(&mut RootCertStore::empty(), file)
+}
+
+fn add_authorities(roots: &mut RootCertStore, file: &Path) -> Result<(), Unfetched> {
+    let at = |error: &dyn std::fmt::Display| Unfetched(format!("{}: {error}", file.display()));
+    if !file.metadata().map_err(|error| at(&error))?.is_file() {
+        return Err(at(&"not a regular file"));
+    }
+    let mut is_empty = true;
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| at(&error))? {
+        roots.add(certificate.map_err(|error| at(&error))?).map_err(|error| at(&error))?;
+        is_empty = false;
+    }
+    if is_empty {
+        return Err(at(&"no certificate in it"));
+    }
+    Ok(())
+}
+
 /// Whom we trust: whom the host trusts, and who is named.
 fn configuration(authorities: &[PathBuf]) -> Result<ClientConfig, Unfetched> {
     let mut roots = RootCertStore::empty();
     // One that cannot be read is one less.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     for file in authorities {
-        let at = |error: &dyn std::fmt::Display| Unfetched(format!("{}: {error}", file.display()));
-        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| at(&error))? {
-            roots.add(certificate.map_err(|error| at(&error))?).map_err(|error| at(&error))?;
-        }
+        add_authorities(&mut roots, file)?;
     }
     if roots.is_empty() {
         return Err(Unfetched("this host trusts no authority; install `ca-certificates`".to_owned()));

@@ -22,10 +22,15 @@ use mgmt_sys::process::{Command, Signal, Status, find_program};
 use mgmt_value::Str;
 use tokio::sync::{Mutex, MutexGuard};
 
+use super::foresee;
+
 /// Where the accounts are.
 pub(crate) const PASSWD: &str = "/etc/passwd";
 /// Where the groups are.
 pub(crate) const GROUP: &str = "/etc/group";
+
+/// What to do about a group that cannot be removed.
+pub(crate) const PRIMARY_GROUP_HINT: &str = "give the users of the group another one first; declare them with `state => \"absent\"` if they are to go";
 
 /// Where the tools are, whatever our own `PATH` says.
 const DIRECTORIES: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -68,8 +73,10 @@ pub(crate) trait Managed: Sync {
 /// tried a few times, with a pause, in which another resource may bring what was missing.
 pub(crate) async fn settle<M: Managed>(managed: &M, cx: &Context<'_>) -> Result<Checked> {
     let Some(plan) = managed.plan().await? else { return Ok(Checked::Right) };
-    managed.effects(&plan).into_iter().for_each(|effect| cx.describe(effect));
+    managed.effects(&plan).into_iter().for_each(|effect| cx.describe(effect.presumed()));
     if !cx.apply {
+        // The tools lock the files there, and rename new ones over them.
+        foresee::writable_path(cx, "/etc/").map_err(Error::new)?;
         return Ok(Checked::Changed);
     }
     let mut checked = Checked::Right;
@@ -233,7 +240,7 @@ fn failure(tool: &str, status: Status, complaint: &[u8]) -> Error {
     let hint = if text.contains("currently used by process") || text.contains("currently logged in") {
         "end the processes of the user first; `loginctl terminate-user` does"
     } else if text.contains("cannot remove the primary group") {
-        "give the users of the group another one first; declare them with `state => \"absent\"` if they are to go"
+        PRIMARY_GROUP_HINT
     } else if text.contains("cannot lock") {
         "somebody else is changing accounts; find out who holds /etc/.pwd.lock"
     } else if text.contains("Permission denied") || text.contains("Only root") {

@@ -120,9 +120,12 @@ impl TextFile {
         if !cx.apply {
             let length = new.len() as u64;
             match self.in_place == InPlace::Refuse || seen.is_none() {
-                true => crate::support::foresee::replaceable(cx, &parent, name, length)?,
+                true => {
+                    let present = seen.map(|stat| stat.size);
+                    crate::support::foresee::replaceable(cx, &parent, name, length, present)?;
+                }
                 // What may be written into needs no room beside it.
-                false => crate::support::foresee::ask(cx, || parent.check_not_immutable(name))?,
+                false => crate::support::foresee::rewritable(cx, &parent, name)?,
             }
             self.describe(cx, old.as_deref(), &new, seen);
             return Ok(Found::Wrong);

@@ -151,8 +151,9 @@ impl World {
     pub(crate) fn graph_of(&self, resources: Vec<(Id, Box<dyn Resource>)>) {
         struct View(Vec<(Id, Box<dyn Resource>)>);
         impl GraphView for View {
-            fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) {
+            fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) -> bool {
                 self.0.iter().for_each(|(id, resource)| show(id, &**resource));
+                true
             }
         }
         *self.host.view.write().unwrap() = Some(Arc::new(View(resources)));

@@ -2,6 +2,7 @@
 
 use super::{Completed, Parser, list::Shape};
 use crate::{
+    NO_RETURN,
     error::{Code, SyntaxError},
     kind::SyntaxKind::{self, *},
     leniency::LeniencyKind,
@@ -80,8 +81,12 @@ impl Parser<'_> {
     }
 
     pub(super) fn starts_expression(&self) -> bool {
+        Self::begins_expression(self.current())
+    }
+
+    fn begins_expression(kind: SyntaxKind) -> bool {
         matches!(
-            self.current(),
+            kind,
             TrueKw
                 | FalseKw
                 | Quoted
@@ -224,6 +229,9 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self) -> Option<Completed> {
+        while self.at_return() {
+            self.no_return("a value");
+        }
         let completed = match self.current() {
             TrueKw | FalseKw | Integer | Float | Quoted | UnterminatedString | SingleQuoted => self.literal(),
             Minus => return self.minus(),
@@ -245,6 +253,20 @@ impl Parser<'_> {
             _ => return None,
         };
         Some(completed)
+    }
+
+    /// `return` and a value, as other languages have it.
+    fn at_return(&self) -> bool {
+        self.at(Identifier)
+            && self.text_of_nth(0) == "return"
+            && self.nth(1) != LeftParen
+            && Self::begins_expression(self.nth(1))
+    }
+
+    /// Takes a `return` for nothing: what follows it is the value.
+    pub(super) fn no_return(&mut self, what: &'static str) {
+        self.report(|parser| parser.expected(what).hint(NO_RETURN));
+        self.bump_error();
     }
 
     fn literal(&mut self) -> Completed {
@@ -410,7 +432,7 @@ impl Parser<'_> {
             )
             .expected("(")
             .hint(match text {
-                "return" => "there is no `return`: the value of a function is its last expression".to_owned(),
+                "return" => NO_RETURN.to_owned(),
                 _ => format!("a variable is written `${text}`, a string `\"{text}\"`"),
             })
         });
@@ -529,6 +551,11 @@ impl Parser<'_> {
                 left = self.index(left);
             } else if kind == LeftParen {
                 left = self.call_of_result(left);
+            } else if kind == Dot && self.nth(1) == Identifier {
+                if !self.wrapping_fits() {
+                    return left;
+                }
+                left = self.dotted_field(left);
             } else {
                 return left;
             }
@@ -557,6 +584,19 @@ impl Parser<'_> {
         self.bump_operator(Otherwise);
         self.right_operand(OTHERWISE + 1);
         self.close(marker, FieldAccessOr)
+    }
+
+    /// `a->f.g`: the only mistake is the dot.
+    fn dotted_field(&mut self, left: Completed) -> Completed {
+        let name = self.text_of_nth(1).to_owned();
+        self.report(|parser| {
+            SyntaxError::new(Code::Unexpected, parser.here(), "a field of a value is not read with a dot")
+                .hint(format!("a field of a struct is read as `->{name}`"))
+        });
+        let marker = self.open_before(left);
+        self.bump_as(Arrow);
+        self.name("a field name");
+        self.close(marker, FieldAccess)
     }
 
     fn call_of_result(&mut self, left: Completed) -> Completed {

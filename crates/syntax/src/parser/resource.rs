@@ -28,7 +28,7 @@ impl Parser<'_> {
                 return;
             }
             LeftBrace if self.nameless() => self.report(|parser| {
-                let kind = parser.lexed.text_of(parser.tokens[kind_position].raw);
+                let kind = parser.kind_at(kind_position);
                 SyntaxError::new(Code::Unexpected, parser.here(), "a resource has a name before its `{`")
                     .expected("a name")
                     .hint(format!("write `{kind} \"name\" {{`"))
@@ -64,23 +64,23 @@ impl Parser<'_> {
 
     fn no_resource(&mut self, kind_position: usize, found: SyntaxKind) {
         self.report(|parser| {
-            let word = parser.lexed.text_of(parser.tokens[kind_position].raw);
+            let word = &parser.kind_at(kind_position);
             let error = parser.expected("the name of a resource");
             match found {
                 Equals | EqualEqual => error.hint(format!("to bind a variable write `${word} = …`")),
                 LeftParen => error.hint(a_call_alone(word)),
-                Dot => error.hint("a call alone does nothing; bind its result: `$x = …`"),
+                Dot => error.hint(a_call_alone(&parser.dotted_at(kind_position))),
                 _ => error.hint(format!("a resource is written `{word} \"name\" {{ … }}`")),
             }
         });
     }
 
     fn no_body(&mut self, kind_position: usize) {
-        let after_kind = self.tokens.get(kind_position + 1).map(|token| token.kind);
         self.report(|parser| {
             let error = parser.expected("{");
-            let kind = parser.lexed.text_of(parser.tokens[kind_position].raw);
-            match after_kind {
+            let kind = &parser.kind_at(kind_position);
+            let behind = kind_position + 1 + 2 * kind.matches(':').count();
+            match parser.tokens.get(behind).map(|token| token.kind) {
                 Some(LeftParen) => error.hint(a_call_alone(kind)),
                 Some(LeftBrace) => {
                     error.hint(format!("a resource has a name before its body: `{kind} \"name\" {{`"))
@@ -94,9 +94,35 @@ impl Parser<'_> {
         });
     }
 
+    /// The kind whose first word stands at a position: `http` or `http:server`.
+    fn kind_at(&self, position: usize) -> String {
+        self.joined_at(position, Colon, ':')
+    }
+
+    /// The name with dots whose first word stands at a position.
+    fn dotted_at(&self, position: usize) -> String {
+        self.joined_at(position, Dot, '.')
+    }
+
+    fn joined_at(&self, mut position: usize, separator: SyntaxKind, text: char) -> String {
+        let word = |position: usize| {
+            let token = self.tokens.get(position)?;
+            matches!(token.kind, Identifier | Capitalized).then(|| self.lexed.text_of(token.raw))
+        };
+        let mut name = word(position).unwrap_or_default().to_owned();
+        while self.tokens.get(position + 1).is_some_and(|token| token.kind == separator)
+            && let Some(next) = word(position + 2)
+        {
+            name.push(text);
+            name.push_str(next);
+            position += 2;
+        }
+        name
+    }
+
     /// `file { "/tmp/x": … }`, as it is written in Puppet.
     fn puppet_resource(&mut self, kind_position: usize) {
-        let kind = self.lexed.text_of(self.tokens[kind_position].raw);
+        let kind = self.kind_at(kind_position);
         let name = self.text_of_nth(1).to_owned();
         let colon = self.range_of(self.position + 2);
         self.report(|_| {
@@ -136,7 +162,7 @@ impl Parser<'_> {
                     self.bump_error();
                 }
             }
-            self.value();
+            self.value(false);
             ResourceField
         };
         (marker, kind)
@@ -154,17 +180,12 @@ impl Parser<'_> {
                 self.unknown_item(word);
             }
             self.expect(Rocket);
-            self.value();
+            self.value(false);
             return ResourceMeta;
         }
         self.expect(Rocket);
         let is_edge = matches!(&self.lexed.text[word], "Before" | "Depend" | "Notify" | "Listen");
-        if is_edge && self.at_small_kind() {
-            self.small_kind();
-            self.edge_half();
-            return ResourceEdge;
-        }
-        if self.value() {
+        if self.value(is_edge) {
             return ResourceEdge;
         }
         if !is_meta {
@@ -184,8 +205,28 @@ impl Parser<'_> {
             && self.nth(next + 1) == LeftBracket
     }
 
+    /// `file["x"] ->`: an edge whose only mistake is the small letter.
+    pub(super) fn at_small_edge(&self) -> bool {
+        /// Names are short; what is longer is not looked through.
+        const MAX_TOKENS: usize = 64;
+        if !self.at_small_kind() {
+            return false;
+        }
+        let mut depth = 0_u32;
+        for at in 0..MAX_TOKENS {
+            match self.nth(at) {
+                LeftBracket => depth += 1,
+                RightBracket if depth <= 1 => return matches!(self.nth(at + 1), Arrow | Dot),
+                RightBracket => depth -= 1,
+                EndOfFile => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
     fn small_kind(&mut self) {
-        let hint = format!("like `{}[\"name\"]`", capitalised(self.text_of_nth(0)));
+        let hint = like(&self.kind_at(self.position));
         self.report(|parser| {
             let message = "the kind of a resource is capitalised here";
             SyntaxError::new(Code::Capitalization, parser.here(), message).hint(hint)
@@ -194,6 +235,8 @@ impl Parser<'_> {
 
     fn unknown_item(&mut self, range: TextRange) {
         let word = &self.lexed.text[range];
+        // Capitals all over were taken for a kind that is misspelt, and reported as that.
+        self.errors.list.retain(|error| error.range != range);
         self.errors.add(|| {
             let error = SyntaxError::new(
                 Code::UnknownResourceField,
@@ -210,9 +253,8 @@ impl Parser<'_> {
     }
 
     /// `[condition ?:] value`. Returns whether the value is half an edge.
-    fn value(&mut self) -> bool {
-        if self.at(Capitalized) {
-            self.edge_half();
+    fn value(&mut self, is_edge: bool) -> bool {
+        if self.half_of_edge(is_edge) {
             return true;
         }
         let expression = self.expression();
@@ -226,12 +268,22 @@ impl Parser<'_> {
             }
             None => self.bump_error(),
         }
-        if self.at(Capitalized) {
-            self.edge_half();
+        if self.half_of_edge(is_edge) {
             return true;
         }
         self.expression();
         false
+    }
+
+    /// Reads half an edge if there is one; one that is not capitalised only where nothing else can be.
+    fn half_of_edge(&mut self, is_edge: bool) -> bool {
+        if is_edge && self.at_small_kind() {
+            self.small_kind();
+        } else if !self.at(Capitalized) {
+            return false;
+        }
+        self.edge_half();
+        true
     }
 
     /// `A["x"] -> B["y"]`
@@ -240,14 +292,18 @@ impl Parser<'_> {
         let first = self.position;
         let mut halves = 0_u32;
         let mut with_field = 0_u32;
+        let mut is_reported = false;
         loop {
+            if self.at(Identifier) && !std::mem::replace(&mut is_reported, true) {
+                self.small_kind();
+            }
             halves += 1;
             with_field += u32::from(self.edge_half());
             if self.nth(0) != Arrow {
                 break;
             }
             self.edge_arrow();
-            if self.current() != Capitalized {
+            if self.current() != Capitalized && !self.at_small_kind() {
                 self.report(|parser| parser.expected("a resource").hint("like `File[\"name\"]`"));
                 break;
             }
@@ -319,7 +375,10 @@ impl Parser<'_> {
 
     fn kind_reference(&mut self) {
         let marker = self.open();
-        match self.at(Identifier) {
+        let start = self.position;
+        // A first part that is not capitalised has been reported.
+        let mut is_reported = self.at(Identifier);
+        match is_reported {
             true => self.bump_as(Capitalized),
             false => self.bump(),
         }
@@ -328,14 +387,13 @@ impl Parser<'_> {
             match self.current() {
                 Capitalized => self.bump(),
                 Identifier => {
-                    self.report(|parser| {
-                        SyntaxError::new(
-                            Code::Capitalization,
-                            parser.here(),
-                            "each part of a kind is capitalised here",
-                        )
-                        .hint("like `Dhcp:Host[\"name\"]`")
-                    });
+                    if !std::mem::replace(&mut is_reported, true) {
+                        self.report(|parser| {
+                            let message = "each part of a kind is capitalised here";
+                            SyntaxError::new(Code::Capitalization, parser.here(), message)
+                                .hint(like(&parser.kind_at(start)))
+                        });
+                    }
                     self.bump_as(Capitalized);
                 }
                 _ => self.error_expected("a resource kind"),
@@ -358,10 +416,25 @@ impl Parser<'_> {
 }
 
 fn a_call_alone(name: &str) -> String {
-    format!("a class is included: `include {name}(…)`; of a function the result is bound: `$x = {name}(…)`")
+    match name.rsplit_once(':') {
+        Some((outer, inner)) => format!(
+            "a class inside of another one is included through an alias: `include {outer} as a`, then `include a.{inner}(…)`"
+        ),
+        None => format!(
+            "a class is included: `include {name}(…)`; of a function the result is bound: `$x = {name}(…)`"
+        ),
+    }
 }
 
-fn capitalised(word: &str) -> String {
-    let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
-    format!("{}{rest}", first.to_ascii_uppercase())
+fn like(kind: &str) -> String {
+    format!("like `{}[\"name\"]`", capitalised(kind))
+}
+
+/// A kind with each of its parts capitalised.
+fn capitalised(kind: &str) -> String {
+    let part = |word: &str| {
+        let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+        format!("{}{rest}", first.to_ascii_uppercase())
+    };
+    kind.split(':').map(part).collect::<Vec<_>>().join(":")
 }

@@ -93,6 +93,11 @@ impl Parser<'_> {
             ImportKw => self.import(),
             PanicKw => self.panic(),
             CollectKw => self.collect(),
+            Identifier if self.text_of_nth(0) == "return" => {
+                self.no_return("a statement");
+                self.skip_statement();
+            }
+            Identifier if self.at_small_edge() => self.edge(),
             Identifier => self.resource(),
             Capitalized => self.edge(),
             _ => self.no_statement(),

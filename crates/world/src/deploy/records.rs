@@ -79,6 +79,12 @@ impl Records {
         self.by_id.values().rev().find_map(|record| record.as_ref().ok())
     }
 
+    /// Those before the last one that can be read that cannot.
+    pub(super) fn unreadable_before_last(&self) -> impl Iterator<Item = (u64, &String)> {
+        let last = self.last_readable().map_or(0, |last| last.id);
+        self.by_id.range(..last).filter_map(|(id, record)| Some((*id, record.as_ref().err()?)))
+    }
+
     /// All deploys that can be read.
     pub(super) fn readable(&self) -> impl Iterator<Item = &Deploy> {
         self.by_id.values().filter_map(|record| record.as_ref().ok())

@@ -23,13 +23,9 @@ fn deploy(signer: &Signer, entry: &str, newest: Option<&Deploy>) -> Deploy {
 }
 
 fn numbered(signer: &Signer, entry: &str, id: u64, stored: &[&Deploy]) -> Deploy {
-    while_running(signer, entry, id, stored, &[])
-}
-
-fn while_running(signer: &Signer, entry: &str, id: u64, stored: &[&Deploy], running: &[u64]) -> Deploy {
     let (program, files) = (program(entry), Blob { size: 3, chunks: vec!["ab".into()] });
     let content = Content { program: &program, hash: None, files: &files };
-    let seal = Some(signer.seal(content, id, stored.iter().copied(), &running.iter().copied().collect()));
+    let seal = Some(signer.seal(content, id, stored.iter().copied()));
     Deploy { id, program, hash: None, chain: None, repeats: None, by: "a".into(), at: 0, files, seal }
 }
 
@@ -93,7 +89,8 @@ fn a_signer_whose_clock_is_ahead_locks_nobody_out() {
         statement.series = Some(statement.series.unwrap() + HOURS);
     });
     let refused = trust.accept(&ahead).unwrap_err();
-    assert!(matches!(refused, Refused::FromTheFuture { ahead: 17_000..=18_000 }), "{refused}");
+    assert!(matches!(refused, Refused::FromTheFuture { .. }), "{refused}");
+    assert_eq!(refused.to_string(), trust.accept(&ahead).unwrap_err().to_string(), "it is said once");
     assert!(refused.is_passing());
     // Whoever deploys next with the same key is heard, and so are those who follow.
     let next = deploy(&signer, "next", Some(&ahead));
@@ -121,20 +118,93 @@ fn within_a_series_the_number_counts_and_no_clock() {
     assert!(matches!(trust.accept(&second), Err(Refused::Replayed { .. })));
 }
 
+/// What the signer's clock or the host's says, in hours from the real time.
+fn clock(hours: u64) -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(hours * 3600)
+}
+
+/// The same statement, with a series that began five hours later.
+fn ahead(signer: &Signer, deploy: &Deploy) -> Deploy {
+    restated(signer, deploy, |statement| statement.series = Some(statement.series.unwrap() + HOURS))
+}
+
 #[test]
-fn a_signer_whose_clock_is_behind_goes_on_with_what_hosts_run() {
+fn a_host_whose_clock_was_ahead_goes_on_with_the_series_that_all_others_accept() {
+    let (right, wrong) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let signer = signer(1);
+    let (right, wrong) = (trust(&right, &signer), trust(&wrong, &signer));
+    let old = numbered(&signer, "old", 7, &[]);
+    let first = ahead(&signer, &deploy(&signer, "one", None));
+    wrong.accept_at(&first, clock(5)).unwrap();
+    assert!(matches!(right.accept(&first), Err(Refused::FromTheFuture { .. })));
+    // Whatever was signed before that deploy replaces nothing.
+    assert!(matches!(wrong.accept_at(&old, clock(5)), Err(Refused::Replayed { .. })));
+    assert!(matches!(wrong.accept(&old), Err(Refused::AcceptedFuture { .. })));
+    // The next deploy replaces it, whether the host's clock is right meanwhile or not.
+    let second = deploy(&signer, "two", Some(&first));
+    right.accept(&second).unwrap();
+    wrong.accept_at(&second, clock(5)).unwrap();
+    let third = numbered(&signer, "three", 3, &[&first, &second]);
+    let restart = Signer { new_series: true, ..self::signer(1) };
+    let fourth = numbered(&restart, "four", 4, &[&first, &second, &third]);
+    for (deploy, before) in [(&third, &second), (&fourth, &third)] {
+        for trust in [&right, &wrong] {
+            trust.accept(deploy).unwrap();
+            trust.accept(deploy).unwrap();
+            assert!(matches!(trust.accept(before), Err(Refused::Replayed { .. })));
+            assert!(matches!(trust.accept(&old), Err(Refused::Replayed { .. })));
+            // Nor when the time of that series has come.
+            assert!(matches!(trust.accept_at(&first, clock(6)), Err(Refused::Void { .. })));
+        }
+    }
+}
+
+#[test]
+fn a_new_series_never_begins_in_the_future() {
+    let (directory, host) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let restart = Signer { new_series: true, ..signer(1) };
+    let first = ahead(&restart, &deploy(&restart, "one", None));
+    let second = deploy(&restart, "two", Some(&first));
+    trust(&directory, &restart).accept(&second).unwrap();
+    let host = trust(&host, &restart);
+    host.accept_at(&first, clock(5)).unwrap();
+    host.accept(&second).unwrap();
+}
+
+#[test]
+fn a_void_series_stays_void_after_its_deploys_have_left_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let signer = signer(1);
+    let trust = trust(&directory, &signer);
+    let first = ahead(&signer, &deploy(&signer, "one", None));
+    trust.accept_at(&first, clock(5)).unwrap();
+    let second = deploy(&signer, "two", Some(&first));
+    let third = deploy(&signer, "three", Some(&second));
+    trust.accept(&third).unwrap();
+    // A statement that was signed before the accepted one of that series voids nothing.
+    let ninth = ahead(&signer, &numbered(&signer, "nine", 9, &[]));
+    let late =
+        restated(&signer, &ninth, |statement| statement.series = signer.opened(&first).unwrap().series);
+    let directory = tempfile::tempdir().unwrap();
+    let trust = self::trust(&directory, &signer);
+    trust.accept_at(&late, clock(5)).unwrap();
+    assert!(matches!(trust.accept(&second), Err(Refused::AcceptedFuture { .. })));
+}
+
+#[test]
+fn a_signer_whose_clock_is_behind_is_heard_and_so_is_the_next_one() {
     let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
     let trust = trust(&directory, &signer);
     // The host and the first signer agree; seen from here, both are hours ahead.
-    let first = restated(&signer, &deploy(&signer, "one", None), |statement| {
-        statement.series = Some(statement.series.unwrap() + HOURS);
-    });
+    let first = ahead(&signer, &deploy(&signer, "one", None));
+    trust.accept_at(&first, clock(5)).unwrap();
+    let second = numbered(&signer, "two", 2, &[&first]);
+    trust.accept_at(&second, clock(5)).unwrap();
+    let third = numbered(&signer, "three", 3, &[&first, &second]);
     let series = |deploy: &Deploy| signer.opened(deploy).unwrap().series.unwrap();
-    let alone = while_running(&signer, "two", 2, &[&first], &[]);
-    assert!(series(&alone) < series(&first));
-    let heard = while_running(&signer, "two", 2, &[&first], &[1]);
-    assert_eq!(series(&heard), series(&first));
-    assert!(matches!(trust.accept(&heard), Err(Refused::FromTheFuture { .. })));
+    assert_eq!(series(&third), series(&second));
+    trust.accept_at(&third, clock(5)).unwrap();
+    assert!(matches!(trust.accept_at(&first, clock(5)), Err(Refused::Void { .. })));
 }
 
 #[test]

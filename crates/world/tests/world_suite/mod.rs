@@ -501,11 +501,17 @@ async fn the_younger_of_two_agents_with_one_name_stands_back(connect: Connect<'_
     // It does not keep what it runs waiting.
     let refused = younger.volunteer(&text("job of twins"), &Offer::default(), true).await;
     assert!(refused.unwrap_err().to_string().contains("stands back"));
+    let (key, value) = (text("where"), text("here"));
+    assert!(elder.set_of_host(&key, &name, Some(&value)).await.unwrap());
+    let refused = younger.set_of_host(&key, &name, Some(&text("there"))).await;
+    assert!(refused.unwrap_err().to_string().contains("stands back"));
+    assert_eq!(watcher.by_host(&key).await.unwrap()[&name], value);
     elder.leave().await;
     until("the younger one takes over", || {
         watcher.statuses().get(&name).is_some_and(|status| status.version == "younger")
     })
     .await;
+    assert!(younger.set_of_host(&key, &name, Some(&text("there"))).await.unwrap());
     until("nobody stands back", || watcher.rivals().is_empty()).await;
     until("and it is said", || younger.watch_duplicate().unwrap().borrow().is_none()).await;
     younger.leave().await;

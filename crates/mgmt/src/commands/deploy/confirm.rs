@@ -1,9 +1,11 @@
 //! What a deploy would do to this host, and whether to go on.
 
 use std::io::{BufRead as _, IsTerminal as _};
+use std::path::Path;
 
 use mgmt_engine::Preparation;
 use mgmt_telemetry::Format;
+use mgmt_world::Deploy;
 
 use super::{Arguments, WAIT};
 use crate::commands::graph::compute::Computing;
@@ -11,15 +13,32 @@ use crate::commands::plan::{self, Document, Wanted};
 use crate::commands::run;
 use crate::configuration::FrontEnd;
 use crate::connection;
+use crate::control::{Agent, Reply, Request};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// On a terminal: sums up the plan for this host, and asks. Otherwise, and for programs, there is no question.
-pub(super) fn confirm(arguments: &Arguments, terminal: &Terminal) -> Result<bool, Failure> {
+/// Whether somebody can be shown what is about to be done: on a terminal, and not for programs, which have to be sure of it.
+pub(super) fn is_asked(arguments: &Arguments, terminal: &Terminal) -> Result<bool, Failure> {
     let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !is_terminal || terminal.format() == Format::Json {
-        return Ok(true);
+    match (is_terminal, terminal.format(), arguments.yes) {
+        (true, Format::Json, false) => {
+            Err(Failure::usage("with JSON there is no question, and nothing was deployed")
+                .hint("add `--yes` to deploy without a question"))
+        }
+        (is_terminal, format, _) => Ok(is_terminal && format == Format::Human),
     }
+}
+
+/// Names the deploy that is to be repeated, and asks.
+pub(super) fn rollback(deploy: &Deploy, arguments: &Arguments, terminal: &Terminal) -> Result<bool, Failure> {
+    terminal
+        .output()
+        .notice(&format!("to be deployed again, on all hosts:\n{}", super::line(deploy, terminal)));
+    ask(arguments, terminal)
+}
+
+/// Sums up the plan for this host, and asks.
+pub(super) fn deploy(arguments: &Arguments, terminal: &Terminal) -> Result<bool, Failure> {
     let say = |text: &str| terminal.output().notice(text);
     match summary(arguments, terminal) {
         Some(Ok((hostname, summary))) => say(&format!("on {hostname}: {summary}")),
@@ -29,10 +48,14 @@ pub(super) fn confirm(arguments: &Arguments, terminal: &Terminal) -> Result<bool
         }
         None => say("no plan for this host: mgmt has not run here\n"),
     }
+    ask(arguments, terminal)
+}
+
+fn ask(arguments: &Arguments, terminal: &Terminal) -> Result<bool, Failure> {
     if arguments.yes {
         return Ok(true);
     }
-    say("deploy? [y/N] ");
+    terminal.output().notice("deploy? [y/N] ");
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| Failure::failed(format!("cannot read the answer: {error}")))?;
@@ -42,11 +65,33 @@ pub(super) fn confirm(arguments: &Arguments, terminal: &Terminal) -> Result<bool
 /// The name of this host and the plan for it. Nothing if mgmt has not run here: then it is not one of the hosts.
 fn summary(arguments: &Arguments, terminal: &Terminal) -> Option<Result<(String, String), Failure>> {
     let prefix = arguments.prefix.as_deref();
-    connection::working_directory(prefix).ok().filter(|directory| directory.join("engine").is_dir())?;
-    Some(plan_summary(arguments, terminal))
+    let directory = connection::working_directory(prefix).ok()?;
+    directory.join("engine").is_dir().then(|| plan_summary(arguments, &directory, terminal))
 }
 
-fn plan_summary(arguments: &Arguments, terminal: &Terminal) -> Result<(String, String), Failure> {
+/// The name by which the running agent is known, or else that of the system.
+fn hostname(directory: &Path) -> Result<String, Failure> {
+    let identity = connection::within(async {
+        let Some(mut agent) = Agent::connect(directory).await? else { return Ok(None) };
+        agent.ask(Request::Identify).await?;
+        agent.reply().await.map(Some)
+    });
+    match identity {
+        Ok(Some(Reply::Identity { hostname })) => return Ok(hostname),
+        Err(failure) => tracing::warn!(
+            "the running mgmt does not name its host, and the plan is for the host name of the system: {}",
+            failure.reason()
+        ),
+        Ok(_) => {}
+    }
+    run::hostname(None)
+}
+
+fn plan_summary(
+    arguments: &Arguments,
+    directory: &Path,
+    terminal: &Terminal,
+) -> Result<(String, String), Failure> {
     let front_end = match arguments.what.as_str() {
         "lang" => FrontEnd::Lang,
         "yaml" => FrontEnd::Yaml,
@@ -54,7 +99,7 @@ fn plan_summary(arguments: &Arguments, terminal: &Terminal) -> Result<(String, S
         "langpuppet" => FrontEnd::LangPuppet,
         _ => FrontEnd::Empty,
     };
-    let hostname = run::hostname(None)?;
+    let hostname = hostname(directory)?;
     let computing = Computing {
         command: "deploy",
         terminal,
@@ -66,7 +111,7 @@ fn plan_summary(arguments: &Arguments, terminal: &Terminal) -> Result<(String, S
         secrets: std::cell::RefCell::default(),
         files: std::cell::OnceCell::new(),
     };
-    let input = arguments.input.as_deref().map(std::path::Path::as_os_str);
+    let input = arguments.input.as_deref().map(Path::as_os_str);
     let (name, graph) = computing.graph(front_end, input)?;
     let how = Preparation {
         autoedges: !arguments.no_autoedges,

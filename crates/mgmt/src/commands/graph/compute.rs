@@ -232,11 +232,9 @@ async fn first_graph(
         match tokio::time::timeout_at(deadline, sources.happenings.next()).await {
             Ok(happened) => happened.iter().for_each(|watch| running.happened(watch)),
             Err(_) => {
-                return Err(Failure::failed(format!(
-                    "some values were not there after {} s",
-                    wait.as_secs()
-                ))
-                .hint("`--wait SECONDS` gives them more time"));
+                let parts = running.frozen_parts().unwrap_or_default();
+                return Err(program::values::not_there(&parts, &checked.sources, wait)
+                    .hint("`--wait SECONDS` gives them more time"));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::{Engine, EngineSettings, Preparation};
-use mgmt_lang::{Checked, Diagnostic, Outcome, Running};
+use mgmt_lang::{Checked, Diagnostic, FrozenPart, Outcome, Running};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_sys::replace::Durability;
 use mgmt_world::{Local, World};
@@ -44,12 +44,13 @@ pub(super) enum Until {
 }
 
 /// Why values are not followed any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum End {
     Seen,
     Typed,
     Interrupted,
-    TooLong,
+    /// These parts of the program have no value.
+    TooLong(Vec<FrozenPart>),
     Ended,
 }
 
@@ -126,7 +127,9 @@ impl Workshop {
                     biased;
                     _ = interrupts.changed() => return Ok(End::Interrupted),
                     _ = end.wait_for(|end| *end) => return Ok(End::Ended),
-                    () = until_time(deadline) => return Ok(End::TooLong),
+                    () = until_time(deadline) => {
+                        return Ok(End::TooLong(running.frozen_parts().unwrap_or_default()));
+                    }
                     () = until_typed(&mut typing) => return Ok(End::Typed),
                     happened = sources.happenings.next() => {
                         happened.iter().for_each(|watch| running.happened(watch));

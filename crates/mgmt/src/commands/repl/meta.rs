@@ -40,6 +40,14 @@ pub(super) fn word(text: &str) -> Option<&'static str> {
     WORDS.iter().find(|(word, _)| *word == text.trim()).map(|(_, command)| *command)
 }
 
+/// Whether a text is the name of a function and nothing else.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_./".contains(&byte);
+    text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.bytes().all(is_part)
+        && !matches!(text, "true" | "false")
+}
+
 /// The command of a name, or of a start that only one name has.
 pub(super) fn find(word: &str) -> Option<Command> {
     let word = word.trim();

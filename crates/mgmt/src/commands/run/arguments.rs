@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::historic::Historic;
 use crate::configuration::{FrontEnd, FrontEndParser};
 use crate::connection::Connection;
+use crate::legacy_lang::LegacySteps;
 use crate::signing::Signing;
 
 /// Run the engine on this host
@@ -29,13 +30,8 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "lp-download")]
     pub(super) download: bool,
 
-    // Spelt differently today; `historic` says how.
-    #[arg(long, hide = true)]
-    pub(super) update: bool,
-    #[arg(long, hide = true)]
-    pub(super) only_download: bool,
-    #[arg(long, hide = true)]
-    pub(super) only_unify: bool,
+    #[command(flatten)]
+    pub(super) steps: LegacySteps,
 
     /// Where downloaded modules are [env: MGMT_MODULE_PATH]
     #[arg(long, alias = "lp-module-path", value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]

@@ -8,6 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mgmt_world::Embedded;
 use mgmt_world::socket::Socket;
@@ -16,8 +17,11 @@ use mgmt_world::store::Store;
 use super::prefix::{Choice, Prefix};
 use super::settings::Settings;
 use super::world;
-use crate::connection::SOCKET;
+use crate::connection::{SOCKET, deadline};
 use crate::failure::Failure;
+
+/// How long the run that has the working directory may take to answer.
+const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The run that has the working directory.
 pub(super) struct Beside {
@@ -52,7 +56,10 @@ impl Beside {
         let copy = match settings.idle {
             // Only the hosts of this run share anything.
             true => Embedded::in_memory(),
-            false => Embedded::copy_of(&*self.shared_store().await?).await,
+            false => {
+                let store = self.shared_store().await?;
+                deadline::within(&self.place(), Some(STORE_TIMEOUT), Embedded::copy_of(&*store)).await
+            }
         };
         Ok(Arc::new(copy.map_err(Failure::failed)?))
     }
@@ -71,13 +78,19 @@ impl Beside {
 
     /// The store of the other run.
     async fn shared_store(&self) -> Result<Arc<dyn Store>, Failure> {
-        let socket = Socket::connect(&self.prefix.join(SOCKET)).await;
+        let path = self.prefix.join(SOCKET);
+        let socket = deadline::within(&self.place(), Some(STORE_TIMEOUT), Socket::connect(&path)).await;
         Ok(Arc::new(socket.map_err(|error| {
             Failure::failed(format!(
                 "cannot reach the mgmt that is running with the prefix {}: {error}",
                 self.prefix.display()
             ))
         })?))
+    }
+
+    /// The store of the other run, for people.
+    fn place(&self) -> String {
+        format!("the store of the run in {}", self.prefix.display())
     }
 
     fn copy_into(&self, own: &Prefix) -> Result<(), Failure> {

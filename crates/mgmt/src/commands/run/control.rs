@@ -174,6 +174,7 @@ impl Control {
         }
         let last = match asked.request {
             Request::Retry { resource } => self.retry(resource).await,
+            Request::Identify => Ok(Reply::Identity { hostname: self.hostname.clone() }),
             Request::Apply { plan } => self.apply(&plan, &mut client).await,
         };
         let last = last.unwrap_or_else(|failure| Reply::refused(&failure));
@@ -225,7 +226,7 @@ impl Control {
         let order = ApplyOrder { name: stored.name, graph: stored.graph, how, started };
         let ending = || Failure::failed("mgmt is about to end: nothing was applied");
         self.orders.send(order).await.map_err(|_| ending())?;
-        start.await.map_err(|_| ending())??;
+        until_started(start, client).await?.map_err(|_| ending())??;
         self.heard().await;
         client.say(&Reply::Running { resources }).await;
         let mut changed = 0;
@@ -257,6 +258,23 @@ impl Control {
         let (answer, answered) = oneshot::channel();
         if self.questions.send(answer).await.is_ok() {
             let _ = answered.await;
+        }
+    }
+}
+
+/// Waits until it is known whether the graph runs: a deploy that is on trial comes first.
+async fn until_started<T>(
+    mut start: oneshot::Receiver<T>,
+    client: &mut Client,
+) -> Result<Result<T, oneshot::error::RecvError>, Failure> {
+    loop {
+        tokio::select! {
+            started = &mut start => return Ok(started),
+            () = tokio::time::sleep(ALIVE_INTERVAL) => {
+                if !client.say(&Reply::Alive).await {
+                    return Err(Failure::failed("nobody listens"));
+                }
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! disk ([`load`]); the next start begins with it, while the newest one is tried. So a run without a program of its own never ends
 //! because of a deploy.
 
+mod given;
 mod load;
 mod retry;
 
@@ -12,12 +13,14 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use mgmt_health::Instead;
 use mgmt_remote::Handed;
 use mgmt_world::store::Watch;
-use mgmt_world::{Deploy, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
-use tokio::sync::{mpsc, oneshot};
+use mgmt_world::{Deploy, DeployError, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::control::ApplyOrder;
 use super::follow::Triggers;
@@ -25,8 +28,10 @@ use super::settings::{Settings, Source};
 use super::{First, Following, Means};
 use crate::configuration::Loaded;
 use crate::failure::Failure;
-use load::{Directory, Installed, Loader, Refusal, Runnable};
-use retry::{Rehearsal, Retry};
+use crate::terminal::Mistakes;
+use given::Edits;
+use load::{Directory, Installed, Loader, Offer, Refusal, Runnable};
+use retry::{Publishing, Rehearsal, Retry};
 
 pub(super) use load::packed;
 
@@ -54,8 +59,14 @@ pub(super) struct Deploys {
     kept: Option<LastDeploy>,
     /// To be tried first.
     arrived: Option<Arrival>,
-    /// The newest deploy, if it cannot run.
+    /// The program of this run, while the store does not take it.
+    publishing: Pending<Deploy>,
+    /// It is being offered to the store right now.
+    is_publishing: Arc<watch::Sender<bool>>,
+    /// The newest deploy that can be read, if it cannot run.
     retry: Option<Retry>,
+    /// A newer one, if its record cannot be read.
+    unreadable: Option<Retry>,
     retired: VecDeque<Arc<Directory>>,
 }
 
@@ -80,7 +91,7 @@ impl Arrival {
 enum News {
     Arrived(Box<Arrival>),
     Unreadable(UnreadableDeploy),
-    /// The newest deploy is the one that is known, and somebody has written it again.
+    /// The newest deploy is the one that is known, and something about deploys was written.
     Same,
 }
 
@@ -105,9 +116,9 @@ struct Trial {
 }
 
 impl Trial {
-    /// It is the last deploy of an earlier run.
-    fn is_of_last(&self) -> bool {
-        self.arrival.is_none() && self.applied.is_none()
+    /// It is the newest deploy of its time, so a newer one takes its place. Anything else becomes a way back first.
+    fn is_of_deploy(&self) -> bool {
+        self.arrival.is_some()
     }
 }
 
@@ -124,9 +135,14 @@ struct Loop {
     trial: Option<Trial>,
     loading: Pending<(Arrival, Result<Runnable, Refusal>)>,
     rehearsal: Pending<()>,
+    /// The program that is rehearsed has no graph now that can run, as far as is known.
+    is_hopeless: Arc<AtomicBool>,
+    /// Edits of what the graph of a plan runs instead of.
+    edits: Option<Edits>,
     /// To be told that something runs.
     started: Option<oneshot::Sender<Result<(), Failure>>>,
     applies: Option<mpsc::Receiver<ApplyOrder>>,
+    publishing: Pending<Deploy>,
 }
 
 impl Deploys {
@@ -144,10 +160,8 @@ impl Deploys {
         let world = Arc::clone(&means.host.world);
         let is_given = is_given(settings);
         let watch = world.watch_deploys();
-        let how = settings.preparation();
-        let watched = settings.watch;
         let present =
-            Runnable { what: first, how, deploy: None, directory: None, watch: watched, proven: true };
+            Runnable { watch: settings.watch, proven: true, ..Runnable::new(first, settings.preparation()) };
         let later = match (settings.deploy_watch, is_given) {
             _ if settings.idle => Later::Nothing,
             (true, _) => Later::All,
@@ -174,7 +188,10 @@ impl Deploys {
             applies: Some(applies),
             kept: None,
             arrived: None,
+            publishing: None,
+            is_publishing: Arc::new(watch::Sender::new(false)),
             retry: None,
+            unreadable: None,
             retired: VecDeque::new(),
         };
         if deploys.handed.is_some() {
@@ -183,20 +200,47 @@ impl Deploys {
             return Ok(deploys);
         }
         if is_given && is_published {
-            let deploy = load::publish(&deploys.present.what, settings, &world).await?;
-            tracing::info!("deployed as number {}", deploy.id);
-            deploys.last = deploy.id;
-            deploys.present.deploy = Some(Arc::new(Installed::own(deploy)));
+            let offer = Offer::new(&deploys.present.what, settings, &world)?;
+            match offer.publish().await {
+                Ok(deploy) => deploys.published(deploy),
+                Err(error @ (DeployError::Store(_) | DeployError::Raced)) => {
+                    deploys.publish_later(offer, error).await
+                }
+                Err(error) => return Err(Failure::failed(error)),
+            }
         } else if is_given || settings.wait || settings.idle {
             // What there is already is of no interest.
             if let News::Arrived(arrival) = deploys.next().await {
                 deploys.last = arrival.number();
+            }
+            if is_given {
+                deploys.present.instead = Some(Instead::Program { newest: deploys.last });
             }
         } else {
             deploys.kept = kept;
             deploys.begin_with_deploy().await;
         }
         Ok(deploys)
+    }
+
+    /// What runs is a deploy now.
+    fn published(&mut self, deploy: Deploy) {
+        tracing::info!("deployed as number {}", deploy.id);
+        self.last = self.last.max(deploy.id);
+        self.present.deploy = Some(Arc::new(Installed::own(deploy)));
+        self.present.instead = None;
+    }
+
+    /// Runs the program of this run, although the store does not take it yet.
+    async fn publish_later(&mut self, offer: Offer, error: DeployError) {
+        // What there is already is of no interest.
+        if let News::Arrived(arrival) = self.next().await {
+            self.last = arrival.number();
+        }
+        self.present.instead = Some(Instead::Program { newest: self.last });
+        let (told, is_busy) = (Arc::clone(&self.loader.means.told), Arc::clone(&self.is_publishing));
+        let publishing = Publishing { offer, told, number: self.last.saturating_add(1), is_busy };
+        self.publishing = Some(Box::pin(publishing.publish(error)));
     }
 
     /// Finds the newest deploy. Whether it can run is seen later. Where the last one that ran is known, the store is not waited for
@@ -215,7 +259,7 @@ impl Deploys {
     }
 
     pub(super) fn triggers(&self) -> Triggers {
-        self.loader.following(&self.present).triggers()
+        Triggers::new(self.present.can_be_read_again())
     }
 
     /// Runs what there is first, and then every newer deploy, until it is aborted. Where a deploy cannot run, what ran
@@ -228,29 +272,51 @@ impl Deploys {
             trial: None,
             loading: None,
             rehearsal: None,
+            is_hopeless: Arc::default(),
+            edits: None,
             started: Some(started),
             applies: self.applies.take(),
+            publishing: self.publishing.take(),
         };
+        state.triggers.set_refused(self.unreadable.is_some());
         self.start(&mut state).await;
         loop {
             let is_free = state.loading.is_none() && state.trial.is_none();
-            // The last deploy that ran is a way back once it runs.
-            let last_starts = state.trial.as_ref().is_some_and(Trial::is_of_last);
+            let can_replace = state.trial.as_ref().is_none_or(Trial::is_of_deploy);
+            let has_plan = self.present.over.is_some() && state.trial.is_none();
             let due = self.retry.as_ref().and_then(Retry::due).filter(|_| is_free);
+            let reading_due = self.unreadable.as_ref().and_then(Retry::due).filter(|_| !self.stale);
             tokio::select! {
                 biased;
                 answer = answer(&mut state.trial) => self.tried(&mut state, answer),
-                (arrival, loaded) = work(&mut state.loading), if !last_starts => match loaded {
+                (arrival, loaded) = work(&mut state.loading), if can_replace => match loaded {
                     Ok(runnable) => self.try_to_run(&mut state, Some(arrival), runnable),
                     Err(refusal) => {
                         self.refuse(&mut state, arrival, &refusal, None);
                         self.run_something(&mut state);
                     }
                 },
-                news = self.next(), if self.later != Later::Nothing => self.hear(&mut state, news),
-                Some(order) = next_order(&mut state.applies) => self.apply(&mut state, order),
+                deploy = work(&mut state.publishing) => {
+                    self.loader.means.told.published(deploy.id);
+                    self.published(deploy);
+                }
+                news = self.next_when_published(), if self.later != Later::Nothing => self.hear(&mut state, news),
+                // What is on trial would be forgotten if something else took its place.
+                Some(order) = next_order(&mut state.applies), if state.trial.is_none() => {
+                    self.apply(&mut state, order);
+                }
                 () = until(due) => self.try_again(&mut state),
-                () = state.triggers.retry_asked() => self.hurry("SIGHUP"),
+                () = until(reading_due) => self.read_again(),
+                () = state.triggers.retry_asked() => {
+                    self.read_again();
+                    self.hurry("SIGHUP");
+                }
+                () = state.triggers.asked(), if has_plan => self.end_plan(&mut state, "SIGHUP"),
+                () = edited(&state.edits), if has_plan => {
+                    if self.present.over.as_ref().is_some_and(|over| given::is_edited(&over.what) != Some(false)) {
+                        self.end_plan(&mut state, "the program was edited");
+                    }
+                }
                 () = work(&mut state.rehearsal) => self.hurry("its program can be evaluated now"),
                 () = work(&mut state.running) => {}
             }
@@ -263,9 +329,10 @@ impl Deploys {
             (None, None) => {
                 let started = state.started.take().unwrap_or_else(|| oneshot::channel().0);
                 self.run(state, self.present.clone(), started);
+                self.loader.report(&self.present);
             }
             (None, Some(last)) => {
-                let why = match (&self.retry, self.loader.means.host.world.is_ready()) {
+                let why = match (&self.unreadable, self.loader.means.host.world.is_ready()) {
                     (Some(_), _) => "the newest deploy cannot be read",
                     (None, true) => "the store has no deploy",
                     (None, false) => "the store does not answer",
@@ -309,17 +376,28 @@ impl Deploys {
         }
     }
 
-    /// Runs something without having it tried first: it has run before, or there is nothing else.
+    /// Runs something. It is reported as what runs when that is known.
     fn run(&mut self, state: &mut Loop, runnable: Runnable, started: oneshot::Sender<Result<(), Failure>>) {
         state.running = None;
         state.has_begun = true;
         self.replace(runnable);
         let following = self.loader.begin(&self.present);
+        let over = self.present.over.as_ref().filter(|over| over.watch);
+        state.edits = over.map(|over| Edits::watch(&self.loader.means.engine, &over.what));
+        state.triggers.set_possible(self.present.can_be_read_again());
         state.running = follow(following, &state.triggers, started);
     }
 
     /// Runs something, and goes back to what ran before if that does not work.
     fn try_to_run(&mut self, state: &mut Loop, arrival: Option<Arrival>, runnable: Runnable) {
+        let arrival = match (arrival, self.loader.check(&runnable)) {
+            // What runs goes on undisturbed.
+            (Some(arrival), Err(refusal)) => {
+                self.refuse(state, arrival, &refusal, None);
+                return self.run_something(state);
+            }
+            (arrival, _) => arrival,
+        };
         // One that never got so far is no way back.
         let ways_back = match state.trial.take() {
             Some(trial) => trial.ways_back,
@@ -333,13 +411,48 @@ impl Deploys {
     /// Runs the graph of a plan in the place of what runs, until something newer comes.
     fn apply(&mut self, state: &mut Loop, order: ApplyOrder) {
         let ApplyOrder { name, graph, how, started } = order;
+        if started.is_closed() {
+            // Whoever wanted it is gone.
+            return;
+        }
         tracing::info!("running the graph of a plan: {name}");
+        let newest = (self.handed.is_none() && self.last > 0).then_some(self.last);
+        let instead = Some(Instead::Plan { name: name.clone(), newest });
         let what = First::Graph(None, Loaded { graph, name, content: Vec::new(), remote: None });
-        let runnable = Runnable { what, how, deploy: None, directory: None, watch: false, proven: false };
+        // A plan after a plan stands for the same.
+        let over = match &self.present.over {
+            Some(over) => Arc::clone(over),
+            None => {
+                let renewed = self.present.watch.then(|| self.renewed(&self.present)).flatten();
+                Arc::new(renewed.unwrap_or_else(|| self.present.clone()))
+            }
+        };
+        let runnable = Runnable { instead, over: Some(over), ..Runnable::new(what, how) };
+        if let Err(refusal) = self.loader.check(&runnable) {
+            return plan_refused(started, refusal.failure);
+        }
         self.try_to_run(state, None, runnable);
         if let Some(trial) = &mut state.trial {
             trial.applied = Some(started);
         }
+    }
+
+    /// Goes back to what the graph of a plan was run instead of.
+    fn end_plan(&mut self, state: &mut Loop, why: &str) {
+        let Some(over) = self.present.over.clone() else { return };
+        tracing::info!("{why}: the plan ends, and what ran before it runs again");
+        if !over.watch {
+            // Its files are read again only for those who ask.
+            state.triggers.ask();
+        }
+        self.go_back(state, vec![Arc::unwrap_or_clone(over)]);
+    }
+
+    /// Something whose files may have changed, made of them as they are now. Nothing if they have errors: whoever follows them says so.
+    fn renewed(&self, runnable: &Runnable) -> Option<Runnable> {
+        let terminal = self.loader.means.terminal.clone().mistakes(Mistakes::Silent);
+        let what = tokio::task::block_in_place(|| given::renewed(&runnable.what, &terminal));
+        Some(Runnable { what: what?, ..runnable.clone() })
     }
 
     /// What to go back to: what runs now, and if that is nothing, the last deploy of an earlier run.
@@ -368,7 +481,14 @@ impl Deploys {
         match best.proven || ways_back.is_empty() {
             true => {
                 let (nobody, _) = oneshot::channel();
-                self.run(state, best, nobody);
+                // Its files may have been edited while nobody watched them.
+                let follows_files = best.watch && best.can_be_read_again();
+                let renewed = follows_files.then(|| self.renewed(&best)).flatten();
+                if follows_files && renewed.is_none() {
+                    state.triggers.ask();
+                }
+                self.run(state, renewed.unwrap_or(best), nobody);
+                self.loader.report(&self.present);
                 runs(state);
             }
             false => {
@@ -376,10 +496,6 @@ impl Deploys {
                 self.run(state, best, started);
                 state.trial = Some(Trial { arrival: None, ways_back, start, applied: None });
             }
-        }
-        if let Some(retry) = &self.retry {
-            // What runs now has taken its place in the status.
-            self.loader.means.told.deploy_refused(Some(retry.report()));
         }
     }
 
@@ -391,21 +507,21 @@ impl Deploys {
             None => {}
             Some(Ok(())) => {
                 self.present.proven = true;
+                self.loader.report(&self.present);
                 self.loader.keep(&self.present);
-                if arrival.is_some() {
+                if let Some(arrival) = arrival {
                     self.kept = None;
                     if self.later == Later::One {
                         self.later = Later::Nothing;
                     }
-                    self.accepted(state);
+                    self.accepted(state, &arrival);
                 }
                 // The command may have ended meanwhile.
                 let _ = applied.map(|applied| applied.send(Ok(())));
                 runs(state);
             }
             Some(Err(failure)) if let Some(applied) = applied => {
-                tracing::error!("the plan cannot be run; what ran before goes on: {}", failure.reason());
-                let _ = applied.send(Err(failure));
+                plan_refused(applied, failure);
                 self.go_back(state, ways_back);
             }
             Some(Err(failure)) => {
@@ -427,56 +543,102 @@ impl Deploys {
         }
     }
 
-    /// The newest deploy runs.
-    fn accepted(&mut self, state: &mut Loop) {
-        state.rehearsal = None;
-        state.triggers.set_refused(false);
-        if self.retry.take().is_some() {
-            self.loader.means.told.deploy_refused(None);
+    /// A deploy runs.
+    fn accepted(&mut self, state: &mut Loop, arrival: &Arrival) {
+        if self.retry.take_if(|retry| !retry.is_newer_than(arrival)).is_some() {
+            state.rehearsal = None;
         }
+        self.report_refused(state);
+    }
+
+    /// Reports why the newest deploy does not run, if it does not.
+    fn report_refused(&self, state: &Loop) {
+        let refused = self.unreadable.as_ref().or(self.retry.as_ref());
+        state.triggers.set_refused(refused.is_some());
+        self.loader.means.told.deploy_refused(refused.map(Retry::report));
     }
 
     /// The newest deploy cannot run here and now.
     fn refuse(&mut self, state: &mut Loop, arrival: Arrival, refusal: &Refusal, failed: Option<Runnable>) {
+        if self.retry.as_ref().is_some_and(|retry| retry.is_newer_than(&arrival)) {
+            // Only the newest one is tried again.
+            return;
+        }
         let is_handed = matches!(arrival, Arrival::Handed(..));
         let before = self.retry.take();
-        let known = before.as_ref().is_some_and(|before| {
-            before.deploy() == arrival.number() && before.error() == refusal.failure.reason()
-        });
+        let known = before
+            .as_ref()
+            .is_some_and(|before| before.is_of(&arrival) && before.error() == refusal.failure.reason());
         if !known {
             self.loader.means.terminal.failure(&refusal.failure);
         }
+        let is_retried = before.as_ref().is_some_and(|before| before.is_of(&arrival));
+        // A program that is attempted again shows no errors, so the log has the reason.
+        let is_silent = is_retried && refusal.failure.message.is_empty();
         let retry = Retry::new(arrival, refusal, before);
-        let (number, when) = (retry.deploy(), retry.when());
+        let (name, when) = (retry.name(), retry.when());
         match (is_handed, known) {
             (true, _) => tracing::error!("the program cannot be run; what ran before goes on; {when}"),
+            (false, false) if is_silent => {
+                let error = retry.error();
+                tracing::error!("{name} cannot be run ({error}); what ran before goes on; {when}");
+            }
             (false, false) => {
-                tracing::error!("deploy {number} cannot be run; what ran before goes on; {when}");
+                tracing::error!("{name} cannot be run; what ran before goes on; {when}");
             }
             (false, true) => {
-                tracing::warn!("deploy {number} still cannot be run ({}); {when}", retry.error());
+                tracing::warn!("{name} still cannot be run, for the same reason; {when}");
             }
         }
-        state.triggers.set_refused(true);
+        state.is_hopeless = Arc::new(true.into());
         state.rehearsal = match failed.and_then(|failed| Rehearsal::of(failed, refusal)) {
-            Some(rehearsal) => Some(Box::pin(rehearsal.changed(Arc::clone(&self.loader)))),
+            Some(rehearsal) => {
+                let is_hopeless = Arc::clone(&state.is_hopeless);
+                Some(Box::pin(rehearsal.changed(Arc::clone(&self.loader), is_hopeless)))
+            }
             None => None,
         };
-        self.loader.means.told.deploy_refused(Some(retry.report()));
         self.retry = Some(retry);
+        self.report_refused(state);
     }
 
+    /// The record of the newest deploy cannot be read. It is read again when the store changes, with time, and on SIGHUP.
     fn refuse_unreadable(&mut self, unreadable: &UnreadableDeploy) {
-        let number = unreadable.id.unwrap_or(0);
-        tracing::error!("deploy {number} cannot be read; what ran before goes on: {}", unreadable.reason);
-        let retry = Retry::unreadable(number, &unreadable.reason);
+        let before = self.unreadable.take();
+        let known = before.as_ref().map(|before| before.error().to_owned());
+        let retry = Retry::unreadable(unreadable, before);
+        if known.as_deref() != Some(retry.error()) {
+            let (name, when) = (retry.name(), retry.when());
+            let reason = &unreadable.reason;
+            tracing::error!("{name} cannot be read; what ran before goes on: {reason}; {when}");
+        }
         self.loader.means.told.deploy_refused(Some(retry.report()));
-        self.retry = Some(retry);
+        self.unreadable = Some(retry);
+    }
+
+    /// The record of the newest deploy can be read, perhaps again.
+    fn readable(&mut self, state: &Loop) {
+        if self.unreadable.take().is_some() {
+            tracing::info!("the newest deploy can be read again");
+            self.report_refused(state);
+        }
+    }
+
+    /// Has the record of the newest deploy read again, if it could not be read.
+    fn read_again(&mut self) {
+        self.stale |= self.unreadable.is_some();
     }
 
     fn hear(&mut self, state: &mut Loop, news: News) {
         match news {
+            // It may be the program of this run, which is known soon.
+            News::Arrived(arrival) if *self.is_publishing.borrow() => {
+                (self.last, self.stale) = (arrival.number().saturating_sub(1), true);
+            }
             News::Arrived(arrival) => {
+                self.readable(state);
+                // It is newer than the program of this run.
+                state.publishing = None;
                 match &*arrival {
                     Arrival::Deploy(deploy) => {
                         tracing::info!("taking deploy {}, made by {}", deploy.id, deploy.by);
@@ -486,15 +648,18 @@ impl Deploys {
                 self.load(state, *arrival);
             }
             News::Unreadable(unreadable) => {
-                state.rehearsal = None;
                 self.refuse_unreadable(&unreadable);
+                self.report_refused(state);
             }
-            News::Same => self.hurry("the store has changed"),
+            News::Same => {
+                self.readable(state);
+                self.hurry("the store has changed");
+            }
         }
     }
 
     fn load(&mut self, state: &mut Loop, arrival: Arrival) {
-        let again = self.retry.as_ref().is_some_and(|retry| retry.deploy() == arrival.number());
+        let again = self.retry.as_ref().is_some_and(|retry| retry.is_of(&arrival));
         let loader = Arc::clone(&self.loader);
         state.rehearsal = None;
         state.loading = Some(Box::pin(async move {
@@ -504,6 +669,16 @@ impl Deploys {
     }
 
     fn try_again(&mut self, state: &mut Loop) {
+        if state.rehearsal.is_some()
+            && state.is_hopeless.load(Ordering::Acquire)
+            && let Some(retry) = &mut self.retry
+        {
+            // What runs goes on undisturbed.
+            retry.postpone();
+            let (name, when) = (retry.name(), retry.when());
+            tracing::warn!("{name} still cannot be run, for the same reason; {when}");
+            return self.report_refused(state);
+        }
         if let Some(arrival) = self.retry.as_ref().and_then(|retry| retry.arrival.clone()) {
             tracing::info!("trying deploy {} again", arrival.number());
             self.load(state, arrival);
@@ -512,7 +687,7 @@ impl Deploys {
 
     fn hurry(&mut self, event: &str) {
         if let Some(retry) = &mut self.retry {
-            tracing::debug!("deploy {} is tried again: {event}", retry.deploy());
+            tracing::debug!("{} is tried again: {event}", retry.name());
             retry.hurry();
         }
     }
@@ -524,6 +699,14 @@ impl Deploys {
         while self.retired.len() > MAX_RETIRED {
             self.retired.pop_front();
         }
+    }
+
+    /// Waits for something that is newer than the last, but not while the program of this run is being offered.
+    async fn next_when_published(&mut self) -> News {
+        let mut is_publishing = self.is_publishing.subscribe();
+        // The sender is part of this.
+        let _ = is_publishing.wait_for(|is_publishing| !*is_publishing).await;
+        self.next().await
     }
 
     /// Waits for something that is newer than the last.
@@ -562,6 +745,12 @@ impl Deploys {
     }
 }
 
+fn plan_refused(applied: oneshot::Sender<Result<(), Failure>>, failure: Failure) {
+    tracing::error!("the plan cannot be run; what ran before goes on: {}", failure.reason());
+    // The command may have ended meanwhile.
+    let _ = applied.send(Err(failure));
+}
+
 fn say_last_refused(last: &LastDeploy, refusal: &Refusal) {
     let reason = refusal.failure.reason();
     tracing::error!("deploy {}, the last that ran here, cannot run: {reason}", last.deploy.id);
@@ -571,6 +760,14 @@ fn say_last_refused(last: &LastDeploy, refusal: &Refusal) {
 async fn next_order(applies: &mut Option<mpsc::Receiver<ApplyOrder>>) -> Option<ApplyOrder> {
     match applies {
         Some(applies) => applies.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until what a plan runs instead of is edited.
+async fn edited(edits: &Option<Edits>) {
+    match edits {
+        Some(edits) => edits.next().await,
         None => std::future::pending().await,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mgmt_engine::{Engine, PathWatch, SwapError, SwapReport};
+use mgmt_telemetry::escape;
 use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout};
@@ -32,7 +33,10 @@ pub(super) struct Follower {
 #[derive(Clone)]
 pub(super) struct Triggers {
     asked: Arc<Notify>,
-    possible: bool,
+    /// What runs now can be read again.
+    possible: Arc<AtomicBool>,
+    /// A person has asked, and it has not been done yet.
+    pending: Arc<AtomicBool>,
     /// Somebody has been asked, and is at it.
     reading: Arc<AtomicBool>,
     finished: Arc<Notify>,
@@ -47,7 +51,8 @@ impl Triggers {
     pub(super) fn new(possible: bool) -> Triggers {
         Triggers {
             asked: Arc::default(),
-            possible,
+            possible: Arc::new(possible.into()),
+            pending: Arc::default(),
             reading: Arc::default(),
             finished: Arc::default(),
             retry: Arc::default(),
@@ -65,18 +70,44 @@ impl Triggers {
         self.refused.store(refused, Ordering::Release);
     }
 
+    /// Something else runs from now on, which can be read again or not. Where it cannot, nothing remains to be done for whoever has
+    /// asked.
+    pub(super) fn set_possible(&self, possible: bool) {
+        self.possible.store(possible, Ordering::SeqCst);
+        if !possible {
+            self.done();
+        }
+    }
+
+    /// Has what runs read again, without anybody who waits for it.
+    pub(super) fn ask(&self) {
+        self.asked.notify_one();
+    }
+
     /// Waits until somebody asks. Whoever waits again has done what was asked before.
     pub(super) async fn asked(&self) {
         if self.reading.swap(false, Ordering::AcqRel) {
-            self.finished.notify_one();
+            self.done();
         }
         self.asked.notified().await;
         self.reading.store(true, Ordering::Release);
     }
 
+    fn done(&self) {
+        if self.pending.swap(false, Ordering::SeqCst) {
+            self.finished.notify_one();
+        }
+    }
+
     /// Waits until what was asked for has been done.
     pub(super) async fn finished(&self) {
-        self.finished.notified().await;
+        loop {
+            self.finished.notified().await;
+            // Otherwise it was the answer to somebody before.
+            if !self.pending.load(Ordering::SeqCst) {
+                return;
+            }
+        }
     }
 
     /// A person asked. False if there is nothing to read.
@@ -85,21 +116,22 @@ impl Triggers {
         if refused {
             self.retry.notify_one();
         }
-        if self.possible {
+        // Before the look at what is possible: whoever changes that after the look answers.
+        self.pending.store(true, Ordering::SeqCst);
+        let possible = self.possible.load(Ordering::SeqCst);
+        if possible {
             self.asked.notify_one();
-        } else if !refused {
-            tracing::info!("SIGHUP: there is no file to read again");
+        } else {
+            self.pending.store(false, Ordering::SeqCst);
+            if !refused {
+                tracing::info!("SIGHUP: there is no file to read again");
+            }
         }
-        self.possible
+        possible
     }
 }
 
 impl Follower {
-    pub(super) fn triggers(&self) -> Triggers {
-        let possible = self.input.as_ref().is_some_and(Input::can_be_read_again);
-        Triggers::new(possible)
-    }
-
     /// Runs the first graph, tells how that went, and follows the file from then on.
     pub(super) async fn follow(
         self,
@@ -125,12 +157,17 @@ impl Follower {
             }
             // The session was told to end meanwhile, and that is not the graph's mistake.
             Err(Unswapped::Stopped) => return,
-            Err(Unswapped::Refused(failure)) => Err(failure),
+            Err(Unswapped::Refused(failure)) => {
+                let error = format!("{}: {}", escape(&name), failure.reason());
+                self.means.told.mistake(Some(error));
+                Err(failure)
+            }
         };
-        let goes_on = outcome.is_ok();
-        // The session may be gone already.
-        let _ = started.send(outcome);
-        let Some(input) = self.input.clone().filter(|input| goes_on && input.can_be_read_again()) else {
+        // Where nobody decides what happens then, the file is followed until it can run.
+        if let Err(Err(failure)) = started.send(outcome) {
+            self.means.terminal.failure(&failure);
+        }
+        let Some(input) = self.input.clone().filter(Input::can_be_read_again) else {
             return;
         };
         let mut look = watching.is_some();

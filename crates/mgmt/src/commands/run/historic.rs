@@ -7,6 +7,7 @@ use super::arguments::Arguments;
 use crate::configuration::FrontEnd;
 use crate::environment;
 use crate::failure::Failure;
+use crate::legacy_lang::{LegacyIgnored, no_effect};
 
 /// Flags of earlier versions. None is shown in the help.
 #[derive(Debug, Default, clap::Args)]
@@ -33,39 +34,8 @@ pub(super) struct Historic {
     exittime: Option<String>,
     #[arg(long, hide = true)]
     stdin: bool,
-    #[arg(long, hide = true)]
-    skip_unify: bool,
-    #[arg(long, value_name = "NAME", hide = true)]
-    unify_name: Option<String>,
-    #[arg(long, value_name = "NAME", hide = true)]
-    unify_optimizations: Vec<String>,
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, hide = true)]
-    depth: Option<i64>,
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, hide = true)]
-    retry: Option<i64>,
-}
-
-/// Old flags that belong to what no longer is, and what came instead.
-const WITHOUT_EFFECT: [(&str, &str); 6] = [
-    ("--no-magic", "hosts always learn from the cluster where its servers are"),
-    ("--skip-unify", "types are always checked"),
-    ("--unify-name", "there is one type checker"),
-    ("--unify-optimizations", "there is one type checker"),
-    ("--depth", "imports of downloaded modules have no limit of depth"),
-    ("--retry", "a download that fails is an error; run `mgmt get` again"),
-];
-
-impl Historic {
-    fn without_effect(&self) -> [bool; 6] {
-        [
-            self.no_magic,
-            self.skip_unify,
-            self.unify_name.is_some(),
-            !self.unify_optimizations.is_empty(),
-            self.depth.is_some(),
-            self.retry.is_some(),
-        ]
-    }
+    #[command(flatten)]
+    ignored: LegacyIgnored,
 }
 
 /// The flags of `run lang` that do what other commands do today.
@@ -74,18 +44,9 @@ fn of_programs(
     historic: &Historic,
     warnings: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    if arguments.only_download {
-        warnings.push("`run --only-download lang PATH` is written `mgmt get PATH` now".to_owned());
-    }
-    if arguments.update {
-        warnings.push("`--update` is written `mgmt get --update PATH` now".to_owned());
-    }
-    if arguments.only_unify {
-        warnings.push("`run --only-unify lang PATH` is written `mgmt check PATH` now".to_owned());
-    }
-    arguments.download |= arguments.only_download || arguments.update;
-    let of_lang = arguments.only_download || arguments.update || arguments.only_unify;
-    if of_lang && arguments.front_end != Some(FrontEnd::Lang) {
+    warnings.extend(arguments.steps.warnings("run"));
+    arguments.download |= arguments.steps.downloads();
+    if arguments.steps.is_any() && arguments.front_end != Some(FrontEnd::Lang) {
         return Err(Failure::usage("`--only-download`, `--update` and `--only-unify` are for `run lang`"));
     }
     if historic.stdin {
@@ -160,16 +121,11 @@ pub(super) fn modernise(arguments: &mut Arguments) -> Result<Vec<String>, Failur
         arguments.input = Some(input.clone());
     }
     of_programs(arguments, &historic, &mut warnings)?;
-    let given = historic.without_effect_given();
-    warnings.extend(given.into_iter().map(|(flag, why)| format!("`{flag}` has no effect: {why}")));
-    Ok(warnings)
-}
-
-impl Historic {
-    fn without_effect_given(&self) -> Vec<(&'static str, &'static str)> {
-        let given = self.without_effect();
-        WITHOUT_EFFECT.iter().zip(given).filter_map(|(row, given)| given.then_some(*row)).collect()
+    if historic.no_magic {
+        warnings.push(no_effect("--no-magic", "hosts always learn from the cluster where its servers are"));
     }
+    warnings.extend(historic.ignored.warnings());
+    Ok(warnings)
 }
 
 fn timeout(
@@ -240,9 +196,11 @@ pub(crate) fn rewrite(mut arguments: Vec<OsString>) -> Result<(Vec<OsString>, Ve
         warnings.push("`mgmt g` is written `mgmt get` now".to_owned());
         arguments[at] = "get".into();
     }
+    join_optimizations(&mut arguments, at + 1);
     if arguments[at] != "run" {
         return Ok((arguments, warnings));
     }
+    end_pprof(&mut arguments, at + 1);
     for argument in arguments.iter_mut().skip(at + 1).take_while(|argument| *argument != "--") {
         let Some(value) = argument.to_str().and_then(|text| text.strip_prefix("-gf")) else { continue };
         let replacement = match value.strip_prefix('=') {
@@ -254,6 +212,42 @@ pub(crate) fn rewrite(mut arguments: Vec<OsString>) -> Result<(Vec<OsString>, Ve
         *argument = replacement.into();
     }
     Ok((arguments, warnings))
+}
+
+/// The words that name a front-end.
+const FRONT_ENDS: [&str; 5] = ["lang", "yaml", "puppet", "langpuppet", "empty"];
+
+/// `--unify-optimizations a b` is a list of words, up to what is a flag, a front-end or a program.
+fn join_optimizations(arguments: &mut Vec<OsString>, start: usize) {
+    let is_flag =
+        |argument: &OsString| argument == "--unify-optimizations" || argument == "--lp-unify-optimizations";
+    let is_word = |argument: &OsString| {
+        argument.to_str().is_some_and(|text| {
+            !text.starts_with('-')
+                && !FRONT_ENDS.contains(&text)
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        })
+    };
+    let mut at = start;
+    while at < arguments.len() && arguments[at] != "--" {
+        if is_flag(&arguments[at]) {
+            // The first word is its value, whatever it is.
+            let more = arguments.iter().skip(at + 2).take_while(|argument| is_word(argument)).count();
+            arguments.drain(at + 2..at + 2 + more);
+        }
+        at += 1;
+    }
+}
+
+/// `--pprof lang X`: the flag has no address.
+fn end_pprof(arguments: &mut [OsString], start: usize) {
+    let rest = arguments.get_mut(start..).unwrap_or_default();
+    for at in 1..rest.len() {
+        let is_front_end = rest[at].to_str().is_some_and(|text| FRONT_ENDS.contains(&text));
+        if is_front_end && rest[at - 1] == "--pprof" {
+            rest[at - 1] = "--pprof=".into();
+        }
+    }
 }
 
 fn command_position(arguments: &[OsString]) -> Option<usize> {
@@ -292,6 +286,19 @@ mod tests {
         assert_eq!(rewritten("mgmt run -gfoo"), ("mgmt run -gfoo".into(), 0));
         assert_eq!(rewritten("mgmt run -- -gf"), ("mgmt run -- -gf".into(), 0));
         assert_eq!(rewritten("mgmt"), ("mgmt".into(), 0));
+        let lists = [
+            ("--unify-optimizations a b lang x.mcl", "--unify-optimizations a lang x.mcl"),
+            ("lang --unify-optimizations a b ./x.mcl", "lang --unify-optimizations a ./x.mcl"),
+            ("lang x.mcl --unify-optimizations a b", "lang x.mcl --unify-optimizations a"),
+            ("--unify-optimizations a --noop lang b", "--unify-optimizations a --noop lang b"),
+            ("--unify-optimizations=a lang b", "--unify-optimizations=a lang b"),
+            ("--pprof lang b", "--pprof= lang b"),
+            ("--pprof localhost:1 lang b", "--pprof localhost:1 lang b"),
+            ("lang b --pprof", "lang b --pprof"),
+        ];
+        for (old, new) in lists {
+            assert_eq!(rewritten(&format!("mgmt run {old}")).0, format!("mgmt run {new}"));
+        }
     }
 
     #[test]

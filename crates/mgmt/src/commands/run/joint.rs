@@ -86,8 +86,9 @@ impl Joint {
         let badness = |state: &&ProgramState| match state {
             ProgramState::Live => 0,
             ProgramState::Starting => 1,
-            ProgramState::Stale { .. } => 2,
-            ProgramState::Invalid { .. } => 3,
+            ProgramState::Waiting { .. } => 2,
+            ProgramState::Stale { .. } => 3,
+            ProgramState::Invalid { .. } => 4,
         };
         states.iter().flatten().max_by_key(badness).cloned().unwrap_or_default()
     }

@@ -30,6 +30,8 @@ pub(super) struct Loaded {
     pub(super) entry: Entry,
     pub(super) options: program::Options,
     pub(super) checked: Arc<Checked>,
+    /// Where its errors are shown until it has run.
+    terminal: Terminal,
 }
 
 impl Loaded {
@@ -41,7 +43,7 @@ impl Loaded {
     ) -> Result<Loaded, Failure> {
         program::memory_to_check(&entry);
         let checked = check(&entry, &options, terminal)?;
-        Ok(Loaded { entry, options, checked: Arc::new(checked) })
+        Ok(Loaded { entry, options, checked: Arc::new(checked), terminal: terminal.clone() })
     }
 
     /// Its text can be read again.
@@ -142,7 +144,7 @@ impl Follower {
     pub(super) async fn follow(mut self, triggers: Triggers, started: oneshot::Sender<Result<(), Failure>>) {
         let changed = Arc::new(Notify::new());
         let mut started = Some(started);
-        let mut report = Report::new(self.means.clone());
+        let mut report = Report::new(self.means.clone(), self.loaded.terminal.clone());
         program::memory_to_run(&self.loaded.checked);
         loop {
             // The first graph of a program is news; those that follow from its values are its life.
@@ -179,6 +181,7 @@ impl Follower {
                         }
                         () = due(report.next_notice(fresh)) => {
                             report.say_pending(&self.loaded.checked.sources);
+                            report.tell(&self.loaded.checked.sources);
                             if fresh.is_some_and(|since| !report.waits(since)) {
                                 continue 'values;
                             }
@@ -190,6 +193,12 @@ impl Follower {
                     let read = self.look_again(asked, &deploy, &mut report);
                     report.tell(&self.loaded.checked.sources);
                     if let Some(next) = read {
+                        // An edit is one of a program that has begun, whatever becomes of it.
+                        let is_edited = !asked || texts(&next) != texts(&self.loaded.checked);
+                        if is_edited && let Some(started) = started.take() {
+                            // The session may be gone already.
+                            let _ = started.send(Ok(()));
+                        }
                         break 'values next;
                     }
                 }
@@ -213,9 +222,12 @@ impl Follower {
         let mut outcome = tokio::task::block_in_place(|| running.stabilize());
         report.stabilized(running, sources);
         let is_wrong = matches!(outcome, Outcome::Wrong(_));
-        if !is_wrong && fresh.is_some_and(|since| report.waits(since)) {
+        if fresh.is_some_and(|since| report.waits(since)) && !is_wrong {
             running.was_refused();
             return;
+        }
+        if report.needs_graph() && matches!(outcome, Outcome::Unchanged | Outcome::Changed(_)) {
+            outcome = tokio::task::block_in_place(|| running.whole());
         }
         let answer = loop {
             break match outcome {
@@ -241,6 +253,7 @@ impl Follower {
                 Outcome::Graph(graph) => {
                     let (_, source) = sources.iter().next().unzip();
                     let name = source.map_or("program", |source| &source.name);
+                    report.hands_over();
                     match self.means.swap(name, graph).await {
                         Ok(report) => {
                             swapped(name, report, &self.means.drawings, fresh.take().is_none());
@@ -254,7 +267,7 @@ impl Follower {
             };
         };
         match &answer {
-            Ok(()) => report.taken(),
+            Ok(()) => report.taken(sources),
             Err(failure) => {
                 running.was_refused();
                 if !is_wrong {
@@ -273,9 +286,6 @@ impl Follower {
         let old = &self.loaded.checked;
         let read = tokio::task::block_in_place(|| program::check(&self.loaded.entry, &self.loaded.options));
         if let Ok(new) = &read {
-            let texts = |checked: &Checked| -> Vec<_> {
-                checked.sources.iter().map(|(_, source)| (source.name.clone(), source.text.clone())).collect()
-            };
             if !asked && texts(new) == texts(old) && !deploy.deploy_has_changed() {
                 report.valid();
                 return None;
@@ -339,6 +349,11 @@ impl Follower {
             watching.insert(path, self.means.engine.watch_path(&place, move || changed.notify_one()));
         }
     }
+}
+
+/// The files of a program, with their texts.
+fn texts(checked: &Checked) -> Vec<(&str, &str)> {
+    checked.sources.iter().map(|(_, source)| (&*source.name, &*source.text)).collect()
 }
 
 /// Waits until a time, or for ever.

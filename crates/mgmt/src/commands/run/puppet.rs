@@ -44,6 +44,16 @@ impl Loaded {
         Loaded::compile(manifest, terminal, true).await
     }
 
+    /// Its graph, if there is one yet.
+    pub(super) fn graph(&self) -> Option<&ResourceGraph> {
+        self.graph.as_ref().ok().map(|(graph, _)| graph)
+    }
+
+    /// The paths that it was made from, each with whether everything below it counts.
+    pub(super) fn paths(&self) -> impl Iterator<Item = (PathBuf, bool)> {
+        self.sources.all().map(|(path, below)| (path.to_owned(), below))
+    }
+
     async fn compile(manifest: Manifest, terminal: &Terminal, or_later: bool) -> Result<Loaded, Failure> {
         manifest.refuse_rival().await?;
         let since = SystemTime::now();
@@ -308,13 +318,14 @@ struct Fingerprint {
     settings: u64,
 }
 
-/// What was compiled is the same if its resources and their order are.
+/// What was compiled is the same if its resources, their order and what is known of their types are.
 async fn fingerprint(manifest: &Manifest, compiled: &Result<Compiled, PuppetError>) -> Option<Fingerprint> {
     let compiled = compiled.as_ref().ok()?;
     let mut catalogue = DefaultHasher::new();
     compiled.catalogue["resources"].to_string().hash(&mut catalogue);
     compiled.catalogue["edges"].to_string().hash(&mut catalogue);
     compiled.relations.iter().for_each(|relation| format!("{relation:?}").hash(&mut catalogue));
+    format!("{:?}{:?}{:?}", compiled.paths, compiled.generated, compiled.types).hash(&mut catalogue);
     let mut settings = DefaultHasher::new();
     manifest.settings_told().await.hash(&mut settings);
     Some(Fingerprint { catalogue: catalogue.finish(), settings: settings.finish() })

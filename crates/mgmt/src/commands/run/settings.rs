@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::Preparation;
@@ -101,7 +102,7 @@ pub(super) struct Settings {
     /// Only deploys that are signed with one of these; all, if there are none.
     pub(super) trusted: Vec<PublicKey>,
     /// Who signs what this run deploys.
-    pub(super) signer: Option<Signer>,
+    pub(super) signer: Option<Arc<Signer>>,
     /// To be printed before anything starts.
     pub(super) warnings: Vec<String>,
 }
@@ -230,9 +231,9 @@ impl Settings {
             },
             drawing,
             download: arguments.download,
-            update: arguments.update,
-            only_download: arguments.only_download,
-            only_check: arguments.only_unify,
+            update: arguments.steps.update,
+            only_download: arguments.steps.only_download,
+            only_check: arguments.steps.only_unify,
             servers,
             serving,
             fleet,
@@ -245,7 +246,7 @@ impl Settings {
             export_time: export_time(arguments.export_ttl)?,
             deploy_watch: !arguments.no_deploy_watch,
             trusted: signing::trusted(&arguments.deploy_key)?,
-            signer: arguments.signing.signer()?,
+            signer: arguments.signing.signer()?.map(Arc::new),
             warnings,
         })
     }

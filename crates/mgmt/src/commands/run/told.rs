@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mgmt_engine::{Engine, Health, SwapReport};
 use mgmt_health::{
-    DuplicateHost, HostReport, HostState, MAX_LISTED, ProgramState, RefusedDeploy, ResourceState, Tracker,
+    DuplicateHost, HostReport, HostState, Instead, MAX_LISTED, ProgramState, RefusedDeploy, ResourceState,
+    Tracker,
 };
 use mgmt_history::Recorder;
 use mgmt_resource::Id;
@@ -157,20 +158,36 @@ impl Told {
         self.shared.program.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Reports the deploy that runs from now on. Its program reports when it has been evaluated.
-    pub(super) fn deploy(&self, number: Option<u64>) {
-        if let Some(metrics) = &self.shared.metrics {
-            metrics.deploy(number.unwrap_or(0));
-        }
+    /// Reports that what runs is the deploy of this number from now on.
+    pub(super) fn published(&self, number: u64) {
+        self.number(Some(number));
+        self.deploy_refused(None);
+        self.deploy(Some(number), None);
+    }
+
+    /// Has log lines and the history name the deploy.
+    fn number(&self, number: Option<u64>) {
         mgmt_telemetry::set_deploy(number);
         if let Some(recorder) = &self.shared.recorder {
             recorder.deploy(number.unwrap_or(0));
         }
+    }
+
+    /// The program of a deploy is about to be evaluated: what is done from now on is done because of it. It reports when it has been
+    /// evaluated.
+    pub(super) fn begin(&self, number: Option<u64>) {
+        self.number(number);
+        self.program(ProgramState::Starting);
+    }
+
+    /// Reports the deploy that runs, or what runs instead.
+    pub(super) fn deploy(&self, number: Option<u64>, instead: Option<Instead>) {
+        if let Some(metrics) = &self.shared.metrics {
+            metrics.deploy(number.unwrap_or(0));
+        }
         self.shared.change(|tracker| {
             let deploy = tracker.deploy();
-            deploy.running = number;
-            deploy.refused.take_if(|refused| number.is_some_and(|number| refused.deploy <= number));
-            tracker.program(ProgramState::Starting);
+            (deploy.running, deploy.instead) = (number, instead);
         });
         self.shared.program.send_modify(|count| *count = count.wrapping_add(1));
     }
@@ -280,6 +297,9 @@ impl Shared {
         });
         let mistake = match &report.program {
             ProgramState::Stale { error, .. } | ProgramState::Invalid { error, .. } => Some(error.clone()),
+            ProgramState::Waiting { values, .. } => values
+                .first()
+                .map(|value| format!("{}: `{}` has no value yet", value.position, value.expression)),
             ProgramState::Starting | ProgramState::Live => {
                 report.deploy.refused.as_ref().map(|refused| refused.error.clone())
             }

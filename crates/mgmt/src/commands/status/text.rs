@@ -2,13 +2,16 @@
 
 use std::fmt::Write as _;
 
-use mgmt_health::{HostReport, HostState, ProgramState, ResourceReport, ResourceState};
+use mgmt_health::{
+    HostReport, HostState, Instead, PendingValue, ProgramState, ResourceReport, ResourceState,
+};
 use mgmt_telemetry::escape;
 use mgmt_world::Status;
 
 use super::Shown;
 use crate::commands::deploy::moment;
 use crate::commands::members;
+use crate::program::values::listed;
 
 /// All lines.
 pub(super) fn human(shown: &Shown) -> String {
@@ -32,6 +35,9 @@ pub(super) fn human(shown: &Shown) -> String {
     }
     for problem in &shown.problems {
         push(&mut lines, 0, &format!("problem: {}", escape(problem)));
+    }
+    for warning in &shown.warnings {
+        push(&mut lines, 0, &format!("warning: {}", escape(warning)));
     }
     if let Some(cluster) = &shown.cluster {
         let summary = match &cluster.sight {
@@ -59,7 +65,10 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
         _ => summary,
     };
     let leads = if shown.scheduler.as_deref() == Some(host) { "; schedules" } else { "" };
-    let own = if report.deploy.running.is_none() { "; no deploy" } else { "" };
+    let own = match (report.deploy.running, &report.deploy.instead) {
+        (Some(_), _) | (None, Some(Instead::Plan { .. })) => "",
+        (None, _) => "; no deploy",
+    };
     let version = escape(&status.version);
     push(lines, 0, &format!("{}  {}{own}{leads}; version {version}", escape(host), escape(&summary)));
     if let Some(duplicate) = &report.duplicate {
@@ -69,7 +78,12 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
     program_lines(lines, shown.now, &report.program);
     if let Some(refused) = &report.deploy.refused {
         let next = refused.next.map(|next| format!(", next attempt {}", at(next, shown.now)));
-        push(lines, 1, &format!("deploy {} refused: {}", refused.deploy, escape(&refused.error)));
+        let (name, error) = (refused.name(), escape(&refused.error));
+        // An error about trust names the deploy itself.
+        match error.starts_with(&format!("{name} is refused: ")) {
+            true => push(lines, 1, &error),
+            false => push(lines, 1, &format!("{name} refused: {error}")),
+        }
         push(lines, 2, &format!("since {}{}", at(refused.since, shown.now), next.unwrap_or_default()));
     } else if let (Some(reason), Some(newest)) = (report.lag(shown.newest), shown.newest) {
         push(lines, 1, &format!("not on the newest deploy {newest}: {}", escape(&reason)));
@@ -85,6 +99,7 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
 
 fn program_lines(lines: &mut String, now: u64, program: &ProgramState) {
     let (since, error, values) = match program {
+        ProgramState::Waiting { values, .. } => return waiting_lines(lines, now, values),
         ProgramState::Stale { since, error, values } => (since, error, values.as_slice()),
         ProgramState::Invalid { since, error } => (since, error, &[][..]),
         ProgramState::Starting | ProgramState::Live => return,
@@ -94,6 +109,18 @@ fn program_lines(lines: &mut String, now: u64, program: &ProgramState) {
     for value in values {
         let text = format!("{}: {}: {}", value.position, value.expression, value.error);
         push(lines, 2, escape(&text).as_ref());
+    }
+}
+
+fn waiting_lines(lines: &mut String, now: u64, values: &[PendingValue]) {
+    let count = mgmt_health::plural(values.len() as u64, "value", "values");
+    push(lines, 1, &format!("program waiting for {count}"));
+    for value in values {
+        push(lines, 2, escape(&format!("{}: {}: no value yet", value.position, value.expression)).as_ref());
+        push(lines, 3, &format!("since {}", at(value.since, now)));
+        if !value.missing.is_empty() {
+            push(lines, 3, escape(&format!("not there yet: {}", listed(&value.missing))).as_ref());
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mgmt_puppet_process::Compiled;
+use mgmt_puppet_process::{Compiled, Generated};
 use mgmt_resource::{ResourceGraph, Spec};
 use mgmt_resources::KINDS;
 use mgmt_value::{Native as _, Str, Value as Field};
@@ -190,9 +190,10 @@ fn nothing_is_purged_where_a_resource_tells_too_late_what_it_generates() {
     let catalogue =
         json!({ "name": "host", "environment": "production", "resources": resources, "edges": [] });
     let mut compiled = compiled(&catalogue);
+    let made = Generated { paths: vec!["/d/made".to_owned()], resources: Vec::new() };
     for (generated, purging, warnings) in [
         (BTreeMap::new(), 2, 0),
-        (BTreeMap::from([("Maker[m]".to_owned(), Some(vec!["/d/made".to_owned()]))]), 2, 0),
+        (BTreeMap::from([("Maker[m]".to_owned(), Some(made))]), 2, 0),
         (BTreeMap::from([("Maker[m]".to_owned(), None)]), 0, 2),
     ] {
         compiled.generated = generated;
@@ -211,5 +212,63 @@ fn nothing_is_purged_where_a_resource_tells_too_late_what_it_generates() {
             losses(&graph, &["/d/made".to_owned()]).is_empty()
                 || purging == 2 && compiled.generated.is_empty()
         );
+    }
+}
+
+#[test]
+fn nothing_is_purged_where_a_type_of_a_module_may_compose_a_path() {
+    let purge = json!({ "ensure": "directory", "recurse": true, "purge": true });
+    let facts = |passive: bool| json!({ "repo": { "generates": false, "passive": passive } });
+    for (claimed, passive, told) in [
+        (vec![], false, 2),
+        (vec!["/srv/d"], false, 1),
+        (vec!["/"], false, 2),
+        (vec!["/srv/d/x/../y", "/srv/d/x"], false, 0),
+        (vec!["/srv/d//"], false, 1),
+        (vec!["/srv"], false, 2),
+        (vec!["/srv/www"], false, 1),
+        (vec!["/srv/w"], false, 0),
+        (vec!["/srv/www/sub"], false, 0),
+        (vec![], true, 0),
+    ] {
+        let resources = json!([
+            { "type": "Stage", "title": "main" },
+            { "type": "File", "title": "/srv/d", "parameters": purge },
+            { "type": "File", "title": "/srv/www", "parameters": purge },
+            { "type": "Repo", "title": "r" },
+        ]);
+        let catalogue =
+            json!({ "name": "host", "environment": "production", "resources": resources, "edges": [] });
+        let paths = json!({ "Repo[r]": claimed });
+        let compiled = json!({ "catalogue": catalogue, "types": facts(passive), "paths": paths });
+        let compiled: Compiled = serde_json::from_value(compiled).unwrap();
+        let translated = translate(&compiled, &KINDS, &TranslateOptions::default());
+        let warnings = translated.diagnostics.iter().filter(|found| found.code == "P0206").count();
+        assert_eq!(warnings, told, "{claimed:?}");
+        let graph = translated.graph.unwrap();
+        let purging =
+            graph.nodes().filter(|(_, spec)| spec.resource.get("purge") == Some(Field::Bool(true))).count();
+        assert_eq!(purging, 2 - told, "{claimed:?}");
+    }
+}
+
+#[test]
+fn a_type_of_a_module_that_names_a_file_with_its_whole_content_is_a_warning() {
+    for (claimed, told) in [("/d/a", 1), ("/d/b", 0)] {
+        let resources = json!([
+            { "type": "Stage", "title": "main" },
+            { "type": "File", "title": "/d/a", "parameters": { "content": "x" } },
+            { "type": "Repo", "title": "r" },
+        ]);
+        let catalogue =
+            json!({ "name": "host", "environment": "production", "resources": resources, "edges": [] });
+        let compiled =
+            json!({ "catalogue": catalogue, "paths": { "Repo[r]": [claimed], "File[/d/a]": ["/d/a"] } });
+        let compiled: Compiled = serde_json::from_value(compiled).unwrap();
+        let translated = translate(&compiled, &KINDS, &TranslateOptions::default());
+        let found = translated.diagnostics.iter().filter(|found| found.code == "P0207");
+        let found: Vec<&str> = found.map(|found| found.message.as_str()).collect();
+        assert_eq!(found.len(), told, "{found:?}");
+        assert!(found.iter().all(|found| found.contains("pippet[Repo[r]] may write /d/a")), "{found:?}");
     }
 }

@@ -5,6 +5,7 @@ use mgmt_sys::dir::Parent;
 use mgmt_sys::file::OpenedFile;
 use mgmt_sys::handle::{Attributes, Handle, Node};
 use mgmt_sys::mode::{Mode, is_dangerous};
+use mgmt_sys::preflight::check_owner_changeable;
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::xattr;
 use mgmt_value::Str;
@@ -13,6 +14,7 @@ use super::accounts;
 use super::check::Run;
 use super::effects;
 use super::trouble::{Result, Trouble, not_kept};
+use crate::support::foresee;
 
 /// The declared attributes with users and groups as numbers. What is `None` is left alone.
 #[derive(Clone, Copy)]
@@ -181,8 +183,11 @@ pub(super) fn settle(
     if stat.kind == Kind::File {
         wanted.check_safe(&node.at(), attributes.mode)?;
     }
-    crate::support::foresee::changeable(run.cx, node)?;
+    foresee::changeable(run.cx, node)?;
     let at = node.at();
+    foresee::ask(run.cx, || {
+        check_owner_changeable(&at, (stat.uid, stat.gid), attributes.owner, attributes.group)
+    })?;
     effects::attributes(run, &effects::path(&at), wanted, &attributes, Some(stat));
     if let Some(label) = wanted.label
         && !has_label(node, wanted)?
@@ -206,6 +211,19 @@ pub(super) fn settle_new(
         return Ok(Checked::Right);
     }
     change(run, node, &wanted.over(stat.mode))
+}
+
+/// While a plan is made: fails if something new cannot be given to its declared owner and group, or to those of what it replaces.
+pub(super) fn foresee_owner(
+    run: &Run<'_, '_>,
+    parent: &Parent,
+    path: &[u8],
+    wanted: &Wanted<'_>,
+    replaced: Option<&Stat>,
+) -> mgmt_sys::Result<()> {
+    let owner = wanted.owner.or(replaced.map(|stat| stat.uid));
+    let group = wanted.group.or(replaced.map(|stat| stat.gid));
+    foresee::ask(run.cx, || check_owner_changeable(path, parent.owner_of_new()?, owner, group))
 }
 
 fn change(run: &Run<'_, '_>, node: &impl Changeable, attributes: &Attributes<'_>) -> Result<Checked> {

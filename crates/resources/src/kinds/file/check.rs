@@ -10,7 +10,7 @@ use mgmt_sys::replace::Durability;
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Limits, list, remove_tree};
 
-use super::attributes::{Wanted, kept, settle};
+use super::attributes::{Wanted, foresee_owner, kept, settle};
 use super::content::{self, Content, Place};
 use super::declaration::{Declaration, Input, State, Target};
 use super::download::Fetched;
@@ -174,10 +174,7 @@ impl<'a> Run<'a, '_> {
         if !self.wish.file.recurse && !is_empty(parent, name)? {
             return Err(self.not_empty());
         }
-        foresee::removable(self.cx, parent, name)?;
-        if self.cx.foreseen.is_some() && !is_empty(parent, name)? {
-            foresee::writable(self.cx, &unless_gone(parent.open_dir(name))?)?;
-        }
+        foresee::tree_removable(self.cx, parent, name)?;
         effects::removed(self, self.wish.path.as_bytes(), Kind::Directory);
         if self.cx.apply {
             if self.wish.file.recurse {
@@ -315,13 +312,15 @@ impl<'a> Run<'a, '_> {
                 Parent::open_or_create(&self.wish.path)?
             }
             Above::Missing(_) if self.creates() && self.wish.file.recurse => {
-                self.describe_directory(source, &wanted, None, verified)?;
+                let above = self.nearest_above();
+                above.as_ref().map_or(Ok(()), |above| foresee::writable(self.cx, above))?;
+                self.describe_directory(source, &wanted, None, verified, above.as_ref())?;
                 return Ok(Checked::Changed);
             }
             Above::Missing(error) => {
                 let missing = self.missing_above(error, touched)?;
                 if missing == Checked::Changed {
-                    self.describe_directory(source, &wanted, None, verified)?;
+                    self.describe_directory(source, &wanted, None, verified, self.nearest_above().as_ref())?;
                 }
                 return Ok(missing);
             }
@@ -345,8 +344,9 @@ impl<'a> Run<'a, '_> {
         };
         let Some(here) = here else {
             if !self.cx.apply {
-                foresee::replaceable(self.cx, &parent, name, 0)?;
-                self.describe_directory(source, &wanted, found.as_ref(), verified)?;
+                foresee::replaceable(self.cx, &parent, name, 0, found.as_ref().map(|_| 0))?;
+                foresee_owner(self, &parent, self.wish.path.as_bytes(), &wanted, None)?;
+                self.describe_directory(source, &wanted, found.as_ref(), verified, Some(&parent))?;
                 return Ok(Checked::Changed);
             }
             let here = self.make_directory(&parent, name, found.as_ref(), &wanted)?;
@@ -375,6 +375,19 @@ impl<'a> Run<'a, '_> {
         if self.forces() && self.creates() { Ok(None) } else { Err(reason) }
     }
 
+    /// While a plan is made: the directory above that is there already, however far above.
+    fn nearest_above(&self) -> Option<Parent> {
+        self.cx.foreseen?;
+        let mut path = self.wish.path.without_slash();
+        loop {
+            path = &path[..path.iter().rposition(|byte| *byte == b'/')?];
+            let above = ManagedPath::new([path, b"/"].concat()).ok()?;
+            if let Ok(parent) = Parent::open_itself(&above) {
+                return Some(parent);
+            }
+        }
+    }
+
     /// Only looking: what would be made where no directory is.
     fn describe_directory(
         &self,
@@ -382,13 +395,14 @@ impl<'a> Run<'a, '_> {
         wanted: &Wanted<'_>,
         in_the_way: Option<&Stat>,
         verified: &mut Verified,
+        above: Option<&Parent>,
     ) -> Result<()> {
         if let Some(stat) = in_the_way {
             effects::removed(self, self.wish.path.without_slash(), stat.kind);
         }
         effects::made(self, self.wish.path.as_bytes(), Kind::Directory, wanted, &wanted.over(0));
         match source {
-            Some(source) => tree::describe(self, source, wanted, verified),
+            Some(source) => tree::describe(self, source, wanted, verified, above),
             None => Ok(()),
         }
     }

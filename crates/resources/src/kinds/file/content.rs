@@ -15,7 +15,7 @@ use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Limits, list, remove_tree};
 
 use super::File;
-use super::attributes::{Wanted, kept, settle};
+use super::attributes::{Wanted, foresee_owner, kept, settle};
 use super::bucket;
 use super::check::Run;
 use super::declaration::{Input, State};
@@ -361,7 +361,7 @@ fn write(
 ) -> Result<Checked> {
     let attributes = new_attributes(run, content, wanted, seen.as_ref());
     wanted.check_safe(place.path, attributes.mode)?;
-    foresee(run, place, content, seen.is_none())?;
+    foresee(run, place, content, wanted, seen.as_ref())?;
     effects::content(run, place.path, Some(place), content, (wanted, &attributes), seen.as_ref());
     if !run.cx.apply {
         return Ok(Checked::Changed);
@@ -410,19 +410,30 @@ fn write(
 }
 
 /// While a plan is made: fails where the content could not be put in place.
-fn foresee(run: &Run<'_, '_>, place: &Place<'_>, content: &Content<'_>, is_new: bool) -> Result<()> {
-    let Place { parent, name, .. } = *place;
+fn foresee(
+    run: &Run<'_, '_>,
+    place: &Place<'_>,
+    content: &Content<'_>,
+    wanted: &Wanted<'_>,
+    seen: Option<&Stat>,
+) -> Result<()> {
+    let Place { parent, name, path, .. } = *place;
     // What may be written into needs no room beside it.
-    if !run.wish.file.atomic && !is_new {
-        return Ok(foresee::ask(run.cx, || parent.check_not_immutable(name))?);
+    if !run.wish.file.atomic && seen.is_some() {
+        return Ok(foresee::rewritable(run.cx, parent, name)?);
     }
-    foresee::removable(run.cx, parent, name)?;
-    foresee::ask(run.cx, || match content {
-        Content::Source(source, _) => parent.check_room_for(name, source),
-        Content::Bytes(bytes) => parent.check_room(name, bytes.len() as u64),
+    let length = match content {
+        _ if run.cx.apply => 0,
+        Content::Source(source, _) => parent.length_of_copy(source),
+        Content::Bytes(bytes) => bytes.len() as u64,
         // Parts may have holes.
-        Content::Untouched | Content::Parts(..) => parent.check_room(name, 0),
-    })?;
+        Content::Untouched | Content::Parts(..) => 0,
+    };
+    if seen.is_some_and(|stat| stat.kind == Kind::Directory) {
+        foresee::tree_removable(run.cx, parent, name)?;
+    }
+    foresee::replaceable(run.cx, parent, name, length, seen.map(|stat| stat.size))?;
+    foresee_owner(run, parent, path, wanted, seen.filter(|stat| stat.kind == Kind::File))?;
     validation::foresee(run)
 }
 

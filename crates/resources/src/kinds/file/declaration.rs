@@ -210,13 +210,14 @@ fn check_combination(file: &File, path: &ManagedPath, state: State) -> Result<()
 
 /// What one slip of the pen must not remove.
 fn check_removal(file: &File, path: &ManagedPath, state: State) -> Result<(), Invalid> {
+    let field = if file.purge { "purge" } else { "state" };
     if path.is_root() && (state == State::Absent || file.purge) {
-        return Err(Invalid::new("the root directory can't be removed or purged"));
+        return Err(Invalid::field(field, "the root directory can't be removed or purged"));
     }
     let removes_tree = (state == State::Absent && file.recurse) || file.purge;
     if removes_tree && !file.force && path.components().count() == 1 {
         let message = format!("this would remove everything in {path}, at the top of the file system");
-        return Err(Invalid::new(message).with_hint("set `force => true` if that is really meant"));
+        return Err(Invalid::field(field, message).with_hint("set `force => true` if that is really meant"));
     }
     Ok(())
 }

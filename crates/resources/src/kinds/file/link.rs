@@ -5,7 +5,7 @@ use mgmt_sys::error::Escaped;
 use mgmt_sys::replace::Expect;
 use mgmt_sys::stat::{Kind, Stat};
 
-use super::attributes::{Wanted, settle, settle_new};
+use super::attributes::{Wanted, foresee_owner, settle, settle_new};
 use super::check::{Above, Run};
 use super::content::{self, Place, sweep_once};
 use super::declaration::State;
@@ -60,7 +60,9 @@ pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wa
             old = Some(present.to_vec());
         }
     }
-    crate::support::foresee::replaceable(run.cx, place.parent, place.name, 0)?;
+    let length = found.as_ref().map(|_| 0);
+    crate::support::foresee::replaceable(run.cx, place.parent, place.name, 0, length)?;
+    foresee_owner(run, place.parent, place.path, wanted, None)?;
     effects::linked(run, place.path, text, found.map(|stat| (stat.kind, old)), wanted);
     if !run.cx.apply {
         return Ok(Checked::Changed);

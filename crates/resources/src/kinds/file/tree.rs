@@ -4,7 +4,6 @@
 //! anything surplus goes.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 
 use mgmt_resource::Checked;
 use mgmt_sys::ManagedPath;
@@ -25,6 +24,8 @@ use super::effects;
 use super::link;
 use super::memory::Verified;
 use super::trouble::{Result, Trouble, in_the_way, unless_gone};
+use crate::support::claimed_below::ClaimedBelow;
+use crate::support::foresee;
 
 /// How long a file that another program writes in order to rename it is left alone.
 const TEMPORARY_GRACE_SECONDS: i64 = 60;
@@ -53,12 +54,13 @@ pub(super) fn fill(
     walk.go()
 }
 
-/// Only looking: says what a copy of `source` would make where nothing is.
+/// Only looking: says what a copy of `source` would make where nothing is, in a directory that is on the same file system as `above`.
 pub(super) fn describe(
     run: &Run<'_, '_>,
     source: &ManagedPath,
     wanted: &Wanted<'_>,
     verified: &mut Verified,
+    above: Option<&Parent>,
 ) -> Result<()> {
     let source = match Parent::open_itself(source) {
         Ok(source) => source,
@@ -68,7 +70,7 @@ pub(super) fn describe(
     };
     let before = HashSet::new();
     let mut walk = Walk::new(run, wanted, source.stat()?, &before, verified);
-    walk.describe_copy(source, run.wish.path.without_slash())
+    walk.describe_copy(source, run.wish.path.without_slash(), above)
 }
 
 struct Walk<'a, 'c> {
@@ -320,12 +322,13 @@ impl<'a> Walk<'a, '_> {
         }
         let from = unless_gone(source.open_dir(name))?;
         if !there {
+            foresee::replaceable(self.run.cx, parent, name, 0, found.map(|_| 0))?;
             if let Some(stat) = found {
                 effects::removed(self.run, place.path, stat.kind);
             }
             effects::made(self.run, place.path, Kind::Directory, &self.wanted, &self.wanted.over(0));
             if !self.run.cx.apply {
-                self.describe_copy(from, place.path)?;
+                self.describe_copy(from, place.path, Some(parent))?;
                 return Ok(Next::Stay(Checked::Changed));
             }
         }
@@ -358,7 +361,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// Only looking: says what a copy into a directory that is not there would make, in the order in which it would.
-    fn describe_copy(&mut self, source: Parent, path: &[u8]) -> Result<()> {
+    fn describe_copy(&mut self, source: Parent, path: &[u8], above: Option<&Parent>) -> Result<()> {
         let entries = self.entries(&source)?;
         let mut levels = vec![(source, path.to_vec(), entries.into_iter())];
         while let Some((source, path, entries)) = levels.last_mut() {
@@ -369,8 +372,13 @@ impl<'a> Walk<'a, '_> {
             };
             let path = join(path, &entry.name);
             let managed = self.managed.owns(&path);
+            let room = |length| match above {
+                Some(above) => foresee::room(self.run.cx, above, &path, length, None),
+                None => Ok(()),
+            };
             match entry.kind {
                 Kind::Directory => {
+                    room(0)?;
                     let from = unless_gone(source.open_dir(&entry.name))?;
                     effects::made(self.run, &path, Kind::Directory, &self.directory, &self.directory.over(0));
                     let entries = self.entries(&from)?;
@@ -380,11 +388,14 @@ impl<'a> Walk<'a, '_> {
                 }
                 _ if managed => {}
                 Kind::File => {
-                    let content = content::Content::of_file(unless_gone(source.open_regular(&entry.name))?);
+                    let file = unless_gone(source.open_regular(&entry.name))?;
+                    room(above.map_or(0, |above| above.length_of_copy(&file)))?;
+                    let content = content::Content::of_file(file);
                     let attributes = content::new_attributes(self.run, &content, &self.wanted, None);
                     effects::content(self.run, &path, None, &content, (&self.wanted, &attributes), None);
                 }
                 Kind::Symlink => {
+                    room(0)?;
                     let text = unless_gone(source.read_link(&entry.name))?;
                     effects::linked(self.run, &path, &text, None, &self.link);
                 }
@@ -405,7 +416,8 @@ impl<'a> Walk<'a, '_> {
     fn surplus(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
         let path = join(&level.path, &entry.name);
         let parent = level.here.get();
-        if self.managed.owns(&path) {
+        // A link may be the way to something that is managed.
+        if self.managed.owns(&path) || (entry.kind == Kind::Symlink && self.managed.is_above(&path)) {
             return Ok(Next::Stay(Checked::Right));
         }
         if !level.purge {
@@ -424,12 +436,13 @@ impl<'a> Walk<'a, '_> {
             }
             return Ok(Next::Enter { source: None, here, purge: true, changed: Checked::Right });
         }
-        if self.run.cx.host.incomplete.load(Ordering::Acquire) {
+        if !self.managed.is_complete {
             return Err(Trouble::new(format_args!(
                 "not purging {}: part of the program has no value yet, and may declare it",
                 Escaped(&path)
             )));
         }
+        foresee::tree_removable(self.run.cx, parent, &entry.name)?;
         effects::removed(self.run, &path, entry.kind);
         if self.run.cx.apply {
             remove_tree(parent, &entry.name, &Limits::default())?;
@@ -464,31 +477,37 @@ impl Walk<'_, '_> {
 }
 
 /// Paths below the directory that other resources make, edit or read, and those that are to stay. Sorted, without trailing slashes.
-struct Managed(Vec<Vec<u8>>);
+struct Managed {
+    paths: Vec<Vec<u8>>,
+    /// No part of the program may declare others.
+    is_complete: bool,
+}
 
 impl Managed {
     fn below(run: &Run<'_, '_>) -> Managed {
         let mut paths = Vec::new();
+        let mut below = ClaimedBelow::new(&run.wish.path);
         let mut add = |path: &Str| {
-            let path = ManagedPath::new(path).ok().filter(|path| run.wish.path.contains(path));
-            paths.extend(path.map(|path| path.without_slash().to_vec()));
+            if let Ok(path) = ManagedPath::new(path) {
+                below.places(&path, |place| paths.push(place));
+            }
         };
         run.wish.file.keep.iter().for_each(&mut add);
-        run.cx.claimed_paths(&mut add);
+        let is_complete = run.cx.claimed_paths(&mut add);
         paths.sort_unstable();
         paths.dedup();
-        Managed(paths)
+        Managed { paths, is_complete }
     }
 
     fn owns(&self, path: &[u8]) -> bool {
-        self.0.binary_search_by(|managed| managed.as_slice().cmp(path)).is_ok()
+        self.paths.binary_search_by(|managed| managed.as_slice().cmp(path)).is_ok()
     }
 
     /// Whether a managed path lies below this one.
     fn is_above(&self, path: &[u8]) -> bool {
         let inside = join(path, b"");
-        let first = self.0.partition_point(|managed| managed.as_slice() < inside.as_slice());
-        self.0.get(first).is_some_and(|managed| managed.starts_with(&inside))
+        let first = self.paths.partition_point(|managed| managed.as_slice() < inside.as_slice());
+        self.paths.get(first).is_some_and(|managed| managed.starts_with(&inside))
     }
 }
 
@@ -503,7 +522,8 @@ mod tests {
 
     #[test]
     fn a_managed_path_is_found_by_itself_and_by_the_directories_above_it() {
-        let managed = Managed(vec![b"/d/a".to_vec(), b"/d/sub-x".to_vec(), b"/d/sub/deep/b".to_vec()]);
+        let paths = vec![b"/d/a".to_vec(), b"/d/sub-x".to_vec(), b"/d/sub/deep/b".to_vec()];
+        let managed = Managed { paths, is_complete: true };
         assert!(managed.owns(b"/d/a") && !managed.owns(b"/d/su") && !managed.owns(b"/d/sub"));
         for (path, above) in [
             ("/d", true),

@@ -121,7 +121,7 @@ impl Wanted {
             Presence::Absent => Effect::remove(what),
         };
         let when = if place == Some(Place::Permanent) { "from the next start" } else { "now" };
-        cx.describe(effect.aspect(format!("in the zone {zone}")).after(when));
+        cx.describe(effect.aspect(format!("in the zone {zone}")).after(when).presumed());
     }
 
     /// What has to be let in, or kept out. A range of which a part is missing is let in as a whole: firewalld makes one of

@@ -43,7 +43,7 @@ pub(super) async fn check(gsettings: &Gsettings, cx: &mut Context<'_>) -> Result
         // Another resource may be about to bring the user, the program or the schema, and only a run that changes things can tell.
         Err(error) if !error.is_cancelled() && cx.may_come(Needed::Other) => {
             tracing::debug!(target: "mgmt::resource", resource = %cx.id, "cannot be looked at yet: {error}");
-            cx.describe(Effect::change(cx.id.name.display()).after(&wanted.text));
+            cx.describe(Effect::change(cx.id.name.display()).after(&wanted.text).presumed());
             return Ok(Checked::Changed);
         }
         Err(error) => return Err(error),
@@ -51,7 +51,7 @@ pub(super) async fn check(gsettings: &Gsettings, cx: &mut Context<'_>) -> Result
     if is(&wanted, &found) {
         return Ok(Checked::Right);
     }
-    cx.describe(Effect::change(cx.id.name.display()).before(&found).after(&wanted.text));
+    cx.describe(Effect::change(cx.id.name.display()).before(&found).after(&wanted.text).presumed());
     if !cx.apply {
         return Ok(Checked::Changed);
     }

@@ -10,7 +10,7 @@ use hyper::client::conn::http1;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, LAST_MODIFIED, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use mgmt_resource::{Checked, Context, Invalid, Kind, Nothing, Resource, Result, Want};
+use mgmt_resource::{Checked, Context, Error, Invalid, Kind, Needed, Nothing, Resource, Result, Want, Watch};
 use mgmt_sys::dir::Parent;
 use mgmt_sys::handle::Attributes;
 use mgmt_sys::path::ManagedPath;
@@ -75,6 +75,8 @@ pub struct HttpServerProxy {
 #[derive(Default)]
 pub struct HttpServerProxyState {
     lease: Option<Lease>,
+    /// Why a file in `authorities` cannot be used, as it was said.
+    unusable: Option<String>,
 }
 
 /// A proxy as it serves.
@@ -112,11 +114,20 @@ impl Kind for HttpServerProxy {
         Ok(())
     }
 
+    fn watches(&self, _: &Str) -> Vec<Watch> {
+        self.authorities.iter().map(|file| Watch::Path { path: file.clone(), recursive: false }).collect()
+    }
+
     async fn check_apply(&self, state: &mut HttpServerProxyState, cx: &mut Context<'_>) -> Result<Checked> {
+        let unusable = self.unusable_authority(cx).await;
+        if let Some(error) = unusable.as_ref().filter(|_| unusable != state.unusable) {
+            tracing::warn!(target: "mgmt::resource", resource = %cx.id, "cannot use a file in `authorities`: {error}");
+        }
+        state.unusable = unusable;
         if !cx.apply {
             return Ok(Checked::Right);
         }
-        let cache = self.cache_path().map_err(|invalid| mgmt_resource::Error::new(invalid.to_string()))?;
+        let cache = self.cache_path().map_err(|invalid| Error::new(invalid.to_string()))?;
         let path = self.path(&cx.id.name).clone();
         let below = path.ends_with(b"/");
         let authorities = self.authorities.iter().map(|file| file.as_path().to_owned()).collect();
@@ -149,6 +160,23 @@ impl HttpServerProxy {
         or_name(&self.path, name)
     }
 
+    /// Why files in `authorities` cannot be used. Requests for what is not kept fail then; those that the same server has
+    /// other answers for do not.
+    async fn unusable_authority(&self, cx: &Context<'_>) -> Option<String> {
+        for file in &self.authorities {
+            let path = file.as_path().to_owned();
+            let check = move || crate::support::fetch::check_authorities(&path);
+            let error = match tokio::task::spawn_blocking(check).await {
+                Ok(Ok(())) => continue,
+                Ok(Err(_)) if cx.may_come(Needed::Path(file.as_bytes())) => continue,
+                Ok(Err(error)) => error.0,
+                Err(error) => error.to_string(),
+            };
+            return Some(error);
+        }
+        None
+    }
+
     fn cache_path(&self) -> Result<Option<ManagedPath>, Invalid> {
         if self.cache.is_empty() {
             return Ok(None);
@@ -162,6 +190,12 @@ impl HttpServerProxy {
 }
 
 fn check_head(head: &Str) -> Result<(), Invalid> {
+    let host = head.as_str().and_then(|head| head.split_once("://")?.1.split('/').next());
+    // The address is not repeated: it may have a password in it.
+    if host.is_some_and(|host| host.contains('@')) {
+        return Err(Invalid::field("head", "has a user or a password in its address, which is never sent")
+            .with_hint("write the address as `https://HOST/PATH/`"));
+    }
     let wrong = |why: &str| {
         Err(Invalid::field("head", format!("{head:?} {why}"))
             .with_hint("write the address of a directory, for example `http://mirror.example.com/debian/`"))
@@ -463,10 +497,14 @@ mod tests {
             (proxy("", "http:///", ""), "head"),
             (proxy("", "ftp://m/", ""), "head"),
             (proxy("", "http://m/?a/", ""), "head"),
+            (proxy("", "https://user:pw@m/", ""), "head"),
+            (proxy("", "https://user:pw@m", ""), "head"),
             (proxy("", "", "/c"), "cache"),
             (proxy("", "", "c/"), "cache"),
         ] {
-            assert_eq!(check(&wrong).unwrap_err().field, Some(field), "{wrong:?}");
+            let invalid = check(&wrong).unwrap_err();
+            assert_eq!(invalid.field, Some(field), "{wrong:?}");
+            assert!(!invalid.message.contains("pw"), "{invalid}");
         }
         assert_eq!(Kind::validate(&proxy("", "", ""), &"a".into()).unwrap_err().field, Some("path"));
     }

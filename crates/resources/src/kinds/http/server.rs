@@ -275,7 +275,7 @@ fn foresee(wanted: SocketAddr, cx: &Context<'_>) -> Result<()> {
             Err(refused(wanted, &error))
         }
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            cx.describe(Effect { presumed: true, ..Effect::change(cx.id) });
+            cx.describe(Effect::change(cx.id).presumed());
             Ok(())
         }
         _ => Ok(()),

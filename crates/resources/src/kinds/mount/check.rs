@@ -8,6 +8,7 @@ use mgmt_resource::{Checked, Context, Effect, Error, Needed, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::handle::Attributes;
+use mgmt_sys::preflight::check_may_mount;
 use mgmt_sys::process::{Command, Signal, Status, find_program};
 use mgmt_sys::replace::InPlace;
 use mgmt_value::Str;
@@ -17,6 +18,7 @@ use super::live::{self, Difference, Mounted};
 use super::{Mount, State, mount_point, options};
 use crate::kinds::svc::manager::Manager;
 use crate::support::account::lookup_now;
+use crate::support::foresee;
 use crate::support::text_file::{TextFile, explain};
 
 /// Where the tools are.
@@ -116,7 +118,7 @@ impl Wanted<'_> {
         };
         self.describe_mount(difference.as_ref(), cx);
         if !cx.apply {
-            self.foresee_device(cx)?;
+            self.foresee(difference.is_none(), cx)?;
             return Ok(Checked::Changed);
         }
         cx.checkpoint()?;
@@ -144,6 +146,21 @@ impl Wanted<'_> {
             .with_hint(format_args!("findmnt {} shows what is mounted, and how", self.point)))
     }
 
+    /// While a plan is made: fails if this process may not mount anything, or nothing can be mounted there.
+    fn foresee(&self, is_new: bool, cx: &Context<'_>) -> Result<()> {
+        let check = || {
+            check_may_mount(self.point.as_bytes())?;
+            let Ok(parent) = Parent::open(&self.point) else { return Ok(()) };
+            let name = self.point.file_name().unwrap_or_default();
+            match parent.lstat_entry(name)? {
+                Some(_) if is_new => self.open_point(&parent, name),
+                _ => Ok(()),
+            }
+        };
+        foresee::ask(cx, check).map_err(|error| explain(&error))?;
+        self.foresee_device(cx)
+    }
+
     /// While a plan is made: fails if the device is missing and nothing before would make it.
     fn foresee_device(&self, cx: &Context<'_>) -> Result<()> {
         let device = &self.mount.device;
@@ -168,7 +185,7 @@ impl Wanted<'_> {
                 Effect::change(&self.point).aspect("mount").before(what).after(self.mount.device.display())
             }
         };
-        cx.effects_of_attempt(effect);
+        cx.effects_of_attempt(effect.presumed());
     }
 
     /// Whether it is mounted, and may be.
@@ -217,8 +234,9 @@ impl Wanted<'_> {
         if live::at(self.point.as_bytes())?.is_empty() {
             return Ok(Checked::Right);
         }
-        cx.effects_of_attempt(Effect::remove(&self.point).aspect("mount"));
+        cx.effects_of_attempt(Effect::remove(&self.point).aspect("mount").presumed());
         if !cx.apply {
+            foresee::ask(cx, || check_may_mount(self.point.as_bytes())).map_err(Error::new)?;
             return Ok(Checked::Changed);
         }
         self.unmount_all(cx).await
@@ -239,19 +257,26 @@ impl Wanted<'_> {
 
     /// Makes the mount point, unless it is there. What is shown of a file is a file.
     fn make_directory(&self) -> Result<()> {
-        let is_file = options::is_bind(&self.mount.options)
-            && std::fs::metadata(self.mount.device.as_path()).is_ok_and(|found| found.is_file());
         let make = || {
             let parent = Parent::open_or_create(&self.point)?;
             let name = self.point.file_name().unwrap_or_default();
             match parent.lstat_entry(name)? {
                 None => parent.make_directory(name, &Attributes::default()).map(|_| ()),
-                Some(_) if is_file => parent.open_regular(name).map(|_| ()),
-                // A link could lead anywhere.
-                Some(_) => parent.open_dir(name).map(|_| ()),
+                Some(_) => self.open_point(&parent, name),
             }
         };
         make().map_err(|error| explain(&error))
+    }
+
+    /// Fails if the mount point is neither a directory nor, for a file that is bound, a file.
+    fn open_point(&self, parent: &Parent, name: &[u8]) -> mgmt_sys::Result<()> {
+        let is_file = options::is_bind(&self.mount.options)
+            && std::fs::metadata(self.mount.device.as_path()).is_ok_and(|found| found.is_file());
+        match is_file {
+            true => parent.open_regular(name).map(|_| ()),
+            // A link could lead anywhere.
+            false => parent.open_dir(name).map(|_| ()),
+        }
     }
 }
 

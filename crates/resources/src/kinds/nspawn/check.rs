@@ -31,7 +31,7 @@ pub(super) async fn check(nspawn: &Nspawn, cx: &mut Context<'_>) -> Result<Check
         Step::Restart => "restarted",
         Step::Stop(_) => "stopped",
     };
-    cx.describe(Effect::change(&wanted.name).aspect("machine").after(after));
+    cx.describe(Effect::change(&wanted.name).aspect("machine").after(after).presumed());
     if !cx.apply {
         if cx.foreseen.is_some()
             && step == Step::Start

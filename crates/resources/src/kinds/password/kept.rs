@@ -13,10 +13,11 @@ use mgmt_value::{Secret, Str};
 use super::Secrets;
 
 /// The files. The first is written last, as it is what keeps another password from being made.
-pub(super) const FILES: &[&str] = &["password", "hash"];
+pub(super) const FILES: [&str; 2] = ["password", "hash"];
 const PASSWORD: &[u8] = b"password";
 const HASH: &[u8] = b"hash";
-/// A checksum of both. Earlier versions have written none.
+/// The checksums of both, a line each, and those of the files before them: a killed process leaves files of either.
+/// Earlier versions have written none.
 const CHECKSUM: &[u8] = b"checksum";
 
 /// Longer files were never written.
@@ -49,13 +50,16 @@ impl Kept {
         // An empty file is as good as none.
         let (password, hash) = (read(PASSWORD)?, read(HASH)?);
         let sums = read(CHECKSUM)?.map(|sums| sums.reveal().to_text().into_owned());
-        let mut sums = sums.as_deref().unwrap_or_default().lines();
+        let sums: Vec<&str> = sums.as_deref().unwrap_or_default().lines().collect();
+        let password_sum = password.as_ref().map(|password| checksum(password.reveal()));
+        let hash_sum = hash.as_ref().map(|hash| checksum(hash.reveal()));
         // A file that is not there, or that nobody has a checksum of, cannot be told to be damaged.
-        let mut is_intact = |content: &Option<Secret<Str>>| match (content, sums.next()) {
-            (Some(content), Some(sum)) => sum == checksum(content.reveal()),
-            _ => true,
-        };
-        let (password_intact, hash_intact) = (is_intact(&password), is_intact(&hash));
+        let matches = |sum: &Option<String>, expected: &str| sum.as_deref().is_none_or(|sum| sum == expected);
+        let is_first = |pair: &&[&str]| pair.first().is_none_or(|expected| matches(&password_sum, expected));
+        let is_second = |pair: &&[&str]| pair.get(1).is_none_or(|expected| matches(&hash_sum, expected));
+        let password_intact = sums.is_empty() || sums.chunks(2).any(|pair| is_first(&pair));
+        // The hash of another password is as good as none.
+        let hash_intact = sums.is_empty() || sums.chunks(2).filter(is_first).any(|pair| is_second(&pair));
         let has_password = password.as_ref().is_some_and(|password| !password.reveal().is_empty());
         // A hash can be made again of a password that is intact.
         let is_damaged = !password_intact || !hash_intact && !has_password;
@@ -85,7 +89,12 @@ impl Kept {
         let bytes =
             |secret: Option<&Secret<Str>>| secret.map(|secret| secret.reveal().clone()).unwrap_or_default();
         let (password, hash) = (bytes(password), bytes(secrets.hash.as_ref()));
-        let sums = Str::from(format!("{}\n{}", checksum(&password), checksum(&hash)));
+        let mut sums = sums_of(&password, &hash);
+        // Until the last of the files is replaced, the ones before it are as good.
+        if let Some(before) = Kept::load(directory)?.intact() {
+            sums = format!("{sums}\n{before}");
+        }
+        let sums = Str::from(sums);
         for (name, content) in [(CHECKSUM, &sums), (HASH, &hash), (PASSWORD, &password)] {
             let write = || {
                 let mut new = Replacement::begin(&parent, name, InPlace::Refuse)?;
@@ -99,6 +108,13 @@ impl Kept {
         Ok(())
     }
 
+    /// The checksums of files that are there and not damaged.
+    fn intact(&self) -> Option<String> {
+        let password = self.password.as_ref().filter(|_| !self.is_damaged)?;
+        let hash = self.hash.as_ref().map(|hash| hash.reveal().clone()).unwrap_or_default();
+        Some(sums_of(password.reveal(), &hash))
+    }
+
     /// What is to be sent of it.
     pub(super) fn secrets(&self) -> Secrets {
         Secrets {
@@ -106,6 +122,10 @@ impl Kept {
             hash: self.hash.clone(),
         }
     }
+}
+
+fn sums_of(password: &Str, hash: &Str) -> String {
+    format!("{}\n{}", checksum(password), checksum(hash))
 }
 
 fn checksum(content: &Str) -> String {
@@ -126,5 +146,45 @@ fn make(directory: &Path) -> Result<Parent> {
         Ok(made) => Ok(made),
         Err(error) if error.is_exists() => above.open_dir(name).map_err(Error::new),
         Err(error) => Err(Error::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets(password: &str, hash: &str) -> Secrets {
+        Secrets { password: Some(Secret::from(password)), hash: Some(Secret::from(hash)) }
+    }
+
+    fn store(directory: &Path, secrets: &Secrets) {
+        Kept::store(secrets, true, directory, Durability::None).unwrap();
+    }
+
+    /// Whether it is damaged, with the password and the hash.
+    fn load(directory: &Path) -> (bool, Option<String>, Option<String>) {
+        let kept = Kept::load(directory).unwrap();
+        let text = |secret: &Option<Secret<Str>>| {
+            secret.as_ref().map(|secret| secret.reveal().to_text().into_owned())
+        };
+        (kept.is_damaged, text(&kept.password), text(&kept.hash))
+    }
+
+    #[test]
+    fn a_kill_between_the_files_damages_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("state");
+        let some = |text: &str| Some(text.to_owned());
+        store(&state, &secrets("old", "$old"));
+        let before = FILES.map(|name| (state.join(name), std::fs::read(state.join(name)).unwrap()));
+        store(&state, &secrets("new", "$new"));
+        assert_eq!(load(&state), (false, some("new"), some("$new")));
+        let [password, hash] = &before;
+        std::fs::write(&password.0, &password.1).unwrap();
+        assert_eq!(load(&state), (false, some("old"), None), "the hash is that of another password");
+        std::fs::write(&hash.0, &hash.1).unwrap();
+        assert_eq!(load(&state), (false, some("old"), some("$old")));
+        std::fs::write(&password.0, "other\n").unwrap();
+        assert!(load(&state).0);
     }
 }

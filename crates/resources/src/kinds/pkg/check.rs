@@ -23,16 +23,14 @@ pub(super) async fn check(pkg: &Pkg, cx: &Context<'_>) -> Result<Checked> {
     if members.iter().all(|member| member.is_right() == Some(true)) {
         return Ok(Checked::Right);
     }
-    let (available, presumed) = ask_lists(&members, backend, &job, cx.foreseen.is_some()).await?;
+    let available = ask_lists(&members, backend, &job, cx.foreseen.is_some()).await?;
     let changes = decide::changes(&members, &available, |a, b| backend.compare(a, b))?;
     if changes.is_empty() {
         return Ok(Checked::Right);
     }
     describe(&changes, &members, &available, cx);
-    if presumed {
-        let described = cx.effects.take().into_iter();
-        described.for_each(|effect| cx.describe(Effect { presumed: true, ..effect }));
-    }
+    // Whether they can be installed, only the package manager can tell.
+    cx.effects.take().into_iter().for_each(|effect| cx.describe(effect.presumed()));
     if !cx.apply {
         return Ok(Checked::Changed);
     }
@@ -134,16 +132,16 @@ async fn members<'a>(
 }
 
 /// Asks the package lists about those that need it, and fetches them if that may help. While a plan is made, they are fetched to
-/// another place instead; `true`: the answer is from there.
+/// another place instead.
 async fn ask_lists(
     members: &[Member<'_>],
     backend: &'static dyn Backend,
     job: &Job<'_>,
     planning: bool,
-) -> Result<(Vec<Option<Available>>, bool)> {
+) -> Result<Vec<Option<Available>>> {
     let open: Vec<&Member<'_>> = members.iter().filter(|member| member.needs_lists()).collect();
     if open.is_empty() {
-        return Ok((Vec::new(), false));
+        return Ok(Vec::new());
     }
     let names: Vec<&Str> = open.iter().map(|member| member.name).collect();
     let untrusted = open.iter().any(|member| member.pkg.allowuntrusted);
@@ -156,15 +154,15 @@ async fn ask_lists(
         open.iter().zip(&available).all(|(member, available)| member.is_available(available.as_ref()));
     if planning && !job.apply && (is_outdated || !is_complete) {
         let offered = backend.would_offer(&names, untrusted, job).await?;
-        return Ok((offered.unwrap_or(available), true));
+        return Ok(offered.unwrap_or(available));
     }
     if is_complete {
-        return Ok((available, false));
+        return Ok(available);
     }
     if !job.apply || !refresh(backend, untrusted, job, REFRESH_AGAIN).await? {
-        return Ok((available, false));
+        return Ok(available);
     }
-    Ok((backend.available(&names, job).await?, false))
+    backend.available(&names, job).await
 }
 
 /// Fetches the lists, unless that was tried only just now, and tells whether it was done. That it fails is no reason to

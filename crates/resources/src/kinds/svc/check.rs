@@ -14,6 +14,7 @@ pub(super) async fn check(svc: &Svc, last: &mut LastStart, cx: &mut Context<'_>)
     let cancel = cx.cancel;
     let manager = Manager::of(svc.session)?;
     if wanted.unmask && wanted.needs_unit() && is_masked(&manager, &wanted, cx).await? {
+        cx.describe(Effect::change(&wanted.unit).aspect("unit file").after("unmasked").presumed());
         if !cx.apply {
             return Ok(Checked::Changed);
         }
@@ -38,7 +39,7 @@ pub(super) async fn check(svc: &Svc, last: &mut LastStart, cx: &mut Context<'_>)
         return Ok(Checked::Right);
     }
     if facts.is_stale {
-        cx.describe(Effect::change(&wanted.unit).aspect("unit file").after("read again"));
+        cx.describe(Effect::change(&wanted.unit).aspect("unit file").after("read again").presumed());
     }
     describe(&wanted.unit, &facts, plan, cx);
     if !cx.apply {
@@ -56,7 +57,7 @@ pub(super) async fn check(svc: &Svc, last: &mut LastStart, cx: &mut Context<'_>)
 /// What becomes of a unit, in words.
 pub(crate) fn describe(unit: &str, facts: &Facts, plan: Plan, cx: &Context<'_>) {
     if let Some(startup) = plan.startup {
-        let effect = Effect::change(unit).aspect("startup").after(startup.word());
+        let effect = Effect::change(unit).aspect("startup").after(startup.word()).presumed();
         cx.describe(if facts.file.is_empty() { effect } else { effect.before(&facts.file) });
     }
     if let Some(job) = plan.job {
@@ -66,7 +67,7 @@ pub(crate) fn describe(unit: &str, facts: &Facts, plan: Plan, cx: &Context<'_>) 
             Job::Refresh => "reloaded",
             Job::Restart => "restarted",
         };
-        cx.describe(Effect::change(unit).aspect("state").before(&facts.active).after(after));
+        cx.describe(Effect::change(unit).aspect("state").before(&facts.active).after(after).presumed());
     }
 }
 

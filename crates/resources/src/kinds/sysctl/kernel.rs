@@ -39,18 +39,21 @@ pub(super) fn write(key: &Key, value: &Str) -> Result<()> {
     let line = [value.as_bytes(), b"\n"].concat();
     // The kernel takes what comes in one call.
     let written = OpenOptions::new().write(true).open(key.path()).and_then(|mut file| file.write(&line));
-    match written {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let failed = Error::new(format_args!("cannot set {}: {error}", key.dotted()));
-            Err(match error.kind() {
-                ErrorKind::InvalidInput => failed.with_hint("the kernel does not take this value"),
-                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => failed.with_hint(
-                    "run this program as root, and not in a container that may not change the kernel",
-                ),
-                _ => failed,
-            })
-        }
+    written.map(drop).map_err(|error| refused(key, &error))
+}
+
+/// Fails if this process may not set the parameter, whatever the value.
+pub(super) fn check_writable(key: &Key) -> Result<()> {
+    OpenOptions::new().write(true).open(key.path()).map(drop).map_err(|error| refused(key, &error))
+}
+
+fn refused(key: &Key, error: &std::io::Error) -> Error {
+    let failed = Error::new(format_args!("cannot set {}: {error}", key.dotted()));
+    match error.kind() {
+        ErrorKind::InvalidInput => failed.with_hint("the kernel does not take this value"),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => failed
+            .with_hint("run this program as root, and not in a container that may not change the kernel"),
+        _ => failed,
     }
 }
 

@@ -7,11 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use mgmt_resource::{Checked, Context, Effect, Error, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
+use mgmt_sys::error::Escaped;
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, same_mount};
+use mgmt_value::Str;
 
 use super::pattern::is_like;
 use super::{By, Tidy};
+use crate::support::claimed_below::ClaimedBelow;
+use crate::support::foresee;
 
 /// Removes what is to go, or says what would.
 pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) -> Result<Checked> {
@@ -23,15 +27,19 @@ pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) ->
         Err(error) => return Err(Error::new(error)),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let keep = tidy.keep.iter().filter_map(|kept| ManagedPath::new(kept).ok());
-    let mut keep: HashSet<Vec<u8>> = keep.map(|kept| kept.without_slash().to_vec()).collect();
-    cx.claimed_paths(|claimed| {
-        let claimed =
-            ManagedPath::new(claimed).ok().filter(|claimed| claimed == path || path.contains(claimed));
-        keep.extend(claimed.map(|claimed| claimed.without_slash().to_vec()));
-    });
+    let mut keep: HashSet<Vec<u8>> = HashSet::new();
+    let mut below = ClaimedBelow::new(path);
+    let mut add = |kept: &Str| {
+        if let Ok(kept) = ManagedPath::new(kept) {
+            below.places(&kept, |place| {
+                keep.insert(place);
+            });
+        }
+    };
+    tidy.keep.iter().for_each(&mut add);
+    let is_complete = cx.claimed_paths(add);
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let mut walk = Walk { tidy, by, now, keep, cx, levels: Vec::new(), removed: 0 };
+    let mut walk = Walk { tidy, by, now, keep, is_complete, cx, levels: Vec::new(), removed: 0 };
     walk.everything(above, name)?;
     match walk.removed {
         0 => Ok(Checked::Right),
@@ -51,6 +59,8 @@ struct Walk<'a, 'c> {
     now: i64,
     /// Paths that stay.
     keep: HashSet<Vec<u8>>,
+    /// No part of the program may declare others.
+    is_complete: bool,
     cx: &'a Context<'c>,
     /// Directories that are being gone through, each in the one before.
     levels: Vec<Level>,
@@ -127,7 +137,14 @@ impl Walk<'_, '_> {
         if !matches.is_empty() && !matches.iter().any(|pattern| is_like(name, pattern)) {
             return Ok(false);
         }
-        if self.keep.contains(&at(here, name)) {
+        let path = at(here, name);
+        // A link may be the way to something that stays.
+        let is_way = || {
+            let inside =
+                |kept: &Vec<u8>| kept.strip_prefix(&path[..]).is_some_and(|rest| rest.starts_with(b"/"));
+            stat.kind == Kind::Symlink && self.keep.iter().any(inside)
+        };
+        if self.keep.contains(&path) || is_way() {
             return Ok(false);
         }
         if let Some(age) = *age {
@@ -163,7 +180,14 @@ impl Walk<'_, '_> {
 
     fn remove(&mut self, here: &Parent, name: &[u8], kind: Kind) -> Result<()> {
         let path = at(here, name);
+        if !self.is_complete {
+            return Err(Error::new(format_args!(
+                "not removing {}: part of the program has no value yet, and may declare it",
+                Escaped(&path)
+            )));
+        }
         let what = if kind == Kind::Directory { "directory" } else { "file" };
+        foresee::removable(self.cx, here, name).map_err(Error::new)?;
         self.cx.describe(Effect::remove(String::from_utf8_lossy(&path)).aspect(what));
         self.removed += 1;
         if !self.cx.apply {

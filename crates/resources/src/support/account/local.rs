@@ -67,6 +67,11 @@ impl Accounts {
         local.map_or_else(|| User::from_uid(Uid::from_raw(uid)), |user| Ok(Some(user.clone())))
     }
 
+    /// A user whose primary group has this number.
+    pub(crate) fn user_of_primary_group(&self, gid: u32) -> Option<&User> {
+        self.0.as_ref()?.users.iter().find(|user| user.gid.as_raw() == gid)
+    }
+
     /// The number of a group.
     pub(crate) fn group_named(&self, name: &str) -> nix::Result<Option<u32>> {
         let local = self.0.as_ref().and_then(|local| local.group_names.get(name));

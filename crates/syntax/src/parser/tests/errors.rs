@@ -238,19 +238,55 @@ fn resources_gone_wrong() {
     );
     check_errors(
         "file[\"y\"] -> svc[\"x\"]\n",
-        "1:22 expected `{`, found the end of the line (a resource has a body, if only an empty one: `{}`; in an edge its kind is capitalised: `File[…] -> …`)",
+        "1:1 the kind of a resource is capitalised here (like `File[\"name\"]`)",
+    );
+    check_errors(
+        "file[\"y\"]\n",
+        "1:10 expected `{`, found the end of the line (a resource has a body, if only an empty one: `{}`; in an edge its kind is capitalised: `File[…] -> …`)",
     );
     check_errors(
         "test \"x\" {\n\tDepend => file[\"y\"],\n\tBefore => http:server[\"z\"],\n}\n",
-        "2:12 the kind of a resource is capitalised here (like `File[\"name\"]`)\n3:12 the kind of a resource is capitalised here (like `Http[\"name\"]`)\n3:17 each part of a kind is capitalised here (like `Dhcp:Host[\"name\"]`)",
+        "2:12 the kind of a resource is capitalised here (like `File[\"name\"]`)\n3:12 the kind of a resource is capitalised here (like `Http:Server[\"name\"]`)",
     );
     check_errors(
         "func f($x) {\n\treturn $x\n}\n",
-        "2:2 expected `(` after the function name, found `$` (there is no `return`: the value of a function is its last expression)",
+        "2:2 expected a value, found `return` (there is no `return`: the value of a function is its last expression, and a class has no value)",
+    );
+    check_errors(
+        "func f() {\n\treturn [1, 2]\n}\n",
+        "2:2 expected a value, found `return` (there is no `return`: the value of a function is its last expression, and a class has no value)",
+    );
+    check_errors(
+        "class c {\n\treturn 5\n}\n",
+        "2:2 expected a statement, found `return` (there is no `return`: the value of a function is its last expression, and a class has no value)",
+    );
+    check_errors(
+        "return\n",
+        "1:1 expected a statement, found `return` (there is no `return`: the value of a function is its last expression, and a class has no value)",
+    );
+    check_errors(
+        "http:server[\"y\"] -> svc[\"x\"]\n",
+        "1:1 the kind of a resource is capitalised here (like `Http:Server[\"name\"]`)",
+    );
+    check_errors(
+        "test \"x\" {\n\tDepend => $c ?: http:server[\"y\"],\n}\n",
+        "2:18 the kind of a resource is capitalised here (like `Http:Server[\"name\"]`)",
+    );
+    check_errors(
+        "l.web(80)\n",
+        "1:2 expected the name of a resource, found `.` (a class is included: `include l.web(…)`; of a function the result is bound: `$x = l.web(…)`)",
+    );
+    check_errors(
+        "web:sub(80)\n",
+        "1:12 expected `{`, found the end of the line (a class inside of another one is included through an alias: `include web as a`, then `include a.sub(…)`)",
+    );
+    check_errors(
+        "$x = $a->b.c\n",
+        "1:11 a field of a value is not read with a dot (a field of a struct is read as `->c`)",
     );
     check_errors(
         "fmt.printf(\"x\")\n",
-        "1:4 expected the name of a resource, found `.` (a call alone does nothing; bind its result: `$x = …`)",
+        "1:4 expected the name of a resource, found `.` (a class is included: `include fmt.printf(…)`; of a function the result is bound: `$x = fmt.printf(…)`)",
     );
     check_errors(
         "File \"x\" {}\n",
@@ -264,6 +300,10 @@ fn resources_gone_wrong() {
     check_errors(
         "test \"x\" {\n\tContent => 1,\n}\n",
         "2:2 `Content` is no part of a resource (a field is lower case: `content`)",
+    );
+    check_errors(
+        "test \"x\" {\n\tCONTENT => 1,\n}\n",
+        "2:2 `CONTENT` is no part of a resource (a field is lower case: `content`)",
     );
     check_errors(
         "test \"x\" {\n\tFoo:noop => 1,\n}\n",

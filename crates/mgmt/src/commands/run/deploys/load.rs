@@ -8,11 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mgmt_engine::Preparation;
+use mgmt_health::Instead;
 use mgmt_lang::module::Entry;
 use mgmt_remote::Handed;
+use mgmt_resource::ResourceGraph;
 use mgmt_sys::replace::Durability;
-use mgmt_world::{Commits, Deploy, InstalledFiles, LastDeploy, Program, Refused, Tree, Trust, World};
+use mgmt_world::{
+    Commits, Deploy, DeployError, InstalledFiles, LastDeploy, Program, Refused, Signer, Tree, Trust, World,
+};
 
+use super::super::follow::refused;
 use super::super::program::Loaded as LoadedProgram;
 use super::super::settings::Settings;
 use super::super::{First, Following, Means, joint, puppet, repack};
@@ -37,6 +42,35 @@ pub(super) struct Runnable {
     pub(super) watch: bool,
     /// It has run, so it is a way back.
     pub(super) proven: bool,
+    /// What it is instead of a deploy.
+    pub(super) instead: Option<Instead>,
+    /// What ran before, if this is the graph of a plan: it runs again as soon as the plan is over.
+    pub(super) over: Option<Arc<Runnable>>,
+}
+
+impl Runnable {
+    /// Something that has not run yet.
+    pub(super) fn new(what: First, how: Preparation) -> Runnable {
+        Runnable {
+            what,
+            how,
+            deploy: None,
+            directory: None,
+            watch: false,
+            proven: false,
+            instead: None,
+            over: None,
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
+        self.deploy.as_ref().map(|installed| installed.deploy.id)
+    }
+
+    /// Whether somebody can ask for its files to be read again. Those of a deploy do not change.
+    pub(super) fn can_be_read_again(&self) -> bool {
+        self.over.is_some() || self.what.can_be_read_again(self.directory.is_none())
+    }
 }
 
 /// A deploy whose files are in a directory of this host.
@@ -105,30 +139,47 @@ impl Loader {
 
     /// The last deploy that ran here, if it was kept. What earlier runs have left beside it is removed.
     pub(super) fn last_deploy(&self) -> Option<LastDeploy> {
-        let found = tokio::task::block_in_place(|| LastDeploy::read(&self.place.0, self.store));
+        let found = tokio::task::block_in_place(|| LastDeploy::read(&self.place.0));
         let last = found.unwrap_or_else(|error| {
             tracing::error!("the last deploy that ran cannot be read: {error}");
             None
         });
+        // That of another store is what the next run with that store begins with.
         self.place.sweep(last.as_ref().map(|last| last.directory.as_path()));
-        last
+        last.filter(|last| last.store == self.store)
     }
 
     pub(super) fn trusts_keys(&self) -> bool {
         self.trust.is_some()
     }
 
-    pub(super) fn following(&self, runnable: &Runnable) -> Following {
-        Following::new(runnable.what.clone(), &Means { watch: runnable.watch, ..self.means.clone() })
-    }
-
-    /// From now on, this is what runs.
+    /// From now on, this is what is evaluated. Whether it runs is seen later.
     pub(super) fn begin(&self, runnable: &Runnable) -> Following {
         self.means.engine.set_preparation(runnable.how.clone());
         // A program that has missing values says so once it is evaluated.
         self.means.host.incomplete.store(false, Ordering::Release);
-        self.means.told.deploy(runnable.deploy.as_ref().map(|installed| installed.deploy.id));
-        self.following(runnable)
+        self.means.told.begin(runnable.number());
+        Following::new(runnable.what.clone(), &Means { watch: runnable.watch, ..self.means.clone() })
+    }
+
+    /// Whether the graph of something can run, where that can be told before it does.
+    pub(super) fn check(&self, runnable: &Runnable) -> Result<(), Refusal> {
+        match runnable.what.graph() {
+            Some(graph) => Ok(self.prepares(graph, &runnable.how)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the engine would take a graph.
+    pub(super) fn prepares(&self, graph: &ResourceGraph, how: &Preparation) -> Result<(), Failure> {
+        let prepare =
+            || mgmt_engine::prepare_for(graph.clone(), &self.means.host, &mgmt_resources::KINDS, how);
+        tokio::task::block_in_place(prepare).map(drop).map_err(|error| refused(&error))
+    }
+
+    /// Reports what runs.
+    pub(super) fn report(&self, runnable: &Runnable) {
+        self.means.told.deploy(runnable.number(), runnable.instead.clone());
     }
 
     /// Makes what has arrived ready to run. One that is tried again says nothing that was said before.
@@ -141,8 +192,8 @@ impl Loader {
                 return tokio::task::block_in_place(|| {
                     let directory = self.place.put(*number, files)?;
                     let what = self.read(directory.path.clone(), program, &terminal)?;
-                    let (how, directory) = (preparation(program), Some(Arc::new(directory)));
-                    Ok(Runnable { what, how, deploy: None, directory, watch: false, proven: false })
+                    let directory = Some(Arc::new(directory));
+                    Ok(Runnable { directory, ..Runnable::new(what, preparation(program)) })
                 });
             }
         };
@@ -255,28 +306,33 @@ impl Installed {
 
 fn runnable(what: First, installed: Installed, directory: Arc<Directory>) -> Runnable {
     let how = preparation(&installed.deploy.program);
-    // The files of a deploy do not change.
-    Runnable {
-        what,
-        how,
-        deploy: Some(Arc::new(installed)),
-        directory: Some(directory),
-        watch: false,
-        proven: false,
-    }
+    Runnable { deploy: Some(Arc::new(installed)), directory: Some(directory), ..Runnable::new(what, how) }
 }
 
 fn untrusted(deploy: &Deploy, refused: &Refused) -> Refusal {
     let why = match refused {
         Refused::Expired { until } => format!("it was to be begun with until {}", moment(*until)),
+        Refused::FromTheFuture { begins }
+        | Refused::Void { begins }
+        | Refused::AcceptedFuture { begins, .. } => {
+            format!("{refused} (the series begins at {})", moment(*begins))
+        }
         refused => refused.to_string(),
     };
+    let forget;
     let hint = match refused {
         Refused::Replayed { .. } => {
             "if the store was restored from a backup, deploy once with `--new-series`; otherwise find out who has put it there"
         }
         Refused::FromTheFuture { .. } => {
-            "set the clock of the host that has signed it, or the clock of this host"
+            "set the clocks of the host that has signed it and of this host, and deploy again; it is tried again by itself"
+        }
+        Refused::Void { .. } => "deploy it again",
+        Refused::AcceptedFuture { path, .. } => {
+            forget = format!(
+                "set the clock of this host; if it is right now, remove {path}, after which older deploys of this key are accepted, too"
+            );
+            &forget
         }
         _ => "sign it with `mgmt deploy --sign-key FILE`, or give this host the right `--deploy-key`",
     };
@@ -322,11 +378,24 @@ pub(in super::super) fn packed(first: &First, how: &Program) -> Result<Handed, F
     }
 }
 
-/// Gives what runs here to all hosts.
-pub(super) async fn publish(first: &First, settings: &Settings, world: &World) -> Result<Deploy, Failure> {
-    let Handed { program, files } = packed(first, &settings.program())?;
-    let signer = settings.signer.as_ref();
-    world.add_deploy(&program, &files, &Commits::default(), signer).await.map_err(Failure::failed)
+/// What runs here, for all hosts.
+pub(super) struct Offer {
+    handed: Handed,
+    signer: Option<Arc<Signer>>,
+    world: Arc<World>,
+}
+
+impl Offer {
+    pub(super) fn new(first: &First, settings: &Settings, world: &Arc<World>) -> Result<Offer, Failure> {
+        let handed = packed(first, &settings.program())?;
+        Ok(Offer { handed, signer: settings.signer.clone(), world: Arc::clone(world) })
+    }
+
+    /// Gives it to all hosts.
+    pub(super) async fn publish(&self) -> Result<Deploy, DeployError> {
+        let Handed { program, files } = &self.handed;
+        self.world.add_deploy(program, files, &Commits::default(), self.signer.as_deref()).await
+    }
 }
 
 /// Where the files of deploys are put.

@@ -1,18 +1,22 @@
 //! Program state reporting: what of a running program is frozen, missing or invalid, said once when it changes.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mgmt_health::{FailedValue, MAX_LISTED, ProgramState, bounded_error};
+use mgmt_health::{FailedValue, MAX_LISTED, PendingValue, ProgramState, bounded_error};
 use mgmt_lang::{Diagnostic, FrozenPart, Running, Sources, Span};
 use tokio::time::Instant;
 
 use super::super::Means;
 use crate::failure::Failure;
 use crate::program;
+use crate::program::values::{expression, listed, names, position, until};
+use crate::terminal::Terminal;
 
-/// How long the first graph of a program waits for values that are not there yet. Then the rest of the program runs without them.
-const FIRST_GRAPH_GRACE: Duration = Duration::from_secs(10);
+/// How long the first graph of a program waits for values that are not there yet. Then the rest of the program runs without them. A
+/// program with a value that is not there for longer is reported as waiting.
+const PENDING_GRACE: Duration = Duration::from_secs(10);
 
 /// After this time without a value, and again after each of the following, the log names the values that are waited for.
 const PENDING_NOTICES: [Duration; 4] =
@@ -21,15 +25,45 @@ const PENDING_NOTICES: [Duration; 4] =
 /// After the last of those, the log names them this often.
 const PENDING_NOTICE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// The length to which the text of an expression is cut in messages.
-const MAX_EXPRESSION_LEN: usize = 60;
+/// A value that is waited for.
+#[derive(Clone, Copy)]
+struct Pending {
+    since: Instant,
+    /// The same, in seconds since 1970.
+    since_1970: u64,
+    /// The number of notices that are behind it.
+    notices: usize,
+}
 
-/// The number of resources that a message names.
-const MAX_NAMED: usize = 5;
+impl Pending {
+    fn new() -> Pending {
+        Pending { since: Instant::now(), since_1970: now(), notices: 0 }
+    }
+
+    /// When the log names it next.
+    fn next_notice(&self) -> Instant {
+        let after = PENDING_NOTICES.get(self.notices).copied().unwrap_or_else(|| {
+            let more = u32::try_from(self.notices + 1 - PENDING_NOTICES.len()).unwrap_or(u32::MAX);
+            PENDING_NOTICES[PENDING_NOTICES.len() - 1] + PENDING_NOTICE_INTERVAL.saturating_mul(more)
+        });
+        self.since + after
+    }
+
+    /// Whether the log is to name it now. If it is late, what it missed is not made up for.
+    fn take_notice(&mut self, now: Instant) -> bool {
+        let is_due = self.next_notice() <= now;
+        while self.next_notice() <= now {
+            self.notices += 1;
+        }
+        is_due
+    }
+}
 
 /// The state of a running program, and what was said about it.
 pub(super) struct Report {
     means: Means,
+    /// Where errors are shown: until the program has run once, as when it was read.
+    terminal: Terminal,
     /// The engine has a graph of this program, or of an earlier version.
     has_graph: bool,
     /// The parts of the program without a current value.
@@ -40,22 +74,31 @@ pub(super) struct Report {
     /// Since when, and why, the newest text is not what runs.
     invalid: Option<(u64, String)>,
     stale_since: Option<u64>,
-    /// When the values that are missing now began to be missing, and how often that was said.
-    pending: Option<(Instant, usize)>,
+    /// The values that are waited for, by their places.
+    pending: BTreeMap<Span, Pending>,
+    /// The first graph does not wait for them any more.
+    is_grace_over: bool,
+    /// Something that the program declares has never been evaluated; and whether that is so for the graph that the engine has.
+    is_incomplete: bool,
+    graph_is_incomplete: bool,
     last: ProgramState,
 }
 
 impl Report {
-    pub(super) fn new(means: Means) -> Report {
+    pub(super) fn new(means: Means, terminal: Terminal) -> Report {
         Report {
             means,
+            terminal,
             has_graph: false,
             parts: Vec::new(),
             conflicts: Vec::new(),
             no_graph: None,
             invalid: None,
             stale_since: None,
-            pending: None,
+            pending: BTreeMap::new(),
+            is_grace_over: false,
+            is_incomplete: false,
+            graph_is_incomplete: false,
             last: ProgramState::Starting,
         }
     }
@@ -66,38 +109,44 @@ impl Report {
         self.parts.clear();
         self.conflicts.clear();
         self.no_graph = None;
-        self.pending = None;
+        self.pending.clear();
+        self.is_grace_over = false;
     }
 
     /// Whether the first graph should wait for values that are not there yet.
-    pub(super) fn waits(&self, started: Instant) -> bool {
-        self.pending.is_some() && started.elapsed() < FIRST_GRAPH_GRACE
+    pub(super) fn waits(&mut self, started: Instant) -> bool {
+        self.is_grace_over = started.elapsed() >= PENDING_GRACE;
+        !self.pending.is_empty() && !self.is_grace_over
+    }
+
+    /// The engine is about to be given a graph of this program.
+    pub(super) fn hands_over(&self) {
+        self.means.host.incomplete.store(self.is_incomplete, Ordering::Release);
+    }
+
+    /// Whether the engine needs the whole graph, because it says something else about what is not declared than the last one.
+    pub(super) fn needs_graph(&self) -> bool {
+        self.has_graph && self.is_incomplete != self.graph_is_incomplete
     }
 
     /// When something is to be done about values that are not there yet, if nothing happens before.
     pub(super) fn next_notice(&self, started: Option<Instant>) -> Option<Instant> {
-        let (since, said) = self.pending?;
-        let after = PENDING_NOTICES.get(said).copied().unwrap_or_else(|| {
-            let more = u32::try_from(said + 1 - PENDING_NOTICES.len()).unwrap_or(u32::MAX);
-            PENDING_NOTICES[PENDING_NOTICES.len() - 1] + PENDING_NOTICE_INTERVAL * more
-        });
-        let notice = since + after;
-        Some(started.map_or(notice, |started| notice.min(started + FIRST_GRAPH_GRACE)))
+        let notice = self.pending.values().map(Pending::next_notice).min()?;
+        let started = started.filter(|_| !self.is_grace_over);
+        Some(started.map_or(notice, |started| notice.min(started + PENDING_GRACE)))
     }
 
-    /// Names the values that are waited for, if that is due.
+    /// Names the values that are waited for, each when that is due.
     pub(super) fn say_pending(&mut self, sources: &Sources) {
-        let is_due = self.next_notice(None).is_some_and(|due| due <= Instant::now());
-        let Some((since, said)) = self.pending.as_mut().filter(|_| is_due) else { return };
-        *said += 1;
-        let waited = since.elapsed().as_secs();
+        let now = Instant::now();
         for part in self.parts.iter().filter(|part| part.error.is_none()) {
+            let Some(pending) = self.pending.get_mut(&part.span) else { continue };
+            if !pending.take_notice(now) {
+                continue;
+            }
+            let waited = pending.since.elapsed().as_secs();
             let (position, expression) = (position(sources, part.span), expression(sources, part.span));
-            let until = match (part.frozen.as_slice(), part.missing.as_slice()) {
-                ([], []) => String::new(),
-                ([], missing) => format!("; not there yet: {}", listed(missing)),
-                (frozen, _) => format!("; frozen: {}", listed(&names(frozen))),
-            };
+            let until = until(part).map(|until| format!("; {until}")).unwrap_or_default();
             tracing::warn!("{position}: `{expression}` has no value after {waited}s{until}");
         }
     }
@@ -106,8 +155,6 @@ impl Report {
     pub(super) fn stabilized(&mut self, running: &mut Running, sources: &Sources) {
         if let Some(parts) = running.frozen_parts() {
             let old = std::mem::replace(&mut self.parts, parts);
-            let incomplete = self.parts.iter().any(|part| !part.missing.is_empty());
-            self.means.host.incomplete.store(incomplete, Ordering::Release);
             let is_in = |parts: &[FrozenPart], error: &Diagnostic| {
                 parts.iter().any(|part| part.error.as_ref() == Some(error))
             };
@@ -124,11 +171,11 @@ impl Report {
                     tracing::info!("{position}: `{expression}` has a value again");
                 }
             }
-            self.pending = match self.parts.iter().any(|part| part.error.is_none()) {
-                true => self.pending.or_else(|| Some((Instant::now(), 0))),
-                false => None,
-            };
+            let waited_for = self.parts.iter().filter(|part| part.error.is_none()).map(|part| part.span);
+            let known = |span: Span| self.pending.get(&span).copied().unwrap_or_else(Pending::new);
+            self.pending = waited_for.map(|span| (span, known(span))).collect();
         }
+        self.is_incomplete = self.parts.iter().any(|part| !part.missing.is_empty());
         if running.conflicts() != self.conflicts {
             self.conflicts = running.conflicts().to_vec();
             for conflict in &self.conflicts {
@@ -148,10 +195,11 @@ impl Report {
             let frozen = listed(&names(&part.frozen));
             shown.hints.push(format!("frozen until it has a value again: {frozen}"));
         }
-        if !part.missing.is_empty() {
+        // What nothing can change will never be there.
+        if !part.missing.is_empty() && !part.is_final {
             shown.hints.push(format!("not there until it has a value: {}", listed(&part.missing)));
         }
-        program::show([&shown], sources, &self.means.terminal);
+        program::show([&shown], sources, &self.terminal);
     }
 
     /// There is no graph, for these reasons.
@@ -164,7 +212,7 @@ impl Report {
             // The error of a failed value was shown with the value.
             let is_shown =
                 |error: &&Diagnostic| self.parts.iter().any(|part| part.error.as_ref() == Some(*error));
-            program::show(wrong.iter().filter(|error| !is_shown(error)), sources, &self.means.terminal);
+            program::show(wrong.iter().filter(|error| !is_shown(error)), sources, &self.terminal);
             self.keeps();
         }
         self.no_graph = Some(text.clone());
@@ -193,9 +241,19 @@ impl Report {
     }
 
     /// The engine has what the program declares.
-    pub(super) fn taken(&mut self) {
+    pub(super) fn taken(&mut self, sources: &Sources) {
         self.has_graph = true;
         self.no_graph = None;
+        self.graph_is_incomplete = self.is_incomplete;
+        if self.terminal.is_silent() {
+            // What was shown at an earlier attempt is from now on about what runs.
+            self.terminal = self.means.terminal.clone();
+            for part in &self.parts {
+                if let Some(error) = &part.error {
+                    self.show_failed(part, error, sources);
+                }
+            }
+        }
     }
 
     /// The newest text cannot run.
@@ -231,9 +289,11 @@ impl Report {
         let first = values.first().map(|value| format!("{}: {}", value.position, value.error));
         let Some(error) = self.no_graph.clone().or(first).or(conflict) else {
             self.stale_since = None;
-            return match self.has_graph && self.pending.is_none() {
-                true => ProgramState::Live,
-                false => ProgramState::Starting,
+            let values = self.waited_for(sources);
+            return match values.iter().map(|value| value.since).min() {
+                Some(since) => ProgramState::Waiting { since, values },
+                None if self.has_graph && self.pending.is_empty() => ProgramState::Live,
+                None => ProgramState::Starting,
             };
         };
         let since = *self.stale_since.get_or_insert_with(now);
@@ -252,6 +312,22 @@ impl Report {
         };
         self.parts.iter().filter_map(value).take(MAX_LISTED).collect()
     }
+
+    /// The values that are waited for, longer than they may take.
+    fn waited_for(&self, sources: &Sources) -> Vec<PendingValue> {
+        let value = |part: &FrozenPart| {
+            let pending = self.pending.get(&part.span)?;
+            let is_late = part.error.is_none() && pending.since.elapsed() >= PENDING_GRACE;
+            is_late.then(|| PendingValue {
+                expression: expression(sources, part.span),
+                position: position(sources, part.span),
+                since: pending.since_1970,
+                frozen: part.frozen.iter().take(MAX_LISTED).map(ToString::to_string).collect(),
+                missing: part.missing.iter().take(MAX_LISTED).cloned().collect(),
+            })
+        };
+        self.parts.iter().filter_map(value).take(MAX_LISTED).collect()
+    }
 }
 
 /// An error with its place.
@@ -259,35 +335,6 @@ pub(super) fn described(found: &Diagnostic, sources: &Sources) -> String {
     match found.span() {
         Some(span) => format!("{}: {}", position(sources, span), found.message),
         None => found.message.clone(),
-    }
-}
-
-fn position(sources: &Sources, span: Span) -> String {
-    let (file, line, column) = sources.position(span);
-    format!("{file}:{line}:{column}")
-}
-
-/// The text of an expression on one line, cut if it is long.
-fn expression(sources: &Sources, span: Span) -> String {
-    let text: Vec<&str> = sources.text(span).split_whitespace().collect();
-    let text = text.join(" ");
-    match text.char_indices().nth(MAX_EXPRESSION_LEN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
-}
-
-fn names(ids: &[mgmt_resource::Id]) -> Vec<String> {
-    ids.iter().map(ToString::to_string).collect()
-}
-
-/// Some names, and how many more there are.
-fn listed(names: &[String]) -> String {
-    let more = names.len().saturating_sub(MAX_NAMED);
-    let named = names.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match more {
-        0 => named,
-        more => format!("{named} and {more} more"),
     }
 }
 

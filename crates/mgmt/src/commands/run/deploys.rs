@@ -204,7 +204,7 @@ impl Deploys {
             match offer.publish().await {
                 Ok(deploy) => deploys.published(deploy),
                 Err(error @ (DeployError::Store(_) | DeployError::Raced)) => {
-                    deploys.publish_later(offer, error).await
+                    deploys.publish_later(offer, error).await;
                 }
                 Err(error) => return Err(Failure::failed(error)),
             }

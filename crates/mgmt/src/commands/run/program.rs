@@ -31,7 +31,7 @@ pub(super) struct Loaded {
     pub(super) options: program::Options,
     pub(super) checked: Arc<Checked>,
     /// Where its errors are shown until it has run.
-    terminal: Terminal,
+    pub(super) terminal: Terminal,
 }
 
 impl Loaded {
@@ -285,11 +285,13 @@ impl Follower {
     fn look_again(&self, asked: bool, deploy: &Surroundings, report: &mut Report) -> Option<Checked> {
         let old = &self.loaded.checked;
         let read = tokio::task::block_in_place(|| program::check(&self.loaded.entry, &self.loaded.options));
-        if let Ok(new) = &read {
-            if !asked && texts(new) == texts(old) && !deploy.deploy_has_changed() {
-                report.valid();
-                return None;
-            }
+        if let Ok(new) = &read
+            && !asked
+            && texts(new) == texts(old)
+            && !deploy.deploy_has_changed()
+        {
+            report.valid();
+            return None;
         }
         tracing::info!("reading the program again");
         let error = match read {

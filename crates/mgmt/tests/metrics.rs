@@ -217,7 +217,7 @@ fn alerts_and_dashboard_ask_for_what_there_is() {
     assert_eq!(body["data"], serde_json::json!([address.to_string()]), "{answer}");
     for query in queries() {
         // What is compared says nothing as long as all is well; what it compares is there.
-        let compared = query.rsplit_once(" > ").or_else(|| query.rsplit_once(" == "));
+        let compared = [" > ", " == ", " != "].iter().find_map(|operator| query.rsplit_once(operator));
         let query = compared.map_or(query.as_str(), |(bare, _)| bare);
         eventually(query, || {
             stir();

@@ -505,7 +505,7 @@ async fn the_younger_of_two_agents_with_one_name_stands_back(connect: Connect<'_
     assert!(elder.set_of_host(&key, &name, Some(&value)).await.unwrap());
     let refused = younger.set_of_host(&key, &name, Some(&text("there"))).await;
     assert!(refused.unwrap_err().to_string().contains("stands back"));
-    assert_eq!(watcher.by_host(&key).await.unwrap()[&name], value);
+    assert_eq!(elder.by_host(&key).await.unwrap()[&name], value);
     elder.leave().await;
     until("the younger one takes over", || {
         watcher.statuses().get(&name).is_some_and(|status| status.version == "younger")

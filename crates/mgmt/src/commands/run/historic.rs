@@ -233,7 +233,9 @@ fn join_optimizations(arguments: &mut Vec<OsString>, start: usize) {
         if is_flag(&arguments[at]) {
             // The first word is its value, whatever it is.
             let more = arguments.iter().skip(at + 2).take_while(|argument| is_word(argument)).count();
-            arguments.drain(at + 2..at + 2 + more);
+            if more > 0 {
+                arguments.drain(at + 2..at + 2 + more);
+            }
         }
         at += 1;
     }

@@ -34,7 +34,7 @@ impl World {
             program: "mgmt".into(),
             version: "bench".into(),
             state: prefix.join("state"),
-            local: Arc::new(mgmt_world::Local::open(prefix.join("local")).unwrap()),
+            local: Arc::new(mgmt_state::LocalState::open(prefix.join("local")).unwrap()),
             world: Arc::new(mgmt_world::World::in_memory("bench").unwrap()),
             helper: Default::default(),
             durability,

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 
+use mgmt_state::LocalState;
 use mgmt_sys::process::Helper;
-use mgmt_world::{Local, World};
+use mgmt_world::World;
 
 use crate::{Id, Resource};
 
@@ -21,7 +22,7 @@ pub struct Host {
     /// Where each resource may keep state; see [`crate::Context::state_directory`].
     pub state: PathBuf,
     /// Values and counters that outlive a run.
-    pub local: Arc<Local>,
+    pub local: Arc<LocalState>,
     /// What this host shares with others.
     pub world: Arc<World>,
     /// Starts commands as another user.

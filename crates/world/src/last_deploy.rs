@@ -13,12 +13,12 @@ use mgmt_sys::{ManagedPath, aside};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::LocalError;
 use crate::deploy::Deploy;
-use crate::error::Result;
-use crate::local::Folders;
-use crate::record::{self, FORMAT, Record};
 use crate::tree::Tree;
+use mgmt_state::Result;
+use mgmt_state::StateDirectory;
+use mgmt_state::StateError;
+use mgmt_state::record::{self, FORMAT, Record};
 
 /// The name of the record.
 const NAME: &str = "last.json";
@@ -88,13 +88,13 @@ impl LastDeploy {
 
     /// Reads what was kept in a directory, and verifies it, whichever store it is of. What is damaged is set aside, and said.
     pub fn read(place: &Path) -> Result<Option<LastDeploy>> {
-        let folders = Folders::new(place.to_owned(), Durability::Full)?;
+        let records = StateDirectory::new(place.to_owned(), Durability::Full)?;
         let lost = "the last deploy that ran; the newest one in the store is used";
-        LastDeploy::verified(&folders, place).or_else(|error| record::set_aside(error, lost, None))
+        LastDeploy::verified(&records, place).or_else(|error| record::set_aside(error, lost, None))
     }
 
-    fn verified(folders: &Folders, place: &Path) -> Result<Option<LastDeploy>> {
-        let Some(record) = Record::read(&folders.open::<&str>(&[])?, NAME)? else { return Ok(None) };
+    fn verified(records: &StateDirectory, place: &Path) -> Result<Option<LastDeploy>> {
+        let Some(record) = Record::read(&records.open::<&str>(&[])?, NAME)? else { return Ok(None) };
         let record = record.verified()?;
         let store = record.string("store")?.as_str().unwrap_or_default().to_owned();
         let corrupt = |error: serde_json::Error| record.corrupt(error.to_string());
@@ -125,11 +125,11 @@ impl LastDeploy {
         files: &InstalledFiles,
         durability: Durability,
     ) -> Result<()> {
-        let folders = Folders::new(place.to_owned(), durability)?;
+        let records = StateDirectory::new(place.to_owned(), durability)?;
         if durability != Durability::None {
             let opened = std::fs::File::open(place.join(directory));
             let synced = opened.and_then(|opened| rustix::fs::syncfs(opened).map_err(Into::into));
-            synced.map_err(|error| LocalError::Corrupt {
+            synced.map_err(|error| StateError::Corrupt {
                 path: place.join(directory).display().to_string(),
                 reason: format!("it cannot be written to the disk: {error}"),
             })?;
@@ -141,7 +141,7 @@ impl LastDeploy {
             "deploy": deploy,
             "files": files.0,
         }));
-        record::write(&folders.open::<&str>(&[])?, NAME, &text, durability)
+        record::write(&records.open::<&str>(&[])?, NAME, &text, durability)
     }
 }
 

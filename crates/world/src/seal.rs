@@ -41,12 +41,12 @@ use sha2::{Digest as _, Sha256};
 
 pub use keys::{KeyError, PublicKey, SigningKey};
 
-use crate::LocalError;
 use crate::deploy::{Deploy, Program};
-use crate::error::Result as LocalResult;
-use crate::local::Folders;
-use crate::record::{self, FORMAT, Record};
 use crate::tree::Blob;
+use mgmt_state::Result as StateResult;
+use mgmt_state::StateDirectory;
+use mgmt_state::StateError;
+use mgmt_state::record::{self, FORMAT, Record};
 
 /// What is signed begins with this, so that no signature can be taken for one of something else.
 const PURPOSE: &[u8] = b"mgmt deploy\0";
@@ -131,7 +131,7 @@ struct Memory {
 /// Whose deploys a host runs, and what it has accepted of them already.
 pub struct Trust {
     keys: Vec<PublicKey>,
-    folders: Folders,
+    directory: StateDirectory,
 }
 
 /// Why a deploy is not run.
@@ -210,7 +210,7 @@ pub enum Refused {
     },
     /// What was accepted before is not known.
     #[error(transparent)]
-    Memory(#[from] crate::LocalError),
+    Memory(#[from] mgmt_state::StateError),
 }
 
 impl Refused {
@@ -301,8 +301,8 @@ impl Seal {
 
 impl Trust {
     /// Only what is signed with one of these keys is run. What was accepted is remembered in the directory.
-    pub fn new(keys: Vec<PublicKey>, directory: PathBuf) -> LocalResult<Trust> {
-        Ok(Trust { keys, folders: Folders::new(directory, Durability::Full)? })
+    pub fn new(keys: Vec<PublicKey>, directory: PathBuf) -> StateResult<Trust> {
+        Ok(Trust { keys, directory: StateDirectory::new(directory, Durability::Full)? })
     }
 
     /// The deploy as its signer has stated it, if it may be run. It is remembered, so that nothing older will be.
@@ -313,7 +313,7 @@ impl Trust {
     fn accept_at(&self, deploy: &Deploy, now: Duration) -> Result<Deploy, Refused> {
         let seal = deploy.seal.as_ref().ok_or(Refused::Unsigned)?;
         let (key, statement) = open(seal, &self.keys)?;
-        let folder = self.folders.open(&["accepted"])?;
+        let folder = self.directory.open(&["accepted"])?;
         let name = format!("{}.json", hex(&Sha256::digest(key.bytes())));
         let digest = hex(&Sha256::digest(seal.statement.as_bytes()));
         let memory = match Record::read(&folder, &name)? {
@@ -387,7 +387,7 @@ impl Statement {
 
 impl Memory {
     /// Earlier versions have remembered no void series, and the first ones only the `sequence`.
-    fn of(record: &Record) -> Result<Memory, LocalError> {
+    fn of(record: &Record) -> Result<Memory, StateError> {
         let wrong = |member: &str| record.corrupt(format!("`{member}` is not a number"));
         let number = |member: &str| record.get(member)?.as_u64().ok_or_else(|| wrong(member));
         let last = match record.get("series") {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use mgmt_health::ClusterMember;
 use mgmt_telemetry::{Format, escape, json_line};
-use mgmt_world::cluster::{self, OperateError, Sight};
+use mgmt_world::cluster;
+use mgmt_world::cluster::{OperateError, Sight};
 use mgmt_world::etcd::Etcd;
 use serde_json::{Value as Json, json};
 

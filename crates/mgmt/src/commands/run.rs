@@ -36,11 +36,12 @@ use mgmt_health::ProgramState;
 use mgmt_lang::module::Entry;
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph, Spec};
+use mgmt_state::LocalState;
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
+use mgmt_world::World;
 use mgmt_world::etcd::Etcd;
 use mgmt_world::store::Store;
-use mgmt_world::{Local, World};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::{Notify, oneshot};
@@ -694,7 +695,7 @@ pub(crate) fn host(
     prefix: &Prefix,
     store: Arc<dyn Store>,
 ) -> Result<Arc<Host>, Failure> {
-    let local = Local::open_with(prefix.directory("local")?, durability)
+    let local = LocalState::open_with(prefix.directory("local")?, durability)
         .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
     Ok(Arc::new(Host {
         hostname: hostname.to_owned(),

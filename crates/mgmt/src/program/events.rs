@@ -283,7 +283,8 @@ mod tests {
 
     use mgmt_funcs::Host as _;
     use mgmt_lang::{Outcome, Running};
-    use mgmt_world::{Local, World};
+    use mgmt_state::LocalState;
+    use mgmt_world::World;
 
     use super::*;
     use crate::program::{self, Options};
@@ -297,7 +298,7 @@ mod tests {
         let entry = program::entry(OsStr::new(&text)).unwrap();
         let checked = Arc::new(program::check(&entry, &Options::default()).unwrap());
         let directory = tempfile::tempdir().unwrap();
-        let local = Arc::new(Local::open(directory.path().join("state")).unwrap());
+        let local = Arc::new(LocalState::open(directory.path().join("state")).unwrap());
         let world = Arc::new(World::in_memory("host").unwrap());
         let surroundings = Arc::new(Surroundings::new("host", directory.path(), local, world));
         let mut sources = Sources::new(None, Arc::clone(&surroundings));
@@ -320,7 +321,7 @@ mod tests {
     #[test]
     fn whoever_asks_for_the_time_sees_the_same_until_the_next_look() {
         let directory = tempfile::tempdir().unwrap();
-        let local = Arc::new(Local::open(directory.path().join("state")).unwrap());
+        let local = Arc::new(LocalState::open(directory.path().join("state")).unwrap());
         let world = Arc::new(World::in_memory("host").unwrap());
         let surroundings = Surroundings::new("host", directory.path(), local, world);
         surroundings.look_at_the_clock();

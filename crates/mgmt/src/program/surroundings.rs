@@ -10,8 +10,9 @@ use std::time::SystemTime;
 use mgmt_funcs::{Export, Failure, FileKind, Host};
 use mgmt_lang::Deploy;
 use mgmt_lang::module::{Disk, Files, WithEmbedded, is_embedded};
+use mgmt_state::LocalState;
 use mgmt_value::Str;
-use mgmt_world::{Local, World};
+use mgmt_world::World;
 
 /// Where the files of a deploy are.
 const FILES: WithEmbedded<'static> = WithEmbedded(&Disk);
@@ -20,7 +21,7 @@ const FILES: WithEmbedded<'static> = WithEmbedded(&Disk);
 pub(crate) struct Surroundings {
     hostname: Str,
     deploy: Deploy,
-    local: Arc<Local>,
+    local: Arc<LocalState>,
     world: Arc<World>,
     /// The last line of each command, or why there will be none.
     lines: Mutex<HashMap<Str, Result<Str, String>>>,
@@ -75,7 +76,7 @@ impl Surroundings {
     pub(crate) fn new(
         hostname: &str,
         deploy: impl Into<Deploy>,
-        local: Arc<Local>,
+        local: Arc<LocalState>,
         world: Arc<World>,
     ) -> Surroundings {
         Surroundings {
@@ -101,7 +102,7 @@ impl Surroundings {
         *lock(&self.moment) = Some(SystemTime::now());
     }
 
-    pub(crate) fn store(&self) -> &Arc<Local> {
+    pub(crate) fn store(&self) -> &Arc<LocalState> {
         &self.local
     }
 
@@ -199,7 +200,7 @@ impl Host for Surroundings {
         Ok(entries.iter().map(|entry| Str::new(entry.name.as_bytes())).collect())
     }
 
-    fn local(&self) -> Result<&Local, Failure> {
+    fn local(&self) -> Result<&LocalState, Failure> {
         Ok(&self.local)
     }
 

@@ -17,11 +17,12 @@ use std::sync::{Arc, Mutex, RwLock};
 use mgmt_resource::{
     Cancel, Checked, Child, Context, Host, Id, Invalid, Kind, Meta, Received, Resource, Result,
 };
+use mgmt_state::LocalState;
 use mgmt_sys::process::Helper;
 use mgmt_sys::replace::Durability;
 use mgmt_value::{Str, Value};
 use mgmt_world::store::Store;
-use mgmt_world::{Embedded, Local, World};
+use mgmt_world::{Embedded, World};
 use tempfile::TempDir;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, span};
@@ -69,7 +70,7 @@ impl Bench {
 }
 
 fn host_in(directory: &Path, store: Arc<dyn Store>) -> Host {
-    let local = Local::open_with(directory.join("local"), Durability::None).unwrap();
+    let local = LocalState::open_with(directory.join("local"), Durability::None).unwrap();
     Host {
         hostname: "host.example.com".to_owned(),
         program: "mgmt".to_owned(),

@@ -54,7 +54,7 @@ impl World {
             program: "mgmt".into(),
             version: "0".into(),
             state: path.join("state"),
-            local: Arc::new(mgmt_world::Local::open(path.join("local")).unwrap()),
+            local: Arc::new(mgmt_state::LocalState::open(path.join("local")).unwrap()),
             world: Arc::new(mgmt_world::World::in_memory("test").unwrap()),
             helper: Helper::this_program(),
             durability: Durability::None,

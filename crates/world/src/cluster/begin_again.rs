@@ -20,7 +20,7 @@ use super::Disk;
 use super::disk::Directory;
 use super::drive::ClusterSettings;
 use super::server::{Program, environment, problem, spawn};
-use crate::LocalError;
+use mgmt_state::StateError;
 
 /// Sockets in the directory of the host, which is for its owner alone.
 const CLIENTS: &str = "unix://recovery:1";
@@ -67,7 +67,7 @@ pub enum BeginAgainError {
     Replace(io::Error),
     /// The disk says no.
     #[error(transparent)]
-    Disk(#[from] LocalError),
+    Disk(#[from] StateError),
 }
 
 /// Makes the data of this host that of a cluster in which it is alone. The word is one that nobody else has.

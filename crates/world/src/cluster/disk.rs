@@ -19,8 +19,8 @@ use mgmt_sys::replace::Durability;
 use serde_json::{Value as Json, json};
 
 use super::{Disk, MemberId};
-use crate::LocalError;
-use crate::record::{self, Record};
+use mgmt_state::StateError;
+use mgmt_state::record::{self, Record};
 
 const STATE: &str = "state.json";
 const CONNECTION: &str = "connection.json";
@@ -61,7 +61,7 @@ impl Directory {
         self.path.join("data")
     }
 
-    fn open(&self) -> Result<Parent, LocalError> {
+    fn open(&self) -> Result<Parent, StateError> {
         open(&self.path)
     }
 
@@ -72,7 +72,7 @@ impl Directory {
     }
 
     /// What there is, in the light of what is really there.
-    pub(super) fn disk(&self) -> Result<Disk, LocalError> {
+    pub(super) fn disk(&self) -> Result<Disk, StateError> {
         let Some(record) = Record::read(&self.open()?, STATE)? else { return Ok(Disk::Empty) };
         let text = |name: &str| match record.get(name)? {
             Json::String(text) => Ok(text.clone()),
@@ -96,7 +96,7 @@ impl Directory {
     }
 
     /// Writes down what there is, for good.
-    pub(super) fn remember(&self, disk: &Disk) -> Result<(), LocalError> {
+    pub(super) fn remember(&self, disk: &Disk) -> Result<(), StateError> {
         let json = match disk {
             Disk::Empty => return record::remove(&self.open()?, STATE, Durability::Full),
             Disk::Founder { identity } => json!({"format": 1, "disk": "founder", "identity": identity}),
@@ -130,7 +130,7 @@ impl Directory {
     }
 
     /// That has been done, and is not done again.
-    pub(super) fn forget_recovery(&self) -> Result<(), LocalError> {
+    pub(super) fn forget_recovery(&self) -> Result<(), StateError> {
         record::remove(&self.open()?, RECOVER, Durability::Full)
     }
 
@@ -147,7 +147,7 @@ impl Directory {
         Ok(found)
     }
 
-    pub(super) fn remember_connection(&self, connection: &Remembered) -> Result<(), LocalError> {
+    pub(super) fn remember_connection(&self, connection: &Remembered) -> Result<(), StateError> {
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let json = json!({
             "format": 1,
@@ -160,7 +160,7 @@ impl Directory {
         record::write(&self.open()?, CONNECTION, &record::text(&json), Durability::Data)
     }
 
-    pub(super) fn connection(&self) -> Result<Option<Remembered>, LocalError> {
+    pub(super) fn connection(&self) -> Result<Option<Remembered>, StateError> {
         Remembered::read(&self.path)
     }
 }
@@ -188,17 +188,17 @@ pub enum RecoverError {
     },
     /// The disk says no.
     #[error(transparent)]
-    Disk(#[from] LocalError),
+    Disk(#[from] StateError),
 }
 
 impl Remembered {
     /// What a run with this directory has written, if there was one that serves.
-    pub fn read(directory: &Path) -> Result<Option<Remembered>, LocalError> {
+    pub fn read(directory: &Path) -> Result<Option<Remembered>, StateError> {
         if !directory.exists() {
             return Ok(None);
         }
         let Some(record) = Record::read(&open(directory)?, CONNECTION)? else { return Ok(None) };
-        let text = |name: &str| -> Result<Option<String>, LocalError> {
+        let text = |name: &str| -> Result<Option<String>, StateError> {
             match record.get(name)? {
                 Json::Null => Ok(None),
                 Json::String(text) => Ok(Some(text.clone())),
@@ -218,14 +218,14 @@ impl Remembered {
     }
 }
 
-fn open(path: &Path) -> Result<Parent, LocalError> {
+fn open(path: &Path) -> Result<Parent, StateError> {
     let absolute = std::path::absolute(path).map_err(|error| error.to_string());
     let managed = absolute.and_then(|path| {
         ManagedPath::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())
     });
     match managed {
         Ok(managed) => Ok(Parent::open_itself(&managed.to_directory())?),
-        Err(reason) => Err(LocalError::Root { path: path.to_owned(), reason }),
+        Err(reason) => Err(StateError::Root { path: path.to_owned(), reason }),
     }
 }
 

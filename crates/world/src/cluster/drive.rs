@@ -18,10 +18,10 @@ use super::{
     Answer, Config, ConfigError, Disk, Input, Membership, Output, Request, Settings, Status, Trouble, keys,
     upkeep,
 };
-use crate::LocalError;
 use crate::etcd::cluster::{ClusterError, MemberId as EtcdMember};
 use crate::etcd::{Etcd, EtcdSettings, EtcdSettingsError};
 use crate::store::{Span, Store};
+use mgmt_state::StateError;
 
 /// A cluster that this host is part of, and may serve.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub enum StartError {
     Settings(#[from] EtcdSettingsError),
     /// What it remembers cannot be read.
     #[error(transparent)]
-    Disk(#[from] LocalError),
+    Disk(#[from] StateError),
     /// It shall begin again with its data alone, and that does not work.
     #[error(transparent)]
     BeginAgain(#[from] BeginAgainError),

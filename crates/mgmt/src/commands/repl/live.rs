@@ -8,8 +8,9 @@ use std::time::Duration;
 use mgmt_engine::{Engine, EngineSettings, Preparation};
 use mgmt_lang::{Checked, Diagnostic, FrozenPart, Outcome, Running};
 use mgmt_resource::{Host, ResourceGraph};
+use mgmt_state::LocalState;
 use mgmt_sys::replace::Durability;
-use mgmt_world::{Local, World};
+use mgmt_world::World;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{oneshot, watch};
 
@@ -24,7 +25,7 @@ use crate::program::surroundings::Surroundings;
 pub(super) struct Workshop {
     runtime: tokio::runtime::Runtime,
     hostname: String,
-    local: Arc<Local>,
+    local: Arc<LocalState>,
     world: Arc<World>,
     /// For what it watches alone: it has no graph.
     engine: Option<Arc<Engine>>,
@@ -63,7 +64,7 @@ impl Workshop {
             Signals::new()?
         };
         let prefix = Prefix::open(&Choice::Temporary, &hostname)?;
-        let local = Local::open(prefix.directory("local")?)
+        let local = LocalState::open(prefix.directory("local")?)
             .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
         let (interrupts, end) = (signals.interrupts.clone(), signals.end.clone());
         let local = Arc::new(local);

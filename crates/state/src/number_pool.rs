@@ -1,4 +1,4 @@
-//! Numbers by name.
+//! Number pools: each name of a namespace gets a number that is never given to another.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,9 +9,9 @@ use mgmt_value::Str;
 use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
 
-use crate::LocalError;
+use crate::StateError;
 use crate::error::Result;
-use crate::local::Folders;
+use crate::local_state::StateDirectory;
 use crate::record::{self, FORMAT, Record};
 
 /// The largest number that the language can say.
@@ -31,12 +31,12 @@ struct Pool {
 }
 
 impl Pools {
-    pub(crate) fn number(&self, folders: &Folders, namespace: &Str, uid: &Str) -> Result<u64> {
+    pub(crate) fn number(&self, directory: &StateDirectory, namespace: &Str, uid: &Str) -> Result<u64> {
         let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = namespaces.get(namespace).and_then(|pool| pool.numbers.get(uid)) {
             return Ok(*number);
         }
-        let folder = folders.open(&["pool".to_owned(), record::digest(namespace)])?;
+        let folder = directory.open(&["pool".to_owned(), record::digest(namespace)])?;
         if !namespaces.contains_key(namespace) {
             namespaces.insert(namespace.clone(), Pool::load(&folder, namespace)?);
         }
@@ -45,7 +45,7 @@ impl Pools {
             return Ok(*number);
         }
         if pool.largest >= MAX {
-            return Err(LocalError::Exhausted { namespace: format!("{namespace:?}") });
+            return Err(StateError::Exhausted { namespace: format!("{namespace:?}") });
         }
         let number = pool.largest + 1;
         let json = json!({
@@ -55,7 +55,7 @@ impl Pools {
             "number": number,
         });
         if let Err(error) =
-            record::write(&folder, &record::file_name(uid), &record::text(&json), folders.durability)
+            record::write(&folder, &record::file_name(uid), &record::text(&json), directory.durability)
         {
             // The file may be there or not; the next question reads the namespace again.
             namespaces.remove(namespace);

@@ -1,4 +1,4 @@
-//! Values by key.
+//! Key-value records of the local state, with an in-memory cache and change notification.
 
 use std::cmp::Ordering;
 use std::sync::{Mutex, MutexGuard};
@@ -8,9 +8,9 @@ use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
 use tokio::sync::watch;
 
-use crate::LocalError;
+use crate::StateError;
 use crate::error::Result;
-use crate::local::Folders;
+use crate::local_state::StateDirectory;
 use crate::lock;
 use crate::record::{self, FORMAT, MAX_SIZE, Record};
 
@@ -38,21 +38,26 @@ impl Values {
         Values { folder, disk: Mutex::default(), memory: Mutex::default() }
     }
 
-    pub(crate) fn get(&self, folders: &Folders, key: &Str) -> Result<Option<Value>> {
+    pub(crate) fn get(&self, directory: &StateDirectory, key: &Str) -> Result<Option<Value>> {
         if let Some(known) = self.memory().known.get(key) {
             return Ok(known.clone());
         }
         let _disk = lock(&self.disk);
-        self.load(folders, key)
+        self.load(directory, key)
     }
 
-    pub(crate) fn would_change(&self, folders: &Folders, key: &Str, value: Option<&Value>) -> Result<bool> {
-        Ok(!same(self.get(folders, key)?.as_ref(), value.filter(is_some_value)))
+    pub(crate) fn would_change(
+        &self,
+        directory: &StateDirectory,
+        key: &Str,
+        value: Option<&Value>,
+    ) -> Result<bool> {
+        Ok(!same(self.get(directory, key)?.as_ref(), value.filter(is_some_value)))
     }
 
-    pub(crate) fn set(&self, folders: &Folders, key: &Str, value: Option<&Value>) -> Result<bool> {
+    pub(crate) fn set(&self, directory: &StateDirectory, key: &Str, value: Option<&Value>) -> Result<bool> {
         let _disk = lock(&self.disk);
-        let present = self.load(folders, key)?;
+        let present = self.load(directory, key)?;
         let value = value.filter(is_some_value);
         if same(present.as_ref(), value) {
             return Ok(false);
@@ -60,11 +65,11 @@ impl Values {
         let text = value.map(|value| stored_text(key, value)).transpose()?;
         // Until the disk has answered, nothing is known: a failure can leave the old value or the new one behind.
         self.memory().known.remove(key);
-        let folder = folders.open(&[self.folder])?;
+        let folder = directory.open(&[self.folder])?;
         let name = record::file_name(key);
         match text {
-            Some(text) => record::write(&folder, &name, &text, folders.durability)?,
-            None => record::remove(&folder, &name, folders.durability)?,
+            Some(text) => record::write(&folder, &name, &text, directory.durability)?,
+            None => record::remove(&folder, &name, directory.durability)?,
         }
         let mut memory = self.memory();
         memory.known.insert(key.clone(), value.cloned());
@@ -77,11 +82,11 @@ impl Values {
     }
 
     /// To be called with `disk` held.
-    fn load(&self, folders: &Folders, key: &Str) -> Result<Option<Value>> {
+    fn load(&self, directory: &StateDirectory, key: &Str) -> Result<Option<Value>> {
         if let Some(known) = self.memory().known.get(key) {
             return Ok(known.clone());
         }
-        let record = Record::read(&folders.open(&[self.folder])?, &record::file_name(key));
+        let record = Record::read(&directory.open(&[self.folder])?, &record::file_name(key));
         let value = record.and_then(|record| record.map(|record| value_of(&record, key)).transpose());
         let value =
             value.or_else(|error| record::set_aside(error, &format!("the value of {key:?}"), None))?;
@@ -131,7 +136,7 @@ fn same(present: Option<&Value>, wanted: Option<&Value>) -> bool {
 
 fn stored_text(key: &Str, value: &Value) -> Result<String> {
     let ty = value.ty();
-    let unstorable = |reason: &str| LocalError::Unstorable {
+    let unstorable = |reason: &str| StateError::Unstorable {
         key: format!("{key:?}"),
         ty: ty.to_string(),
         reason: reason.to_owned(),

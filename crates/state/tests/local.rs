@@ -6,18 +6,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mgmt_state::{LocalState, StateError};
 use mgmt_value::{Function, Str, Type, Value};
-use mgmt_world::{Local, LocalError};
 use tempfile::TempDir;
 
-fn store() -> (TempDir, Local) {
+fn store() -> (TempDir, LocalState) {
     let directory = tempfile::tempdir().unwrap();
     let local = open(&directory);
     (directory, local)
 }
 
-fn open(directory: &TempDir) -> Local {
-    Local::open(directory.path().join("local")).unwrap()
+fn open(directory: &TempDir) -> LocalState {
+    LocalState::open(directory.path().join("local")).unwrap()
 }
 
 fn mode(path: &Path) -> u32 {
@@ -56,12 +56,12 @@ fn the_store_and_its_files_are_for_their_owner_alone() {
 #[test]
 fn parents_that_are_missing_are_made_and_the_root_directory_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    Local::open(directory.path().join("deep/down/local")).unwrap();
+    LocalState::open(directory.path().join("deep/down/local")).unwrap();
     assert!(directory.path().join("deep/down/local/value").is_dir());
-    assert!(matches!(Local::open(PathBuf::from("/")), Err(LocalError::Root { .. })));
-    assert!(matches!(Local::open(PathBuf::from("")), Err(LocalError::Root { .. })));
+    assert!(matches!(LocalState::open(PathBuf::from("/")), Err(StateError::Root { .. })));
+    assert!(matches!(LocalState::open(PathBuf::from("")), Err(StateError::Root { .. })));
     fs::write(directory.path().join("file"), "").unwrap();
-    assert!(matches!(Local::open(directory.path().join("file")), Err(LocalError::System(_))));
+    assert!(matches!(LocalState::open(directory.path().join("file")), Err(StateError::System(_))));
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn something_else_in_place_of_a_file_is_an_error() {
     let path = only_file(&directory, "value");
     fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
-    assert!(matches!(open(&directory).value_get(&key("a")), Err(LocalError::System(_))));
+    assert!(matches!(open(&directory).value_get(&key("a")), Err(StateError::System(_))));
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     assert!(open(&directory).value_get(&key("a")).is_err());
@@ -277,7 +277,7 @@ fn what_could_not_be_read_back_is_not_written() {
         deep,
         deep_variant,
     ] {
-        assert!(matches!(local.value_set(&key("a"), Some(&value)), Err(LocalError::Unstorable { .. })));
+        assert!(matches!(local.value_set(&key("a"), Some(&value)), Err(StateError::Unstorable { .. })));
         assert_eq!(local.value_get(&key("a")).unwrap(), None);
     }
     assert!(files(&directory, "value").is_empty());
@@ -437,7 +437,7 @@ fn a_number_that_cannot_be_understood_is_set_aside_and_not_given_again() {
     fs::write(&path, good.replace("\"number\": 1", "\"number\": 9223372036854775807")).unwrap();
     let full = open(&directory);
     assert_eq!(full.pool(&key("ns"), &key("a")).unwrap(), i64::MAX as u64);
-    assert!(matches!(full.pool(&key("ns"), &key("z")), Err(LocalError::Exhausted { .. })));
+    assert!(matches!(full.pool(&key("ns"), &key("z")), Err(StateError::Exhausted { .. })));
 }
 
 #[test]
@@ -484,7 +484,7 @@ fn a_directory_is_made_below_the_store_and_nowhere_else() {
     assert_eq!(local.directory("./a//b").unwrap(), path);
     assert!(path.join("file").exists());
     for bad in ["", ".", "/", "/etc/", "..", "a/../../b", "../x/"] {
-        assert!(matches!(local.directory(bad), Err(LocalError::Directory { .. })), "{bad}");
+        assert!(matches!(local.directory(bad), Err(StateError::Directory { .. })), "{bad}");
     }
     std::os::unix::fs::symlink("/tmp", directory.path().join("local/vardir/link")).unwrap();
     assert!(local.directory("link/x/").is_err(), "a link is not followed");

@@ -4,8 +4,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use mgmt_state::LocalState;
 use mgmt_value::{Str, Type, Value};
-use mgmt_world::Local;
 
 const ROOT: &str = "MGMT_TEST_LOCAL_ROOT";
 
@@ -19,7 +19,7 @@ fn value(round: i64) -> Value {
 #[ignore = "started by another test"]
 fn the_process_that_is_killed() {
     let Some(root) = std::env::var_os(ROOT) else { return };
-    let local = Local::open(root.into()).unwrap();
+    let local = LocalState::open(root.into()).unwrap();
     let start = match local.value_get(&Str::from("key")).unwrap() {
         Some(Value::List(list)) => match list.items[0] {
             Value::Int(round) => round,
@@ -67,7 +67,7 @@ fn a_killed_process_leaves_the_old_value_or_the_new_and_no_number_twice() {
             take(line);
         }
 
-        let local = Local::open(root.clone()).unwrap();
+        let local = LocalState::open(root.clone()).unwrap();
         let found = local.value_get(&Str::from("key")).unwrap().unwrap();
         assert!(found == value(last.0) || found == value(last.0 + 1), "neither the old value nor the new");
         for (round, number) in &given_out {

@@ -1,4 +1,4 @@
-//! One file of the local store: versioned JSON with a checksum, under a name made from its key.
+//! Record files: versioned JSON with a checksum, under a name made from a key, and replaced atomically.
 
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ use mgmt_value::{Str, Type, Value, from_json, to_json};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use crate::LocalError;
+use crate::StateError;
 use crate::error::Result;
 
 /// The version that this program writes. It reads all up to it.
-pub(crate) const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 1;
 
 /// The largest file that is read or written.
 pub(crate) const MAX_SIZE: u64 = 64 << 20;
@@ -38,7 +38,7 @@ pub(crate) fn is_file_name(name: &[u8]) -> bool {
 }
 
 /// A file that was read, and its path for messages.
-pub(crate) struct Record {
+pub struct Record {
     path: String,
     json: Json,
     /// It has a checksum, and that matches.
@@ -47,7 +47,7 @@ pub(crate) struct Record {
 
 impl Record {
     /// Reads a file, or finds that there is none.
-    pub(crate) fn read(folder: &Parent, name: &str) -> Result<Option<Record>> {
+    pub fn read(folder: &Parent, name: &str) -> Result<Option<Record>> {
         let file = match folder.open_regular(name.as_bytes()) {
             Ok(file) => file,
             Err(error) if error.is_not_found() => return Ok(None),
@@ -57,29 +57,29 @@ impl Record {
         let bytes = file.read(MAX_SIZE)?;
         let intact = intact(&bytes);
         if intact == Some(false) {
-            return Err(LocalError::Corrupt { path, reason: "its checksum does not match".to_owned() });
+            return Err(StateError::Corrupt { path, reason: "its checksum does not match".to_owned() });
         }
         let json = match serde_json::from_slice(&bytes) {
             Ok(json) => json,
-            Err(error) => return Err(LocalError::Corrupt { path, reason: error.to_string() }),
+            Err(error) => return Err(StateError::Corrupt { path, reason: error.to_string() }),
         };
         let record = Record { path, json, is_verified: intact.is_some() };
         match record.json.get("format").and_then(Json::as_u64) {
             Some(1..=FORMAT) => Ok(Some(record)),
             Some(format) if format > FORMAT => {
-                Err(LocalError::Newer { path: record.path, format, known: FORMAT })
+                Err(StateError::Newer { path: record.path, format, known: FORMAT })
             }
             _ => Err(record.corrupt("there is no format number")),
         }
     }
 
     /// A member of any type that JSON has.
-    pub(crate) fn get(&self, member: &str) -> Result<&Json> {
+    pub fn get(&self, member: &str) -> Result<&Json> {
         self.json.get(member).ok_or_else(|| self.corrupt(format!("`{member}` is missing")))
     }
 
     /// A member that is a string of the language.
-    pub(crate) fn string(&self, member: &str) -> Result<Str> {
+    pub fn string(&self, member: &str) -> Result<Str> {
         match from_json(self.get(member)?, &Type::Str) {
             Ok(Value::Str(text)) => Ok(text),
             _ => Err(self.corrupt(format!("`{member}` is not a string"))),
@@ -87,7 +87,7 @@ impl Record {
     }
 
     /// Refuses a file without a checksum, where no earlier version has written any.
-    pub(crate) fn verified(self) -> Result<Record> {
+    pub fn verified(self) -> Result<Record> {
         match self.is_verified {
             true => Ok(self),
             false => Err(self.corrupt("it has no checksum")),
@@ -95,18 +95,18 @@ impl Record {
     }
 
     /// What is wrong with the file.
-    pub(crate) fn corrupt(&self, reason: impl Into<String>) -> LocalError {
-        LocalError::Corrupt { path: self.path.clone(), reason: reason.into() }
+    pub fn corrupt(&self, reason: impl Into<String>) -> StateError {
+        StateError::Corrupt { path: self.path.clone(), reason: reason.into() }
     }
 
     /// The path, for messages.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         &self.path
     }
 }
 
 /// The text of a file, one member to a line, for whoever reads it. The last member is a checksum of all before it.
-pub(crate) fn text(json: &Json) -> String {
+pub fn text(json: &Json) -> String {
     // `{:#}` is JSON with indentation.
     let text = format!("{json:#}");
     match text.strip_suffix(END).filter(|_| json.is_object()) {
@@ -128,7 +128,7 @@ fn intact(bytes: &[u8]) -> Option<bool> {
 }
 
 /// The SHA-256 of bytes, in hexadecimal digits.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
@@ -136,10 +136,10 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Sets a file aside that cannot be used, and says so together with what is lost by it. Every other error is passed on.
-pub(crate) fn set_aside<T>(error: LocalError, lost: &str, instead: T) -> Result<T> {
+pub fn set_aside<T>(error: StateError, lost: &str, instead: T) -> Result<T> {
     let (path, reason) = match &error {
-        LocalError::Corrupt { path, reason } => (path, reason.clone()),
-        LocalError::Newer { path, format, known } => {
+        StateError::Corrupt { path, reason } => (path, reason.clone()),
+        StateError::Newer { path, format, known } => {
             (path, format!("it has format {format}, and this version reads up to {known}"))
         }
         _ => return Err(error),
@@ -155,7 +155,7 @@ pub(crate) fn string_to_json(text: &Str) -> Json {
 }
 
 /// Writes a file in one step.
-pub(crate) fn write(folder: &Parent, name: &str, text: &str, durability: Durability) -> Result<()> {
+pub fn write(folder: &Parent, name: &str, text: &str, durability: Durability) -> Result<()> {
     let mut file = Replacement::begin(folder, name.as_bytes(), InPlace::Refuse)?;
     file.write_all(text.as_bytes())?;
     let private = Attributes { mode: Some(0o600), ..Attributes::default() };
@@ -164,7 +164,7 @@ pub(crate) fn write(folder: &Parent, name: &str, text: &str, durability: Durabil
 }
 
 /// Removes a file, if there is one.
-pub(crate) fn remove(folder: &Parent, name: &str, durability: Durability) -> Result<()> {
+pub fn remove(folder: &Parent, name: &str, durability: Durability) -> Result<()> {
     match folder.unlink(name.as_bytes()) {
         Ok(()) if durability == Durability::Full => Ok(folder.sync()?),
         Err(error) if !error.is_not_found() => Err(error.into()),

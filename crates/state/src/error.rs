@@ -1,10 +1,10 @@
-//! Why the local store could not do its work.
+//! Errors of the local state.
 
 use std::path::PathBuf;
 
-/// A failure of the local store.
+/// A failure of the local state.
 #[derive(Debug, thiserror::Error)]
-pub enum LocalError {
+pub enum StateError {
     /// The file system said no.
     #[error(transparent)]
     System(#[from] mgmt_sys::Error),
@@ -61,4 +61,4 @@ pub enum LocalError {
 }
 
 /// A result of this crate.
-pub(crate) type Result<T, E = LocalError> = std::result::Result<T, E>;
+pub type Result<T, E = StateError> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! The store of one host.
+//! Local state: values, numbers and directories of one host.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -10,45 +10,45 @@ use mgmt_sys::replace::Durability;
 use mgmt_value::{Str, Value};
 use tokio::sync::watch;
 
-use crate::LocalError;
+use crate::StateError;
 use crate::error::Result;
-use crate::pool::Pools;
+use crate::number_pool::Pools;
 use crate::record;
-use crate::value::Values;
+use crate::values::Values;
 
 /// Values, numbers and directories of one host. They outlive the process.
-pub struct Local {
-    folders: Folders,
+pub struct LocalState {
+    directory: StateDirectory,
     values: Values,
     pools: Pools,
 }
 
-impl Local {
-    /// Opens the store in this directory, and makes it if it is missing.
-    pub fn open(root: PathBuf) -> Result<Local> {
-        Local::open_with(root, Durability::Full)
+impl LocalState {
+    /// Opens the local state in this directory, and makes the directory if it is missing.
+    pub fn open(root: PathBuf) -> Result<LocalState> {
+        LocalState::open_with(root, Durability::Full)
     }
 
-    /// Opens the store, and says how hard changes are pushed to the disk. Against a killed process all ways are safe.
-    pub fn open_with(root: PathBuf, durability: Durability) -> Result<Local> {
-        let folders = Folders::new(root, durability)?;
-        record::sweep(&folders.open(&["value"])?);
-        Ok(Local { folders, values: Values::new("value"), pools: Pools::default() })
+    /// Opens the local state, and says how hard changes are pushed to the disk. Against a killed process all ways are safe.
+    pub fn open_with(root: PathBuf, durability: Durability) -> Result<LocalState> {
+        let directory = StateDirectory::new(root, durability)?;
+        record::sweep(&directory.open(&["value"])?);
+        Ok(LocalState { directory, values: Values::new("value"), pools: Pools::default() })
     }
 
     /// The value under a key, or none.
     pub fn value_get(&self, key: &Str) -> Result<Option<Value>> {
-        self.values.get(&self.folders, key)
+        self.values.get(&self.directory, key)
     }
 
     /// Stores a value under a key, or removes it, and tells whether that was a change.
     pub fn value_set(&self, key: &Str, value: Option<&Value>) -> Result<bool> {
-        self.values.set(&self.folders, key, value)
+        self.values.set(&self.directory, key, value)
     }
 
-    /// Whether [`value_set`](Local::value_set) would be a change.
+    /// Whether [`value_set`](LocalState::value_set) would be a change.
     pub fn value_would_change(&self, key: &Str, value: Option<&Value>) -> Result<bool> {
-        self.values.would_change(&self.folders, key, value)
+        self.values.would_change(&self.directory, key, value)
     }
 
     /// Follows a key. There is one notification at once and one after each change; changes that nobody has looked at
@@ -60,44 +60,45 @@ impl Local {
     /// The number of a name within a namespace: positive, and the same for ever. A name that is new gets one more than
     /// the largest that was ever given out.
     pub fn pool(&self, namespace: &Str, uid: &Str) -> Result<u64> {
-        self.pools.number(&self.folders, namespace, uid)
+        self.pools.number(&self.directory, namespace, uid)
     }
 
     /// A directory for others to use, made if it is missing. The path is absolute and ends in a slash.
     pub fn directory(&self, relative: impl AsRef<Path>) -> Result<PathBuf> {
-        self.folders.vardir(relative.as_ref())
+        self.directory.vardir(relative.as_ref())
     }
 }
 
-impl fmt::Debug for Local {
+impl fmt::Debug for LocalState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Local").field(&self.folders.root).finish()
+        f.debug_tuple("LocalState").field(&self.directory.root).finish()
     }
 }
 
-/// The directories of the store, opened anew for each use, so that one that was removed comes back.
-pub(crate) struct Folders {
+/// A directory that holds records, opened anew for each use, so that one that was removed comes back.
+pub struct StateDirectory {
     root: ManagedPath,
     pub(crate) durability: Durability,
 }
 
-impl Folders {
-    pub(crate) fn new(root: PathBuf, durability: Durability) -> Result<Folders> {
+impl StateDirectory {
+    /// The directory at this path. It is made when it is first opened.
+    pub fn new(root: PathBuf, durability: Durability) -> Result<StateDirectory> {
         let absolute = std::path::absolute(&root).map_err(|error| error.to_string());
         let path = absolute.and_then(|path| {
             ManagedPath::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())
         });
         match path {
-            Ok(path) if !path.is_root() => Ok(Folders { root: path.to_directory(), durability }),
+            Ok(path) if !path.is_root() => Ok(StateDirectory { root: path.to_directory(), durability }),
             Ok(_) => {
-                Err(LocalError::Root { path: root, reason: "expected a directory of its own".to_owned() })
+                Err(StateError::Root { path: root, reason: "expected a directory of its own".to_owned() })
             }
-            Err(reason) => Err(LocalError::Root { path: root, reason }),
+            Err(reason) => Err(StateError::Root { path: root, reason }),
         }
     }
 
     /// Opens a directory below the root. Those that are missing are made, for the owner alone.
-    pub(crate) fn open<N: AsRef<[u8]>>(&self, names: &[N]) -> Result<Parent> {
+    pub fn open<N: AsRef<[u8]>>(&self, names: &[N]) -> Result<Parent> {
         descend(self.open_root()?, names, 0o700)
     }
 
@@ -120,7 +121,7 @@ impl Folders {
         let names: Option<Vec<_>> = relative.components().map(name).collect();
         let names: Vec<_> = names.into_iter().flatten().flatten().collect();
         if names.is_empty() {
-            return Err(LocalError::Directory { path: relative.to_owned() });
+            return Err(StateError::Directory { path: relative.to_owned() });
         }
         let vardir = self.open(&["vardir"])?;
         descend(vardir, &names, 0o750)?;

@@ -161,8 +161,8 @@ fn deploys(bytes: &[u8]) {
 }
 
 fn keys(bytes: &[u8]) {
-    let _ = mgmt_world::PublicKey::read_all(&text(bytes));
-    let _ = mgmt_world::SigningKey::read(&text(bytes));
+    let _ = mgmt_signing::PublicKey::read_all(&text(bytes));
+    let _ = mgmt_signing::SigningKey::read(&text(bytes));
 }
 
 fn catalogues(bytes: &[u8]) {
@@ -194,7 +194,7 @@ fn deploy_files(bytes: &[u8]) {
 }
 
 fn statements(bytes: &[u8]) {
-    let _ = mgmt_world::hostile::statement(&text(bytes));
+    let _ = mgmt_signing::fuzz_targets::statement(&text(bytes));
 }
 
 /// What is said over a socket: lengths are made right, as a text has none.

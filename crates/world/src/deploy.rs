@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::keys::{self, NEWEST, SWEEP};
-use crate::seal::{Content, Seal, Signer};
+use crate::signature::{DeploySigner, Signature, SignedContent};
 use crate::store::{Condition, Effect, Snapshot, Span, StoreError, Transaction, Watch};
 use crate::tree::{self, Blob, Manifest, Tree};
 use crate::{World, json};
@@ -48,8 +48,8 @@ pub struct Deploy {
     /// Where its files are.
     pub files: Blob,
     /// The signature of whoever has made it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seal: Option<Seal>,
+    #[serde(rename = "seal", default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Signature>,
 }
 
 /// How a program is to be run.
@@ -132,7 +132,7 @@ struct Draft<'a> {
     files: &'a Blob,
     commits: &'a Commits,
     repeats: Option<u64>,
-    signer: Option<&'a Signer>,
+    signer: Option<&'a dyn DeploySigner>,
 }
 
 /// How many deploys are kept.
@@ -168,7 +168,7 @@ impl World {
         program: &Program,
         files: &Tree,
         commits: &Commits,
-        signer: Option<&Signer>,
+        signer: Option<&dyn DeploySigner>,
     ) -> Result<Deploy, DeployError> {
         let cut = files.cut(self.store().limits()).map_err(DeployError::Files)?;
         let draft = Draft { program, files: &cut.blob, commits, repeats: None, signer };
@@ -177,7 +177,11 @@ impl World {
 
     /// Gives a program that was deployed before to all hosts again. What is to be signed has to be signed already, by the same
     /// key: nobody has looked at what it is.
-    pub async fn repeat_deploy(&self, id: u64, signer: Option<&Signer>) -> Result<Deploy, DeployError> {
+    pub async fn repeat_deploy(
+        &self,
+        id: u64,
+        signer: Option<&dyn DeploySigner>,
+    ) -> Result<Deploy, DeployError> {
         let old = self.deploy(id).await?.ok_or(DeployError::Missing { id })?;
         if signer.is_some_and(|signer| !signer.has_signed(&old)) {
             return Err(DeployError::NotSigned { id });
@@ -213,8 +217,8 @@ impl World {
                 // What is repeated has to be there still.
                 None => drop(tree::fetch(store, files).await?),
             }
-            let content = Content { program, hash: commits.hash.as_ref(), files };
-            let seal = signer.map(|signer| signer.seal(content, id, records.readable()));
+            let content = SignedContent { program, hash: commits.hash.as_ref(), files };
+            let signature = signer.map(|signer| signer.sign(content, id, &mut records.readable()));
             let deploy = Deploy {
                 id,
                 program: program.clone(),
@@ -226,7 +230,7 @@ impl World {
                     .duration_since(std::time::UNIX_EPOCH)
                     .map_or(0, |since| since.as_secs()),
                 files: files.clone(),
-                seal,
+                signature,
             };
             let key = keys::deploy(id);
             let mut conditions = vec![Condition::Missing(key.clone()), as_it_was(before, NEWEST)];

@@ -10,11 +10,6 @@ pub fn files(bytes: &[u8]) -> Option<Tree> {
     crate::tree::read_hostile(list, chunk.get(1..).unwrap_or_default()).ok()
 }
 
-/// What somebody may have signed.
-pub fn statement(text: &str) -> bool {
-    crate::seal::is_clear(text)
-}
-
 /// One side of a conversation over a socket, as questions and as answers. Gives how many of each were understood.
 pub async fn conversation(bytes: &[u8]) -> (usize, usize) {
     let (mut questions, mut answers) = (0, 0);

@@ -170,7 +170,7 @@ mod tests {
             by: "h".into(),
             at: 7,
             files: Blob { size: 1, chunks: vec!["x".into()] },
-            seal: None,
+            signature: None,
         };
         let mut files = Tree::default();
         files.insert("main.mcl", File { executable: false, content: b"noop \"a\" {}\n".to_vec() }).unwrap();

@@ -12,8 +12,7 @@
 //! ```
 //!
 //! All that a store has to do is in [`store`], and there is one suite of tests for all of them. Which keys there are is
-//! in `keys.rs`; values are JSON with a version. Two more parts stand beside it: [`cluster`] decides which hosts run a server of
-//! etcd, and supervises it; [`Signer`], [`Trust`] and [`Seal`] sign deploys and verify their signatures.
+//! in `keys.rs`; values are JSON with a version. Beside it, [`cluster`] decides which hosts run an etcd server, and supervises it.
 //!
 //! Invariants of the world
 //! - What is read is what was last heard of the store, and goes on being readable while the store is lost. What is
@@ -40,8 +39,8 @@ mod live;
 mod members;
 mod own;
 mod schedule;
-mod seal;
 mod session;
+mod signature;
 pub mod socket;
 mod status;
 pub mod store;
@@ -59,7 +58,7 @@ pub use exports::{EVERYBODY, Exported};
 pub use last_deploy::{InstalledFiles, LastDeploy};
 pub use members::{ForgetError, MEMBER_EXPIRY, Member};
 pub use schedule::{Offer, STOP_GRACE, Strategy};
-pub use seal::{KeyError, MAX_CLOCK_AHEAD, PublicKey, Refused, Seal, Signer, SigningKey, Trust};
+pub use signature::{DeploySigner, Signature, SignedContent};
 pub use status::Status;
 pub use store::StoreError;
 pub use strings::{Changes, Scope};

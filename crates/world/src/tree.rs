@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use mgmt_state::record::sha256 as digest;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use crate::keys;
 use crate::store::{Limits, Span, Store, StoreError};
@@ -130,14 +130,6 @@ fn cut(bytes: &[u8], longest: usize, chunks: &mut HashMap<String, Vec<u8>>) -> B
         blob.chunks.push(digest);
     }
     blob
-}
-
-fn digest(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Reads the list of files.

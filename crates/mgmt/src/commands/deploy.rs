@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use mgmt_signing::PublicKey;
 use mgmt_telemetry::{Format, escape, json_line};
-use mgmt_world::{Commits, Deploy, DeployError, Program, Seal, Signer, UnreadableDeploy, World};
+use mgmt_world::{Commits, Deploy, DeployError, DeploySigner, Program, UnreadableDeploy, World};
 use serde_json::json;
 
 use crate::commands::exit_codes;
@@ -130,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     }
     connection::within(async {
         let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
-        action.carry_out(&world, signer.as_ref(), terminal).await
+        action.carry_out(&world, signer.as_ref().map(|signer| signer as _), terminal).await
     })
 }
 
@@ -247,7 +248,7 @@ impl Action {
     async fn carry_out(
         self,
         world: &World,
-        signer: Option<&Signer>,
+        signer: Option<&dyn DeploySigner>,
         terminal: &Terminal,
     ) -> Result<Exit, Failure> {
         let deployed = match self {
@@ -307,7 +308,7 @@ async fn add(
     program: &Program,
     package: &package::Package,
     checkout: Option<&Checkout>,
-    signer: Option<&Signer>,
+    signer: Option<&dyn DeploySigner>,
     terminal: &Terminal,
 ) -> Result<Result<Deploy, DeployError>, Failure> {
     let mut commits = Commits::default();
@@ -372,8 +373,8 @@ fn program_of(input: &Path, arguments: &Arguments, terminal: &Terminal) -> Resul
 }
 
 fn line(deploy: &Deploy, terminal: &Terminal) -> String {
-    let Deploy { id, program, hash, repeats, by, at, files, seal, .. } = deploy;
-    let key = seal.as_ref().and_then(Seal::key).map(|key| key.to_string());
+    let Deploy { id, program, hash, repeats, by, at, files, signature, .. } = deploy;
+    let key = signature.as_ref().and_then(PublicKey::of).map(|key| key.to_string());
     match terminal.format() {
         Format::Human => {
             let time = moment(*at);

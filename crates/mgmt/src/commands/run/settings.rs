@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use mgmt_engine::Preparation;
 use mgmt_remote::Login;
+use mgmt_signing::{PublicKey, Signer};
 use mgmt_sys::replace::Durability;
 use mgmt_world::etcd::EtcdSettings;
-use mgmt_world::{PublicKey, Signer};
 
 use super::arguments::{Arguments, Fsync, Launched};
 use super::drawing::Drawing;

@@ -24,13 +24,13 @@ fn deploy(signer: &Signer, entry: &str, newest: Option<&Deploy>) -> Deploy {
 
 fn numbered(signer: &Signer, entry: &str, id: u64, stored: &[&Deploy]) -> Deploy {
     let (program, files) = (program(entry), Blob { size: 3, chunks: vec!["ab".into()] });
-    let content = Content { program: &program, hash: None, files: &files };
-    let seal = Some(signer.seal(content, id, stored.iter().copied()));
-    Deploy { id, program, hash: None, chain: None, repeats: None, by: "a".into(), at: 0, files, seal }
+    let content = SignedContent { program: &program, hash: None, files: &files };
+    let signature = Some(signer.sign(content, id, &mut stored.iter().copied()));
+    Deploy { id, program, hash: None, chain: None, repeats: None, by: "a".into(), at: 0, files, signature }
 }
 
-fn trust(directory: &tempfile::TempDir, signer: &Signer) -> Trust {
-    Trust::new(vec![signer.key.public().clone()], directory.path().to_owned()).unwrap()
+fn trust(directory: &tempfile::TempDir, signer: &Signer) -> TrustStore {
+    TrustStore::new(vec![signer.key.public().clone()], directory.path().to_owned()).unwrap()
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn the_number_grows_even_if_the_clock_does_not() {
     // What a stranger says about it does not count.
     let stranger = self::signer(2);
     let mut loud = deploy(&stranger, "x", None);
-    let seal = loud.seal.as_mut().unwrap();
-    seal.statement = seal.statement.replace(r#""sequence":"#, r#""sequence":9"#);
+    let signed = loud.signature.as_mut().unwrap();
+    signed.statement = signed.statement.replace(r#""sequence":"#, r#""sequence":9"#);
     let mine = signer.opened(&deploy(&signer, "one", Some(&loud))).unwrap();
     assert!(mine.sequence < 9_000_000_000_000_000);
 }
@@ -74,8 +74,8 @@ fn restated(signer: &Signer, deploy: &Deploy, change: impl FnOnce(&mut Statement
     change(&mut statement);
     let text = serde_json::to_string(&statement).unwrap();
     let signature = Base64::encode_string(&signer.key.sign(&message(&text)));
-    let seal = Seal { statement: text, signature, ..deploy.seal.clone().unwrap() };
-    Deploy { seal: Some(seal), ..deploy.clone() }
+    let signature = Signature { statement: text, signature, ..deploy.signature.clone().unwrap() };
+    Deploy { signature: Some(signature), ..deploy.clone() }
 }
 
 const HOURS: u64 = 5 * 3600 * 1_000_000;
@@ -266,7 +266,7 @@ fn one_that_ran_is_confirmed_under_the_same_trust_alone() {
     assert_eq!(trust_.confirm(&first).unwrap(), first);
     trust_.accept(&deploy(&signer_, "two", Some(&first))).unwrap();
     assert!(trust_.confirm(&first).is_ok(), "a newer one that cannot run changes nothing");
-    assert!(matches!(trust_.confirm(&Deploy { seal: None, ..first.clone() }), Err(Refused::Unsigned)));
+    assert!(matches!(trust_.confirm(&Deploy { signature: None, ..first.clone() }), Err(Refused::Unsigned)));
     assert!(matches!(trust(&directory, &signer(2)).confirm(&first), Err(Refused::Stranger { .. })));
 }
 
@@ -283,27 +283,27 @@ fn what_stands_beside_the_statement_does_not_count() {
 }
 
 #[test]
-fn whatever_is_changed_in_a_seal_is_noticed() {
+fn whatever_is_changed_in_a_signature_is_noticed() {
     let (directory, signer) = (tempfile::tempdir().unwrap(), signer(1));
     let (trust, right) = (trust(&directory, &signer), deploy(&signer, "one", None));
-    assert!(matches!(trust.accept(&Deploy { seal: None, ..right.clone() }), Err(Refused::Unsigned)));
+    assert!(matches!(trust.accept(&Deploy { signature: None, ..right.clone() }), Err(Refused::Unsigned)));
     let stranger = self::signer(2);
     assert!(matches!(trust.accept(&deploy(&stranger, "one", None)), Err(Refused::Stranger { .. })));
-    let parts: [fn(&mut Seal) -> &mut String; 3] =
-        [|seal| &mut seal.statement, |seal| &mut seal.key, |seal| &mut seal.signature];
+    let parts: [fn(&mut Signature) -> &mut String; 3] =
+        [|signed| &mut signed.statement, |signed| &mut signed.key, |signed| &mut signed.signature];
     for part in parts {
-        let length = part(right.clone().seal.as_mut().unwrap()).len();
+        let length = part(right.clone().signature.as_mut().unwrap()).len();
         for at in 0..length {
             for bit in [1, 2, 4, 64] {
                 let mut wrong = right.clone();
-                let text = part(wrong.seal.as_mut().unwrap());
+                let text = part(wrong.signature.as_mut().unwrap());
                 let mut bytes = std::mem::take(text).into_bytes();
                 bytes[at] ^= bit;
                 *text = String::from_utf8_lossy(&bytes).into_owned();
                 assert!(trust.accept(&wrong).is_err(), "byte {at}: {wrong:?}");
             }
             let mut short = right.clone();
-            part(short.seal.as_mut().unwrap()).truncate(at);
+            part(short.signature.as_mut().unwrap()).truncate(at);
             assert!(trust.accept(&short).is_err(), "cut at {at}");
         }
     }
@@ -319,8 +319,8 @@ fn what_has_expired_is_only_run_by_those_who_had_begun() {
     statement.until = Some(1);
     let text = serde_json::to_string(&statement).unwrap();
     let signature = Base64::encode_string(&late.key.sign(&message(&text)));
-    let seal = Seal { statement: text, signature, ..right.seal.clone().unwrap() };
-    let expired = Deploy { seal: Some(seal), ..right.clone() };
+    let signature = Signature { statement: text, signature, ..right.signature.clone().unwrap() };
+    let expired = Deploy { signature: Some(signature), ..right.clone() };
     let trust = trust(&directory, &late);
     assert!(matches!(trust.accept(&expired), Err(Refused::Expired { until: 1 })));
     assert!(trust.accept(&right).is_ok());

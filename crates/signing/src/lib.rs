@@ -1,8 +1,9 @@
-//! Deploys that are signed, so that a host runs nothing that somebody else has put into the store.
+//! Signed deploys: a host with a trust store runs nothing that somebody without a key has put into the store.
 //!
-//! Whoever deploys signs a [`Statement`]: which program it is, the digests of its files, the deploy's number in the store, and the
-//! series that the number belongs to. The text of it is kept as it was signed, beside the signature. A host that was given
-//! public keys ([`Trust`]) runs what the statement says, and nothing that only stands beside it.
+//! The central type is [`TrustStore`]: the public keys that a host was given, and what it has accepted of each. A [`Signer`] signs a
+//! statement: the program, the digests of its files, the deploy's number in the store, and the series that the number belongs to. The
+//! text of it is kept as it was signed, beside the signature ([`Signature`]). A host with public keys runs what the statement says, and
+//! nothing that only stands beside it.
 //!
 //! - The statement is verified before anything of the deploy is read. Files are named by their digests, so all of them are
 //!   covered.
@@ -34,33 +35,19 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64ct::{Base64, Encoding as _};
+use mgmt_state::record::{self, FORMAT, Record};
+use mgmt_state::{Result as StateResult, StateDirectory, StateError};
 use mgmt_sys::replace::Durability;
+use mgmt_world::{Blob, Deploy, DeploySigner, Program, Signature, SignedContent};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 pub use keys::{KeyError, PublicKey, SigningKey};
 
-use crate::deploy::{Deploy, Program};
-use crate::tree::Blob;
-use mgmt_state::Result as StateResult;
-use mgmt_state::StateDirectory;
-use mgmt_state::StateError;
-use mgmt_state::record::{self, FORMAT, Record};
 
 /// What is signed begins with this, so that no signature can be taken for one of something else.
 const PURPOSE: &[u8] = b"mgmt deploy\0";
-
-/// What somebody has said about a deploy, and the proof of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seal {
-    /// The statement, exactly as it was signed.
-    statement: String,
-    /// The public key, in base64.
-    key: String,
-    /// The signature, in base64.
-    signature: String,
-}
 
 /// What is said about a deploy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,14 +84,6 @@ pub struct Signer {
     pub new_series: bool,
 }
 
-/// The part of a deploy that is signed.
-#[derive(Clone, Copy)]
-pub(crate) struct Content<'a> {
-    pub(crate) program: &'a Program,
-    pub(crate) hash: Option<&'a String>,
-    pub(crate) files: &'a Blob,
-}
-
 /// How far the clock of a signer may be ahead of the clock of a host that has not accepted anything of its series yet.
 pub const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(300);
 
@@ -129,7 +108,7 @@ struct Memory {
 }
 
 /// Whose deploys a host runs, and what it has accepted of them already.
-pub struct Trust {
+pub struct TrustStore {
     keys: Vec<PublicKey>,
     directory: StateDirectory,
 }
@@ -210,7 +189,7 @@ pub enum Refused {
     },
     /// What was accepted before is not known.
     #[error(transparent)]
-    Memory(#[from] mgmt_state::StateError),
+    Memory(#[from] StateError),
 }
 
 impl Refused {
@@ -226,14 +205,13 @@ impl Refused {
     }
 }
 
-impl Signer {
-    /// Signs what is about to be deployed under this number, after the deploys that are in the store.
-    pub(crate) fn seal<'a>(
+impl DeploySigner for Signer {
+    fn sign(
         &self,
-        content: Content<'_>,
+        content: SignedContent<'_>,
         number: u64,
-        stored: impl Iterator<Item = &'a Deploy>,
-    ) -> Seal {
+        stored: &mut dyn Iterator<Item = &Deploy>,
+    ) -> Signature {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let own: Vec<Statement> = stored.filter_map(|deploy| self.opened(deploy)).collect();
         let last = own.iter().map(|last| last.sequence).max().unwrap_or(0);
@@ -253,9 +231,18 @@ impl Signer {
         let statement = serde_json::to_string(&statement).unwrap_or_default();
         let signature = self.key.sign(&message(&statement));
         let key = Base64::encode_string(self.key.public().bytes());
-        Seal { statement, key, signature: Base64::encode_string(&signature) }
+        Signature { statement, key, signature: Base64::encode_string(&signature) }
     }
 
+    fn has_signed(&self, deploy: &Deploy) -> bool {
+        self.opened(deploy).is_some_and(|statement| {
+            (&statement.program, &statement.hash, &statement.files)
+                == (&deploy.program, &deploy.hash, &deploy.files)
+        })
+    }
+}
+
+impl Signer {
     /// The series to sign in, and the later ones that it replaces: the series of the last deploy of this key in the store that does
     /// not begin in the future and is not void, or one that begins now.
     fn series(&self, now: u64, own: &[Statement]) -> (u64, BTreeSet<u64>) {
@@ -277,32 +264,17 @@ impl Signer {
         (series, all.into_iter().filter(|later| *later > series).collect())
     }
 
-    /// Whether a deploy is one that this key has signed, as it is.
-    pub(crate) fn has_signed(&self, deploy: &Deploy) -> bool {
-        self.opened(deploy).is_some_and(|statement| {
-            (&statement.program, &statement.hash, &statement.files)
-                == (&deploy.program, &deploy.hash, &deploy.files)
-        })
-    }
-
     fn opened(&self, deploy: &Deploy) -> Option<Statement> {
-        open(deploy.seal.as_ref()?, std::slice::from_ref(self.key.public()))
+        open(deploy.signature.as_ref()?, std::slice::from_ref(self.key.public()))
             .ok()
             .map(|(_, statement)| statement)
     }
 }
 
-impl Seal {
-    /// The key that it claims to be made with.
-    pub fn key(&self) -> Option<PublicKey> {
-        PublicKey::new(&Base64::decode_vec(&self.key).ok()?)
-    }
-}
-
-impl Trust {
+impl TrustStore {
     /// Only what is signed with one of these keys is run. What was accepted is remembered in the directory.
-    pub fn new(keys: Vec<PublicKey>, directory: PathBuf) -> StateResult<Trust> {
-        Ok(Trust { keys, directory: StateDirectory::new(directory, Durability::Full)? })
+    pub fn new(keys: Vec<PublicKey>, directory: PathBuf) -> StateResult<TrustStore> {
+        Ok(TrustStore { keys, directory: StateDirectory::new(directory, Durability::Full)? })
     }
 
     /// The deploy as its signer has stated it, if it may be run. It is remembered, so that nothing older will be.
@@ -311,11 +283,11 @@ impl Trust {
     }
 
     fn accept_at(&self, deploy: &Deploy, now: Duration) -> Result<Deploy, Refused> {
-        let seal = deploy.seal.as_ref().ok_or(Refused::Unsigned)?;
-        let (key, statement) = open(seal, &self.keys)?;
+        let signature = deploy.signature.as_ref().ok_or(Refused::Unsigned)?;
+        let (key, statement) = open(signature, &self.keys)?;
         let folder = self.directory.open(&["accepted"])?;
         let name = format!("{}.json", hex(&Sha256::digest(key.bytes())));
-        let digest = hex(&Sha256::digest(seal.statement.as_bytes()));
+        let digest = hex(&Sha256::digest(signature.statement.as_bytes()));
         let memory = match Record::read(&folder, &name)? {
             None => Memory::default(),
             Some(record) => Memory::of(&record)?,
@@ -360,8 +332,8 @@ impl Trust {
     /// The deploy as its signer has stated it, for one that this host has accepted and run before: it has to be signed with a key that is
     /// trusted now. Neither its order nor its time counts, because it is not taken from the store.
     pub fn confirm(&self, deploy: &Deploy) -> Result<Deploy, Refused> {
-        let seal = deploy.seal.as_ref().ok_or(Refused::Unsigned)?;
-        let (_, statement) = open(seal, &self.keys)?;
+        let signature = deploy.signature.as_ref().ok_or(Refused::Unsigned)?;
+        let (_, statement) = open(signature, &self.keys)?;
         statement.is_placed(deploy)?;
         Ok(statement.of(deploy))
     }
@@ -408,19 +380,23 @@ fn micros(time: Duration) -> u64 {
 }
 
 /// What was signed, and by which of these keys.
-fn open<'a>(seal: &Seal, keys: &'a [PublicKey]) -> Result<(&'a PublicKey, Statement), Refused> {
-    let claimed = seal.key().ok_or(Refused::Forged)?;
+fn open<'a>(signed: &Signature, keys: &'a [PublicKey]) -> Result<(&'a PublicKey, Statement), Refused> {
+    let claimed = PublicKey::of(signed).ok_or(Refused::Forged)?;
     let key = keys.iter().find(|key| **key == claimed).ok_or(Refused::Stranger { key: claimed })?;
-    let signature = Base64::decode_vec(&seal.signature).map_err(|_| Refused::Forged)?;
-    if !key.has_signed(&message(&seal.statement), &signature) {
+    let signature = Base64::decode_vec(&signed.signature).map_err(|_| Refused::Forged)?;
+    if !key.has_signed(&message(&signed.statement), &signature) {
         return Err(Refused::Forged);
     }
-    understood(&seal.statement).map(|statement| (key, statement))
+    understood(&signed.statement).map(|statement| (key, statement))
 }
 
-/// Whether this can be signed and understood: for tests with hostile statements.
-pub(crate) fn is_clear(statement: &str) -> bool {
-    understood(statement).is_ok()
+/// Entry points for fuzzing. Nothing here may panic, whatever the input.
+#[doc(hidden)]
+pub mod fuzz_targets {
+    /// Whether a text that somebody may have signed is understood.
+    pub fn statement(text: &str) -> bool {
+        super::understood(text).is_ok()
+    }
 }
 
 fn understood(statement: &str) -> Result<Statement, Refused> {
@@ -450,9 +426,9 @@ impl fmt::Debug for Signer {
     }
 }
 
-impl fmt::Debug for Trust {
+impl fmt::Debug for TrustStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Trust").field(&self.keys).finish()
+        f.debug_tuple("TrustStore").field(&self.keys).finish()
     }
 }
 

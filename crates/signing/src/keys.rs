@@ -1,9 +1,10 @@
-//! Keys, in the forms that people have them in: those of OpenSSH and of OpenSSL.
+//! Ed25519 keys, in the forms that people have them in: those of OpenSSH and of OpenSSL.
 
 use std::fmt;
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use base64ct::{Base64, Base64Unpadded, Encoding as _};
+use mgmt_world::Signature;
 
 /// A public key of the kind Ed25519. As text it is a line of OpenSSH.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -33,6 +34,11 @@ const SSH: &str = "ssh-ed25519";
 const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 impl PublicKey {
+    /// The key that a signature claims to be made with.
+    pub fn of(signature: &Signature) -> Option<PublicKey> {
+        PublicKey::new(&Base64::decode_vec(&signature.key).ok()?)
+    }
+
     pub(super) fn new(bytes: &[u8]) -> Option<PublicKey> {
         bytes.try_into().ok().map(PublicKey)
     }

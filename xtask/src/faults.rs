@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     };
     let (minutes, seed) = (number(0, 10)?, number(1, 1)?);
     let mut simulated = Command::new(cargo());
-    simulated.args(["test", "--package", "mgmt-world", "--test", "faults", "--", "--nocapture"]);
+    simulated.args(["test", "--package", "mgmt-store", "--test", "faults", "--", "--nocapture"]);
     step(simulated.env("MGMT_FAULTS_RUNS", (minutes * RUNS).to_string()))?;
     let mut lab = Command::new(cargo());
     lab.args(["test", "--package", "mgmt", "--test", "fault_lab"]).env("MGMT_SEED", seed.to_string());

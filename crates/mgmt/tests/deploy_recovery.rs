@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
-#[path = "../../world/tests/etcd_common/mod.rs"]
+#[path = "../../store-etcd/tests/etcd_common/mod.rs"]
 mod etcd_common;
 
 use std::path::{Path, PathBuf};

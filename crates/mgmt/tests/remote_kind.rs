@@ -3,7 +3,7 @@
 
 mod agreement;
 mod common;
-#[path = "../../world/tests/etcd_common/mod.rs"]
+#[path = "../../store-etcd/tests/etcd_common/mod.rs"]
 mod etcd_common;
 #[path = "../../remote/tests/sshd/mod.rs"]
 mod sshd;

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 
 use mgmt_state::LocalState;
+use mgmt_store::SharedState;
 use mgmt_sys::process::Helper;
-use mgmt_world::World;
 
 use crate::{Id, Resource};
 
@@ -24,7 +24,7 @@ pub struct Host {
     /// Values and counters that outlive a run.
     pub local: Arc<LocalState>,
     /// What this host shares with others.
-    pub world: Arc<World>,
+    pub world: Arc<SharedState>,
     /// Starts commands as another user.
     pub helper: Helper,
     /// How hard written files are pushed to the disk.
@@ -94,7 +94,7 @@ pub trait GraphView: Send + Sync {
 
 impl Host {
     /// The strings that this host shares with others.
-    pub fn strings(&self) -> &World {
+    pub fn strings(&self) -> &SharedState {
         &self.world
     }
 

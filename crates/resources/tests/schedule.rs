@@ -8,11 +8,11 @@ use std::sync::Arc;
 use common::Bench;
 use mgmt_resource::{Checked, Kind};
 use mgmt_resources::schedule::Schedule;
+use mgmt_store::{Offer, SharedState};
 use mgmt_value::Str;
-use mgmt_world::{Offer, World};
 
 /// Waits until a host, and no other, is chosen.
-async fn chosen(world: &World, name: &Str, host: &Str) {
+async fn chosen(world: &SharedState, name: &Str, host: &Str) {
     let mut changes = world.watch_schedule(name);
     let chosen = async {
         while world.scheduled(name).unwrap() != [host.clone()] {
@@ -34,7 +34,7 @@ async fn a_host_volunteers_is_chosen_and_withdraws() {
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
     chosen(world, &name, &me).await;
     // Another host of the same store stands in line.
-    let other = World::new(Arc::clone(world.store()), "another.example.com");
+    let other = SharedState::new(Arc::clone(world.store()), "another.example.com");
     other.volunteer(&name, &Offer::default(), true).await.unwrap();
     let withdraw = Schedule { withdraw: true, namespace: "job".into(), ..Schedule::default() };
     let mut vertex = bench.vertex("no more", withdraw);

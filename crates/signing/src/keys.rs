@@ -4,7 +4,7 @@ use std::fmt;
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use base64ct::{Base64, Base64Unpadded, Encoding as _};
-use mgmt_world::Signature;
+use mgmt_store::Signature;
 
 /// A public key of the kind Ed25519. As text it is a line of OpenSSH.
 #[derive(Clone, PartialEq, Eq, Hash)]

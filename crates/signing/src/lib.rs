@@ -37,14 +37,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64ct::{Base64, Encoding as _};
 use mgmt_state::record::{self, FORMAT, Record};
 use mgmt_state::{Result as StateResult, StateDirectory, StateError};
+use mgmt_store::{Blob, Deploy, DeploySigner, Program, Signature, SignedContent};
 use mgmt_sys::replace::Durability;
-use mgmt_world::{Blob, Deploy, DeploySigner, Program, Signature, SignedContent};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 pub use keys::{KeyError, PublicKey, SigningKey};
-
 
 /// What is signed begins with this, so that no signature can be taken for one of something else.
 const PURPOSE: &[u8] = b"mgmt deploy\0";

@@ -105,12 +105,12 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 }
 
 /// A copy of the store of the run on this host, if there is one.
-async fn store(prefix: Option<&Path>, terminal: &Terminal) -> Result<mgmt_world::Embedded, Failure> {
+async fn store(prefix: Option<&Path>, terminal: &Terminal) -> Result<mgmt_store::Embedded, Failure> {
     const COPY_TIMEOUT: Duration = Duration::from_secs(10);
     let copy = async {
         let path = connection::working_directory(prefix).ok()?.join(connection::SOCKET);
-        let running = mgmt_world::socket::Socket::connect(&path).await.ok()?;
-        mgmt_world::Embedded::copy_of(&running).await.ok()
+        let running = mgmt_store::socket::Socket::connect(&path).await.ok()?;
+        mgmt_store::Embedded::copy_of(&running).await.ok()
     };
     match tokio::time::timeout(COPY_TIMEOUT, copy).await {
         Ok(Some(copy)) => return Ok(copy),
@@ -120,7 +120,7 @@ async fn store(prefix: Option<&Path>, terminal: &Terminal) -> Result<mgmt_world:
             COPY_TIMEOUT.as_secs()
         )),
     }
-    mgmt_world::Embedded::in_memory().map_err(Failure::failed)
+    mgmt_store::Embedded::in_memory().map_err(Failure::failed)
 }
 
 /// What to look at.

@@ -37,11 +37,11 @@ use mgmt_lang::module::Entry;
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph, Spec};
 use mgmt_state::LocalState;
+use mgmt_store::SharedState;
+use mgmt_store::Store;
+use mgmt_store_etcd::Etcd;
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
-use mgmt_world::World;
-use mgmt_world::etcd::Etcd;
-use mgmt_world::store::Store;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::{Notify, oneshot};
@@ -703,7 +703,7 @@ pub(crate) fn host(
         version: VERSION.to_owned(),
         state: prefix.directory("engine/state")?,
         local: Arc::new(local),
-        world: Arc::new(World::new(store, hostname)),
+        world: Arc::new(SharedState::new(store, hostname)),
         helper: mgmt_sys::process::Helper::this_program(),
         durability,
         view: std::sync::RwLock::default(),

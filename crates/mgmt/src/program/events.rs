@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use mgmt_engine::{Engine, PathWatch};
 use mgmt_funcs::{Wake, Watch};
 use mgmt_lang::WatchChange;
+use mgmt_store::{Changes, Scope};
 use mgmt_sys::process::{Command, LineEvent, Recorded, Signal};
 use mgmt_value::Str;
 use mgmt_watch::{KernelEvents, KernelTopic, WallClock, WatchPath};
-use mgmt_world::{Changes, Scope};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -284,7 +284,7 @@ mod tests {
     use mgmt_funcs::Host as _;
     use mgmt_lang::{Outcome, Running};
     use mgmt_state::LocalState;
-    use mgmt_world::World;
+    use mgmt_store::SharedState;
 
     use super::*;
     use crate::program::{self, Options};
@@ -299,7 +299,7 @@ mod tests {
         let checked = Arc::new(program::check(&entry, &Options::default()).unwrap());
         let directory = tempfile::tempdir().unwrap();
         let local = Arc::new(LocalState::open(directory.path().join("state")).unwrap());
-        let world = Arc::new(World::in_memory("host").unwrap());
+        let world = Arc::new(SharedState::in_memory("host").unwrap());
         let surroundings = Arc::new(Surroundings::new("host", directory.path(), local, world));
         let mut sources = Sources::new(None, Arc::clone(&surroundings));
         let mut running = tokio::task::block_in_place(|| {
@@ -322,7 +322,7 @@ mod tests {
     fn whoever_asks_for_the_time_sees_the_same_until_the_next_look() {
         let directory = tempfile::tempdir().unwrap();
         let local = Arc::new(LocalState::open(directory.path().join("state")).unwrap());
-        let world = Arc::new(World::in_memory("host").unwrap());
+        let world = Arc::new(SharedState::in_memory("host").unwrap());
         let surroundings = Surroundings::new("host", directory.path(), local, world);
         surroundings.look_at_the_clock();
         let first = surroundings.now();

@@ -11,8 +11,8 @@ use mgmt_funcs::{Export, Failure, FileKind, Host};
 use mgmt_lang::Deploy;
 use mgmt_lang::module::{Disk, Files, WithEmbedded, is_embedded};
 use mgmt_state::LocalState;
+use mgmt_store::SharedState;
 use mgmt_value::Str;
-use mgmt_world::World;
 
 /// Where the files of a deploy are.
 const FILES: WithEmbedded<'static> = WithEmbedded(&Disk);
@@ -22,7 +22,7 @@ pub(crate) struct Surroundings {
     hostname: Str,
     deploy: Deploy,
     local: Arc<LocalState>,
-    world: Arc<World>,
+    world: Arc<SharedState>,
     /// The last line of each command, or why there will be none.
     lines: Mutex<HashMap<Str, Result<Str, String>>>,
     /// Whether a device waits for a restart, once that is known.
@@ -77,7 +77,7 @@ impl Surroundings {
         hostname: &str,
         deploy: impl Into<Deploy>,
         local: Arc<LocalState>,
-        world: Arc<World>,
+        world: Arc<SharedState>,
     ) -> Surroundings {
         Surroundings {
             hostname: hostname.into(),
@@ -106,7 +106,7 @@ impl Surroundings {
         &self.local
     }
 
-    pub(crate) fn world(&self) -> &World {
+    pub(crate) fn world(&self) -> &SharedState {
         &self.world
     }
 
@@ -152,7 +152,7 @@ impl Surroundings {
 impl Surroundings {
     /// The world, unless the program runs before its store has ever answered: then nothing is known of it, which is something else
     /// than that nothing is there.
-    fn heard_of(&self) -> Result<&World, Failure> {
+    fn heard_of(&self) -> Result<&SharedState, Failure> {
         match self.world.is_unheard() {
             false => Ok(&self.world),
             true => Err(Failure::fatal("the store has not answered since the start")),
@@ -160,7 +160,7 @@ impl Surroundings {
     }
 }
 
-fn failure(error: mgmt_world::StoreError) -> Failure {
+fn failure(error: mgmt_store::StoreError) -> Failure {
     Failure::fatal(error.to_string())
 }
 

@@ -3,7 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../../../world/tests/etcd_common/mod.rs"]
+#[path = "../../../store-etcd/tests/etcd_common/mod.rs"]
 mod etcd_common;
 
 mod exit_codes;

@@ -9,7 +9,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;
-#[path = "../../../world/tests/etcd_common/mod.rs"]
+#[path = "../../../store-etcd/tests/etcd_common/mod.rs"]
 mod etcd_common;
 mod host;
 mod hostile;

@@ -3,8 +3,8 @@
 use mgmt_resource::{
     Checked, Context, Effect, Error, Invalid, Kind, Nothing, OnLeave, Resource, Result, ResultExt, Watch,
 };
+use mgmt_store::{Scope, SharedState};
 use mgmt_value::Str;
-use mgmt_world::{Scope, World};
 
 use crate::support::follow;
 
@@ -130,10 +130,10 @@ impl Kv {
 
     async fn present(
         &self,
-        strings: &World,
+        strings: &SharedState,
         key: &Str,
         host: &Str,
-    ) -> Result<Option<Str>, mgmt_world::StoreError> {
+    ) -> Result<Option<Str>, mgmt_store::StoreError> {
         match self.scope() {
             Scope::Shared => strings.shared(key).await,
             Scope::ByHost => Ok(strings.by_host(key).await?.remove(host)),

@@ -9,8 +9,8 @@ use mgmt_resource::{
     Cancel, Checked, Context, Error, Host, Invalid, Kind, Nothing, OnLeave, Resource, Result, ResultExt,
     Watch, WatchStream,
 };
+use mgmt_store::{Changes, Offer, Strategy};
 use mgmt_value::Str;
-use mgmt_world::{Changes, Offer, Strategy};
 
 /// Volunteers this host for something that only some hosts should do.
 ///

@@ -10,9 +10,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use mgmt_resource::{Cancel, Error, Host, ProgramFiles, Result, ResultExt, Watch, WatchStream};
+use mgmt_store::{Changes, Scope};
 use mgmt_value::Str;
 use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
-use mgmt_world::{Changes, Scope};
 use tokio::sync::{Notify, watch};
 
 use crate::support::account::lookup_now;

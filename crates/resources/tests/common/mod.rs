@@ -18,11 +18,11 @@ use mgmt_resource::{
     Cancel, Checked, Child, Context, Host, Id, Invalid, Kind, Meta, Received, Resource, Result,
 };
 use mgmt_state::LocalState;
+use mgmt_store::Store;
+use mgmt_store::{Embedded, SharedState};
 use mgmt_sys::process::Helper;
 use mgmt_sys::replace::Durability;
 use mgmt_value::{Str, Value};
-use mgmt_world::store::Store;
-use mgmt_world::{Embedded, World};
 use tempfile::TempDir;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, span};
@@ -77,7 +77,7 @@ fn host_in(directory: &Path, store: Arc<dyn Store>) -> Host {
         version: "0".to_owned(),
         state: directory.join("state"),
         local: Arc::new(local),
-        world: Arc::new(World::new(store, "host.example.com")),
+        world: Arc::new(SharedState::new(store, "host.example.com")),
         helper: Helper::this_program(),
         durability: Durability::None,
         view: RwLock::default(),

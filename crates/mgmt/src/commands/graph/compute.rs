@@ -10,7 +10,7 @@ use mgmt_lang::{Checked, Outcome, Running};
 use mgmt_puppet::{Half, merge};
 use mgmt_resource::{ProgramFiles, ResourceGraph};
 use mgmt_state::LocalState;
-use mgmt_world::World;
+use mgmt_store::SharedState;
 
 use crate::commands::exit_codes;
 use crate::commands::run::prefix::{Choice, Prefix};
@@ -211,7 +211,7 @@ async fn first_graph(
     let prefix = Prefix::open(&Choice::Temporary, hostname)?;
     let local = LocalState::open(prefix.directory("local")?)
         .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
-    let world = World::in_memory(hostname).map_err(|error| Failure::failed(error.to_string()))?;
+    let world = SharedState::in_memory(hostname).map_err(|error| Failure::failed(error.to_string()))?;
     world.ready().await;
     let (local, world) = (Arc::new(local), Arc::new(world));
     let surroundings = Arc::new(Surroundings::new(hostname, checked.deploy.clone(), local, world));

@@ -25,7 +25,7 @@ pub(super) fn settle(
 ) -> Result<Option<String>, Failure> {
     let runtime = crate::runtime::start(None)?;
     let prefix = Prefix::open(&Choice::Temporary, &arguments.hostname)?;
-    let store = mgmt_world::Embedded::in_memory().map_err(Failure::failed)?;
+    let store = mgmt_store::Embedded::in_memory().map_err(Failure::failed)?;
     let settings = EngineSettings {
         host: host(&arguments.hostname, Durability::None, None, &prefix, Arc::new(store))?,
         registry: mgmt_resources::KINDS,

@@ -9,8 +9,8 @@ use mgmt_engine::{Engine, EngineSettings, Preparation};
 use mgmt_lang::{Checked, Diagnostic, FrozenPart, Outcome, Running};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_state::LocalState;
+use mgmt_store::SharedState;
 use mgmt_sys::replace::Durability;
-use mgmt_world::World;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{oneshot, watch};
 
@@ -26,7 +26,7 @@ pub(super) struct Workshop {
     runtime: tokio::runtime::Runtime,
     hostname: String,
     local: Arc<LocalState>,
-    world: Arc<World>,
+    world: Arc<SharedState>,
     /// For what it watches alone: it has no graph.
     engine: Option<Arc<Engine>>,
     interrupts: watch::Receiver<u64>,
@@ -68,7 +68,7 @@ impl Workshop {
             .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
         let (interrupts, end) = (signals.interrupts.clone(), signals.end.clone());
         let local = Arc::new(local);
-        let world = World::in_memory(&hostname).map_err(|error| Failure::failed(error.to_string()))?;
+        let world = SharedState::in_memory(&hostname).map_err(|error| Failure::failed(error.to_string()))?;
         let world = Arc::new(world);
         Ok((Workshop { runtime, hostname, local, world, engine: None, interrupts, end, prefix }, signals))
     }

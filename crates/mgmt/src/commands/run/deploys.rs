@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use mgmt_health::Instead;
 use mgmt_remote::Handed;
-use mgmt_world::store::Watch;
-use mgmt_world::{Deploy, DeployError, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
+use mgmt_store::Watch;
+use mgmt_store::{Deploy, DeployError, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::control::ApplyOrder;

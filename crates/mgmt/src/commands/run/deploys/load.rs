@@ -13,8 +13,8 @@ use mgmt_lang::module::Entry;
 use mgmt_remote::Handed;
 use mgmt_resource::ResourceGraph;
 use mgmt_signing::{Refused, Signer, TrustStore};
+use mgmt_store::{Commits, Deploy, DeployError, InstalledFiles, LastDeploy, Program, SharedState, Tree};
 use mgmt_sys::replace::Durability;
-use mgmt_world::{Commits, Deploy, DeployError, InstalledFiles, LastDeploy, Program, Tree, World};
 
 use super::super::follow::refused;
 use super::super::program::Loaded as LoadedProgram;
@@ -352,7 +352,7 @@ fn preparation(program: &Program) -> Preparation {
 const STORE_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The files of a deploy, as soon as the store can give them. What runs goes on meanwhile.
-async fn files_of(deploy: &Deploy, world: &World) -> Result<Tree, Failure> {
+async fn files_of(deploy: &Deploy, world: &SharedState) -> Result<Tree, Failure> {
     let mut reported = false;
     loop {
         match world.deployed_files(deploy).await {
@@ -381,11 +381,15 @@ pub(in super::super) fn packed(first: &First, how: &Program) -> Result<Handed, F
 pub(super) struct Offer {
     handed: Handed,
     signer: Option<Arc<Signer>>,
-    world: Arc<World>,
+    world: Arc<SharedState>,
 }
 
 impl Offer {
-    pub(super) fn new(first: &First, settings: &Settings, world: &Arc<World>) -> Result<Offer, Failure> {
+    pub(super) fn new(
+        first: &First,
+        settings: &Settings,
+        world: &Arc<SharedState>,
+    ) -> Result<Offer, Failure> {
         let handed = packed(first, &settings.program())?;
         Ok(Offer { handed, signer: settings.signer.clone(), world: Arc::clone(world) })
     }

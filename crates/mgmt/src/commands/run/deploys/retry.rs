@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mgmt_engine::Preparation;
 use mgmt_health::RefusedDeploy;
 use mgmt_lang::{Outcome, Running};
-use mgmt_world::{Deploy, DeployError, UnreadableDeploy};
+use mgmt_store::{Deploy, DeployError, UnreadableDeploy};
 use tokio::sync::watch;
 
 use super::super::First;

@@ -35,7 +35,7 @@ impl World {
             version: "bench".into(),
             state: prefix.join("state"),
             local: Arc::new(mgmt_state::LocalState::open(prefix.join("local")).unwrap()),
-            world: Arc::new(mgmt_store::SharedState::in_memory("bench").unwrap()),
+            shared: Arc::new(mgmt_store::SharedState::in_memory("bench").unwrap()),
             helper: Default::default(),
             durability,
             view: Default::default(),

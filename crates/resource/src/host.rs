@@ -6,10 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 
 use mgmt_state::LocalState;
-use mgmt_store::SharedState;
 use mgmt_sys::process::Helper;
 
-use crate::{Id, Resource};
+use crate::{Id, Resource, SharedStore};
 
 /// The program's side of a running resource: identity, directories, stores. One per process.
 pub struct Host {
@@ -23,8 +22,8 @@ pub struct Host {
     pub state: PathBuf,
     /// Values and counters that outlive a run.
     pub local: Arc<LocalState>,
-    /// What this host shares with others.
-    pub world: Arc<SharedState>,
+    /// The state that this host shares with others.
+    pub shared: Arc<dyn SharedStore>,
     /// Starts commands as another user.
     pub helper: Helper,
     /// How hard written files are pushed to the disk.
@@ -94,8 +93,8 @@ pub trait GraphView: Send + Sync {
 
 impl Host {
     /// The strings that this host shares with others.
-    pub fn strings(&self) -> &SharedState {
-        &self.world
+    pub fn strings(&self) -> &dyn SharedStore {
+        &*self.shared
     }
 
     /// Asks the program to end.

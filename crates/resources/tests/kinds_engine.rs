@@ -167,7 +167,7 @@ async fn a_key_that_somebody_changes_is_set_again() {
 async fn an_offer_that_somebody_removes_is_made_again() {
     let mut running = Running::start();
     running.swap(vec![Spec::new("job", Schedule::default())]).await;
-    let (world, name) = (Arc::clone(&running.host.world), Str::from("job"));
+    let (world, name) = (mgmt_store::SharedState::of(&running.host).unwrap(), Str::from("job"));
     soon("it is chosen", async || world.scheduled(&name).unwrap().len() == 1).await;
     let key = "/host/host.example.com/volunteer/job";
     for effect in [

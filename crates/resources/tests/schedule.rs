@@ -25,7 +25,7 @@ async fn chosen(world: &SharedState, name: &Str, host: &Str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_volunteers_is_chosen_and_withdraws() {
     let bench = Bench::new();
-    let world = &bench.host.world;
+    let world = &SharedState::of(&bench.host).unwrap();
     let (name, me) = (Str::from("job"), Str::from("host.example.com"));
     let mut vertex = bench.vertex("job", Schedule::default());
     assert_eq!(vertex.look().await.checked(), Checked::Changed);

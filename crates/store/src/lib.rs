@@ -40,6 +40,7 @@ mod log_levels;
 mod members;
 mod rate_limit;
 mod reconciler;
+mod resource_access;
 mod schedule;
 mod session;
 mod shared_state;
@@ -58,7 +59,7 @@ pub use exports::{EVERYBODY, Exported};
 pub use host_claim::Agent;
 pub use last_deploy::{InstalledFiles, LastDeploy};
 pub use members::{ForgetError, MEMBER_EXPIRY, Member};
-pub use schedule::{Offer, STOP_GRACE, Strategy};
+pub use mgmt_resource::{Offer, STOP_GRACE, Scope, Strategy};
 pub use shared_state::SharedState;
 pub use signature::{DeploySigner, Signature, SignedContent};
 pub use status::Status;
@@ -66,7 +67,7 @@ pub use store::{
     Batch, Commit, Condition, Effect, Entry, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store,
     StoreError, Transaction, Watch,
 };
-pub use strings::{Changes, Scope};
+pub use strings::Changes;
 pub use tree::{Blob, File, Tree};
 
 /// A poisoned lock is one whose holder has panicked. No holder leaves anything half done.

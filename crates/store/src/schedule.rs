@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mgmt_resource::{Offer, STOP_GRACE, Strategy};
 use mgmt_value::Str;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -29,55 +30,6 @@ use crate::shared_state::Inner;
 use crate::store::{Condition, Effect, Entry, StoreError, Transaction};
 use crate::strings::Changes;
 use crate::{SharedState, json};
-
-/// What a host offers when it volunteers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offer {
-    /// How to choose.
-    pub strategy: Strategy,
-    /// How many hosts to choose.
-    pub max: u32,
-    /// The offer stays when the host is gone.
-    pub persist: bool,
-    /// How long the offer stays when the host is gone, in seconds. Without this, a host that ends in order takes its offer
-    /// back, and one that is gone without a word has it for a while.
-    pub ttl: Option<u32>,
-    /// How long the offer stays in the store after this host has ceased to take itself for chosen.
-    #[serde(skip, default = "default_grace")]
-    pub grace: Duration,
-}
-
-fn default_grace() -> Duration {
-    STOP_GRACE
-}
-
-impl Default for Offer {
-    fn default() -> Offer {
-        Offer { strategy: Strategy::RoundRobin, max: 1, persist: false, ttl: None, grace: STOP_GRACE }
-    }
-}
-
-/// How hosts are chosen among volunteers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Strategy {
-    /// Whoever was chosen stays; others follow in the order in which they came.
-    #[serde(rename = "rr")]
-    RoundRobin,
-    /// The first ones of the alphabet.
-    #[serde(rename = "alpha")]
-    Alphabetical,
-}
-
-impl Strategy {
-    /// All of them, with the names that programs use.
-    pub const ALL: [(&'static str, Strategy); 2] =
-        [("rr", Strategy::RoundRobin), ("alpha", Strategy::Alphabetical)];
-
-    /// The strategy of this name.
-    pub fn named(name: &str) -> Option<Strategy> {
-        Strategy::ALL.iter().find(|(known, _)| *known == name).map(|(_, strategy)| *strategy)
-    }
-}
 
 /// Who was chosen under a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,10 +79,6 @@ fn is_older(present: Option<&Entry>, choice: &Choice, volunteers: &[Volunteer]) 
 
 /// How long an offer stays that says nothing about that.
 const OFFER: Duration = Duration::from_secs(10);
-
-/// How long a host has to stop what a choice has started: the ten seconds that a command has before it is killed, and some to
-/// evaluate the program and to end the command.
-pub const STOP_GRACE: Duration = Duration::from_secs(12);
 
 /// How long a leader leads that is gone without a word.
 const LEADING: Duration = Duration::from_secs(3);

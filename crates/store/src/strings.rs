@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mgmt_resource::Scope;
 use mgmt_value::Str;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -9,15 +10,6 @@ use tokio::sync::watch;
 use crate::keys::{self, Topic};
 use crate::store::{Condition, Effect, Entry, StoreError, Transaction};
 use crate::{SharedState, json};
-
-/// Which of the two things under a key is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// The string that all hosts share.
-    Shared,
-    /// The strings of all hosts.
-    ByHost,
-}
 
 /// Strings by key, for all hosts to read and follow.
 ///

@@ -171,7 +171,7 @@ impl World {
             version: "test".into(),
             state: directory.path().join("state"),
             local: Arc::new(mgmt_state::LocalState::open(directory.path().join("local")).unwrap()),
-            world: Arc::new(mgmt_store::SharedState::in_memory("host").unwrap()),
+            shared: Arc::new(mgmt_store::SharedState::in_memory("host").unwrap()),
             helper: Default::default(),
             durability: mgmt_sys::replace::Durability::None,
             view: Default::default(),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use mgmt_engine::{LastRuns, Preparation};
 use mgmt_resource::{ProgramFiles, ResourceGraph};
+use mgmt_store::SharedState;
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
 
@@ -152,9 +153,9 @@ pub(crate) fn make(
         Err(_) => Vec::new(),
     };
     runtime.block_on(async {
-        let store = Arc::new(store(prefix, terminal).await?);
-        let mut host = host(hostname, Durability::None, None, &own, store)?;
-        host.world.ready().await;
+        let shared = Arc::new(SharedState::new(Arc::new(store(prefix, terminal).await?), hostname));
+        let mut host = host(Durability::None, None, &own, Arc::clone(&shared))?;
+        shared.ready().await;
         let last = engine.as_ref().map(|engine| LastRuns::read(&engine.join("journal"))).unwrap_or_default();
         if let (Some(host), Ok(kept)) = (Arc::get_mut(&mut host), engine.map(|engine| engine.join("state")))
             && kept.is_dir()

@@ -93,8 +93,12 @@ impl Surroundings {
     }
 
     /// Those of a program that runs here.
-    pub(crate) fn of(host: &mgmt_resource::Host, deploy: impl Into<Deploy>) -> Surroundings {
-        Surroundings::new(&host.hostname, deploy, Arc::clone(&host.local), Arc::clone(&host.world))
+    pub(crate) fn of(
+        host: &mgmt_resource::Host,
+        shared: &Arc<SharedState>,
+        deploy: impl Into<Deploy>,
+    ) -> Surroundings {
+        Surroundings::new(&host.hostname, deploy, Arc::clone(&host.local), Arc::clone(shared))
     }
 
     /// Looks at the wall clock, so that all who ask for the time until the next look see the same.

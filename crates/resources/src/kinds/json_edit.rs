@@ -14,9 +14,8 @@ mod store;
 
 use mgmt_resource::{
     Checked, Context, Effect, Error, Identity, Invalid, Kind, Needed, Nothing, Order, Resource, Result,
-    ResultExt, Want, Watch,
+    ResultExt, Scope, Want, Watch,
 };
-use mgmt_store::Scope;
 use mgmt_sys::ManagedPath;
 use mgmt_sys::replace::InPlace;
 use mgmt_value::Str;

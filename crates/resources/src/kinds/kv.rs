@@ -1,9 +1,9 @@
 //! `kv`: a string under a key that all hosts can read.
 
 use mgmt_resource::{
-    Checked, Context, Effect, Error, Invalid, Kind, Nothing, OnLeave, Resource, Result, ResultExt, Watch,
+    Checked, Context, Effect, Error, Invalid, Kind, Nothing, OnLeave, Resource, Result, ResultExt, Scope,
+    SharedStore, SharedStoreError, Watch,
 };
-use mgmt_store::{Scope, SharedState};
 use mgmt_value::Str;
 
 use crate::support::follow;
@@ -130,10 +130,10 @@ impl Kv {
 
     async fn present(
         &self,
-        strings: &SharedState,
+        strings: &dyn SharedStore,
         key: &Str,
         host: &Str,
-    ) -> Result<Option<Str>, mgmt_store::StoreError> {
+    ) -> Result<Option<Str>, SharedStoreError> {
         match self.scope() {
             Scope::Shared => strings.shared(key).await,
             Scope::ByHost => Ok(strings.by_host(key).await?.remove(host)),

@@ -77,7 +77,7 @@ fn host_in(directory: &Path, store: Arc<dyn Store>) -> Host {
         version: "0".to_owned(),
         state: directory.join("state"),
         local: Arc::new(local),
-        world: Arc::new(SharedState::new(store, "host.example.com")),
+        shared: Arc::new(SharedState::new(store, "host.example.com")),
         helper: Helper::this_program(),
         durability: Durability::None,
         view: RwLock::default(),

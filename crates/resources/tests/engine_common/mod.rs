@@ -25,7 +25,7 @@ pub(crate) fn start(
         state: directory.join("state"),
         local: Arc::new(local),
         helper: helper(),
-        world: Arc::new(mgmt_store::SharedState::in_memory("host.example.com").unwrap()),
+        shared: Arc::new(mgmt_store::SharedState::in_memory("host.example.com").unwrap()),
         durability: Durability::None,
         view: RwLock::default(),
         exit: tokio::sync::watch::Sender::new(None),

@@ -55,7 +55,7 @@ impl World {
             version: "0".into(),
             state: path.join("state"),
             local: Arc::new(mgmt_state::LocalState::open(path.join("local")).unwrap()),
-            world: Arc::new(mgmt_store::SharedState::in_memory("test").unwrap()),
+            shared: Arc::new(mgmt_store::SharedState::in_memory("test").unwrap()),
             helper: Helper::this_program(),
             durability: Durability::None,
             view: RwLock::new(None),

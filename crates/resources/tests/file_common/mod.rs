@@ -46,7 +46,7 @@ impl World {
             version: "0".to_owned(),
             state: directory.path().join("state"),
             local: Arc::new(local),
-            world: Arc::new(mgmt_store::SharedState::in_memory("host.example.com").unwrap()),
+            shared: Arc::new(mgmt_store::SharedState::in_memory("host.example.com").unwrap()),
             helper: Helper::this_program(),
             durability: Durability::None,
             view: RwLock::default(),

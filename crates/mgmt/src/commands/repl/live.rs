@@ -148,7 +148,7 @@ impl Workshop {
             version: VERSION.to_owned(),
             state: self.prefix.directory("engine/state")?,
             local: Arc::clone(&self.local),
-            world: Arc::clone(&self.world),
+            shared: Arc::clone(&self.world) as _,
             helper: mgmt_sys::process::Helper::this_program(),
             durability: Durability::None,
             view: std::sync::RwLock::default(),

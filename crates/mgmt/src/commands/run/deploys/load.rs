@@ -196,7 +196,7 @@ impl Loader {
                 });
             }
         };
-        let files = files_of(&deploy, &self.means.host.world).await?;
+        let files = files_of(&deploy, &self.means.shared).await?;
         tokio::task::block_in_place(|| {
             let directory = Arc::new(self.place.put(deploy.id, &files)?);
             let what = self.read(directory.path.clone(), &deploy.program, &terminal)?;

@@ -12,9 +12,9 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
-use super::files::{Disk, FileKind, Files as _};
-use super::git::GitError;
-use super::tree::{RECORD, tree_hash, walk};
+use mgmt_lang::module::{Disk, FileKind, Files as _, MODULE_RECORD, tree_hash, walk_module};
+
+use crate::git::GitError;
 
 /// The hidden directory.
 const STAGING: &str = ".mgmt-get";
@@ -94,7 +94,7 @@ impl Workshop {
         let place = self.modules.join(key);
         let around = key.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty());
         for outer in around.map(|part| self.modules.join(part)) {
-            if outer.join("metadata.yaml").exists() || outer.join(RECORD).exists() {
+            if outer.join("metadata.yaml").exists() || outer.join(MODULE_RECORD).exists() {
                 let message = format!("it would lie inside another module, `{}`", outer.display());
                 return Err(GitError::new(message).hint("keep one of them in another directory of modules"));
             }
@@ -115,7 +115,7 @@ impl Workshop {
     pub(super) fn install(&self, bench: &Path, key: &Path, record: &Record) -> io::Result<()> {
         let Record { url, commit, hash } = record;
         let text = format!("{:#}\n", json!({ "url": url, "commit": commit, "hash": hash }));
-        let file = bench.join(RECORD);
+        let file = bench.join(MODULE_RECORD);
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => fs::write(file, text)?,
@@ -159,7 +159,7 @@ pub(super) fn strip(top: &Path, most: u64) -> Result<String, GitError> {
     remove_git(top).map_err(failed)?;
     let mut size = 0;
     let mut wrong = None;
-    walk(&Disk, top, &mut |path, kind| {
+    walk_module(&Disk, top, &mut |path, kind| {
         match kind {
             FileKind::File { length, .. } => size += length,
             FileKind::Link(target) if leads_out(path, target) => {
@@ -221,7 +221,7 @@ fn leads_out(link: &Path, target: &Path) -> bool {
 
 /// What is known about a module that was downloaded. Nothing of one that was not.
 pub(super) fn record(place: &Path) -> Option<Record> {
-    let content = Disk.read(&place.join(RECORD)).ok()?;
+    let content = Disk.read(&place.join(MODULE_RECORD)).ok()?;
     let value: Value = serde_json::from_slice(&content).ok()?;
     let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
     Some(Record { url: text("url")?, commit: text("commit")?, hash: text("hash")? })

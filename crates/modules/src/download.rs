@@ -1,4 +1,4 @@
-//! Fetches the modules of a program that come from elsewhere.
+//! The downloader: fetches the modules of a program that come from elsewhere, and writes the lock file.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -13,15 +13,13 @@ use mgmt_sys::handle::Attributes;
 use mgmt_sys::path::ManagedPath;
 use mgmt_sys::replace::{Durability, Expect, InPlace, Replacement};
 
-use super::entry::Entry;
-use super::error::{ResolveError, without_password};
-use super::files::{Disk, Files as _};
-use super::git::{Git, GitError};
-use super::import_name::{ImportClass, ImportName};
-use super::install::{Record, Workshop, record, strip};
-use super::lock::{Lock, LockedModule, lock_key};
-use super::resolve::{Location, Resolver};
-use super::tree::tree_hash;
+use mgmt_lang::module::{
+    Disk, Entry, Files as _, ImportClass, ImportName, Location, Lock, LockedModule, ResolveError, Resolver,
+    lock_key, tree_hash, without_password,
+};
+
+use crate::git::{Git, GitError};
+use crate::install::{Record, Workshop, record, strip};
 
 /// How to download.
 #[derive(Clone, Copy, Debug)]
@@ -195,15 +193,15 @@ pub fn download(
     progress: &mut dyn FnMut(DownloadProgress<'_>),
 ) -> Result<Downloaded, DownloadError> {
     let (location, content) = resolver.entry(entry).map_err(DownloadError::Program)?;
-    let program = Arc::clone(&location.module.program);
-    let lock = program.lock.clone().unwrap_or_default();
+    let locked = location.lock().cloned();
+    let lock_file = location.lock_file().map(Path::to_owned);
     let mut fetcher = Fetcher {
         resolver,
         options,
         progress,
-        modules: program.modules.clone(),
-        lock_file: program.lock_file.clone(),
-        lock,
+        modules: location.module_path().to_owned(),
+        lock_file: lock_file.clone(),
+        lock: locked.clone().unwrap_or_default(),
         means: None,
         done: BTreeMap::new(),
         result: Downloaded::default(),
@@ -211,9 +209,9 @@ pub fn download(
     fetcher.follow(location, content)?;
     resolver.forget();
     let Fetcher { lock, mut result, .. } = fetcher;
-    if let Some(file) = &program.lock_file
+    if let Some(file) = &lock_file
         && !result.modules.is_empty()
-        && program.lock.as_ref() != Some(&lock)
+        && locked.as_ref() != Some(&lock)
     {
         write_lock(file, &lock)
             .map_err(|error| DownloadError::Lock { path: file.clone(), message: error.to_string() })?;
@@ -474,8 +472,8 @@ fn check_scheme(url: &str, from: &Location) -> Result<bool, GitError> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     match scheme {
         "https" | "ssh" | "git" | "http" => Ok(false),
-        "file" => match &from.module.origin {
-            Some(origin) if !origin.url.starts_with("file://") => {
+        "file" => match from.origin_url() {
+            Some(origin) if !origin.starts_with("file://") => {
                 let message =
                     format!("a module that was downloaded cannot import `{shown}` from this machine");
                 Err(GitError::new(message))

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use mgmt_lang::module::without_password;
+
 /// The program `git`, and how far it may go.
 pub(super) struct Git {
     program: PathBuf,
@@ -140,7 +142,7 @@ impl Git {
             }
             let wanted = format!("{commit}^{{commit}}");
             inside(&["cat-file", "-e", &wanted]).map_err(|_| {
-                GitError::new(format!("the commit {commit} is not in `{}`", super::without_password(url)))
+                GitError::new(format!("the commit {commit} is not in `{}`", without_password(url)))
                     .hint("`mgmt get --update` takes the newest commit instead")
             })?;
         }
@@ -226,7 +228,7 @@ impl Git {
 
     /// Waits for the end, and stops what takes too much or has gone quiet.
     fn wait(&self, child: &mut Child, grows: &Path, url: &str) -> Result<ExitStatus, GitError> {
-        let url = super::without_password(url);
+        let url = without_password(url);
         let mut pause = Duration::from_millis(2);
         let mut next_look = Instant::now() + Duration::from_millis(250);
         let (mut last, mut changed) = (0, Instant::now());
@@ -270,7 +272,7 @@ fn is_commit(text: &str) -> bool {
 }
 
 fn no_commit(url: &str) -> GitError {
-    GitError::new(format!("the repository `{}` has no commit to take", super::without_password(url)))
+    GitError::new(format!("the repository `{}` has no commit to take", without_password(url)))
 }
 
 /// Reads a stream to its end, and keeps as much of it as anybody reads.
@@ -297,7 +299,7 @@ fn explain(url: &str, stderr: &str, status: ExitStatus) -> GitError {
         Some(line) => line.to_owned(),
         None => status.to_string(),
     };
-    let shown = super::without_password(url);
+    let shown = without_password(url);
     let said = said.trim_start_matches("fatal: ").trim_start_matches("error: ").replace(url, &shown);
     let hint = match () {
         () if stderr.contains("could not read Username") || stderr.contains("Authentication failed") => {

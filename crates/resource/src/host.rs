@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 
 use mgmt_state::LocalState;
-use mgmt_sys::process::Helper;
+use mgmt_sys::Helper;
 
 use crate::{Id, Resource, SharedStore};
 

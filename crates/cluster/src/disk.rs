@@ -1,4 +1,4 @@
-//! What a host that serves keeps on its disk: whose member it is, the data, and where the others are.
+//! Serving state on disk: whose member a host is, the data, and where the others are.
 //!
 //! ```text
 //!   DIRECTORY/state.json         {"format":1,"disk":"member","identity":"5b1c…","member":"8e9e05c5"}

@@ -1,7 +1,7 @@
-//! What a host does for itself: its offer, its server, its candidacy as the decider, and its leaving.
+//! Host part: what a host does for itself. Its offer, its server, its candidacy as the decider, and its leaving.
 
-use super::choose::voters;
 use super::keys::{DECIDER, Decider, IDENTITY, PLAN, SIZE, volunteer_key, write_identity, write_size};
+use super::placement::voters;
 use super::{
     Change, Disk, Held, Launch, MemberId, Membership, Output, Plan, Process, ProcessState, Request, Start,
     Trouble, View, Volunteer, Who,

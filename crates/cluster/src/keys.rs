@@ -1,4 +1,4 @@
-//! What the cluster keeps about itself in the store: the records, their keys, and their text.
+//! Cluster keys: the records that the cluster keeps about itself in the store, their keys, and their text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,15 +1,16 @@
-//! Which hosts run a server of the store: the membership of a cluster that looks after itself.
+//! Cluster membership: which hosts run an etcd server, and the supervision of the servers.
 //!
 //! The central type is [`Membership`], one host's part in it. It is a state machine: [`Membership::step`] takes one
 //! [`Input`] and the time, and returns what has to be done. It holds no socket, file, clock, or thread; a driver looks at
 //! the store, starts and stops the server, and sends the requests. That driver is [`Cluster`].
 //!
 //! ```text
-//!   Cluster (drive)  ─▶ Membership: choose · decide · host      pure
-//!     ├── look       keys and members, from one server; the health of each, from itself
-//!     ├── server     the program etcd as a child
-//!     ├── disk       what was promised, the data, where the others are
-//!     └── upkeep     history, holes, and what to do when it is full
+//!   Cluster (driver)        ─▶ Membership: placement · plan · host      pure
+//!     ├── observe              keys and members, from one server; the health of each, from itself
+//!     ├── server               the program etcd as a child
+//!     ├── disk                 what was promised, the data, where the others are
+//!     ├── upkeep               history, holes, and what to do when it is full
+//!     └── disaster_recovery    restart with the data of one host
 //! ```
 //!
 //! # How a cluster lives
@@ -95,29 +96,29 @@
 //!
 //! Deliberately absent: any trust in who is the leader of the servers, wall-clock time, and a way to merge two clusters.
 
-mod begin_again;
-mod choose;
-mod decide;
+mod disaster_recovery;
 mod disk;
-mod drive;
+mod driver;
 mod host;
 pub mod keys;
-mod look;
+mod observe;
 mod operate;
+mod placement;
+mod plan;
 mod port;
 mod server;
 mod upkeep;
 
 use std::sync::Arc;
 
-pub use begin_again::BeginAgainError;
-pub use choose::Member;
-use decide::Rule;
+pub use disaster_recovery::DisasterRecoveryError;
 pub use disk::{RecoverError, Remembered, recover};
-pub use drive::{Cluster, ClusterSettings, StartError};
+pub use driver::{Cluster, ClusterSettings, StartError};
 pub use keys::{Change, Keys, MemberId, Plan, Reason, Volunteer};
-pub use look::{Sight, look, refusal};
+pub use observe::{ClusterView, observe, refusal};
 pub use operate::{OperateError, dismiss, readmit, resize};
+pub use placement::Member;
+use plan::Rule;
 pub use port::{
     Answer, Config, ConfigError, Disk, Input, Launch, Output, Process, Request, Settings, Start, Status,
     Trouble, View,
@@ -436,7 +437,7 @@ impl Membership {
         Status {
             identity: keys.and_then(|keys| keys.identity.clone()),
             voters: view.map_or_else(Vec::new, |view| {
-                choose::voters(&view.members).map(|voter| voter.name.clone()).collect()
+                placement::voters(&view.members).map(|voter| voter.name.clone()).collect()
             }),
             ideal: keys.and_then(|keys| keys.ideal),
             decider: keys.and_then(|keys| keys.decider.as_ref()).map(|decider| decider.value.host.clone()),

@@ -1,4 +1,4 @@
-//! What an operator can ask of a cluster: another size, and that a host serves or does not.
+//! Operator requests: another cluster size, and that a host serves or does not.
 
 use super::keys::{IDENTITY, SIZE, dismissed_key, write_dismissed, write_size};
 use super::{Keys, keys::PREFIX};

@@ -1,10 +1,10 @@
-//! What goes into the membership and what comes out of it: plain data.
+//! Inputs and outputs of the membership core, as plain data.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::choose::Member;
 use super::keys::{Change, Keys, MemberId};
+use super::placement::Member;
 use mgmt_store::{Lease, LeaseId, Transaction};
 
 /// What a host knows of itself when it starts.

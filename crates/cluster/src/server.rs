@@ -1,4 +1,4 @@
-//! The program `etcd` as a child: found, started, listened to, and ended.
+//! Server supervision: the program `etcd` as a child process, found, started, listened to, and ended.
 //!
 //! The child ends when this process does, however that ends, so that nobody is left without somebody who looks after it. Its
 //! data takes no harm from that: what it has agreed to is on its disk before it says so.

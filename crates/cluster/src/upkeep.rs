@@ -1,4 +1,4 @@
-//! Keeping the servers from growing without end.
+//! Maintenance: compaction, defragmentation and alarms keep the servers from growing without end.
 //!
 //! - **History**: what has been changed since is kept for [`ServerSettings::history`](super::ServerSettings::history) (ten
 //!   minutes unless told otherwise) and then forgotten. The leading server does that by itself. Whoever follows keys and is further behind is
@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::look::Sight;
+use super::observe::ClusterView;
 use mgmt_store_etcd::Etcd;
 use mgmt_store_etcd::cluster::{AlarmKind, ClusterError};
 
@@ -22,7 +22,7 @@ use mgmt_store_etcd::cluster::{AlarmKind, ClusterError};
 const WORTH_IT: u64 = 64 << 20;
 
 /// Does what has to be done, if anything.
-pub(super) async fn keep_up(etcd: &Etcd, sight: &Sight) -> Result<(), ClusterError> {
+pub(super) async fn keep_up(etcd: &Etcd, sight: &ClusterView) -> Result<(), ClusterError> {
     let alarms = etcd.alarms().await?;
     if alarms.iter().any(|alarm| alarm.kind == AlarmKind::NoSpace) {
         tracing::warn!("the data of the cluster has reached its quota: making room");

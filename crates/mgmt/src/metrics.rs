@@ -191,7 +191,7 @@ impl Metrics {
 
 /// The state of the store that its servers have, unless they refuse to say.
 async fn look_at_servers(servers: Option<&Etcd>) -> Option<ClusterState> {
-    let seen = mgmt_cluster::look(servers?, STORE).await?;
+    let seen = mgmt_cluster::observe(servers?, STORE).await?;
     Some(ClusterState::of(&members::health(&seen)))
 }
 

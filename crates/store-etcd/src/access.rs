@@ -1,4 +1,4 @@
-//! Who may do what in an etcd that asks its users who they are: one operator, who may do everything, and a user for each host,
+//! Access control of an etcd that asks its users who they are: one operator, who may do everything, and a user for each host,
 //! who may write what belongs to that host and what all hosts share, and nothing else.
 //!
 //! ```text

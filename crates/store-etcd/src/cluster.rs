@@ -1,4 +1,4 @@
-//! The servers of an etcd as its members: who they are, how they are, and how they come and go.
+//! Cluster API: the members of an etcd cluster, their health, and how they come and go.
 //!
 //! All of this is plain data and single calls. Who shall be a member is decided elsewhere.
 

@@ -1,4 +1,4 @@
-//! Writing: transactions in the words of etcd.
+//! Transactions in the words of etcd.
 
 use super::Core;
 use super::read::revision_of;

@@ -1,4 +1,4 @@
-//! What went wrong with a call, and what follows from it.
+//! Call failures: what went wrong with a call, and what follows from it.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! One task that follows keys for all watches of a client, over one stream.
+//! Watch hub: one task that follows keys for all watches of a client, over one stream.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep_until};
 use tonic::Streaming;
 
 use super::Core;
-use super::board::{Board, Found, Line, WatchId};
 use super::failure::{Failure, plain};
 use super::read::{Detail, read};
 use super::servers::Call;
+use super::watch_table::{Found, Line, WatchId, WatchTable};
 use super::wire;
 use mgmt_store::{Batch, Pending, Snapshot, Span, StoreError, Watch};
 
@@ -44,14 +44,14 @@ pub(super) struct Hub {
 #[derive(Debug, Default)]
 struct Shared {
     /// Held for a look or an exchange, never while waiting for anything.
-    board: Mutex<Board>,
-    /// The board has work for the task.
+    table: Mutex<WatchTable>,
+    /// The table has work for the task.
     work: Notify,
 }
 
 impl Shared {
-    fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    fn watch_table(&self) -> MutexGuard<'_, WatchTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,7 +62,7 @@ impl Hub {
 
     pub(super) fn watch(self: Arc<Self>, span: Span) -> Reader {
         let news = Arc::new(Notify::new());
-        let id = self.shared.board().add(span, Arc::clone(&news));
+        let id = self.shared.watch_table().add(span, Arc::clone(&news));
         Reader { hub: self, id, news }
     }
 
@@ -98,7 +98,7 @@ impl Watch for Reader {
         Box::pin(async move {
             self.hub.start();
             loop {
-                let found = self.hub.shared.board().take(self.id);
+                let found = self.hub.shared.watch_table().take(self.id);
                 match found {
                     Found::News(batch) => return Ok(batch),
                     Found::End(error) => return Err(error),
@@ -116,7 +116,7 @@ impl Watch for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if self.hub.shared.board().remove(self.id) {
+        if self.hub.shared.watch_table().remove(self.id) {
             self.hub.shared.work.notify_one();
         }
     }
@@ -130,7 +130,7 @@ struct Follower {
     /// Streams are counted, so that one that opens too late is not taken for another.
     streams: u64,
     next_line: Line,
-    errands: JoinSet<Errand>,
+    commands: JoinSet<WatchCommand>,
     /// Nothing is tried before that.
     not_before: Instant,
     pause: Duration,
@@ -152,7 +152,7 @@ struct Stream {
 }
 
 /// Something that takes time and has been done.
-enum Errand {
+enum WatchCommand {
     Listed(Vec<(WatchId, Result<Snapshot, StoreError>)>),
     Compared(WatchId, Line, Result<Snapshot, StoreError>),
     Opened(u64, Result<Streaming<wire::WatchNews>, Failure>),
@@ -161,7 +161,7 @@ enum Errand {
 /// What has happened.
 enum Happened {
     Work,
-    Done(Errand),
+    Done(WatchCommand),
     News(Result<Option<wire::WatchNews>, tonic::Status>),
     Time,
 }
@@ -174,7 +174,7 @@ impl Follower {
             stream: None,
             streams: 0,
             next_line: 1,
-            errands: JoinSet::new(),
+            commands: JoinSet::new(),
             not_before: Instant::now(),
             pause: FIRST_PAUSE,
             outage: None,
@@ -187,9 +187,9 @@ impl Follower {
             self.begin();
             match self.wait().await {
                 Happened::Work | Happened::Time => {}
-                Happened::Done(Errand::Listed(lists)) => self.listed(lists),
-                Happened::Done(Errand::Compared(id, line, outcome)) => self.compared(id, line, outcome),
-                Happened::Done(Errand::Opened(number, outcome)) => self.opened(number, outcome),
+                Happened::Done(WatchCommand::Listed(lists)) => self.listed(lists),
+                Happened::Done(WatchCommand::Compared(id, line, outcome)) => self.compared(id, line, outcome),
+                Happened::Done(WatchCommand::Opened(number, outcome)) => self.opened(number, outcome),
                 Happened::News(Ok(Some(news))) => self.news(news),
                 Happened::News(Ok(None)) => self.broken("etcd ended the stream"),
                 Happened::News(Err(status)) => self.stream_failed(Failure::of(&status)),
@@ -200,7 +200,7 @@ impl Follower {
     /// Begins whatever can be begun.
     fn begin(&mut self) {
         let now = Instant::now();
-        let unused = self.shared.board().take_unused();
+        let unused = self.shared.watch_table().take_unused();
         if let Some(stream) = &mut self.stream {
             for line in unused {
                 stream.leave(line);
@@ -209,15 +209,15 @@ impl Follower {
         if now < self.not_before {
             return;
         }
-        while self.errands.len() < LISTS {
-            let mut board = self.shared.board();
-            let together = std::iter::from_fn(|| board.start_listing(now)).take(TOGETHER).collect::<Vec<_>>();
-            drop(board);
+        while self.commands.len() < LISTS {
+            let mut table = self.shared.watch_table();
+            let together = std::iter::from_fn(|| table.start_listing(now)).take(TOGETHER).collect::<Vec<_>>();
+            drop(table);
             if together.is_empty() {
                 break;
             }
             let core = Arc::clone(&self.core);
-            self.errands.spawn(async move { Errand::Listed(list(&core, together).await) });
+            self.commands.spawn(async move { WatchCommand::Listed(list(&core, together).await) });
         }
         if now >= self.next_compare {
             self.start_comparing(now);
@@ -228,16 +228,17 @@ impl Follower {
     /// Begins to compare those with what there is for which that was long ago. Looking for them costs a walk over all
     /// watches, so it is done now and then.
     fn start_comparing(&mut self, now: Instant) {
-        while self.errands.len() < LISTS {
+        while self.commands.len() < LISTS {
             let stale = now.checked_sub(self.core.compare_every);
-            let found = stale.and_then(|before| self.shared.board().start_comparing(before));
+            let found = stale.and_then(|before| self.shared.watch_table().start_comparing(before));
             let Some((id, span, line)) = found else {
                 self.next_compare = now + self.look_every();
                 return;
             };
             let core = Arc::clone(&self.core);
-            self.errands
-                .spawn(async move { Errand::Compared(id, line, read(&core, &[span], Detail::Keys).await) });
+            self.commands.spawn(async move {
+                WatchCommand::Compared(id, line, read(&core, &[span], Detail::Keys).await)
+            });
         }
     }
 
@@ -247,7 +248,7 @@ impl Follower {
 
     /// Asks for the changes of all that have been listed, over a new stream if there is none.
     fn follow(&mut self) {
-        if !self.shared.board().wants_stream() {
+        if !self.shared.watch_table().wants_stream() {
             return;
         }
         let fresh = self.stream.is_none();
@@ -262,7 +263,7 @@ impl Follower {
         let stream = self.stream.insert(stream);
         loop {
             let line = self.next_line;
-            let Some((id, span, start)) = self.shared.board().start_following(line) else { break };
+            let Some((id, span, start)) = self.shared.watch_table().start_following(line) else { break };
             self.next_line += 1;
             // What has been listed has bounds, so nothing is lost here.
             if let Ok((key, end)) = self.core.namespace.range(&span) {
@@ -272,20 +273,21 @@ impl Follower {
         if let (true, Some(questions)) = (fresh, questions) {
             let core = Arc::clone(&self.core);
             let number = stream.number;
-            self.errands
-                .spawn(async move { Errand::Opened(number, core.servers.open(WATCH, questions).await) });
+            self.commands.spawn(async move {
+                WatchCommand::Opened(number, core.servers.open(WATCH, questions).await)
+            });
         }
     }
 
     async fn wait(&mut self) -> Happened {
         let now = Instant::now();
         let mut wake = self.next_compare.max(now + Duration::from_millis(50));
-        if self.errands.len() < LISTS
-            && let Some(next) = self.shared.board().next_listing()
+        if self.commands.len() < LISTS
+            && let Some(next) = self.shared.watch_table().next_listing()
         {
             wake = wake.min(next);
         }
-        if self.shared.board().wants_stream() {
+        if self.shared.watch_table().wants_stream() {
             wake = now;
         }
         wake = wake.max(self.not_before);
@@ -298,7 +300,7 @@ impl Follower {
         };
         tokio::select! {
             () = shared.work.notified() => Happened::Work,
-            Some(Ok(done)) = self.errands.join_next() => Happened::Done(done),
+            Some(Ok(done)) = self.commands.join_next() => Happened::Done(done),
             news = news => Happened::News(news),
             () = sleep_until(wake) => Happened::Time,
         }
@@ -307,12 +309,12 @@ impl Follower {
     fn listed(&mut self, lists: Vec<(WatchId, Result<Snapshot, StoreError>)>) {
         for (id, outcome) in lists {
             match outcome {
-                Ok(snapshot) => self.shared.board().listed(id, snapshot),
+                Ok(snapshot) => self.shared.watch_table().listed(id, snapshot),
                 Err(error) => {
                     if error.is_passing() {
                         self.trouble(&error.to_string());
                     }
-                    self.shared.board().not_listed(id, error);
+                    self.shared.watch_table().not_listed(id, error);
                 }
             }
         }
@@ -321,13 +323,13 @@ impl Follower {
     fn compared(&mut self, id: WatchId, line: Line, outcome: Result<Snapshot, StoreError>) {
         // That it failed tells nothing: whoever follows learns of an outage in its own way.
         let Ok(snapshot) = outcome else { return };
-        let mut board = self.shared.board();
-        if board.compare(id, line, &snapshot) {
+        let mut table = self.shared.watch_table();
+        if table.compare(id, line, &snapshot) {
             tracing::debug!(
                 watch = id,
                 "what is followed differs from what there is; all of it is read again"
             );
-            board.lose(id);
+            table.lose(id);
         }
     }
 
@@ -356,7 +358,7 @@ impl Follower {
         }
         let Some(stream) = &mut self.stream else { return };
         let Some(&id) = stream.lines.get(&news.id) else { return };
-        let mut board = self.shared.board();
+        let mut table = self.shared.watch_table();
         if news.canceled {
             stream.lines.remove(&news.id);
             tracing::debug!(
@@ -365,9 +367,9 @@ impl Follower {
                 reason = plain(&news.reason),
                 "watch canceled"
             );
-            board.lose(id);
+            table.lose(id);
         } else if !news.events.is_empty() {
-            board.news((id, news.id), &self.core.namespace, news.events, news.fragment);
+            table.news((id, news.id), &self.core.namespace, news.events, news.fragment);
         }
     }
 
@@ -386,14 +388,14 @@ impl Follower {
             return self.broken("etcd follows something else than it was asked for");
         }
         let id = stream.lines.get(&line).copied();
-        let mut board = self.shared.board();
+        let mut table = self.shared.watch_table();
         if let Some(id) = id
-            && board.is_behind(id, revision)
+            && table.is_behind(id, revision)
         {
             // Either this server lags behind the one that was read from, or it has lost its data since. Nobody knows.
-            board.lose(id);
+            table.lose(id);
         }
-        drop(board);
+        drop(table);
         self.pause = FIRST_PAUSE;
         if let Some(begin) = self.outage.take() {
             let seconds = begin.elapsed().as_secs_f32();
@@ -404,7 +406,7 @@ impl Follower {
     /// Gives the stream up. Everything is read again.
     fn broken(&mut self, reason: &str) {
         if let Some(stream) = self.stream.take() {
-            self.shared.board().lose_all(stream.lines.into_values());
+            self.shared.watch_table().lose_all(stream.lines.into_values());
         }
         self.trouble(reason);
     }

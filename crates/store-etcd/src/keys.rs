@@ -1,4 +1,4 @@
-//! Keys as everybody here knows them, and keys as etcd does.
+//! Namespaces: keys as the store knows them, and keys as etcd does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! A store that is an etcd: one that others run, or one that is run beside us.
+//! The etcd store: an etcd cluster that others run, or one that is run beside us.
 //!
 //! The central type is [`Etcd`], an implementation of [`Store`]. It speaks the protocol of etcd 3.4 and later by itself, over
 //! connections that come and go; [`cluster`] is what can be asked of the servers beyond the store.
@@ -25,7 +25,6 @@
 //! that may be stale, and a task or stream per watch.
 
 mod access;
-mod board;
 pub mod cluster;
 mod commit;
 mod failure;
@@ -35,6 +34,7 @@ mod lease;
 mod read;
 mod servers;
 mod settings;
+mod watch_table;
 mod wire;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Reading: many keys, as they are at one moment.
+//! Range reads: many keys, as they are at one moment.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The servers of an etcd, asked one after the other until one answers.
+//! Endpoints: the servers of an etcd cluster, asked one after the other until one answers.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -1,4 +1,4 @@
-//! Where an etcd is and how to speak to it.
+//! Connection settings: where an etcd is and how to speak to it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! What etcd and its clients say to each other: the messages of its protocol that are used here, field by field.
+//! Wire messages: the part of the protocol of etcd that is used here, field by field.
 //!
 //! They are written by hand from the published protocol, so that building needs no compiler of interface files. Fields
 //! that nobody here reads are left out; a decoder skips what it does not know.

@@ -1,4 +1,4 @@
-//! Bytes in JSON: as text where they are plain text, so that people can read them, and in base64 otherwise.
+//! Byte strings in JSON: as text where they are plain text, so that people can read them, and in base64 otherwise.
 
 use base64ct::{Base64, Encoding as _};
 use serde::de::Error as _;

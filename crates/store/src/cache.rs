@@ -1,4 +1,4 @@
-//! What of the store changes while programs run, kept in memory.
+//! Cache: the part of the store that changes while programs run, kept in memory.
 //!
 //! Reading is looking here, so it costs nothing and goes on when the store is lost. Whoever has changed something waits
 //! until it is seen here before going on, so that everybody finds what they have written themselves.
@@ -18,7 +18,7 @@ use crate::store::{Batch, Entry, Span, Store};
 /// What is kept in memory.
 const SPANS: [&str; 4] = [STRINGS, HOSTS, SCHEDULES, LEADERS];
 
-pub(crate) struct Live {
+pub(crate) struct Cache {
     state: Arc<Shared>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -38,9 +38,9 @@ struct State {
     sweep_at: usize,
 }
 
-impl Live {
+impl Cache {
     /// Begins to follow the store.
-    pub(crate) fn new(store: &Arc<dyn Store>) -> Live {
+    pub(crate) fn new(store: &Arc<dyn Store>) -> Cache {
         let state = Arc::new(Shared { state: Mutex::default(), known: watch::Sender::new([0; SPANS.len()]) });
         let follow = |(which, prefix): (usize, &&str)| {
             let mut watch = store.watch(Span::Prefix((*prefix).to_owned()));
@@ -58,7 +58,7 @@ impl Live {
             })
         };
         let tasks = SPANS.iter().enumerate().map(follow).collect();
-        Live { state, tasks }
+        Cache { state, tasks }
     }
 
     /// Waits until everything is known for the first time.
@@ -144,7 +144,7 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for Cache {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }

@@ -1,4 +1,4 @@
-//! Programs that were given to all hosts.
+//! Deploys: programs that were given to all hosts.
 //!
 //! A deploy is a record with a number, one more than that of the one before, and files. Only the newest one is run; the
 //! last few are kept, so that one can go back. Files are cut into chunks, and a chunk is stored under the digest of what is

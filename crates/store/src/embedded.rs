@@ -1,4 +1,4 @@
-//! The store of a host that needs no other: one file, no port, ready at once.
+//! Embedded store: one file, no port, ready at once.
 //!
 //! All changes go through one thread, which takes whatever waits for it and pushes it to the disk in one step; so a
 //! hundred changes at once cost about as much as one. Leases live in that thread too, and in memory alone, and so do

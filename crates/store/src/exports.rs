@@ -1,4 +1,4 @@
-//! Resources that hosts offer to others.
+//! Exported resources: resources that hosts offer to others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -49,8 +49,8 @@ impl SharedState {
             reason: format!("an export has no stored form: {error}"),
         })?;
         let value = json::stored(&Stored { resource })?;
-        self.live();
-        self.inner().own.want(
+        self.cache();
+        self.inner().reconciler.want(
             keys::export(self.host(), to, kind, name),
             Some(Want { value, time: time.map(Into::into), leaves: false, every: None }),
         );
@@ -60,21 +60,21 @@ impl SharedState {
     /// Says which resources, by kind, name and whom they are for, this host may offer from now on. What else it has
     /// offered, in this run or an earlier one, is taken back.
     pub fn exports_are<'a>(&self, exports: impl IntoIterator<Item = (&'a Str, &'a Str, &'a Str)>) {
-        self.live();
+        self.cache();
         let key = |(kind, name, to)| keys::export(self.host(), to, kind, name);
         let exports = exports.into_iter().map(key).collect();
-        self.inner().own.exports_are(&keys::exports(self.host()), exports);
+        self.inner().reconciler.exports_are(&keys::exports(self.host()), exports);
     }
 
     /// The resources of a kind that are offered to this host or to all, by all hosts. What a host offers to this host in
     /// particular counts before what it offers to all under the same name.
     pub fn exported(&self, kind: &Str) -> Vec<Exported> {
-        self.live().offered(kind, self.host())
+        self.cache().offered(kind, self.host())
     }
 
     /// Follows what is offered of a kind.
     pub fn watch_exports(&self, kind: &Str) -> Changes {
-        Changes(self.live().follow(Topic::Exports(kind.clone())))
+        Changes(self.cache().follow(Topic::Exports(kind.clone())))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What this crate reads and nobody else can: for tests with hostile input. Nothing here may panic, whatever the bytes.
+//! Entry points for fuzzing: what this crate reads and nobody else can. Nothing here may panic, whatever the bytes.
 
 use crate::Tree;
 use crate::socket::wire;

@@ -132,19 +132,19 @@ impl Claim {
 impl SharedState {
     /// Claims this host's name for an agent, from now on. Without it, [`SharedState`] writes without asking.
     pub fn claim_host(&self, agent: Agent) {
-        *lock(&self.inner().own.claim) = Some(Claim::new(agent));
-        self.live();
+        *lock(&self.inner().reconciler.claim) = Some(Claim::new(agent));
+        self.cache();
     }
 
     /// Follows whether another agent uses this host's name.
     pub fn watch_duplicate(&self) -> Option<watch::Receiver<Option<DuplicateHost>>> {
-        lock(&self.inner().own.claim).as_ref().map(|claim| claim.duplicate.subscribe())
+        lock(&self.inner().reconciler.claim).as_ref().map(|claim| claim.duplicate.subscribe())
     }
 
     /// The agents that stand back because another one holds their host's name, by host.
     pub fn rivals(&self) -> BTreeMap<Str, Vec<Agent>> {
         let mut found: BTreeMap<Str, Vec<Agent>> = BTreeMap::new();
-        for entry in self.live().below(keys::HOSTS) {
+        for entry in self.cache().below(keys::HOSTS) {
             if let Some(Key::Rival { host, .. }) = Key::parse(&entry.key)
                 && let Ok(agent) = json::value(&entry)
             {
@@ -158,15 +158,15 @@ impl SharedState {
 impl Inner {
     /// What this agent may write now; nothing while it has no lease.
     pub(crate) fn standing(&self) -> Option<Standing> {
-        let mut claim = lock(&self.own.claim);
+        let mut claim = lock(&self.reconciler.claim);
         let Some(claim) = claim.as_mut() else { return Some(Standing::Holds) };
         if claim.released {
             return None;
         }
         let lease = self.session(STATUS_TTL).held()?.lease;
         let key = keys::agent(&self.host);
-        let standing = claim.standing(&key, self.live().get(&key).as_deref(), lease, Instant::now());
-        let rivals = self.live().below(&keys::rivals(&self.host));
+        let standing = claim.standing(&key, self.cache().get(&key).as_deref(), lease, Instant::now());
+        let rivals = self.cache().below(&keys::rivals(&self.host));
         let rivals = rivals.iter().filter_map(|entry| json::value::<Agent>(entry).ok());
         let mut rivals = rivals.filter(|agent| agent.instance != claim.agent.instance);
         let (other, stands_back) = match &standing {
@@ -187,33 +187,33 @@ impl Inner {
         let value = json::stored(&claim.agent).ok().filter(|_| stands_back);
         let want =
             value.map(|value| Want { value, time: Some(STATUS_TTL.into()), leaves: true, every: None });
-        self.own.announce(announcement, want);
+        self.reconciler.announce(announcement, want);
         Some(standing)
     }
 
     /// Claims the host's name, unless something else was stored meanwhile.
     pub(crate) async fn claim(&self, condition: Condition) -> Result<(), StoreError> {
-        let Some(agent) = lock(&self.own.claim).as_ref().map(|claim| claim.agent.clone()) else {
+        let Some(agent) = lock(&self.reconciler.claim).as_ref().map(|claim| claim.agent.clone()) else {
             return Ok(());
         };
         let Some(held) = self.session(STATUS_TTL).held() else { return Err(StoreError::LeaseEnded) };
         let key = keys::agent(&self.host);
-        let before = self.live().get(&key).map(|entry| entry.modified);
+        let before = self.cache().get(&key).map(|entry| entry.modified);
         let put = Effect::Put { key: key.clone(), value: json::stored(&agent)?, lease: Some(held.lease) };
         let transaction =
             Transaction { conditions: vec![condition], effects: vec![put], otherwise: Vec::new() };
         let claimed = self.commit(transaction).await?;
         match claimed.done {
-            true => self.live().seen(&key, claimed.revision).await,
+            true => self.cache().seen(&key, claimed.revision).await,
             // Another one was faster, which the store is about to tell.
-            false => self.live().until(&key, |entry| entry.map(|entry| entry.modified) != before).await,
+            false => self.cache().until(&key, |entry| entry.map(|entry| entry.modified) != before).await,
         }
         Ok(())
     }
 
     /// Gives the name back, so that the next agent need not wait for the lease.
     pub(crate) async fn release_claim(&self) {
-        let agent = match lock(&self.own.claim).as_mut() {
+        let agent = match lock(&self.reconciler.claim).as_mut() {
             Some(claim) => {
                 claim.released = true;
                 claim.agent.clone()
@@ -221,7 +221,7 @@ impl Inner {
             None => return,
         };
         let key = keys::agent(&self.host);
-        let Some(entry) = self.live().get(&key) else { return };
+        let Some(entry) = self.cache().get(&key) else { return };
         if json::value::<Agent>(&entry).is_ok_and(|holder| holder.instance == agent.instance) {
             let conditions = vec![Condition::Modified(key.clone(), entry.modified)];
             let effects = vec![Effect::Delete(key)];

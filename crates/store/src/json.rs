@@ -1,4 +1,4 @@
-//! Stored values: JSON that says which version of it this is.
+//! Versioned JSON: the encoding of stored values.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Which keys there are, and how names become parts of them.
+//! Key layout: which keys there are, and how names become parts of them.
 //!
 //! ```text
 //!   /string/NAME                          a string that every host may set

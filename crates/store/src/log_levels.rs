@@ -1,4 +1,4 @@
-//! What somebody wants a host to say of itself.
+//! Log levels: which log lines an operator wants a host to show.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::strings::Changes;
 
 /// Which log lines a host shows, instead of those that it was started with.
 impl SharedState {
-    /// What is wanted of each host of which something is.
+    /// The requested log level of each host that has one.
     pub fn known_log_levels(&self) -> Result<BTreeMap<Str, Str>, StoreError> {
         let mut found = BTreeMap::new();
         for host in self.known_hosts() {
@@ -25,18 +25,18 @@ impl SharedState {
         Ok(found)
     }
 
-    /// What is wanted of this host.
+    /// The requested log level of this host.
     pub fn known_log_level(&self) -> Result<Option<Str>, StoreError> {
         self.known_text(&keys::log(self.host()))
     }
 
-    /// Says what is wanted of a host, or that nothing is, and tells whether that was a change.
+    /// Requests a log level of a host, or none, and tells whether that was a change.
     pub async fn set_log_level(&self, host: &Str, level: Option<&Str>) -> Result<bool, StoreError> {
         self.set(keys::log(host), level).await
     }
 
-    /// Follows what is wanted of hosts.
+    /// Follows the requested log levels.
     pub fn watch_log_levels(&self) -> Changes {
-        Changes(self.live().follow(Topic::LogLevels))
+        Changes(self.cache().follow(Topic::LogLevels))
     }
 }

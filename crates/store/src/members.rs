@@ -67,7 +67,7 @@ pub enum ForgetError {
 impl SharedState {
     /// Records this host as a member from now on.
     pub fn be_member(&self, version: &str) {
-        let earlier = self.live().get(&keys::member(self.host())).and_then(|entry| entry.lease);
+        let earlier = self.cache().get(&keys::member(self.host())).and_then(|entry| entry.lease);
         let (inner, version) = (Arc::clone(self.inner()), version.to_owned());
         inner.want_member(&Member { version: version.clone(), seen: now(), stopped: None });
         self.in_the_background(async move {
@@ -82,12 +82,12 @@ impl SharedState {
     /// Keeps the record of a host that was stopped in order, or removes it.
     pub(crate) fn end_membership(&self, stays: bool) {
         let key = keys::member(self.host());
-        let Some(known) = self.inner().own.wanted(&key) else { return };
+        let Some(known) = self.inner().reconciler.wanted(&key) else { return };
         match serde_json::from_slice::<Member>(&known.value) {
             Ok(member) if stays => {
                 self.inner().want_member(&Member { seen: now(), stopped: Some(now()), ..member });
             }
-            _ => self.inner().own.want(key, None),
+            _ => self.inner().reconciler.want(key, None),
         }
     }
 
@@ -95,7 +95,7 @@ impl SharedState {
     pub fn members(&self) -> BTreeMap<Str, Member> {
         let mut found = BTreeMap::new();
         for host in self.known_hosts() {
-            let entry = self.live().get(&keys::member(&host));
+            let entry = self.cache().get(&keys::member(&host));
             if let Some(member) = entry.and_then(|entry| json::value(&entry).ok()) {
                 found.insert(host, member);
             }
@@ -106,7 +106,7 @@ impl SharedState {
     /// The members that are gone.
     pub fn lost(&self) -> BTreeMap<Str, Member> {
         let is_gone = |host: &Str| {
-            self.live().get(&keys::status(host)).is_none() && self.live().get(&keys::agent(host)).is_none()
+            self.cache().get(&keys::status(host)).is_none() && self.cache().get(&keys::agent(host)).is_none()
         };
         self.members().into_iter().filter(|(host, _)| is_gone(host)).collect()
     }
@@ -115,7 +115,7 @@ impl SharedState {
     pub async fn forget(&self, host: &Str) -> Result<(), ForgetError> {
         let name = || host.to_text().into_owned();
         let (mut keys, mut stray) = (Vec::new(), BTreeMap::new());
-        for entry in self.live().below(&keys::host(host)) {
+        for entry in self.cache().below(&keys::host(host)) {
             match Key::parse(&entry.key) {
                 // What an agent keeps alive has a lease. Without one, it is a stray that nobody else would ever remove.
                 Some(Key::Status { .. } | Key::Agent { .. }) if entry.lease.is_some() => {
@@ -152,7 +152,7 @@ impl Inner {
     fn want_member(&self, member: &Member) {
         if let Ok(value) = json::stored(member) {
             let want = Want { value, time: Some(MEMBER_EXPIRY.into()), leaves: false, every: None };
-            self.own.want(keys::member(&self.host), Some(want));
+            self.reconciler.want(keys::member(&self.host), Some(want));
         }
     }
 
@@ -162,7 +162,7 @@ impl Inner {
         let Some(lease) = earlier else { return };
         let key = keys::member(&self.host);
         self.settled().await;
-        if self.live().get(&key).is_some_and(|entry| entry.lease.is_some_and(|now| now != lease)) {
+        if self.cache().get(&key).is_some_and(|entry| entry.lease.is_some_and(|now| now != lease)) {
             // One that stays ends by itself.
             let _ = self.store.revoke(lease).await;
         }

@@ -1,4 +1,4 @@
-//! What this host keeps in the store: its exports, what it volunteers for, how it is.
+//! Reconciler: makes the store hold what this host wants there, its exports, offers and status.
 //!
 //! Whoever wants something there says so and goes on. One task compares what is wanted with what is there, whenever either
 //! may have changed, and makes up the difference. So it does not matter whether the store was lost in between, whether a
@@ -6,7 +6,7 @@
 //!
 //! Writes are coalesced and rate-limited: a key may name the shortest time between two writes of it, and everything
 //! together has a token bucket. The last state always arrives. An agent that stands back for another one with the same host
-//! name (`agent.rs`) writes nothing but its own announcement.
+//! name (`host_claim.rs`) writes nothing but its own announcement.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -24,8 +24,8 @@ use crate::session::Term;
 use crate::shared_state::Inner;
 use crate::store::{Effect, LeaseId, StoreError, Transaction};
 
-/// What is wanted.
-pub(crate) struct Own {
+/// Desired keys of this host, and the state of bringing the store there.
+pub(crate) struct Reconciler {
     wanted: Mutex<Wanted>,
     /// The claim on the host's name, if this is an agent.
     pub(crate) claim: Mutex<Option<Claim>>,
@@ -83,12 +83,12 @@ struct Difference {
     due: Option<Instant>,
 }
 
-impl Own {
+impl Reconciler {
     /// Nothing is wanted yet. A store that others share is not written to more often than the limit allows.
-    pub(crate) fn new(is_shared: bool) -> Own {
+    pub(crate) fn new(is_shared: bool) -> Reconciler {
         const BURST: u32 = 20;
         const PER_SECOND: u32 = 10;
-        Own {
+        Reconciler {
             wanted: Mutex::default(),
             claim: Mutex::default(),
             limit: if is_shared { RateLimit::new(BURST, PER_SECOND) } else { RateLimit::none() },
@@ -212,14 +212,14 @@ impl SharedState {
 impl Inner {
     /// Waits until the store has all that this host wants there, or until nothing is written for now.
     pub(crate) async fn settled(&self) -> Settled {
-        let mut settled = self.own.settled.subscribe();
+        let mut settled = self.reconciler.settled.subscribe();
         // The sender is ours.
         settled.wait_for(|settled| *settled != Settled::No).await.map_or(Settled::No, |settled| *settled)
     }
 
     /// Makes up the difference for ever.
-    pub(crate) async fn keep_own(&self) {
-        let live = self.live();
+    pub(crate) async fn keep_reconciled(&self) {
+        let live = self.cache();
         live.ready().await;
         let mut changes = live.follow(Topic::Host(self.host.clone()));
         let mut trouble = Trouble::default();
@@ -238,13 +238,13 @@ impl Inner {
                     self.reconcile(None).await
                 }
                 Some(Standing::Claims(condition)) => {
-                    self.own.limit.acquire().await;
+                    self.reconciler.limit.acquire().await;
                     self.claim(condition).await
                 }
                 Some(Standing::StandsBack(_)) => {
                     let only = keys::rivals(&self.host);
                     if self.difference(Some(&only)).effects.is_empty() {
-                        self.own.settled.send_replace(Settled::StandsBack);
+                        self.reconciler.settled.send_replace(Settled::StandsBack);
                         self.pause(&mut changes, None).await;
                         continue;
                     }
@@ -275,7 +275,7 @@ impl Inner {
             }
         };
         tokio::select! {
-            () = self.own.news.notified() => {}
+            () = self.reconciler.news.notified() => {}
             _ = changes.changed() => {}
             () = moment => {}
         }
@@ -283,24 +283,26 @@ impl Inner {
 
     /// Makes up the difference as it is when the rate limit allows it.
     async fn reconcile(&self, only: Option<&str>) -> Result<(), StoreError> {
-        self.own.limit.acquire().await;
+        self.reconciler.limit.acquire().await;
         self.make_up(self.difference(only).effects).await
     }
 
     /// Everything is there, unless something was wanted meanwhile.
     fn settle(&self) {
-        self.own.settled.send_if_modified(|settled| std::mem::replace(settled, Settled::Yes) != Settled::Yes);
+        self.reconciler
+            .settled
+            .send_if_modified(|settled| std::mem::replace(settled, Settled::Yes) != Settled::Yes);
         // Somebody may have come between the look and this.
         if !self.difference(None).effects.is_empty() {
-            self.own.unsettle();
+            self.reconciler.unsettle();
         }
     }
 
     /// What has to be changed, of the keys that begin like this if that is given.
     fn difference(&self, only: Option<&str>) -> Difference {
-        let (live, now) = (self.live(), Instant::now());
+        let (live, now) = (self.cache(), Instant::now());
         let mut found = Difference::default();
-        let mut wanted = lock(&self.own.wanted);
+        let mut wanted = lock(&self.reconciler.wanted);
         // What is to go and is gone needs no more thought.
         wanted.keys.retain(|key, want| want.is_some() || live.get(key).is_some());
         let Wanted { keys, kept_until, .. } = &mut *wanted;
@@ -346,7 +348,7 @@ impl Inner {
 
     /// Takes note of when keys were written that may not be written often.
     fn note_written(&self, effects: &[Effect]) {
-        let (mut wanted, now) = (lock(&self.own.wanted), Instant::now());
+        let (mut wanted, now) = (lock(&self.reconciler.wanted), Instant::now());
         let Wanted { keys, written, .. } = &mut *wanted;
         for effect in effects {
             if keys.get(effect.key()).and_then(Option::as_ref).is_some_and(|want| want.every.is_some()) {
@@ -372,14 +374,14 @@ impl Inner {
                 && value.len() > limits.value
             {
                 tracing::error!("`{key}` has {bytes} bytes, more than the store takes");
-                lock(&self.own.wanted).keys.insert(key.clone(), None);
+                lock(&self.reconciler.wanted).keys.insert(key.clone(), None);
                 continue;
             }
             let last = some.last().map(|effect| effect.key().to_owned());
             self.note_written(&some);
             let done = self.commit(Transaction { effects: some, ..Transaction::default() }).await?;
             if let Some(last) = last {
-                self.live().seen(&last, done.revision).await;
+                self.cache().seen(&last, done.revision).await;
             }
         }
         Ok(())

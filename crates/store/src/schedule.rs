@@ -1,4 +1,4 @@
-//! Who does what only some hosts should do.
+//! Schedules: leader-elected choice of hosts among volunteers.
 //!
 //! Hosts volunteer for a name. One host, the leader, chooses among the volunteers of each name and stores who was chosen.
 //! Everyone reads that. A leader writes only as long as the key that makes it the leader is the very one that it won, which
@@ -94,14 +94,14 @@ impl SharedState {
         self.ready().await;
         let key = keys::volunteer(self.host(), name);
         let value = json::stored(offer)?;
-        let is_there = self.live().get(&key).is_some_and(|entry| entry.value == value);
+        let is_there = self.cache().get(&key).is_some_and(|entry| entry.value == value);
         if !apply {
             return Ok(!is_there);
         }
         let time = offer.ttl.map_or(OFFER, |ttl| Duration::from_secs(u64::from(ttl.max(1))));
         let time = (!offer.persist).then_some(Term { time, grace: offer.grace });
         let leaves = offer.ttl.is_none() && !offer.persist;
-        self.inner().own.want(key, Some(Want { value, time, leaves, every: None }));
+        self.inner().reconciler.want(key, Some(Want { value, time, leaves, every: None }));
         self.schedule_too();
         self.written().await?;
         Ok(!is_there)
@@ -112,14 +112,14 @@ impl SharedState {
     pub async fn withdraw(&self, name: &Str, apply: bool) -> Result<bool, StoreError> {
         self.ready().await;
         let key = keys::volunteer(self.host(), name);
-        let own = &self.inner().own;
-        let is_there = self.live().get(&key).is_some() && !own.is_going(&key);
+        let own = &self.inner().reconciler;
+        let is_there = self.cache().get(&key).is_some() && !own.is_going(&key);
         if apply && (is_there || own.wanted(&key).is_some()) {
             let is_chosen = self.scheduled(name).is_ok_and(|hosts| hosts.contains(self.host()));
             if is_chosen && !self.inner().store.ends_with_us() {
                 let term = own.wanted(&key).and_then(|want| want.time);
                 own.remove_at(key, Instant::now() + term.map_or(STOP_GRACE, |term| term.grace));
-                self.live().stir(&Topic::Schedule(name.clone()));
+                self.cache().stir(&Topic::Schedule(name.clone()));
             } else {
                 own.want(key, None);
             }
@@ -130,7 +130,7 @@ impl SharedState {
 
     /// The hosts that have been chosen under a name, as far as that is known.
     pub fn scheduled(&self, name: &Str) -> Result<Vec<Str>, StoreError> {
-        let Some(entry) = self.live().get(&keys::schedule(name)) else { return Ok(Vec::new()) };
+        let Some(entry) = self.cache().get(&keys::schedule(name)) else { return Ok(Vec::new()) };
         // A host that cannot read who was chosen cannot know that it was; the leader makes such a choice anew.
         let choice: Choice = match json::value(&entry) {
             Ok(choice) => choice,
@@ -146,12 +146,12 @@ impl SharedState {
 
     /// Follows who is chosen under a name.
     pub fn watch_schedule(&self, name: &Str) -> Changes {
-        Changes(self.live().follow(Topic::Schedule(name.clone())))
+        Changes(self.cache().follow(Topic::Schedule(name.clone())))
     }
 
     /// Follows what this host keeps in the store.
     pub fn watch_own(&self) -> Changes {
-        Changes(self.live().follow(Topic::Host(self.host().clone())))
+        Changes(self.cache().follow(Topic::Host(self.host().clone())))
     }
 
     /// Takes part in finding a leader, from the first offer on.
@@ -168,13 +168,13 @@ impl Inner {
     /// offer itself any more, because its offer may have ended, or because it had ended and was made anew after the choice.
     fn is_sure(&self, name: &Str, choice: &Entry) -> bool {
         let key = keys::volunteer(&self.host, name);
-        let Some(offer) = self.live().get(&key).filter(|offer| offer.created < choice.modified) else {
+        let Some(offer) = self.cache().get(&key).filter(|offer| offer.created < choice.modified) else {
             return false;
         };
-        if self.own.is_going(&key) {
+        if self.reconciler.is_going(&key) {
             return false;
         }
-        match (offer.lease, self.own.wanted(&key).and_then(|want| want.time)) {
+        match (offer.lease, self.reconciler.wanted(&key).and_then(|want| want.time)) {
             (Some(lease), Some(term)) => self.session(term).held().is_some_and(|held| held.lease == lease),
             // One of an earlier run, which ends by itself.
             (Some(_), None) => false,
@@ -185,9 +185,9 @@ impl Inner {
 
     /// Answers about schedules may be others now.
     pub(crate) fn leases_have_changed(&self) {
-        for entry in self.live().below(keys::SCHEDULES) {
+        for entry in self.cache().below(keys::SCHEDULES) {
             if let Some(Key::Schedule(name)) = Key::parse(&entry.key) {
-                self.live().stir(&Topic::Schedule(name));
+                self.cache().stir(&Topic::Schedule(name));
             }
         }
     }
@@ -196,14 +196,14 @@ impl Inner {
     async fn lead(&self) {
         let session = self.session(LEADING);
         let mut lease = session.changes();
-        let mut leader = self.live().follow(Topic::Leader);
-        let mut volunteers = self.live().follow(Topic::Volunteers);
+        let mut leader = self.cache().follow(Topic::Leader);
+        let mut volunteers = self.cache().follow(Topic::Volunteers);
         loop {
             lease.mark_unchanged();
             leader.mark_unchanged();
             volunteers.mark_unchanged();
             if let Some(held) = session.held() {
-                let done = match self.live().get(SCHEDULER) {
+                let done = match self.cache().get(SCHEDULER) {
                     None => self.win(held.lease).await,
                     Some(entry) if entry.lease == Some(held.lease) => self.decide(&entry).await,
                     Some(_) => Ok(()),
@@ -225,7 +225,7 @@ impl Inner {
     /// Leads no more, if it did.
     pub(crate) async fn resign(&self) {
         let held = self.session(LEADING).held();
-        let Some(leader) = self.live().get(SCHEDULER) else { return };
+        let Some(leader) = self.cache().get(SCHEDULER) else { return };
         if held.is_some_and(|held| leader.lease == Some(held.lease)) {
             // If this fails, the lease ends by itself.
             let _ = self
@@ -250,9 +250,9 @@ impl Inner {
             })
             .await?;
         if won.done {
-            self.live().seen(SCHEDULER, won.revision).await;
+            self.cache().seen(SCHEDULER, won.revision).await;
         } else {
-            self.live().until(SCHEDULER, |leader| leader.is_some()).await;
+            self.cache().until(SCHEDULER, |leader| leader.is_some()).await;
         }
         Ok(())
     }
@@ -260,7 +260,7 @@ impl Inner {
     /// Chooses under every name, and stores what has changed.
     async fn decide(&self, leader: &Entry) -> Result<(), StoreError> {
         let mut names: BTreeMap<Str, Vec<Volunteer>> = BTreeMap::new();
-        for entry in self.live().below(keys::HOSTS) {
+        for entry in self.cache().below(keys::HOSTS) {
             let Some(Key::Volunteer { host, name }) = Key::parse(&entry.key) else { continue };
             match json::value(&entry) {
                 Ok(offer) => {
@@ -272,14 +272,14 @@ impl Inner {
             }
         }
         // Names under which nobody volunteers any more are emptied.
-        for entry in self.live().below(keys::SCHEDULES) {
+        for entry in self.cache().below(keys::SCHEDULES) {
             if let Some(Key::Schedule(name)) = Key::parse(&entry.key) {
                 names.entry(name).or_default();
             }
         }
         for (name, volunteers) in names {
             let key = keys::schedule(&name);
-            let present = self.live().get(&key);
+            let present = self.cache().get(&key);
             // A choice that cannot be understood is made anew.
             let last = present.as_ref().and_then(|entry| json::value(entry).ok());
             let choice = choose(&volunteers, &last.clone().unwrap_or_default());
@@ -304,10 +304,10 @@ impl Inner {
             if !done.done {
                 // Somebody else leads by now, which the store is about to tell.
                 let is_another = |now: Option<&Entry>| now.is_none_or(|now| now.created != leader.created);
-                self.live().until(SCHEDULER, is_another).await;
+                self.cache().until(SCHEDULER, is_another).await;
                 return Ok(());
             }
-            self.live().seen(&key, done.revision).await;
+            self.cache().seen(&key, done.revision).await;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Leases that are kept as long as somebody needs them.
+//! Lease sessions: leases that are kept alive as long as somebody needs them.
 //!
 //! A lease counts as held until a moment that is computed from before the store was asked, so it is over here before it is over
 //! there, however long the answer took, and whether the process was stopped (SIGSTOP) or the host suspended meanwhile: both the

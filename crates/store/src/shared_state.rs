@@ -1,4 +1,4 @@
-//! What the hosts of a cluster share, as one host sees it.
+//! Shared state: what the hosts of a cluster share, as one host sees it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use mgmt_value::Str;
 use tokio::task::JoinHandle;
 
-use crate::cache::Live;
+use crate::cache::Cache;
 use crate::lock;
 use crate::rate_limit::RateLimit;
-use crate::reconciler::Own;
+use crate::reconciler::Reconciler;
 use crate::session::{Session, Term};
 use crate::store::{Commit, Store, StoreError, Transaction};
 
@@ -27,8 +27,8 @@ pub struct SharedState {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) host: Str,
-    live: OnceLock<Live>,
-    pub(crate) own: Own,
+    cache: OnceLock<Cache>,
+    pub(crate) reconciler: Reconciler,
     /// Everything that is written, by whomever.
     limit: RateLimit,
     writes: std::sync::atomic::AtomicU64,
@@ -49,8 +49,8 @@ impl SharedState {
         let inner = Arc::new_cyclic(|this| Inner {
             store,
             host: host.into(),
-            live: OnceLock::new(),
-            own: Own::new(is_shared),
+            cache: OnceLock::new(),
+            reconciler: Reconciler::new(is_shared),
             limit: if is_shared { RateLimit::new(BURST, PER_SECOND) } else { RateLimit::none() },
             writes: 0.into(),
             sessions: Mutex::default(),
@@ -78,12 +78,12 @@ impl SharedState {
 
     /// Waits until the store has been read for the first time.
     pub async fn ready(&self) {
-        self.live().ready().await;
+        self.cache().ready().await;
     }
 
     /// The store has been read at least once.
     pub fn is_ready(&self) -> bool {
-        self.live().is_ready()
+        self.cache().is_ready()
     }
 
     /// Programs begin to run now, though the store may not have been read yet.
@@ -98,7 +98,7 @@ impl SharedState {
 
     /// Waits until the store has all that this host wants to keep there.
     pub async fn settled(&self) {
-        self.live();
+        self.cache();
         self.inner.settled().await;
     }
 
@@ -115,11 +115,11 @@ impl SharedState {
     /// The same, and keeps the host's member record if it `stays` a member, which runs no more for now.
     pub async fn leave_as(&self, stays: bool) {
         const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
-        if self.inner.live.get().is_none() {
+        if self.inner.cache.get().is_none() {
             return;
         }
         self.end_membership(stays);
-        self.inner.own.leave();
+        self.inner.reconciler.leave();
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, async {
             self.inner.settled().await;
             self.inner.resign().await;
@@ -129,16 +129,16 @@ impl SharedState {
     }
 
     /// What is known of the store. The first call begins to follow it.
-    pub(crate) fn live(&self) -> &Live {
-        if self.inner.live.get().is_none() {
+    pub(crate) fn cache(&self) -> &Cache {
+        if self.inner.cache.get().is_none() {
             let mut tasks = lock(&self.tasks);
-            if self.inner.live.get().is_none() {
-                self.inner.live.get_or_init(|| Live::new(&self.inner.store));
+            if self.inner.cache.get().is_none() {
+                self.inner.cache.get_or_init(|| Cache::new(&self.inner.store));
                 let inner = Arc::clone(&self.inner);
-                tasks.push(tokio::spawn(async move { inner.keep_own().await }));
+                tasks.push(tokio::spawn(async move { inner.keep_reconciled().await }));
             }
         }
-        self.inner.live()
+        self.inner.cache()
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -175,8 +175,8 @@ impl Inner {
         clippy::expect_used,
         reason = "whoever has an inner world got it from one that follows the store"
     )]
-    pub(crate) fn live(&self) -> &Live {
-        self.live.get().expect("the store is followed")
+    pub(crate) fn cache(&self) -> &Cache {
+        self.cache.get().expect("the store is followed")
     }
 
     /// Commits a transaction as soon as the rate limit allows it.
@@ -199,7 +199,7 @@ impl Inner {
             let this = self.this.clone();
             Arc::new(Session::new(Arc::clone(&self.store), term, move || {
                 if let Some(this) = this.upgrade() {
-                    this.own.news.notify_one();
+                    this.reconciler.news.notify_one();
                     this.leases_have_changed();
                 }
             }))

@@ -1,4 +1,4 @@
-//! A store that another process has open, through a socket of this host.
+//! Socket store: a store that another process has open, through a Unix socket of this host.
 //!
 //! The one who has the store [`serve`]s it; all others [`Socket::connect`] and have a store like any other. Every call is
 //! a question and an answer: a length, then JSON. Following keys is asking again and again for what is new, so whoever

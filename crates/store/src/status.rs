@@ -78,10 +78,10 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 impl SharedState {
     /// Tells all hosts what this one is doing.
     pub fn tell_status(&self, status: &Status) -> Result<(), StoreError> {
-        self.live();
+        self.cache();
         let value = json::stored(status)?;
         let want = Want { value, time: Some(STATUS_TTL.into()), leaves: true, every: Some(STATUS_INTERVAL) };
-        self.inner().own.want(keys::status(self.host()), Some(want));
+        self.inner().reconciler.want(keys::status(self.host()), Some(want));
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl SharedState {
     pub fn statuses(&self) -> BTreeMap<Str, Status> {
         let mut statuses = BTreeMap::new();
         for host in self.known_hosts() {
-            let entry = self.live().get(&keys::status(&host));
+            let entry = self.cache().get(&keys::status(&host));
             if let Some(status) = entry.and_then(|entry| json::value(&entry).ok()) {
                 statuses.insert(host, status);
             }
@@ -107,12 +107,12 @@ impl SharedState {
             Key::Export { .. } => json::value::<exports::Stored>(&entry).err(),
             _ => None,
         };
-        self.live().below(keys::HOSTS).into_iter().filter_map(unreadable).collect()
+        self.cache().below(keys::HOSTS).into_iter().filter_map(unreadable).collect()
     }
 
     /// Follows what hosts are doing.
     pub fn watch_statuses(&self) -> Changes {
-        Changes(self.live().follow(Topic::Status))
+        Changes(self.cache().follow(Topic::Status))
     }
 
     /// The host that schedules, if there is one.
@@ -121,7 +121,7 @@ impl SharedState {
         struct Leader {
             host: String,
         }
-        let entry = self.live().get(keys::SCHEDULER)?;
+        let entry = self.cache().get(keys::SCHEDULER)?;
         json::value(&entry).ok().map(|leader: Leader| Str::from(leader.host.as_str()))
     }
 }

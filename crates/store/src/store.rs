@@ -1,4 +1,4 @@
-//! What a store has to be able to do for everything else to be built on it.
+//! The store interface: keys, transactions, watches and leases, on which everything else is built.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Strings that hosts share.
+//! Shared strings: one per key for all hosts, and one per key and host.
 
 use std::collections::BTreeMap;
 
@@ -37,14 +37,14 @@ impl SharedState {
 
     /// The text under a key of the store.
     pub(crate) fn known_text(&self, key: &str) -> Result<Option<Str>, StoreError> {
-        self.live().get(key).map(|entry| text(&entry)).transpose()
+        self.cache().get(key).map(|entry| text(&entry)).transpose()
     }
 
     /// [`SharedState::by_host`], as far as it is known already.
     pub fn known_by_host(&self, name: &Str) -> Result<BTreeMap<Str, Str>, StoreError> {
         let mut found = BTreeMap::new();
         for host in self.known_hosts() {
-            if let Some(entry) = self.live().get(&keys::host_string(&host, name)) {
+            if let Some(entry) = self.cache().get(&keys::host_string(&host, name)) {
                 // One that cannot be read concerns that host's string alone.
                 match text(&entry) {
                     Ok(text) => drop(found.insert(host, text)),
@@ -57,7 +57,7 @@ impl SharedState {
 
     /// All hosts that have anything in the store.
     pub(crate) fn known_hosts(&self) -> Vec<Str> {
-        self.live().parts(keys::HOSTS).iter().filter_map(|part| keys::name(part)).collect()
+        self.cache().parts(keys::HOSTS).iter().filter_map(|part| keys::name(part)).collect()
     }
 
     /// Stores the shared string, or removes it, and tells whether that was a change.
@@ -87,7 +87,7 @@ impl SharedState {
             None => Condition::Missing(key.clone()),
         };
         let value = json::stored(&Text::new(value))?;
-        let before = self.live().get(&key).map(|entry| entry.modified);
+        let before = self.cache().get(&key).map(|entry| entry.modified);
         let transaction = Transaction {
             conditions: vec![condition],
             effects: vec![Effect::Put { key: key.clone(), value, lease: None }],
@@ -95,7 +95,7 @@ impl SharedState {
         };
         let commit = self.patiently(transaction).await?;
         // Whoever was faster, or we: something else is there now than what was known.
-        self.live().until(&key, |entry| entry.map(|entry| entry.modified) != before).await;
+        self.cache().until(&key, |entry| entry.map(|entry| entry.modified) != before).await;
         Ok(commit.done)
     }
 
@@ -105,7 +105,7 @@ impl SharedState {
             Scope::Shared => Topic::String(key.clone()),
             Scope::ByHost => Topic::HostStrings(key.clone()),
         };
-        Changes(self.live().follow(topic))
+        Changes(self.cache().follow(topic))
     }
 
     /// Sets a key unless it is so already, in one step.
@@ -128,7 +128,7 @@ impl SharedState {
         let wanted = transaction.otherwise.first().cloned();
         let commit = self.patiently(transaction).await?;
         // Whether we have changed it or somebody else just before us: from now on we read what we wanted.
-        self.live()
+        self.cache()
             .until(&key, |entry| match &wanted {
                 Some(Effect::Put { value, .. }) => entry.is_some_and(|entry| entry.value == *value),
                 _ => entry.is_none(),

@@ -1,4 +1,4 @@
-//! Files in the store.
+//! File trees: the files of a deploy, cut into chunks that are named by their digests.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mgmt_cluster::{OperateError, Sight};
+use mgmt_cluster::{ClusterView, OperateError};
 use mgmt_health::ClusterMember;
 use mgmt_store_etcd::Etcd;
 use mgmt_telemetry::{Format, escape, json_line};
@@ -145,9 +145,9 @@ pub(crate) async fn look(
     connection: &Connection,
     prefix: Option<&Path>,
     etcd: &Etcd,
-) -> Result<Sight, Failure> {
+) -> Result<ClusterView, Failure> {
     let look = async {
-        Ok(match mgmt_cluster::look(etcd, PATIENCE).await {
+        Ok(match mgmt_cluster::observe(etcd, PATIENCE).await {
             Some(sight) => Ok(sight),
             None => {
                 let at = etcd.endpoints().join(", ");
@@ -176,7 +176,7 @@ fn operated(error: OperateError) -> Failure {
     }
 }
 
-fn list(sight: &Sight, terminal: &Terminal) {
+fn list(sight: &ClusterView, terminal: &Terminal) {
     match terminal.format() {
         Format::Human => terminal.data(&text(sight)),
         Format::Json => {
@@ -189,7 +189,7 @@ fn list(sight: &Sight, terminal: &Terminal) {
 }
 
 /// One line for each host.
-fn text(sight: &Sight) -> String {
+fn text(sight: &ClusterView) -> String {
     let mut lines = String::new();
     let mut serve = 0;
     for member in &sight.view.members {
@@ -222,7 +222,7 @@ fn text(sight: &Sight) -> String {
 }
 
 /// The hosts that do not serve and would, or would and shall not.
-fn spares(sight: &Sight) -> BTreeMap<String, &'static str> {
+fn spares(sight: &ClusterView) -> BTreeMap<String, &'static str> {
     let keys = &sight.view.keys;
     let serves = |host: &String| sight.view.members.iter().any(|member| member.name == *host);
     let mut found = BTreeMap::new();
@@ -236,7 +236,7 @@ fn spares(sight: &Sight) -> BTreeMap<String, &'static str> {
 }
 
 /// All of it, for programs.
-pub(crate) fn describe(sight: &Sight) -> Json {
+pub(crate) fn describe(sight: &ClusterView) -> Json {
     let members: Vec<Json> = sight
         .view
         .members
@@ -267,7 +267,7 @@ pub(crate) fn describe(sight: &Sight) -> Json {
 }
 
 /// Why each server with a vote is unhealthy, if it is.
-pub(crate) fn health(sight: &Sight) -> Vec<ClusterMember> {
+pub(crate) fn health(sight: &ClusterView) -> Vec<ClusterMember> {
     let voters = sight.view.members.iter().filter(|member| !member.learner);
     let health = |member: &mgmt_cluster::Member| {
         let name = if member.name.is_empty() { member.id.to_string() } else { member.name.clone() };
@@ -292,7 +292,7 @@ fn alarms(errors: &[String]) -> Option<String> {
 }
 
 /// The servers in one line.
-pub(crate) fn summary(sight: &Sight) -> String {
+pub(crate) fn summary(sight: &ClusterView) -> String {
     let names: Vec<String> = sight
         .view
         .members

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use mgmt_cluster::Sight;
+use mgmt_cluster::ClusterView;
 use mgmt_health::{ClusterMember, ClusterState, HostReport, HostState};
 use mgmt_store::{Agent, Member, SharedState, Status};
 use mgmt_telemetry::{Format, json_line};
@@ -70,7 +70,7 @@ struct Cluster {
     state: ClusterState,
     members: Vec<ClusterMember>,
     /// Nothing if no server answers.
-    sight: Option<Sight>,
+    sight: Option<ClusterView>,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {

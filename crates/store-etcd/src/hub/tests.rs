@@ -24,13 +24,13 @@ impl Bench {
         let (stream, questions) = Stream::new(1);
         follower.stream = Some(stream);
         let ids = ["/a", "/b"].map(|key| {
-            let mut board = follower.shared.board();
-            let id = board.add(Span::Key(key.to_owned()), Arc::default());
-            assert!(matches!(board.take(id), Found::Wait(true)));
-            assert!(board.start_listing(Instant::now()).is_some());
-            board.listed(id, Snapshot { revision: 10, entries: Vec::new() });
-            assert!(matches!(board.take(id), Found::News(_)));
-            assert!(matches!(board.take(id), Found::Wait(true)));
+            let mut table = follower.shared.watch_table();
+            let id = table.add(Span::Key(key.to_owned()), Arc::default());
+            assert!(matches!(table.take(id), Found::Wait(true)));
+            assert!(table.start_listing(Instant::now()).is_some());
+            table.listed(id, Snapshot { revision: 10, entries: Vec::new() });
+            assert!(matches!(table.take(id), Found::News(_)));
+            assert!(matches!(table.take(id), Found::Wait(true)));
             id
         });
         follower.follow();
@@ -63,10 +63,10 @@ impl Bench {
 
     /// Which of the two has to be read again.
     fn lost(&mut self) -> [bool; 2] {
-        let mut board = self.follower.shared.board();
+        let mut table = self.follower.shared.watch_table();
         let mut found = Vec::new();
-        while let Some(when) = board.next_listing()
-            && let Some((id, _)) = board.start_listing(when)
+        while let Some(when) = table.next_listing()
+            && let Some((id, _)) = table.start_listing(when)
         {
             found.push(id);
         }
@@ -117,10 +117,10 @@ async fn news_go_to_the_watch_that_asked_for_them() {
     bench.hear(written(2, "/m/b", 11));
     bench.hear(written(77, "/m/a", 11));
     let [a, b] = bench.ids;
-    let mut board = bench.follower.shared.board();
-    assert!(matches!(board.take(a), Found::Wait(_)));
-    assert!(matches!(board.take(b), Found::News(batch) if batch.revision == 11 && !batch.whole));
-    drop(board);
+    let mut table = bench.follower.shared.watch_table();
+    assert!(matches!(table.take(a), Found::Wait(_)));
+    assert!(matches!(table.take(b), Found::News(batch) if batch.revision == 11 && !batch.whole));
+    drop(table);
     assert_eq!(bench.lost(), [false, false]);
 }
 
@@ -169,7 +169,7 @@ async fn a_server_that_is_behind_what_was_read_is_doubted() {
     // What still comes for it is for nobody.
     bench.hear(written(1, "/m/a", 11));
     let id = bench.ids[0];
-    assert!(matches!(bench.follower.shared.board().take(id), Found::Wait(_)));
+    assert!(matches!(bench.follower.shared.watch_table().take(id), Found::Wait(_)));
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn who_leaves_is_not_followed_any_more() {
     let mut bench = Bench::new();
     bench.hear(created(1, 10));
     bench.hear(created(2, 10));
-    assert!(bench.follower.shared.board().remove(bench.ids[1]));
+    assert!(bench.follower.shared.watch_table().remove(bench.ids[1]));
     bench.follower.begin();
     assert_eq!(bench.asked(), ["leave 2"]);
     bench.hear(written(2, "/m/b", 11));

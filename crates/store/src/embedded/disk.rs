@@ -1,4 +1,4 @@
-//! What is stored: a file for what lasts, and memory for what ends with this run.
+//! Storage of the embedded store: a file for what lasts, and memory for what ends with this run.
 //!
 //! Keys that are bound to a lease are never written, as nobody can hold a lease when the store is opened again. A step that
 //! changes nothing else costs no write, and a store in which nothing lasting was ever put is an empty file.

@@ -1,4 +1,4 @@
-//! Following keys.
+//! Watches of the embedded store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The one thread that changes the store.
+//! Writer thread: the one thread that changes the embedded store.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The side that asks.
+//! Client side of the socket store.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The side that has the store.
+//! Server side of the socket store.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! Questions and answers.
+//! Wire format of the socket store: questions and answers.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};

@@ -1,4 +1,4 @@
-//! All watches of one client, as data: what each follows, how far it has come, and what its reader has not taken yet.
+//! Watch table: all watches of one client, what each follows, how far it has come, and what its reader has not taken yet.
 //!
 //! Nothing here waits or speaks to anybody. The hub puts in what it hears, readers take out what there is, and both learn
 //! from the answers what they have to do.
@@ -30,7 +30,7 @@ pub(super) type Line = i64;
 
 /// All watches of one client.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct WatchTable {
     next: WatchId,
     watches: BTreeMap<WatchId, Follow>,
     /// Watches that are lost and whose reader asks, and from when on they may be listed.
@@ -91,7 +91,7 @@ pub(super) enum Found {
     Wait(bool),
 }
 
-impl Board {
+impl WatchTable {
     pub(super) fn add(&mut self, span: Span, news: Arc<Notify>) -> WatchId {
         self.next += 1;
         self.watches.insert(
@@ -346,24 +346,24 @@ mod tests {
     use mgmt_store::LeaseId;
 
     /// A watch that follows everything from revision 10 on, when there is one key.
-    fn following() -> (Board, WatchId, Namespace) {
-        let mut board = Board::default();
-        let id = board.add(Span::Prefix(String::new()), Arc::default());
-        assert!(matches!(board.take(id), Found::Wait(true)));
+    fn following() -> (WatchTable, WatchId, Namespace) {
+        let mut table = WatchTable::default();
+        let id = table.add(Span::Prefix(String::new()), Arc::default());
+        assert!(matches!(table.take(id), Found::Wait(true)));
         let namespace = Namespace::new("/m");
-        list(&mut board, id, 10, &["/a"]);
-        assert_eq!(board.start_following(1).map(|(_, _, start)| start), Some(11));
-        assert!(board.start_following(2).is_none());
-        let batch = taken(&mut board, id);
+        list(&mut table, id, 10, &["/a"]);
+        assert_eq!(table.start_following(1).map(|(_, _, start)| start), Some(11));
+        assert!(table.start_following(2).is_none());
+        let batch = taken(&mut table, id);
         assert!(batch.whole && batch.revision == 10 && batch.changes.len() == 1);
-        (board, id, namespace)
+        (table, id, namespace)
     }
 
-    fn list(board: &mut Board, id: WatchId, revision: u64, keys: &[&str]) {
-        let when = board.next_listing().unwrap();
-        let (listing, _) = board.start_listing(when).unwrap();
+    fn list(table: &mut WatchTable, id: WatchId, revision: u64, keys: &[&str]) {
+        let when = table.next_listing().unwrap();
+        let (listing, _) = table.start_listing(when).unwrap();
         assert_eq!(listing, id);
-        board.listed(id, snapshot(revision, keys));
+        table.listed(id, snapshot(revision, keys));
     }
 
     fn snapshot(revision: u64, keys: &[&str]) -> Snapshot {
@@ -390,46 +390,46 @@ mod tests {
         wire::Event { kind: kind as i32, entry: Some(entry) }
     }
 
-    fn taken(board: &mut Board, id: WatchId) -> Batch {
-        match board.take(id) {
+    fn taken(table: &mut WatchTable, id: WatchId) -> Batch {
+        match table.take(id) {
             Found::News(batch) => batch,
             Found::Wait(_) => panic!("there is nothing"),
             Found::End(error) => panic!("{error}"),
         }
     }
 
-    fn nothing(board: &mut Board, id: WatchId) -> bool {
-        matches!(board.take(id), Found::Wait(_))
+    fn nothing(table: &mut WatchTable, id: WatchId) -> bool {
+        matches!(table.take(id), Found::Wait(_))
     }
 
     /// It has to be listed again.
-    fn is_lost(board: &mut Board) -> bool {
-        board.take_unused() == [1] && board.next_listing().is_some()
+    fn is_lost(table: &mut WatchTable) -> bool {
+        table.take_unused() == [1] && table.next_listing().is_some()
     }
 
     #[tokio::test]
     async fn what_comes_in_parts_is_told_as_one() {
-        let (mut board, id, namespace) = following();
-        board.news((id, 1), &namespace, vec![event("/b", 11, true), event("/c", 12, true)], true);
-        assert!(nothing(&mut board, id));
-        board.news((id, 1), &namespace, vec![event("/d", 12, true)], true);
-        assert!(nothing(&mut board, id));
-        board.news((id, 1), &namespace, vec![event("/a", 12, false)], false);
-        let batch = taken(&mut board, id);
+        let (mut table, id, namespace) = following();
+        table.news((id, 1), &namespace, vec![event("/b", 11, true), event("/c", 12, true)], true);
+        assert!(nothing(&mut table, id));
+        table.news((id, 1), &namespace, vec![event("/d", 12, true)], true);
+        assert!(nothing(&mut table, id));
+        table.news((id, 1), &namespace, vec![event("/a", 12, false)], false);
+        let batch = taken(&mut table, id);
         assert_eq!((batch.revision, batch.whole, batch.changes.len()), (12, false, 4));
         assert_eq!(batch.changes[0], ("/a".to_owned(), None));
         assert_eq!(batch.changes[1].1.as_ref().unwrap().lease, Some(LeaseId(7)));
-        assert!(!is_lost(&mut board));
+        assert!(!is_lost(&mut table));
     }
 
     #[tokio::test]
     async fn a_part_without_an_end_is_never_told() {
-        let (mut board, id, namespace) = following();
-        board.news((id, 1), &namespace, vec![event("/b", 11, true)], true);
-        board.lose(id);
-        assert!(nothing(&mut board, id));
-        list(&mut board, id, 20, &["/a", "/b"]);
-        assert!(taken(&mut board, id).whole);
+        let (mut table, id, namespace) = following();
+        table.news((id, 1), &namespace, vec![event("/b", 11, true)], true);
+        table.lose(id);
+        assert!(nothing(&mut table, id));
+        list(&mut table, id, 20, &["/a", "/b"]);
+        assert!(taken(&mut table, id).whole);
     }
 
     #[tokio::test]
@@ -441,41 +441,41 @@ mod tests {
             vec![event("/b", -1, true)],
             vec![wire::Event { kind: 0, entry: None }],
         ] {
-            let (mut board, id, namespace) = following();
-            assert!(nothing(&mut board, id));
-            board.news((id, 1), &namespace, wrong, false);
-            assert!(nothing(&mut board, id));
-            assert!(is_lost(&mut board));
+            let (mut table, id, namespace) = following();
+            assert!(nothing(&mut table, id));
+            table.news((id, 1), &namespace, wrong, false);
+            assert!(nothing(&mut table, id));
+            assert!(is_lost(&mut table));
         }
         // The same again, later, is no better.
-        let (mut board, id, namespace) = following();
-        board.news((id, 1), &namespace, vec![event("/b", 11, true)], false);
-        board.news((id, 1), &namespace, vec![event("/b", 11, true)], false);
-        assert!(nothing(&mut board, id));
-        assert!(is_lost(&mut board));
+        let (mut table, id, namespace) = following();
+        table.news((id, 1), &namespace, vec![event("/b", 11, true)], false);
+        table.news((id, 1), &namespace, vec![event("/b", 11, true)], false);
+        assert!(nothing(&mut table, id));
+        assert!(is_lost(&mut table));
     }
 
     #[tokio::test]
     async fn what_was_told_before_a_loss_is_not_taken_back() {
-        let (mut board, id, namespace) = following();
-        board.news((id, 1), &namespace, vec![event("/b", 11, true)], false);
-        board.lose(id);
-        assert_eq!(taken(&mut board, id).revision, 11);
-        assert!(nothing(&mut board, id));
-        list(&mut board, id, 11, &["/a", "/b"]);
-        assert!(taken(&mut board, id).whole);
+        let (mut table, id, namespace) = following();
+        table.news((id, 1), &namespace, vec![event("/b", 11, true)], false);
+        table.lose(id);
+        assert_eq!(taken(&mut table, id).revision, 11);
+        assert!(nothing(&mut table, id));
+        list(&mut table, id, 11, &["/a", "/b"]);
+        assert!(taken(&mut table, id).whole);
     }
 
     #[tokio::test]
     async fn changes_on_top_of_a_list_become_part_of_it() {
-        let (mut board, id, namespace) = following();
-        assert!(nothing(&mut board, id));
-        board.lose(id);
-        list(&mut board, id, 20, &["/a", "/b"]);
-        assert!(board.start_following(2).is_some());
-        board.news((id, 1), &namespace, vec![event("/late", 22, true)], false);
-        board.news((id, 2), &namespace, vec![event("/a", 21, false), event("/c", 21, true)], false);
-        let batch = taken(&mut board, id);
+        let (mut table, id, namespace) = following();
+        assert!(nothing(&mut table, id));
+        table.lose(id);
+        list(&mut table, id, 20, &["/a", "/b"]);
+        assert!(table.start_following(2).is_some());
+        table.news((id, 1), &namespace, vec![event("/late", 22, true)], false);
+        table.news((id, 2), &namespace, vec![event("/a", 21, false), event("/c", 21, true)], false);
+        let batch = taken(&mut table, id);
         let names: Vec<&str> = batch.changes.iter().map(|(name, _)| name.as_str()).collect();
         assert!(batch.whole && batch.revision == 21);
         assert_eq!(names, ["/b", "/c"]);
@@ -483,59 +483,59 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_does_not_ask_costs_a_bounded_amount() {
-        let (mut board, id, namespace) = following();
+        let (mut table, id, namespace) = following();
         let mut revision = 10;
         for turn in 0..20_000 {
             revision += 1;
-            board.news((id, 1), &namespace, vec![event(&format!("/{turn}"), revision, true)], false);
-            let held = board.watches[&id].pending.as_ref().map_or(0, |pending| pending.bytes);
+            table.news((id, 1), &namespace, vec![event(&format!("/{turn}"), revision, true)], false);
+            let held = table.watches[&id].pending.as_ref().map_or(0, |pending| pending.bytes);
             assert!(held <= PENDING_BYTES);
         }
-        assert_eq!(board.take_unused(), [1], "nobody follows for a reader that is too slow");
-        assert!(board.next_listing().is_none(), "nor lists before it asks");
-        assert!(nothing(&mut board, id));
-        list(&mut board, id, 20_010, &["/a"]);
-        assert!(taken(&mut board, id).whole);
+        assert_eq!(table.take_unused(), [1], "nobody follows for a reader that is too slow");
+        assert!(table.next_listing().is_none(), "nor lists before it asks");
+        assert!(nothing(&mut table, id));
+        list(&mut table, id, 20_010, &["/a"]);
+        assert!(taken(&mut table, id).whole);
     }
 
     #[tokio::test]
     async fn comparing_finds_what_the_stream_has_not_told() {
-        let (mut board, id, namespace) = following();
+        let (mut table, id, namespace) = following();
         assert!(
-            board.start_comparing(Instant::now()).is_some_and(|(found, _, line)| found == id && line == 1)
+            table.start_comparing(Instant::now()).is_some_and(|(found, _, line)| found == id && line == 1)
         );
-        assert!(board.start_comparing(Instant::now() - PACE).is_none(), "not again so soon");
-        assert!(!board.compare(id, 1, &snapshot(10, &["/a"])));
-        assert!(board.compare(id, 1, &snapshot(10, &[])));
-        assert!(board.compare(id, 1, &snapshot(10, &["/b"])));
-        assert!(board.compare(id, 1, &snapshot(10, &["/a", "/b"])));
-        assert!(!board.compare(id, 2, &snapshot(10, &[])), "that was about another stream");
-        board.news((id, 1), &namespace, vec![event("/a", 11, true)], false);
-        assert!(board.compare(id, 1, &snapshot(10, &["/a"])), "it was written since");
-        board.news((id, 1), &namespace, vec![event("/a", 12, false)], false);
-        assert!(!board.compare(id, 1, &snapshot(12, &[])));
+        assert!(table.start_comparing(Instant::now() - PACE).is_none(), "not again so soon");
+        assert!(!table.compare(id, 1, &snapshot(10, &["/a"])));
+        assert!(table.compare(id, 1, &snapshot(10, &[])));
+        assert!(table.compare(id, 1, &snapshot(10, &["/b"])));
+        assert!(table.compare(id, 1, &snapshot(10, &["/a", "/b"])));
+        assert!(!table.compare(id, 2, &snapshot(10, &[])), "that was about another stream");
+        table.news((id, 1), &namespace, vec![event("/a", 11, true)], false);
+        assert!(table.compare(id, 1, &snapshot(10, &["/a"])), "it was written since");
+        table.news((id, 1), &namespace, vec![event("/a", 12, false)], false);
+        assert!(!table.compare(id, 1, &snapshot(12, &[])));
     }
 
     #[tokio::test]
     async fn a_list_comes_at_a_bounded_pace() {
-        let (mut board, id, _) = following();
-        assert!(nothing(&mut board, id));
-        board.lose(id);
+        let (mut table, id, _) = following();
+        assert!(nothing(&mut table, id));
+        table.lose(id);
         let now = Instant::now();
-        assert!(board.start_listing(now).is_none(), "it was listed just now");
-        assert!(board.next_listing().is_some_and(|next| next > now && next <= now + PACE));
+        assert!(table.start_listing(now).is_none(), "it was listed just now");
+        assert!(table.next_listing().is_some_and(|next| next > now && next <= now + PACE));
     }
 
     #[tokio::test]
     async fn an_error_that_does_not_pass_is_the_end() {
-        let mut board = Board::default();
-        let id = board.add(Span::Prefix(String::new()), Arc::default());
-        assert!(nothing(&mut board, id));
-        assert!(board.start_listing(Instant::now()).is_some());
-        board.not_listed(id, StoreError::Refused { reason: "no".to_owned() });
-        assert!(matches!(board.take(id), Found::End(StoreError::Refused { .. })));
-        assert!(matches!(board.take(id), Found::End(StoreError::Refused { .. })));
-        assert!(!board.remove(id));
-        assert!(matches!(board.take(id), Found::End(StoreError::Ended)));
+        let mut table = WatchTable::default();
+        let id = table.add(Span::Prefix(String::new()), Arc::default());
+        assert!(nothing(&mut table, id));
+        assert!(table.start_listing(Instant::now()).is_some());
+        table.not_listed(id, StoreError::Refused { reason: "no".to_owned() });
+        assert!(matches!(table.take(id), Found::End(StoreError::Refused { .. })));
+        assert!(matches!(table.take(id), Found::End(StoreError::Refused { .. })));
+        assert!(!table.remove(id));
+        assert!(matches!(table.take(id), Found::End(StoreError::Ended)));
     }
 }

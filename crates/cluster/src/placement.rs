@@ -1,4 +1,4 @@
-//! Which change of the membership comes next, and which are safe. Functions of what is there; no time, no memory.
+//! Placement: which membership change comes next, and which are safe. Pure functions of the current members and volunteers.
 
 use std::collections::BTreeMap;
 
@@ -244,5 +244,5 @@ pub(crate) fn obstacles<'a>(members: &'a [Member], host: &str, offer: &Volunteer
 }
 
 #[cfg(test)]
-#[path = "choose_tests.rs"]
+#[path = "placement_tests.rs"]
 mod tests;

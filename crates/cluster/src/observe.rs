@@ -1,4 +1,4 @@
-//! Looking at a cluster: its keys, its members, and how each of them is.
+//! Cluster observation: its keys, its members, and the health of each member.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use mgmt_store_etcd::cluster::{ClusterError, Member as Listed, ServerStatus};
 /// When a server has not answered for this long, another one is asked as well.
 const NEXT_AFTER: Duration = Duration::from_millis(400);
 
-/// What was seen.
+/// A cluster as it was observed.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct ClusterView {
     /// What decisions are made of.
     pub view: View,
     /// Where the clients of each member reach it.
@@ -27,7 +27,7 @@ pub struct Sight {
     pub statuses: BTreeMap<MemberId, ServerStatus>,
 }
 
-impl Sight {
+impl ClusterView {
     /// Where members with a vote are.
     pub fn endpoints(&self) -> Vec<String> {
         let voters = self.view.members.iter().filter(|member| !member.learner && !member.name.is_empty());
@@ -45,8 +45,8 @@ impl Sight {
     }
 }
 
-/// Looks, for at most so long. Nothing is given if no server answers.
-pub async fn look(etcd: &Etcd, time: Duration) -> Option<Sight> {
+/// Observes the cluster, for at most so long. None if no server answers.
+pub async fn observe(etcd: &Etcd, time: Duration) -> Option<ClusterView> {
     let end = Instant::now() + time;
     let (snapshot, listed) = timeout_at(end, first_answer(etcd)).await.ok()??;
     let keys = Keys::parse(&snapshot);
@@ -54,7 +54,7 @@ pub async fn look(etcd: &Etcd, time: Duration) -> Option<Sight> {
         listed.iter().map(|member| (MemberId(member.id.0), addresses(member, &keys))).collect();
     let statuses = statuses(etcd, &addresses, end).await;
     let view = View { members: members(listed, &statuses), keys: Arc::new(keys) };
-    Some(Sight { view, addresses, statuses })
+    Some(ClusterView { view, addresses, statuses })
 }
 
 /// The reason why servers that do answer give nothing, if there is one: an account that is missing or may not read.

@@ -1,11 +1,11 @@
-//! What the decider does: one change after the other, each written down before it is begun.
+//! Planning: what the decider does. One membership change after the other, each written down before it is begun.
 
 use std::collections::BTreeMap;
 
-use super::choose::{
+use super::keys::{DECIDER, Failure, Keys, PLAN, SIZE, failure_key, write_size};
+use super::placement::{
     Candidate, Situation, Standing, has_majority, may_promote, may_remove, obstacles, offer_of, voters,
 };
-use super::keys::{DECIDER, Failure, Keys, PLAN, SIZE, failure_key, write_size};
 use super::{
     Change, Member, MemberId, Membership, Output, Plan, Reason, Request, Settings, Trouble, View, Who,
 };

@@ -1,4 +1,4 @@
-//! The driver of a [`Membership`]: looks, asks, starts the server, and keeps what has to be remembered.
+//! Cluster driver: carries out what a [`Membership`] asks for. It observes, sends requests, starts the server, and keeps what has to be remembered.
 //!
 //! One task owns the membership. Whatever takes time is done beside it and comes back as an [`Input`], so the task itself
 //! never waits, except for the disk when something has to be remembered before anything else is done.
@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::begin_again::{BeginAgainError, begin_again};
+use super::disaster_recovery::{DisasterRecoveryError, restart_alone};
 use super::disk::{Directory, Remembered};
-use super::look::{Sight, look};
+use super::observe::{ClusterView, observe};
 use super::server::{Program, Server, ServerSettings};
 use super::{
     Answer, Config, ConfigError, Disk, Input, Membership, Output, Request, Settings, Status, Trouble, keys,
@@ -67,7 +67,7 @@ pub enum StartError {
     Disk(#[from] StateError),
     /// It shall begin again with its data alone, and that does not work.
     #[error(transparent)]
-    BeginAgain(#[from] BeginAgainError),
+    BeginAgain(#[from] DisasterRecoveryError),
     /// There is no source of random words.
     #[error("cannot make a random word: {0}")]
     Random(std::io::Error),
@@ -84,7 +84,7 @@ impl Cluster {
     pub async fn start(settings: ClusterSettings, program: Program) -> Result<Cluster, StartError> {
         let directory = Directory::new(settings.directory.clone());
         if directory.wants_recovery() {
-            begin_again(&program, &settings, &directory, &random_word()?).await?;
+            restart_alone(&program, &settings, &directory, &random_word()?).await?;
         }
         let disk = directory.disk()?;
         let remembered = directory.connection()?.map(|it| it.endpoints).unwrap_or_default();
@@ -178,7 +178,7 @@ struct Driver {
     /// Looks and requests under way.
     work: JoinSet<Done>,
     /// What was seen last.
-    sight: Option<Sight>,
+    sight: Option<ClusterView>,
     /// The last look has shown something.
     reached: bool,
     status: watch::Sender<Status>,
@@ -193,7 +193,7 @@ struct Driver {
 
 /// What has come of something that was done beside the driver.
 enum Done {
-    Seen(Box<Sight>),
+    Seen(Box<ClusterView>),
     Unseen,
     Told,
 }
@@ -345,7 +345,7 @@ impl Driver {
         let (etcd, inputs) = (self.inner.clone(), self.inputs.clone());
         let time = Duration::from_millis(self.settings.times.look_time);
         self.work.spawn(async move {
-            let sight = look(&etcd, time).await;
+            let sight = observe(&etcd, time).await;
             let _ = inputs.send(match &sight {
                 Some(sight) => Input::Seen { look: number, view: sight.view.clone() },
                 None => Input::Unseen { look: number },
@@ -377,7 +377,7 @@ impl Driver {
     }
 
     /// Takes note of where servers are, and looks after them if that is for this host to do.
-    fn seen(&mut self, sight: Sight) {
+    fn seen(&mut self, sight: ClusterView) {
         let endpoints = sight.endpoints();
         if !endpoints.is_empty() {
             self.store.follow(&endpoints);

@@ -1,4 +1,4 @@
-//! Beginning again with the data of one host, after most of the servers have been lost for good.
+//! Disaster recovery: restart with the data of one host, after most of the servers have been lost for good.
 //!
 //! etcd can be told to forget the other members and go on (`--force-new-cluster`), but what it has already applied and
 //! drops from its log on that occasion is then known to itself and to nobody who joins it later: two servers of one cluster
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Disk;
 use super::disk::Directory;
-use super::drive::ClusterSettings;
+use super::driver::ClusterSettings;
 use super::server::{Program, environment, problem, spawn};
 use mgmt_state::StateError;
 
@@ -41,7 +41,7 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// Why a host cannot begin again.
 #[derive(Debug, thiserror::Error)]
-pub enum BeginAgainError {
+pub enum DisasterRecoveryError {
     /// The program that copies data is not there.
     #[error(
         "beginning again needs the program `etcdctl`, which is not installed (`apt install etcd-client` on Debian and Ubuntu)"
@@ -71,12 +71,12 @@ pub enum BeginAgainError {
 }
 
 /// Makes the data of this host that of a cluster in which it is alone. The word is one that nobody else has.
-pub(super) async fn begin_again(
+pub(super) async fn restart_alone(
     program: &Program,
     settings: &ClusterSettings,
     directory: &Directory,
     word: &str,
-) -> Result<(), BeginAgainError> {
+) -> Result<(), DisasterRecoveryError> {
     let identity = match directory.disk()? {
         Disk::Member { identity, .. } | Disk::Former { identity } | Disk::Founder { identity } => identity,
         Disk::Empty => return Ok(directory.forget_recovery()?),
@@ -86,14 +86,14 @@ pub(super) async fn begin_again(
     let new = directory.path().join("data.new");
     // The data has been moved away if a complete copy of it was there.
     if directory.data().exists() {
-        copying.tidy(&new).map_err(BeginAgainError::Replace)?;
+        copying.tidy(&new).map_err(DisasterRecoveryError::Replace)?;
         copying.save().await?;
         // Another token than before, so that servers of the past cannot take this cluster for theirs.
         copying.restore(&new, &format!("{identity}-{word}")).await?;
-        directory.set_aside().map_err(BeginAgainError::Replace)?;
+        directory.set_aside().map_err(DisasterRecoveryError::Replace)?;
     }
-    std::fs::rename(&new, directory.data()).map_err(BeginAgainError::Replace)?;
-    copying.tidy(&new).map_err(BeginAgainError::Replace)?;
+    std::fs::rename(&new, directory.data()).map_err(DisasterRecoveryError::Replace)?;
+    copying.tidy(&new).map_err(DisasterRecoveryError::Replace)?;
     // Which member it is will be known when the server runs.
     directory.remember(&Disk::Founder { identity })?;
     Ok(directory.forget_recovery()?)
@@ -120,7 +120,7 @@ impl Copying<'_> {
     }
 
     /// Writes everything that the data says to one file.
-    async fn save(&self) -> Result<(), BeginAgainError> {
+    async fn save(&self) -> Result<(), DisasterRecoveryError> {
         let server = &self.settings.server;
         let mut argv = vec![self.program.path().as_os_str().to_owned()];
         argv.extend(["--name", &self.settings.host, "--data-dir"].map(OsString::from));
@@ -146,17 +146,17 @@ impl Copying<'_> {
         let (mut lines, _keeper) = spawn(command).await?;
         let saved = tokio::select! {
             saved = self.save_from_server() => saved,
-            reason = last_words(&mut lines) => Err(BeginAgainError::Server { reason }),
+            reason = last_words(&mut lines) => Err(DisasterRecoveryError::Server { reason }),
         };
         let ended = lines.stop(Signal::TERM, Some(GRACE)).await;
         saved?;
-        ended.map(drop).map_err(|error| BeginAgainError::Server { reason: error.to_string() })
+        ended.map(drop).map_err(|error| DisasterRecoveryError::Server { reason: error.to_string() })
     }
 
-    async fn save_from_server(&self) -> Result<(), BeginAgainError> {
+    async fn save_from_server(&self) -> Result<(), DisasterRecoveryError> {
         let end = Instant::now() + START;
         while let Err(error) = self.client(&["get", "--limit=1", "--command-timeout=5s", "/"]).await {
-            if Instant::now() >= end || !matches!(error, BeginAgainError::Copy { .. }) {
+            if Instant::now() >= end || !matches!(error, DisasterRecoveryError::Copy { .. }) {
                 return Err(error);
             }
             sleep(ASK_EVERY).await;
@@ -165,7 +165,7 @@ impl Copying<'_> {
     }
 
     /// Makes data of the file that a server can begin with.
-    async fn restore(&self, new: &Path, token: &str) -> Result<(), BeginAgainError> {
+    async fn restore(&self, new: &Path, token: &str) -> Result<(), DisasterRecoveryError> {
         let host = &self.settings.host;
         let peers = &self.settings.server.peers;
         let cluster: Vec<String> = peers.iter().map(|url| format!("{host}={url}")).collect();
@@ -184,12 +184,12 @@ impl Copying<'_> {
     }
 
     /// Runs the program that comes with the server. The newest versions have another one for what is done without a server.
-    async fn client(&self, words: &[&str]) -> Result<(), BeginAgainError> {
+    async fn client(&self, words: &[&str]) -> Result<(), DisasterRecoveryError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let find = |name: &str| find_program(OsStr::new(name), &path);
         let offline = words.starts_with(&["snapshot", "restore"]);
         let program: Option<PathBuf> = if offline { find("etcdutl") } else { None };
-        let program = program.or_else(|| find("etcdctl")).ok_or(BeginAgainError::Missing)?;
+        let program = program.or_else(|| find("etcdctl")).ok_or(DisasterRecoveryError::Missing)?;
         let mut argv = vec![program.into_os_string()];
         argv.extend(words.iter().map(OsString::from));
         let mut command = Command::new(argv);
@@ -204,7 +204,7 @@ impl Copying<'_> {
             }
         }
         command.cwd = Some(self.directory.to_owned());
-        let failed = |reason: String| BeginAgainError::Copy { reason };
+        let failed = |reason: String| DisasterRecoveryError::Copy { reason };
         let finished = command.spawn()?.wait().await.map_err(|error| failed(error.to_string()))?;
         if finished.status.success() {
             return Ok(());

@@ -3,13 +3,13 @@
 //! The server is one of this test, which demands certificates as Puppet's own does; what it compiles, the real Puppet compiles.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
+use mgmt_test_support::program;
 mod puppet_server;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use common::{Running, holds, said};
+use mgmt_test_support::program::{Running, holds, said};
 use puppet_server::{Server, make_certificates, revoke};
 use rustix::process::Signal;
 
@@ -390,7 +390,7 @@ fn puppets_own_agent_and_ours_do_not_work_on_one_host_at_the_same_time() {
     command.args(["-c", "exec -a 'puppet agent: applying configuration' sleep 1000"]);
     let mut rival = Ends(command.spawn().unwrap());
     let line = format!("/proc/{}/cmdline", rival.0.id());
-    common::eventually("its name", || std::fs::read_to_string(&line).unwrap().starts_with("puppet agent"));
+    program::eventually("its name", || std::fs::read_to_string(&line).unwrap().starts_with("puppet agent"));
     let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "puppet", "agent"];
     let run = || said(&[&once[..], &["--puppet-conf", &conf]].concat());
     let refused = || {

@@ -1,7 +1,6 @@
 //! Catalogues from Puppet's own server, which is started once for all of it: that takes long.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
 mod puppet_server;
 
 use std::io::Read as _;
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Running, holds, said};
+use mgmt_test_support::program::{Running, holds, said};
 use puppet_server::{make_certificates, revoke};
 use rustix::process::Signal;
 

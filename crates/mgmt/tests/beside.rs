@@ -1,14 +1,11 @@
 //! Commands beside a running agent: retry, apply, plan, check, `run --noop`, and the question of `deploy`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-mod screen;
-
 use std::path::Path;
 
-use common::{Running, Said, eventually, holds, mgmt, said};
+use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt, said};
+use mgmt_test_support::terminal::Screen;
 use rustix::process::Signal;
-use screen::Screen;
 use tempfile::TempDir;
 
 /// A working directory, and files beside it.

@@ -1,12 +1,11 @@
 //! The modules that come with the program: the graph of each class, and the files that it writes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
+use mgmt_test_support::program;
 use std::fs;
 use std::path::Path;
 
-use common::{Running, eventually, mgmt, said, said_with_input};
+use mgmt_test_support::program::{Running, eventually, mgmt, said, said_with_input};
 
 /// The graph of a program with one include, as sorted lines without their first words.
 #[track_caller]
@@ -29,7 +28,7 @@ fn written(module: &str, include: &str, files: &[(&str, &str)]) {
     let main = home.path().join("main.mcl");
     let arguments = ["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit", "--max-runtime=100"];
     let arguments: Vec<_> = arguments.into_iter().chain(["lang", main.to_str().unwrap()]).collect();
-    let said: common::Said = mgmt(&arguments).env("TMPDIR", home.path()).output().unwrap().into();
+    let said: program::Said = mgmt(&arguments).env("TMPDIR", home.path()).output().unwrap().into();
     assert_eq!(said.code, 0, "{}", said.stderr);
     let mut found = below(&root);
     found.sort();
@@ -302,7 +301,7 @@ fn there_is_nothing_to_download() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("main.mcl"), "import \"embedded/apt\"\n\ninclude apt.pin(\"x\", struct{})\n")
         .unwrap();
-    let said: common::Said = mgmt(&["get", home.path().to_str().unwrap()]).output().unwrap().into();
+    let said: program::Said = mgmt(&["get", home.path().to_str().unwrap()]).output().unwrap().into();
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(!home.path().join("modules").exists());
 }

@@ -1,25 +1,22 @@
 //! The message bus of a booted host is restarted under a run that keeps a service: the run finds back, and the service is kept.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-#[path = "../../resources/tests/svc_common/mod.rs"]
-mod svc_common;
-
+use mgmt_test_support::booted_host;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Running, eventually};
-use svc_common::run;
+use mgmt_test_support::booted_host::run;
+use mgmt_test_support::program::{Running, eventually};
 
 const UNIT: &str = "[Service]\nExecStart=/bin/sleep infinity\n";
 
 #[test]
 fn a_bus_that_restarts_is_waited_for() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         return on_a_booted_host();
     }
     let name = "a_bus_that_restarts_is_waited_for";
-    svc_common::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
+    booted_host::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
 }
 
 fn is_active() -> bool {

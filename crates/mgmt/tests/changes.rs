@@ -1,13 +1,12 @@
 //! What was changed, when and why, as people and programs ask for it.
 #![allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
 
-mod common;
-
+use mgmt_test_support::program;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Running, eventually, holds, said};
+use mgmt_test_support::program::{Running, eventually, holds, said};
 use serde_json::Value as Json;
 
 /// Asks for JSON.
@@ -54,7 +53,7 @@ exec "told" {{
     );
     std::fs::write(&program, text).unwrap();
     // As the service is: from the root directory, where a place has its leading slash, too.
-    let mut command = common::mgmt(&["run", "--prefix", &prefix, "lang", &program]);
+    let mut command = program::mgmt(&["run", "--prefix", &prefix, "lang", &program]);
     command.current_dir("/");
     let running = Running::start_command(command);
     holds(Path::new(&output), "one");

@@ -1,12 +1,10 @@
 //! `mgmt check` on programs in mcl.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-use common::{Said, mgmt, said, said_with_input};
+use mgmt_test_support::program::{Said, mgmt, said, said_with_input};
 use serde_json::{Value, json};
 
 const GOOD: &str = "$text = \"hello\"\n\nprint \"greeting\" {\n\tmsg => $text,\n}\n";

@@ -1,14 +1,10 @@
 //! Hosts that share a real etcd.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "../../world/tests/etcd_common/mod.rs"]
-mod etcd_common;
-
 use std::path::{Path, PathBuf};
 
-use common::{Running, Said, eventually, holds, said};
-use etcd_common::Cluster;
+use mgmt_test_support::etcd::Cluster;
+use mgmt_test_support::program::{Running, Said, eventually, holds, said};
 use rustix::process::Signal;
 use tempfile::TempDir;
 

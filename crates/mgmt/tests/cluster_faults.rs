@@ -5,9 +5,8 @@
 //! same things; when they happen depends on how long a host takes to end.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
-mod common;
+use mgmt_test_support::network;
 mod history;
-mod network;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Running};
 use history::{Event, History};
-use network::{Network, address};
+use mgmt_test_support::network::{Network, address};
+use mgmt_test_support::program::{PATIENCE, Running};
 use rustix::process::Signal;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];

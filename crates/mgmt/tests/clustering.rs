@@ -1,16 +1,15 @@
 //! Hosts that serve the store that they share: real programs, real servers, and a network that can be cut.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-mod network;
-
+use mgmt_test_support::network;
+use mgmt_test_support::program;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Running, Said, eventually, holds};
-use network::{Network, address};
+use mgmt_test_support::network::{Network, address};
+use mgmt_test_support::program::{PATIENCE, Running, Said, eventually, holds};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -410,7 +409,7 @@ fn a_server_that_ends_is_started_again_and_one_that_is_full_is_given_room() {
 
     // However it ends, nobody is left behind.
     scene.kill(0);
-    common::eventually("the server ends with its host", || {
+    program::eventually("the server ends with its host", || {
         std::fs::read_to_string(format!("/proc/{again}/stat")).map_or(true, |stat| stat.contains(") Z "))
     });
 }
@@ -496,13 +495,13 @@ fn servers_with_certificates_serve_nobody_without_one() {
     // Another one joins. Two would be no better than one, unless the first is to go.
     let mut members = vec!["members", "remove", "a", "--seeds", &seed];
     members.extend(&files);
-    common::eventually("b would serve", || {
+    program::eventually("b would serve", || {
         let said = scene.network.said(&["members", "list", "--prefix", &prefixes[1]]);
         said.stdout.contains("b  would serve")
     });
     let removed = scene.network.said(&members);
     assert_eq!(removed.code, 0, "{}", removed.stderr);
-    common::eventually("b serves alone", || {
+    program::eventually("b serves alone", || {
         let said = scene.network.said(&["members", "list", "--prefix", &prefixes[1]]);
         said.stdout.starts_with("b  serves, leads") && said.stdout.contains("a  removed")
     });

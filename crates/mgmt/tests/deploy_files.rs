@@ -1,12 +1,10 @@
 //! Files that come with a program, wherever its modules are.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::fs;
 use std::process::Command;
 
-use common::{Running, eventually, holds, mgmt, said};
+use mgmt_test_support::program::{Running, eventually, holds, mgmt, said};
 
 const MODULE: &str = "import \"deploy\"\n\n# What stands in a file of the module.\nfunc text() {\n\tdeploy.readfile(\"/files/text\")\n}\n";
 

@@ -1,17 +1,14 @@
 //! Deploys that cannot run here and now, the last one that ran, and stores that are damaged, empty or silent.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "../../world/tests/etcd_common/mod.rs"]
-mod etcd_common;
-
+use mgmt_test_support::program;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::clock::Clock;
-use common::numbers::{Numbers, seed};
-use common::{Running, Said, eventually, holds, mgmt, said};
-use etcd_common::Cluster;
+use mgmt_test_support::clock::Clock;
+use mgmt_test_support::etcd::Cluster;
+use mgmt_test_support::numbers::{Numbers, seed};
+use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt, said};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -200,7 +197,7 @@ fn a_deploy_is_tried_again_on_sighup_and_with_time() {
 fn with_mounts(script: &str) -> Said {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
-    common::plain(&mut command);
+    program::plain(&mut command);
     command.output().unwrap().into()
 }
 

@@ -1,11 +1,9 @@
 //! Every example is run by the real program until it has converged.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::path::Path;
 
-use common::said;
+use mgmt_test_support::program::said;
 
 #[test]
 fn every_example_runs_converges_and_is_right_the_second_time() {

@@ -5,9 +5,6 @@
 //! store, for hours of simulated time: `crates/world/tests/faults.rs`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "../../world/tests/etcd_common/mod.rs"]
-mod etcd_common;
 #[path = "../../engine/tests/sim/random.rs"]
 #[allow(dead_code, reason = "others use the rest")]
 mod random;
@@ -15,8 +12,8 @@ mod random;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use common::{Running, eventually, said};
-use etcd_common::Cluster;
+use mgmt_test_support::etcd::Cluster;
+use mgmt_test_support::program::{Running, eventually, said};
 use random::Random;
 use rustix::process::Signal;
 use tempfile::TempDir;

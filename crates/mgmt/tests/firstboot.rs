@@ -1,13 +1,11 @@
 //! Scripts for the first boot, run by the real program.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use common::{Said, said};
+use mgmt_test_support::program::{Said, said};
 
 struct Host {
     directory: tempfile::TempDir,

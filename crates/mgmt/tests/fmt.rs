@@ -1,13 +1,11 @@
 //! `mgmt fmt` on real files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
-use common::{Said, mgmt, said, said_with_input};
+use mgmt_test_support::program::{Said, mgmt, said, said_with_input};
 
 const UGLY: &str =
     "$name=\"motd\"\n\n\nfile \"/etc/${name}\" {\n  content=>\"hello\\n\",\n  state => \"exists\"\n}";

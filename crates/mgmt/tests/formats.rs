@@ -1,9 +1,7 @@
 //! The forms in which programs read what this one says: JSON with one flag, one line for editors, SARIF for forges.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
-use common::{Said, said};
+use mgmt_test_support::program::{Said, said};
 use serde_json::Value as Json;
 
 /// A program with two mistakes and a warning, and its path.

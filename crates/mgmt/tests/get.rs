@@ -1,14 +1,12 @@
 //! `mgmt get` with real repositories.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Running, Said, eventually, mgmt};
+use mgmt_test_support::program::{Running, Said, eventually, mgmt};
 use serde_json::Value;
 
 /// A program and the repositories of its modules, in a directory that goes away with the test.

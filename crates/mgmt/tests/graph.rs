@@ -1,11 +1,9 @@
 //! `mgmt graph`: the same graph in every format, whatever its names are.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::fmt::Write as _;
 
-use common::{Said, said, said_with_input};
+use mgmt_test_support::program::{Said, said, said_with_input};
 
 /// A declared edge, one that notifies, and one that is found.
 const SMALL: &str = "file \"/tmp/x/\" {\n\tstate => \"exists\",\n}\n\

@@ -3,18 +3,14 @@
 //! Those that need systemd run on a host that was booted for them.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-#[path = "../../resources/tests/sandbox/mod.rs"]
-mod sandbox;
-#[path = "../../resources/tests/svc_common/mod.rs"]
-mod svc_common;
-
+use mgmt_test_support::booted_host;
+use mgmt_test_support::sandbox;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use common::Said;
-use sandbox::Sandbox;
+use mgmt_test_support::program::Said;
+use mgmt_test_support::sandbox::Sandbox;
 
 /// Where the program is on a host of its own.
 const PROGRAM: &str = "/mgmt-test-mgmt";
@@ -82,13 +78,13 @@ fn examples_for_a_host_look_converge_and_are_right_the_second_time() {
 
 #[test]
 fn examples_for_systemd_look_converge_are_right_the_second_time_and_repaired() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         return on_a_booted_host();
     }
     let program = Path::new(env!("CARGO_BIN_EXE_mgmt"));
     let name = "examples_for_systemd_look_converge_are_right_the_second_time_and_repaired";
     for file in examples("systemd", 4) {
-        svc_common::on_booted_host_with(name, &[("mgmt", program), ("graph.yaml", &file)]);
+        booted_host::on_booted_host_with(name, &[("mgmt", program), ("graph.yaml", &file)]);
     }
 }
 
@@ -98,7 +94,7 @@ fn on_a_booted_host() {
     let service = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n";
     if !Path::new("/lib/systemd/system/cron.service").exists() {
         std::fs::write("/etc/systemd/system/cron.service", service).unwrap();
-        svc_common::run("systemctl", &["daemon-reload"]);
+        booted_host::run("systemctl", &["daemon-reload"]);
     }
     settles(program, graph);
     let declared = std::fs::read_to_string(graph).unwrap();
@@ -109,8 +105,8 @@ fn on_a_booted_host() {
         ("graph: svc", "cron.service"),
     ];
     let (_, unit) = units.into_iter().find(|(graph, _)| declared.contains(graph)).unwrap();
-    assert_eq!(svc_common::told("is-active", unit), "active");
-    assert_eq!(svc_common::told("is-enabled", unit), "enabled");
+    assert_eq!(booted_host::told("is-active", unit), "active");
+    assert_eq!(booted_host::told("is-enabled", unit), "enabled");
     // What the examples say about themselves.
     let mut running = Command::new(program)
         .args(["run", "--prefix", "/mgmt-test-prefix", "yaml"])
@@ -122,9 +118,9 @@ fn on_a_booted_host() {
     for drift in ["stop", "disable"] {
         let end = Instant::now() + Duration::from_secs(60);
         // The program may not be there yet; whatever somebody does then is repaired in the beginning.
-        svc_common::run("systemctl", &[drift, unit]);
-        while svc_common::told("is-active", unit) != "active"
-            || svc_common::told("is-enabled", unit) != "enabled"
+        booted_host::run("systemctl", &[drift, unit]);
+        while booted_host::told("is-active", unit) != "active"
+            || booted_host::told("is-enabled", unit) != "enabled"
         {
             assert!(Instant::now() < end, "{unit} is not repaired after {drift}");
             std::thread::sleep(Duration::from_millis(50));

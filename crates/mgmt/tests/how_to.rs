@@ -1,13 +1,11 @@
 //! What pages for people tell them to do is done.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-mod pages;
-
+use mgmt_test_support::program;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pages::{Step, blocks, steps, written};
+use mgmt_test_support::pages::{Step, blocks, steps, written};
 
 /// Does all that a page says, in an empty directory, and gives what was said on both streams.
 fn follow(page: &Path) -> Vec<(String, String)> {
@@ -74,7 +72,7 @@ fn every_program_in_the_pages_is_right() {
         // A part of a program says so: "```mcl part".
         for block in blocks(&text, "mcl") {
             std::fs::write(&program, &block).unwrap();
-            let said = common::said(&["check", "lang", program.to_str().unwrap()]);
+            let said = program::said(&["check", "lang", program.to_str().unwrap()]);
             assert_eq!(said.code, 0, "{page}: {}", said.stderr);
             checked += 1;
         }

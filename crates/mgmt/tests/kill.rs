@@ -1,15 +1,13 @@
 //! A program that is killed at any moment leaves every file whole, and the next one finishes its work.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::numbers::{Numbers, seed};
-use common::{mgmt, said};
+use mgmt_test_support::numbers::{Numbers, seed};
+use mgmt_test_support::program::{mgmt, said};
 
 const FILES: usize = 100;
 const KILLS: usize = 40;

@@ -5,19 +5,16 @@
 //! a kind that is not in it makes the tests fail.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-#[path = "../../resources/tests/sandbox/mod.rs"]
-mod sandbox;
-#[path = "../../resources/tests/svc_common/mod.rs"]
-mod svc_common;
-
+use mgmt_test_support::booted_host;
+use mgmt_test_support::program;
+use mgmt_test_support::sandbox;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Running, Said, eventually, plain};
 use mgmt_resource::Schema;
 use mgmt_resources::KINDS;
-use sandbox::Sandbox;
+use mgmt_test_support::program::{Running, Said, eventually, plain};
+use mgmt_test_support::sandbox::Sandbox;
 
 /// What is seen of an example. Commands are for a shell.
 #[derive(Clone, Copy)]
@@ -299,10 +296,10 @@ fn every_example_is_canonical_and_right_and_has_its_kind_in_its_graph() {
         for example in examples {
             std::fs::write(&file, &example).unwrap();
             for words in [&["fmt", "--check", path][..], &["check", "--deny-warnings", "lang", path]] {
-                let said = common::said(words);
+                let said = program::said(words);
                 assert_eq!(said.code, 0, "{kind}: {words:?}\n{example}\n{}{}", said.stdout, said.stderr);
             }
-            let said = common::said(&["graph", "lang", path]);
+            let said = program::said(&["graph", "lang", path]);
             assert_eq!(said.code, 0, "{kind}:\n{}", said.stderr);
             assert!(said.stdout.contains(&format!("{kind}[")), "{kind}:\n{}", said.stdout);
         }
@@ -320,7 +317,7 @@ fn every_example_in_yaml_is_right() {
         for example in blocks(schema.doc, "yaml") {
             std::fs::write(&file, format!("graph: x\n{example}")).unwrap();
             for words in [&["check", "--deny-warnings", "yaml", path][..], &["graph", "yaml", path]] {
-                let said = common::said(words);
+                let said = program::said(words);
                 assert_eq!(said.code, 0, "{}: {words:?}\n{}", schema.kind, said.stderr);
             }
             found += 1;
@@ -366,12 +363,12 @@ fn each(place: Place, run: impl Fn(&Case)) {
 
 #[test]
 fn every_example_for_systemd_does_what_it_says() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         let program = "/mgmt-test-result/mgmt";
         return each(Booted, |case| see(program, case));
     }
     let program = Path::new(env!("CARGO_BIN_EXE_mgmt"));
-    svc_common::on_booted_host_with("every_example_for_systemd_does_what_it_says", &[("mgmt", program)]);
+    booted_host::on_booted_host_with("every_example_for_systemd_does_what_it_says", &[("mgmt", program)]);
 }
 
 fn sh(commands: &str) -> Output {

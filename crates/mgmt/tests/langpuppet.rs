@@ -1,12 +1,10 @@
 //! A program and a manifest as one graph, with the real Puppet.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use common::{Running, holds, said};
+use mgmt_test_support::program::{Running, holds, said};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -1,14 +1,12 @@
 //! Every program in `examples/mcl` is in canonical form, checks, has a graph, and runs until it has converged.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use common::{Running, Said, eventually, holds, mgmt, plain};
+use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt, plain};
 
 /// What is expected of an example.
 #[derive(Clone, Copy)]

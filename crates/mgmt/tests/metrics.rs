@@ -1,13 +1,11 @@
 //! Numbers for Prometheus, and what the real Prometheus makes of them.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use common::{Running, eventually, holds, said};
+use mgmt_test_support::program::{Running, eventually, holds, said};
 use rustix::process::Signal;
 
 fn free() -> SocketAddr {

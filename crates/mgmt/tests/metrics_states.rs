@@ -1,17 +1,14 @@
 //! Each number of the page that can come and go does: failures, rest, deploys, the store. And where the page is without being told.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "../../world/tests/etcd_common/mod.rs"]
-mod etcd_common;
-
+use mgmt_test_support::program;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use common::{Running, eventually, mgmt, plain, said};
-use etcd_common::Cluster;
+use mgmt_test_support::etcd::Cluster;
+use mgmt_test_support::program::{Running, eventually, mgmt, plain, said};
 use rustix::process::Signal;
 
 /// Where a run tells its numbers.
@@ -158,7 +155,7 @@ fn the_deploy_that_runs_is_on_the_page_and_in_the_history() {
         let deployed = said(&["deploy", "--prefix", &prefix, "--no-git", "lang", &program]);
         assert_eq!(deployed.code, 0, "{deployed:?}");
         page.becomes(&format!("mgmt_deploy {number}"));
-        common::holds(Path::new(&file), content);
+        program::holds(Path::new(&file), content);
     }
     let changes = || -> Vec<serde_json::Value> {
         let told = said(&["--json", "history", "--prefix", &prefix, &file]);

@@ -1,10 +1,8 @@
 //! The program as a service, on a booted host: set up by itself, and installed, upgraded and removed as a package.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
+use mgmt_test_support::booted_host;
 mod packaging;
-#[path = "../../resources/tests/svc_common/mod.rs"]
-mod svc_common;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use mgmt_release::{Release, Tree, deb, elf, tarball};
+use mgmt_test_support::booted_host::{run, told};
 use packaging::{EPOCH, stripped, tree};
-use svc_common::{run, told};
 
 const SERVICE: &str = "mgmt.service";
 /// Where the files of the test are on the host.
@@ -23,7 +21,7 @@ const GIVEN: &str = "/mgmt-test-result";
 #[test]
 fn the_service_is_set_up_installed_upgraded_and_removed_without_a_trace() {
     let name = "the_service_is_set_up_installed_upgraded_and_removed_without_a_trace";
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         return on_a_booted_host();
     }
     let place = tempfile::tempdir().unwrap();
@@ -44,7 +42,7 @@ fn the_service_is_set_up_installed_upgraded_and_removed_without_a_trace() {
     let release = Release::new("1.1.0", EPOCH);
     let packed = tarball::write(&tree, &release, "mgmt-1.1.0-x86_64", Compression::fast()).unwrap();
     std::fs::write(&archive, packed).unwrap();
-    svc_common::on_booted_host_with(
+    booted_host::on_booted_host_with(
         name,
         &[
             ("mgmt", &binary),
@@ -60,7 +58,7 @@ fn the_service_is_set_up_installed_upgraded_and_removed_without_a_trace() {
 /// has said that it reads, and then that it is ready. A service that does not say so has failed to reload.
 #[test]
 fn a_newer_systemd_reloads_it_in_its_own_way() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         return reloads();
     }
     let place = tempfile::tempdir().unwrap();
@@ -69,7 +67,7 @@ fn a_newer_systemd_reloads_it_in_its_own_way() {
     let package = place.path().join("package");
     let content = deb::write(&tree(&binary, &release), &release, &needs, Compression::fast()).unwrap();
     std::fs::write(&package, content).unwrap();
-    svc_common::on_clean_host_with(
+    booted_host::on_clean_host_with(
         "a_newer_systemd_reloads_it_in_its_own_way",
         &[("mgmt", &binary), ("first.deb", &package)],
     );

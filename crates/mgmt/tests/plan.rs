@@ -5,21 +5,18 @@
 //! predicted, too; only of what is unknown nothing more is asked than that it was said.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use mgmt_test_support::booted_host;
+use mgmt_test_support::sandbox;
 mod agreement;
-mod common;
 mod plan_failing;
-#[path = "../../resources/tests/sandbox/mod.rs"]
-mod sandbox;
-#[path = "../../resources/tests/svc_common/mod.rs"]
-mod svc_common;
 
 use std::path::Path;
 use std::process::Command;
 
 use agreement::{Failure, agrees, exact_holds, fails_as_planned};
-use common::said;
+use mgmt_test_support::program::said;
+use mgmt_test_support::sandbox::Sandbox;
 use plan_failing::{FAILING, FAILING_BOOTED, Failing, INFALLIBLE, REFUSED, REFUSED_BOOTED};
-use sandbox::Sandbox;
 
 /// Where the program is on a host of its own.
 const PROGRAM: &str = "/mgmt-test-mgmt";
@@ -487,12 +484,12 @@ fn what_is_said_to_fail_fails_and_nothing_else() {
 
 #[test]
 fn what_is_said_to_fail_fails_on_a_booted_host() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         sh(PREPARED);
         return all_fail("/mgmt-test-result/mgmt", FAILING_BOOTED, REFUSED_BOOTED);
     }
     let name = "what_is_said_to_fail_fails_on_a_booted_host";
-    svc_common::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
+    booted_host::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
 }
 
 #[test]
@@ -655,12 +652,12 @@ fn every_kind_is_compared_and_there_are_at_least_fifty_programs() {
 
 #[test]
 fn what_is_planned_is_what_is_done_on_a_booted_host() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         sh(PREPARED);
         return all_agree("/mgmt-test-result/mgmt", BOOTED);
     }
     let name = "what_is_planned_is_what_is_done_on_a_booted_host";
-    svc_common::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
+    booted_host::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
 }
 
 #[test]

@@ -3,19 +3,14 @@
 //! The packages are made for the test, and installed by `apt` on a view of this machine on which every change is thrown away.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use mgmt_test_support::sandbox;
 mod agreement;
-mod common;
-#[path = "../../resources/tests/pkg_common/mod.rs"]
-mod pkg_common;
-#[path = "../../resources/tests/sandbox/mod.rs"]
-#[allow(clippy::duplicate_mod, reason = "the packages need it, too")]
-mod sandbox;
 
 use std::path::Path;
 
 use agreement::agrees;
-use pkg_common::{Package, Source, run, told};
-use sandbox::Sandbox;
+use mgmt_test_support::package_source::{Package, Source, run, told};
+use mgmt_test_support::sandbox::Sandbox;
 
 /// Where the program is inside.
 const PROGRAM: &str = "/mgmt-test-mgmt";

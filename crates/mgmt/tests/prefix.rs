@@ -1,12 +1,10 @@
 //! The working directory.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-use common::{Running, Said, mgmt, said};
+use mgmt_test_support::program::{Running, Said, mgmt, said};
 use rustix::process::Signal;
 
 const NOW: [&str; 3] = ["--converger-timeout", "0", "--converged-exit"];

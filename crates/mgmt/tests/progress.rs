@@ -1,14 +1,11 @@
 //! How far a run is, as people see it on a terminal, and everybody else does not.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-mod screen;
-
 use std::path::Path;
 use std::time::Instant;
 
-use common::{eventually, mgmt, said};
-use screen::{Screen, shown};
+use mgmt_test_support::program::{eventually, mgmt, said};
+use mgmt_test_support::terminal::{Screen, shown};
 
 fn program(directory: &Path, command: &str) -> String {
     let at = directory.display();

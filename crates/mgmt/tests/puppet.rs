@@ -1,15 +1,13 @@
 //! Manifests of Puppet, with the real Puppet.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-#[path = "../../resources/tests/sandbox/mod.rs"]
-mod sandbox;
-
+use mgmt_test_support::program;
+use mgmt_test_support::sandbox;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use common::{Running, Said, holds, said, said_with_input};
+use mgmt_test_support::program::{Running, Said, holds, said, said_with_input};
 use rustix::process::Signal;
 
 fn write(path: &Path, text: &str) {
@@ -160,7 +158,7 @@ fn defect_22_every_source_is_followed_and_a_mistake_keeps_the_running_graph() {
     holds(&out, "bye three\n");
     write(&at("site/modules/m/manifests/init.pp"), &class.replace("content", "mode => '0600', content"));
     run.wait_for("1 changed");
-    common::eventually("the mode", || out.metadata().unwrap().mode() & 0o777 == 0o600);
+    program::eventually("the mode", || out.metadata().unwrap().mode() & 0o777 == 0o600);
     run.signal(Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");
@@ -223,7 +221,7 @@ fn defect_20_a_manifest_that_is_not_there_is_an_error() {
 
 #[test]
 fn a_host_without_puppet_is_told_what_to_install() {
-    let mut command = common::mgmt(&["run", "--tmp-prefix", "puppet", "notify { 'x': }"]);
+    let mut command = program::mgmt(&["run", "--tmp-prefix", "puppet", "notify { 'x': }"]);
     let output = command.env("PATH", "/nonexistent").output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     if !Path::new("/opt/puppetlabs/bin/puppet").exists() {
@@ -550,12 +548,12 @@ fn a_run_that_ends_while_puppet_compiles_leaves_nothing_behind() {
     let slow = format!("generate('/bin/sh', '-c', 'echo $$ > {}; exec sleep 1000')\n", pid.display());
     write(&site, &(slow + &file));
     let number = || std::fs::read_to_string(&pid).ok().and_then(|text| text.trim().parse::<u32>().ok());
-    common::eventually("a compile that hangs", || number().is_some());
+    program::eventually("a compile that hangs", || number().is_some());
     run.signal(Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");
     let process = format!("/proc/{}", number().unwrap());
-    common::eventually("its end", || !Path::new(&process).exists());
+    program::eventually("its end", || !Path::new(&process).exists());
 }
 
 #[test]
@@ -568,7 +566,7 @@ fn a_run_that_is_ended_during_its_first_compile_leaves_nothing_behind() {
     );
     write(&site, &slow);
     let run = Running::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
-    common::eventually("a compile that hangs", || pid.exists());
+    program::eventually("a compile that hangs", || pid.exists());
     // The command, and Puppet itself.
     let numbers = std::fs::read_to_string(&pid).unwrap();
     let processes: Vec<PathBuf> = numbers.split_whitespace().map(|id| Path::new("/proc").join(id)).collect();
@@ -577,7 +575,7 @@ fn a_run_that_is_ended_during_its_first_compile_leaves_nothing_behind() {
     run.signal(Signal::TERM);
     let (code, lines) = run.end();
     assert_ne!(code, Some(0), "{lines}");
-    common::eventually("their end", || processes.iter().all(|process| !process.exists()));
+    program::eventually("their end", || processes.iter().all(|process| !process.exists()));
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! The same manifest, by `puppet apply` and by a run of ours, on two places that begin alike: they have to end alike.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
+use mgmt_test_support::program;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use common::{Running, holds, said};
+use mgmt_test_support::program::{Running, holds, said};
 use rustix::process::Signal;
 
 const ONCE: [&str; 5] = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit"];
@@ -166,7 +165,7 @@ fn a_link_that_appears_later_is_repaired() {
     let aside = place.path().join("aside");
     symlink(&other, &aside).unwrap();
     std::fs::rename(&aside, &file).unwrap();
-    common::eventually("the file", || file.symlink_metadata().is_ok_and(|found| found.is_file()));
+    program::eventually("the file", || file.symlink_metadata().is_ok_and(|found| found.is_file()));
     holds(&file, "right\n");
     holds(&other, "other\n");
     run.signal(Signal::INT);

@@ -1,7 +1,6 @@
 //! Files of Puppet that come from a web server, fetched by ourselves: the same ends up there as with `puppet apply`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
 mod puppet_server;
 mod web_server;
 
@@ -9,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Running, Said, eventually, holds, said};
+use mgmt_test_support::program::{Running, Said, eventually, holds, said};
 use puppet_server::make_certificates;
 use rustix::process::Signal;
 use sha2::{Digest as _, Sha256};

@@ -1,12 +1,11 @@
 //! What Puppet is told by flags and by its file of settings, and what is told of a manifest while it runs, with the real Puppet.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
+use mgmt_test_support::program;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Running, eventually, holds, said};
+use mgmt_test_support::program::{Running, eventually, holds, said};
 use rustix::process::Signal;
 
 fn write(path: &Path, text: &str) {
@@ -182,11 +181,11 @@ fn the_usual_file_of_settings_is_followed_as_well() {
     let (conf, out) = (place.path().join("etc/puppet.conf"), place.path().join("out"));
     write(&conf, "[main]\ncertname = one.example.com\n");
     let code = format!("file {{ '{}': content => $trusted['certname'] }}", out.display());
-    let program = common::mgmt(&["run", "--tmp-prefix", "puppet", &code]);
+    let program = program::mgmt(&["run", "--tmp-prefix", "puppet", &code]);
     let mut command = Command::new("unshare");
     command.args(["--mount", "/bin/sh", "-c", "mount --bind \"$0\" \"$1\" && shift && exec \"$@\""]);
     command.arg(conf.parent().unwrap()).arg(directory).arg(program.get_program()).args(program.get_args());
-    common::plain(&mut command);
+    program::plain(&mut command);
     let run = Running::start_command(command);
     holds(&out, "one.example.com");
     replace(&conf, "[main]\ncertname = two.example.com\n");

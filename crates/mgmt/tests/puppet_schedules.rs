@@ -1,13 +1,11 @@
 //! Manifests of Puppet with schedules, with the real Puppet.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{Running, holds, said};
 use jiff::{ToSpan as _, Zoned};
+use mgmt_test_support::program::{Running, holds, said};
 use rustix::process::Signal;
 
 const ONCE: [&str; 3] = ["--converger-timeout", "1", "--converged-exit"];

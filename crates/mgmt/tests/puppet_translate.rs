@@ -1,16 +1,14 @@
 //! Manifests as programs: what is printed does the same, and what it does not do is told.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::path::Path;
 
-use common::{Said, said};
 use mgmt_puppet::{
     Containers, Decision, Outcome, ProgramOptions, TranslateOptions, program, secrets, translate,
 };
 use mgmt_puppet_process::{Input, Puppet, Settings};
 use mgmt_resources::KINDS;
+use mgmt_test_support::program::{Said, said};
 
 fn translated(manifest: &Path) -> Said {
     said(&["puppet", "translate", manifest.to_str().unwrap()])

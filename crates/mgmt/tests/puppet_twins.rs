@@ -5,11 +5,8 @@
 //! comes with it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../../resources/tests/pkg_common/mod.rs"]
-mod pkg_common;
-#[path = "../../resources/tests/svc_common/mod.rs"]
-mod svc_common;
-
+use mgmt_test_support::booted_host;
+use mgmt_test_support::package_source;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pkg_common::{Package, Source};
+use mgmt_test_support::package_source::{Package, Source};
 
 /// Where a booted host finds what it is given, and leaves what it has to tell.
 const PLACE: &str = "/mgmt-test-result";
@@ -96,7 +93,7 @@ struct Way {
 /// Boots two hosts for a test and a directory with a site.
 #[track_caller]
 fn end_up_the_same(name: &str, directory: &str, way: &Way) {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         return on_a_twin(way);
     }
     let place = tempfile::tempdir().unwrap();
@@ -109,7 +106,7 @@ fn end_up_the_same(name: &str, directory: &str, way: &Way) {
         fs::write(&file, who).unwrap();
         let program = Path::new(env!("CARGO_BIN_EXE_mgmt"));
         let files = [("mgmt", program), ("site.tar", &site), ("who", &file)];
-        let told = svc_common::on_booted_host_that_tells(name, &files, "told");
+        let told = booted_host::on_booted_host_that_tells(name, &files, "told");
         twins.push(told);
     }
     let [theirs, ours] = twins.try_into().unwrap();
@@ -178,9 +175,9 @@ fn prepare() {
         conffiles: "/etc/example-old.conf\n",
         ..Package::new("example-oldtime", "1.0")
     });
-    pkg_common::run("apt-get", &["--quiet", "update"]);
-    pkg_common::run("apt-get", &["--quiet", "--yes", "install", "example-oldtime", "example-web=1.0"]);
-    pkg_common::run("apt-get", &["--quiet", "--yes", "remove", "example-oldtime"]);
+    package_source::run("apt-get", &["--quiet", "update"]);
+    package_source::run("apt-get", &["--quiet", "--yes", "install", "example-oldtime", "example-web=1.0"]);
+    package_source::run("apt-get", &["--quiet", "--yes", "remove", "example-oldtime"]);
     for (path, text) in [
         ("/etc/example-web/conf.d/stray.conf", "stray\n"),
         ("/etc/example-sudoers.d/stray/deep", "stray\n"),
@@ -220,7 +217,7 @@ fn prepare_what_is_left() {
         "touch -d '3 weeks ago' /srv/tidy/old.tmp /srv/tidy/old.txt; touch /srv/tidy/new.tmp",
         "systemctl mask example-fallback.service",
     ] {
-        pkg_common::run("sh", &["-ec", command]);
+        package_source::run("sh", &["-ec", command]);
     }
 }
 
@@ -268,11 +265,11 @@ fn told() -> String {
         writeln!(text, "mounted: {mount}").unwrap();
     }
     for package in ["example-time", "example-web", "example-oldtime"] {
-        writeln!(text, "{package} is {}", pkg_common::told(package)).unwrap();
+        writeln!(text, "{package} is {}", package_source::told(package)).unwrap();
     }
     for service in ["example-time", "example-fallback", "example-web"] {
         let (active, enabled) =
-            (svc_common::told("is-active", service), svc_common::told("is-enabled", service));
+            (booted_host::told("is-active", service), booted_host::told("is-enabled", service));
         writeln!(text, "{service} is {active} and {enabled}").unwrap();
     }
     text

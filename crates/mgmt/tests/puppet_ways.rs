@@ -1,12 +1,11 @@
 //! The ways in which a manifest is given, and what each command makes of it, with the real Puppet.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
+use mgmt_test_support::program;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use common::{Running, eventually, holds, said};
+use mgmt_test_support::program::{Running, eventually, holds, said};
 use rustix::process::Signal;
 
 fn write(path: &Path, text: &str) {
@@ -280,10 +279,10 @@ fn a_type_that_is_edited_claims_what_it_makes_now() {
     holds(&at("d/one"), "made");
     replace(&code, &of("two"));
     holds(&at("d/two"), "made");
-    common::eventually("the old path is purged", || !at("d/one").exists());
+    program::eventually("the old path is purged", || !at("d/one").exists());
     let made = at("d/two").metadata().unwrap().ino();
     std::fs::write(at("d/stray"), "").unwrap();
-    common::eventually("the rest is purged", || !at("d/stray").exists());
+    program::eventually("the rest is purged", || !at("d/stray").exists());
     assert_eq!(at("d/two").metadata().unwrap().ino(), made);
     run.signal(Signal::INT);
     let (code, lines) = run.end();

@@ -3,15 +3,13 @@
 //! Where a test declares `Meta:retry => 0`, no timer leads to another attempt, so that a repair proves that an event did.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{Running, eventually, holds, said};
+use mgmt_test_support::program::{Running, eventually, holds, said};
 use rustix::process::Signal;
 use tempfile::TempDir;
 

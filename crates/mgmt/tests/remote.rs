@@ -1,16 +1,14 @@
 //! Runs on hosts that have nothing but an sshd.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "../../remote/tests/sshd/mod.rs"]
-mod sshd;
-
+use mgmt_test_support::program;
+use mgmt_test_support::sshd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use common::{Running, Said, eventually, holds, mgmt};
+use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt};
+use mgmt_test_support::sshd::Hosts;
 use rustix::process::Signal;
-use sshd::Hosts;
 use tempfile::TempDir;
 
 struct Scene {
@@ -286,7 +284,7 @@ fn a_graph_names_its_host_and_another_keeps_running_here() {
     let scene = Scene::new(&["one", "two"]);
     let graph = |name: &str, head: &str| {
         let path = scene.at(&format!("out-{name}"));
-        let text = format!("{head}{}", common::one_file(&path, name));
+        let text = format!("{head}{}", program::one_file(&path, name));
         scene.write(&format!("{name}.yaml"), &text)
     };
     let (far, near) = (graph("far", "remote: ssh://root@one\n"), graph("near", ""));
@@ -323,7 +321,7 @@ fn a_graph_names_its_host_and_another_keeps_running_here() {
         (&["--remote", "one"], "needs a front-end"),
     ] {
         let words = [&["run", "--tmp-prefix"], arguments].concat();
-        let refused = common::said(&words);
+        let refused = program::said(&words);
         assert_eq!(refused.code, 2, "{arguments:?}: {}", refused.stderr);
         assert!(refused.stderr.contains(part), "{arguments:?}: {}", refused.stderr);
     }

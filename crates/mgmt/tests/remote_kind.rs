@@ -1,19 +1,15 @@
 //! The kind `remote`, with real hosts.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+use mgmt_test_support::sshd;
 mod agreement;
-mod common;
-#[path = "../../world/tests/etcd_common/mod.rs"]
-mod etcd_common;
-#[path = "../../remote/tests/sshd/mod.rs"]
-mod sshd;
 
 use std::path::PathBuf;
 
-use common::{Running, Said, eventually, holds, one_file, said};
-use etcd_common::Cluster;
+use mgmt_test_support::etcd::Cluster;
+use mgmt_test_support::program::{Running, Said, eventually, holds, one_file, said};
+use mgmt_test_support::sshd::Hosts;
 use rustix::process::Signal;
-use sshd::Hosts;
 use tempfile::TempDir;
 
 struct Scene {

@@ -1,8 +1,6 @@
 //! `mgmt repl`, through pipes and on a terminal.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use common::{PATIENCE, Said, mgmt, said, said_with_input};
+use mgmt_test_support::program::{PATIENCE, Said, mgmt, said, said_with_input};
 use rustix::pty::OpenptFlags;
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 

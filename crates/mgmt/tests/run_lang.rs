@@ -1,11 +1,10 @@
 //! Programs that really run.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
+use mgmt_test_support::program;
 use std::path::{Path, PathBuf};
 
-use common::{Running, Said, eventually, holds, mgmt, said_with_input};
+use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt, said_with_input};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -356,7 +355,7 @@ fn nothing_is_purged_while_a_part_of_the_program_has_no_value() {
     assert!(kept.exists() && stray.exists());
     scene.write("input", "a");
     holds(&kept, "a");
-    common::eventually("the rest is purged", || !stray.exists());
+    program::eventually("the rest is purged", || !stray.exists());
     finish(run);
     assert!(kept.exists());
 }

@@ -1,8 +1,6 @@
 //! Programs that follow what happens on the host: each with the real source of events, changed from outside.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
@@ -14,8 +12,8 @@ use std::time::{Duration, SystemTime};
 
 use futures_core::Stream as _;
 
-use common::bus::Bus;
-use common::{Running, eventually, holds, mgmt};
+use mgmt_test_support::bus::Bus;
+use mgmt_test_support::program::{Running, eventually, holds, mgmt};
 use rustix::process::Signal;
 use tempfile::TempDir;
 

@@ -1,12 +1,10 @@
 //! Graphs that really run.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use common::{Running, Said, eventually, holds, mgmt, one_file, said_with_input};
+use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt, one_file, said_with_input};
 use rustix::process::Signal;
 use tempfile::TempDir;
 

@@ -3,17 +3,14 @@
 //! which no program of this kind takes; `src/panics.rs` takes it with secrets in its message.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-#[path = "../../resources/tests/svc_common/mod.rs"]
-mod svc_common;
-
+use mgmt_test_support::booted_host;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use common::eventually;
+use mgmt_test_support::booted_host::run;
+use mgmt_test_support::program::eventually;
 use serde_json::Value as Json;
-use svc_common::run;
 
 const MGMT: &str = "/mgmt-test-result/mgmt";
 
@@ -79,11 +76,11 @@ fn sh(text: &str) -> String {
 
 #[test]
 fn no_secret_comes_out_and_the_journal_has_fields() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         return on_a_booted_host();
     }
     let name = "no_secret_comes_out_and_the_journal_has_fields";
-    svc_common::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
+    booted_host::on_booted_host_with(name, &[("mgmt", Path::new(env!("CARGO_BIN_EXE_mgmt")))]);
 }
 
 fn on_a_booted_host() {

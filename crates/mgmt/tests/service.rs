@@ -1,13 +1,11 @@
 //! What a service manager is told.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Instant;
 
-use common::{PATIENCE, Running, holds, mgmt, one_file, said};
+use mgmt_test_support::program::{PATIENCE, Running, holds, mgmt, one_file, said};
 use rustix::process::Signal;
 
 /// A socket on which a run tells how it is.

@@ -1,11 +1,9 @@
 //! Three rungs: finish, cancel, interrupt.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::path::Path;
 
-use common::{Running, eventually};
+use mgmt_test_support::program::{Running, eventually};
 use rustix::process::Signal;
 
 /// A command that marks its beginning, and then does `then` for as long as it is let.

@@ -8,8 +8,6 @@
 //! kilobyte for each graph; half a minute, what is some megabytes in all.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -17,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::numbers::{Numbers, seed};
-use common::{PATIENCE, mgmt};
+use mgmt_test_support::numbers::{Numbers, seed};
+use mgmt_test_support::program::{PATIENCE, mgmt};
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)

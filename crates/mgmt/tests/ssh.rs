@@ -1,18 +1,12 @@
 //! Stores that are reached through ssh, with a real sshd.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "../../world/tests/etcd_common/mod.rs"]
-mod etcd_common;
-#[path = "../../remote/tests/sshd/mod.rs"]
-mod sshd;
-
 use std::path::PathBuf;
 
-use common::{Running, Said, holds, one_file, said};
-use etcd_common::Cluster;
+use mgmt_test_support::etcd::Cluster;
+use mgmt_test_support::program::{Running, Said, holds, one_file, said};
+use mgmt_test_support::sshd::Hosts;
 use rustix::process::Signal;
-use sshd::Hosts;
 use tempfile::TempDir;
 
 struct Scene {

@@ -2,46 +2,43 @@
 //! on it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
+use mgmt_test_support::booted_host;
 mod packaging;
-mod pages;
-#[path = "../../resources/tests/svc_common/mod.rs"]
-mod svc_common;
 
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use common::PATIENCE;
 use flate2::Compression;
 use mgmt_release::{Release, deb, elf};
+use mgmt_test_support::pages::{Step, steps};
+use mgmt_test_support::program::PATIENCE;
 use packaging::{EPOCH, stripped, tree};
-use pages::{Step, steps};
 
 /// As the page calls it.
 const PACKAGE: &str = "mgmt_0.1.0-1_amd64.deb";
 
 #[test]
 fn a_service_repairs_itself_as_the_page_says() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         return on_a_booted_host();
     }
     given(|files| {
-        svc_common::on_booted_host_with("a_service_repairs_itself_as_the_page_says", files);
+        booted_host::on_booted_host_with("a_service_repairs_itself_as_the_page_says", files);
     });
 }
 
 /// What this machine has installed is no help there.
 #[test]
 fn a_debian_with_nothing_on_it_is_enough() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         let tools = ["cargo", "curl", "etcd", "git", "ip", "python3", "ruby", "ssh"];
         let found: Vec<&str> =
             tools.into_iter().filter(|tool| sh(&format!("command -v {tool}")).status.success()).collect();
         assert!(found.is_empty(), "{found:?}");
         return on_a_booted_host();
     }
-    given(|files| svc_common::on_clean_host_with("a_debian_with_nothing_on_it_is_enough", files));
+    given(|files| booted_host::on_clean_host_with("a_debian_with_nothing_on_it_is_enough", files));
 }
 
 /// The package and the page.

@@ -1,11 +1,9 @@
 //! The command line: what is printed where, and how the program ends.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
 use std::process::{Command, Stdio};
 
-use common::{Said, mgmt, said, said_with_input};
+use mgmt_test_support::program::{Said, mgmt, said, said_with_input};
 
 #[test]
 fn without_a_command_the_help_is_printed() {

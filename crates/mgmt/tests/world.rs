@@ -1,12 +1,10 @@
 //! What hosts share: programs that talk to each other through the store of one of them.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Running, Said, eventually, holds, mgmt, said};
+use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt, said};
 use rustix::process::Signal;
 use tempfile::TempDir;
 

@@ -3,7 +3,6 @@
 
 mod common;
 mod host_common;
-mod svc_common;
 
 use std::fs;
 
@@ -13,7 +12,7 @@ use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::cron::Cron;
 use mgmt_resources::file::File;
 use mgmt_resources::svc::Svc;
-use svc_common::{on_booted_host, run, start_session, told, until};
+use mgmt_test_support::booted_host::{on_booted_host, run, start_session, told, until};
 
 const FILE: &str = "/etc/systemd/system/demo.timer";
 const WANTED: &str = "/etc/systemd/system/timers.target.wants/demo.timer";

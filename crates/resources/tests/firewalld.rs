@@ -3,7 +3,6 @@
 
 mod common;
 mod host_common;
-mod svc_common;
 
 use std::fs;
 
@@ -14,8 +13,8 @@ use mgmt_resources::file::File;
 use mgmt_resources::firewalld::Firewalld;
 use mgmt_resources::pkg::Pkg;
 use mgmt_resources::svc::Svc;
+use mgmt_test_support::booted_host::{on_booted_host, run};
 use mgmt_value::Str;
-use svc_common::{on_booted_host, run};
 
 fn firewalld(services: &[&str], ports: &[&str]) -> Firewalld {
     let texts = |texts: &[&str]| texts.iter().map(|text| Str::from(*text)).collect();

@@ -3,7 +3,6 @@
 
 mod common;
 mod host_common;
-mod svc_common;
 
 use std::fs;
 use std::path::Path;
@@ -17,8 +16,8 @@ use mgmt_resources::group::Group;
 use mgmt_resources::gsettings::Gsettings;
 use mgmt_resources::user::User;
 use mgmt_sys::process::Helper;
+use mgmt_test_support::booted_host::on_booted_host;
 use mgmt_value::{List, Str, Type, Value};
-use svc_common::on_booted_host;
 
 const SCHEMA: &str = r#"<schemalist>
   <enum id="org.example.colour"><value nick="red" value="0"/><value nick="blue" value="1"/></enum>

@@ -3,7 +3,6 @@
 
 mod common;
 mod host_common;
-mod svc_common;
 
 use std::fs;
 
@@ -12,8 +11,8 @@ use host_common::{Running, disturb, edges, on_own_host, shell, snapshot, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::hostname::Hostname;
+use mgmt_test_support::booted_host::{on_booted_host, run, told};
 use mgmt_value::Str;
-use svc_common::{on_booted_host, run, told};
 
 #[track_caller]
 fn outcome(bench: &Bench, name: &str, hostname: &Hostname, run: Run<'_>) -> Result<Checked, Error> {

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 mod engine_common;
-mod pkg_common;
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,10 +19,10 @@ use mgmt_resources::pkg::Pkg;
 use mgmt_resources::schedule::Schedule;
 use mgmt_resources::timer::Timer;
 use mgmt_resources::value::Value as Kept;
+use mgmt_test_support::package_source::{Package, Source, in_sandbox, run, told, transactions};
 use mgmt_value::{Str, Value};
 use mgmt_world::Offer;
 use mgmt_world::store::{Effect, Transaction};
-use pkg_common::{Package, Source, in_sandbox, run, told, transactions};
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
 

@@ -3,7 +3,6 @@
 
 mod common;
 mod host_common;
-mod svc_common;
 
 use std::fs;
 
@@ -12,8 +11,8 @@ use host_common::{Running, edges, on_own_host, output, run, shell, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::mount::Mount;
+use mgmt_test_support::booted_host::on_booted_host;
 use mgmt_value::Str;
-use svc_common::on_booted_host;
 
 const POINT: &str = "/mnt/a place";
 const FSTAB: &str = "/etc/fstab";

@@ -3,7 +3,6 @@
 
 mod common;
 mod host_common;
-mod svc_common;
 
 use std::fs;
 
@@ -12,8 +11,8 @@ use host_common::{Running, disturb, edges, on_own_host, output, shell, soon};
 use mgmt_resource::{Checked, Error, Id, Kind, Meta, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::net::Net;
+use mgmt_test_support::booted_host::on_booted_host;
 use mgmt_value::Str;
-use svc_common::on_booted_host;
 
 const FILE: &str = "/etc/systemd/network/mgmt-test0.network";
 

@@ -3,7 +3,6 @@
 
 mod common;
 mod host_common;
-mod svc_common;
 
 use common::{Bench, Run};
 use host_common::{Running, disturb, edges, output, shell, soon};
@@ -11,7 +10,7 @@ use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::nspawn::Nspawn;
 use mgmt_resources::pkg::Pkg;
-use svc_common::{on_booted_host, run, told, until};
+use mgmt_test_support::booted_host::{on_booted_host, run, told, until};
 
 const UNIT: &str = "systemd-nspawn@demo-1.service";
 

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 mod common;
-mod pkg_common;
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +11,10 @@ use std::time::{Duration, Instant};
 use common::{Bench, Log, Run};
 use mgmt_resource::{Checked, Error, Id, Identity, Kind, Order, Resource, Stage, Want, Watch};
 use mgmt_resources::pkg::Pkg;
+use mgmt_test_support::package_source::{
+    Package, Source, in_sandbox, output, run, snapshot, told, tools, transactions,
+};
 use mgmt_value::Str;
-use pkg_common::{Package, Source, in_sandbox, output, run, snapshot, told, tools, transactions};
 
 fn pkg(state: &str) -> Pkg {
     Pkg { state: state.into(), ..Pkg::default() }

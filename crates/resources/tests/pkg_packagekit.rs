@@ -3,8 +3,6 @@
 
 mod common;
 mod host_common;
-mod pkg_common;
-mod svc_common;
 
 use std::fs;
 use std::path::Path;
@@ -15,8 +13,8 @@ use common::{Bench, Log, Run};
 use host_common::{Running, shell, soon};
 use mgmt_resource::{Checked, Error, Id, Resource, Spec, Stage};
 use mgmt_resources::pkg::Pkg;
-use pkg_common::{Package, Source, run, snapshot, told, transactions};
-use svc_common::on_booted_host;
+use mgmt_test_support::booted_host::on_booted_host;
+use mgmt_test_support::package_source::{Package, Source, run, snapshot, told, transactions};
 
 fn pkg(state: &str) -> Pkg {
     Pkg { state: state.into(), ..Pkg::default() }

@@ -1,8 +1,8 @@
 //! The kind `msg`, against sockets of our own.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
+use mgmt_test_support::booted_host;
 mod common;
-mod svc_common;
 
 use std::collections::BTreeMap;
 use std::io::{IoSliceMut, Read, Seek};
@@ -71,7 +71,7 @@ async fn a_message_is_logged_once_per_start_and_per_notification() {
 
 #[test]
 fn the_journal_of_a_host_has_the_message_once_per_place_and_notification() {
-    if !svc_common::on_booted_host("the_journal_of_a_host_has_the_message_once_per_place_and_notification") {
+    if !booted_host::on_booted_host("the_journal_of_a_host_has_the_message_once_per_place_and_notification") {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -80,8 +80,8 @@ fn the_journal_of_a_host_has_the_message_once_per_place_and_notification() {
     let declared = Msg { journal: true, syslog: true, fields, ..msg("from the demo: é") };
     let mut vertex = bench.vertex("a", declared);
     let found = |matches: &str| {
-        svc_common::run("journalctl", &["--sync"]);
-        let shown = svc_common::run("journalctl", &["--output=json", "--quiet", "--all", matches]);
+        booted_host::run("journalctl", &["--sync"]);
+        let shown = booted_host::run("journalctl", &["--output=json", "--quiet", "--all", matches]);
         let lines = shown.lines().filter(|line| line.contains("from the demo"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };

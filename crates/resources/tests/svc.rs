@@ -3,7 +3,6 @@
 
 mod common;
 mod host_common;
-mod svc_common;
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use host_common::{Running, disturb, edges, soon};
 use mgmt_resource::{Cancel, Checked, Error, Kind, Spec, Watch, WatchStream};
 use mgmt_resources::file::File;
 use mgmt_resources::svc::Svc;
-use svc_common::{on_booted_host, run, start_session, told, until};
+use mgmt_test_support::booted_host::{on_booted_host, run, start_session, told, until};
 
 const UNIT: &str = "/etc/systemd/system/demo.service";
 const DEMO: &str = "[Service]\nExecStart=/bin/sleep infinity\nExecReload=/bin/touch /run/demo-reloaded\n\

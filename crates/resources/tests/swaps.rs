@@ -4,8 +4,8 @@
 //! need one that was booted.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
+use mgmt_test_support::booted_host;
 mod host_common;
-mod svc_common;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -60,8 +60,8 @@ use mgmt_resources::tidy::Tidy;
 use mgmt_resources::timer::Timer;
 use mgmt_resources::user::User;
 use mgmt_resources::value::Value as Kept;
+use mgmt_test_support::booted_host::on_booted_host;
 use mgmt_value::{Str, Value};
-use svc_common::on_booted_host;
 use tokio::sync::{Mutex, MutexGuard};
 
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
@@ -422,7 +422,7 @@ fn match_rules() -> usize {
     if !has_bus() {
         return 0;
     }
-    let shown = svc_common::run(
+    let shown = booted_host::run(
         "busctl",
         &[
             "call",

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 
-use crate::common::Said;
+use mgmt_test_support::program::Said;
 
 /// Plans, runs, and compares. What the plan calls exact has to be in the history, word for word, and what it calls predicted, too,
 /// unless something before it is unknown. Gives how many lines there were.

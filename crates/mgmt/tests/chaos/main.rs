@@ -7,22 +7,18 @@
 //! Half a minute here; `cargo xtask chaos` takes ten. `MGMT_CHAOS_SECONDS` says how long, `MGMT_SEED` what happens.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on fails")]
 
-#[path = "../common/mod.rs"]
-mod common;
+use mgmt_test_support::booted_host;
+use mgmt_test_support::package_source;
 mod monitor;
-#[path = "../../../resources/tests/pkg_common/mod.rs"]
-mod pkg_common;
 mod site;
-#[path = "../../../resources/tests/svc_common/mod.rs"]
-mod svc_common;
 mod trouble;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::Running;
-use common::numbers::{Numbers, seed};
+use mgmt_test_support::numbers::{Numbers, seed};
+use mgmt_test_support::program::Running;
 use monitor::Monitor;
 use site::Site;
 use trouble::{ALL, Agent};
@@ -38,7 +34,7 @@ const MAX_HINDRANCE_MS: usize = 4_000;
 
 #[test]
 fn a_host_in_trouble_heals_and_never_claims_to_be_well_while_it_is_not() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         return on_a_booted_host();
     }
     let seconds =
@@ -47,7 +43,7 @@ fn a_host_in_trouble_heals_and_never_claims_to_be_well_while_it_is_not() {
     let settings = directory.path().join("settings");
     std::fs::write(&settings, format!("{seconds} {}", seed())).unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_mgmt"));
-    svc_common::on_booted_host_for(
+    booted_host::on_booted_host_for(
         "a_host_in_trouble_heals_and_never_claims_to_be_well_while_it_is_not",
         &[("mgmt", program), ("settings", &settings)],
         Duration::from_secs(seconds + 600),
@@ -60,11 +56,11 @@ fn on_a_booted_host() {
     let duration = Duration::from_secs(seconds.parse().unwrap());
     let mut numbers = Numbers::new(seed.parse().unwrap());
     site::prepare();
-    let mut source = pkg_common::Source::new();
-    source.publish(&pkg_common::Package {
+    let mut source = package_source::Source::new();
+    source.publish(&package_source::Package {
         files: &[],
         postinst: "printf '#!/bin/sh\\nexec touch \"$1\"\\n' >/usr/bin/chaos-tool",
-        ..pkg_common::Package::new(site::PACKAGE, "1.0")
+        ..package_source::Package::new(site::PACKAGE, "1.0")
     });
 
     let site = Site::new();

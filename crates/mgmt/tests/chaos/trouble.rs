@@ -9,11 +9,11 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::numbers::Numbers;
 use crate::site::{
     self, ACCOUNTS, DIRECTORIES, DOWNLOADED, FILES, PACKAGE, SERVICES, VOLUME, attempt, command,
     directory_path, file_path, succeeds,
 };
+use mgmt_test_support::numbers::Numbers;
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug)]

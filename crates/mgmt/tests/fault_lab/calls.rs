@@ -3,9 +3,9 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::numbers::{Numbers, seed};
 use crate::habits::Habits;
 use crate::{Lab, behind, runs};
+use mgmt_test_support::numbers::{Numbers, seed};
 
 /// What a disk, a table of descriptors or a kernel without memory can answer to which calls, and the words for it. `read` and
 /// `write` are in the next table: most of them are between threads, which cannot fail. Of `socketpair` there is none:

@@ -3,9 +3,9 @@
 //!
 //! The mounts are in a namespace of their own, and the loop device goes with the last of them.
 
-use crate::common::numbers::{Numbers, seed};
 use crate::limits::{take_copy, with_mounts};
 use crate::{Lab, in_order, runs};
+use mgmt_test_support::numbers::{Numbers, seed};
 
 /// A small ext4 in a file on a tmpfs, mounted where the managed files are: `$IMAGE` is its file. `plug` mounts it anew, so
 /// that nothing of it is remembered.

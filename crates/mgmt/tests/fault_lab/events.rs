@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::common::{Running, eventually, holds};
+use mgmt_test_support::program::{Running, eventually, holds};
 
 /// An address that nobody uses.
 fn free() -> SocketAddr {
@@ -26,7 +26,7 @@ fn metric(address: SocketAddr, name: &str) -> Option<f64> {
 fn without_watches_files_are_repaired_all_the_same() {
     let home = tempfile::tempdir().unwrap();
     let (file, graph, address) = (home.path().join("file"), home.path().join("graph.yaml"), free());
-    std::fs::write(&graph, crate::common::one_file(&file, "right")).unwrap();
+    std::fs::write(&graph, mgmt_test_support::program::one_file(&file, "right")).unwrap();
     // The limit is that of a user namespace, and goes with it.
     let script = format!(
         "echo 0 > /proc/sys/user/max_inotify_watches && exec {} run --tmp-prefix --prometheus-listen {address} yaml {}",
@@ -55,7 +55,7 @@ fn without_watches_files_are_repaired_all_the_same() {
 fn events_that_were_lost_are_made_up_for() {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     let (file, graph, address) = (home.path().join("file"), home.path().join("graph.yaml"), free());
-    std::fs::write(&graph, crate::common::one_file(&file, "right")).unwrap();
+    std::fs::write(&graph, mgmt_test_support::program::one_file(&file, "right")).unwrap();
     let port = address.to_string();
     let mut running = Running::start(&[
         "run",

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::numbers::Numbers;
 use crate::{Lab, behind, in_order};
+use mgmt_test_support::numbers::Numbers;
 
 /// How often each thread made each call, in one run. A count of `strace` is one for each thread, too.
 pub(crate) struct Habits {

@@ -2,8 +2,8 @@
 
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{Running, holds};
 use crate::{Lab, behind, in_order};
+use mgmt_test_support::program::{Running, holds};
 
 /// Runs a script in a mount namespace of its own, with `mgmt` for the program with its arguments and `$DIR` for the directory
 /// of the managed files.
@@ -64,7 +64,7 @@ fn a_disk_that_becomes_read_only_while_it_runs_is_told_and_made_up_for() {
     let managed = home.path().join("managed");
     std::fs::create_dir(&managed).unwrap();
     let (file, graph) = (managed.join("file"), home.path().join("graph.yaml"));
-    let text = crate::common::one_file(&file, "right");
+    let text = mgmt_test_support::program::one_file(&file, "right");
     std::fs::write(&graph, text).unwrap();
     // Only the program has the mount; the test writes to the disk behind it.
     let script = format!(

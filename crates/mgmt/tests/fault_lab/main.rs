@@ -7,9 +7,8 @@
 //! `MGMT_FAULT_RUNS` says how often. A failure names both, and `cargo xtask faults` runs it longer.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+use mgmt_test_support::program;
 mod calls;
-#[path = "../common/mod.rs"]
-mod common;
 mod disk;
 mod events;
 mod habits;
@@ -23,7 +22,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Said, eventually, said};
+use mgmt_test_support::program::{Said, eventually, said};
 
 /// Files in the graph.
 const FILES: usize = 8;
@@ -273,6 +272,6 @@ fn in_order(told: &str, output: Output) -> Said {
 fn behind(before: &[&str], lab: &Lab) -> Command {
     let mut command = Command::new(before[0]);
     command.args(&before[1..]).arg(env!("CARGO_BIN_EXE_mgmt")).args(lab.arguments());
-    common::plain(&mut command);
+    program::plain(&mut command);
     command
 }

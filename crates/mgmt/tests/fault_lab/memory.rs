@@ -3,8 +3,8 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
-use crate::common::{eventually, said};
 use crate::{Lab, behind};
+use mgmt_test_support::program::{eventually, said};
 
 #[test]
 fn little_memory_ends_the_program_and_nothing_else() {

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::common::clock::Clock;
-use crate::common::numbers::{Numbers, seed};
-use crate::common::{Running, eventually, holds, mgmt};
 use crate::{Lab, runs};
+use mgmt_test_support::clock::Clock;
+use mgmt_test_support::numbers::{Numbers, seed};
+use mgmt_test_support::program::{Running, eventually, holds, mgmt};
 
 #[test]
 fn a_program_that_is_stopped_catches_up() {
     let home = tempfile::tempdir().unwrap();
     let (file, graph) = (home.path().join("file"), home.path().join("graph.yaml"));
-    std::fs::write(&graph, crate::common::one_file(&file, "right")).unwrap();
+    std::fs::write(&graph, mgmt_test_support::program::one_file(&file, "right")).unwrap();
     let running = Running::start(&["run", "--tmp-prefix", "yaml", graph.to_str().unwrap()]);
     holds(&file, "right");
     let mut numbers = Numbers::new(seed());
@@ -67,7 +67,7 @@ fn a_clock_that_jumps_holds_nothing_up() {
     let home = tempfile::tempdir().unwrap();
     let at = |name: &str| home.path().join(name);
     let (file, graph, ticks, prefix) = (at("file"), at("graph.yaml"), at("ticks"), at("prefix"));
-    let text = crate::common::one_file(&file, "right")
+    let text = mgmt_test_support::program::one_file(&file, "right")
         + "  timer:\n  - name: tick\n    interval: 1\n  exec:\n  - name: tock\n    shell: /bin/sh\n"
         + &format!("    cmd: echo tick >> {}\n", ticks.display())
         + "edges:\n- name: e\n  from: {kind: timer, name: tick}\n  to: {kind: exec, name: tock}\n  notify: true\n";

@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 
-use crate::common::{Running, eventually, mgmt, said, said_with_input};
 use crate::{TestEnv, file};
+use mgmt_test_support::program::{Running, eventually, mgmt, said, said_with_input};
 
 /// Sentences of the table that these tests are about. Whoever changes one changes the tests.
 const ROWS: &[&str] = &[

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Running, Said, eventually, said};
-use crate::etcd_common::Cluster;
 use crate::{TestEnv, file, finish};
+use mgmt_test_support::etcd::Cluster;
+use mgmt_test_support::program::{Running, Said, eventually, said};
 
 struct Hosts {
     env: TestEnv,
@@ -111,7 +111,7 @@ fn of_two_agents_with_one_name_the_younger_stands_back() {
     assert_eq!(said.code, 1, "{said:?}");
     // It goes on managing its host.
     std::fs::write(&path, "wrong").unwrap();
-    crate::common::holds(&path, "x");
+    mgmt_test_support::program::holds(&path, "x");
     let metrics = || {
         let output =
             std::process::Command::new("curl").args(["-s", &format!("http://{page}/metrics")]).output();

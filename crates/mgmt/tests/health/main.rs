@@ -1,11 +1,6 @@
 //! Health: what `mgmt status`, the metrics, the service manager and the exit codes say is true.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../../../world/tests/etcd_common/mod.rs"]
-mod etcd_common;
-
 mod exit_codes;
 mod hosts;
 mod one_host;
@@ -13,7 +8,7 @@ mod servers;
 
 use std::path::{Path, PathBuf};
 
-use common::{Running, Said, eventually, said};
+use mgmt_test_support::program::{Running, Said, eventually, said};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -3,8 +3,8 @@
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use crate::common::{Running, eventually, mgmt, said};
 use crate::{TestEnv, file, finish};
+use mgmt_test_support::program::{Running, eventually, mgmt, said};
 
 #[test]
 fn a_host_where_nothing_runs_has_a_code_of_its_own() {
@@ -151,7 +151,7 @@ fn a_failure_is_reported_while_the_window_of_its_resource_is_closed() {
     env.write("main.mcl", &exec("\tMeta:window => [\"never\",],\n"));
     let said = env.status_has(&["h1  degraded: 1 of 1 resource failed", "left alone: its window is never"]);
     assert_eq!(said.code, 1, "{said:?}");
-    let retried = crate::common::said(&["retry", "--prefix", &env.text("prefix")]);
+    let retried = mgmt_test_support::program::said(&["retry", "--prefix", &env.text("prefix")]);
     assert!(retried.code == 0 && !retried.stdout.contains("nothing"), "{retried:?}");
     env.write("main.mcl", "exec \"x\" {\n\tcmd => \"/bin/true\",\n}\n");
     assert_eq!(env.status_has(&["h1  converged: 1 resource"]).code, 0);
@@ -283,7 +283,7 @@ fn a_failed_value_makes_the_program_stale_and_names_what_is_frozen() {
     // The rest of the program goes on, and what is frozen is kept as it was last declared.
     for (path, content) in [(&free, "x"), (&frozen, "one")] {
         std::fs::write(path, "drift").unwrap();
-        crate::common::holds(path, content);
+        mgmt_test_support::program::holds(path, content);
     }
     std::fs::write(&input, "two").unwrap();
     assert_eq!(env.status_has(&["h1  converged"]).code, 0);

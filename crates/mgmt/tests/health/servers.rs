@@ -1,8 +1,8 @@
 //! The servers of the store: one that is down, most of them, all of them, and one that is full.
 
 use crate::TestEnv;
-use crate::common::{Running, Said, eventually, said};
-use crate::etcd_common::Cluster;
+use mgmt_test_support::etcd::Cluster;
+use mgmt_test_support::program::{Running, Said, eventually, said};
 
 fn status(cluster: &Cluster, flags: &[&str]) -> Said {
     let seeds = cluster.endpoints().join(",");

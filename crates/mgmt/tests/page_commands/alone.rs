@@ -1,8 +1,8 @@
 //! Pages for which one host is enough.
 
-use crate::pages::{Mask, assert_shown, assert_shown_but, blocks, root};
 use crate::scene::{Scene, lines};
-use crate::screen::Screen;
+use mgmt_test_support::pages::{Mask, assert_shown, assert_shown_but, blocks, root};
+use mgmt_test_support::terminal::Screen;
 
 #[test]
 fn the_readme() {

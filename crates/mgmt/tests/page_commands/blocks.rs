@@ -2,9 +2,9 @@
 
 use std::process::{Command, Stdio};
 
-use crate::common::plain;
-use crate::pages::{blocks, fences, root, written};
 use crate::scene::Scene;
+use mgmt_test_support::pages::{blocks, fences, root, written};
+use mgmt_test_support::program::plain;
 
 /// What becomes of a block.
 enum How {

@@ -6,11 +6,11 @@ use std::process::{Child, Command, Output, Stdio};
 use flate2::Compression;
 use mgmt_release::{Release, deb, elf};
 
-use crate::common::eventually;
 use crate::packaging::{EPOCH, stripped, tree};
-use crate::pages::{blocks, root};
 use crate::scene::lines;
-use crate::svc_common;
+use mgmt_test_support::booted_host;
+use mgmt_test_support::pages::{blocks, root};
+use mgmt_test_support::program::eventually;
 
 /// As the page calls it.
 const PACKAGE: &str = "mgmt_0.1.0-1_amd64.deb";
@@ -66,7 +66,7 @@ fn boots(test: &str, pages: &[&str]) {
     let pages: Vec<_> = pages.iter().map(|page| (*page, root().join("docs").join(page))).collect();
     let mut files = vec![("mgmt", binary.as_path()), (PACKAGE, package.as_path())];
     files.extend(pages.iter().map(|(page, path)| (page.rsplit('/').next().unwrap(), path.as_path())));
-    svc_common::on_booted_host_with(&format!("booted::{test}"), &files);
+    booted_host::on_booted_host_with(test, &files);
 }
 
 /// Nothing of us is there, and nothing keeps services from starting.
@@ -84,7 +84,7 @@ fn words() -> String {
 
 #[test]
 fn the_service_is_installed_made_and_read() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         return installed_made_and_read();
     }
     let pages = [
@@ -118,8 +118,8 @@ fn installed_made_and_read() {
     // The program alone makes a service, too.
     types("dpkg --purge mgmt; cp /mgmt-test-result/mgmt /usr/local/bin/mgmt");
     types(&make);
-    assert_eq!(svc_common::told("is-active", "mgmt.service"), "active");
-    assert_eq!(svc_common::told("is-enabled", "mgmt.service"), "enabled");
+    assert_eq!(booted_host::told("is-active", "mgmt.service"), "active");
+    assert_eq!(booted_host::told("is-enabled", "mgmt.service"), "enabled");
     let mut etcd = Background::start(
         "etcd --data-dir /root/etcd --log-level error --listen-client-urls http://10.0.0.1:2379 \
          --advertise-client-urls http://10.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380",
@@ -145,7 +145,7 @@ fn installed_made_and_read() {
     types(&format!("systemctl daemon-reload; {restart}"));
     assert_eq!(types("systemd-analyze verify --man=no mgmt.service"), "");
     assert_eq!(
-        svc_common::run("systemctl", &["show", "--value", "-p", "NoNewPrivileges", "mgmt.service"]),
+        booted_host::run("systemctl", &["show", "--value", "-p", "NoNewPrivileges", "mgmt.service"]),
         "yes"
     );
     types("systemctl stop mgmt.service");
@@ -194,7 +194,7 @@ fn plans() {
 
 #[test]
 fn a_cluster_is_recovered_and_the_agent_of_puppet_turned_off() {
-    if svc_common::is_booted() {
+    if booted_host::is_booted() {
         recovered();
         return turned_off();
     }
@@ -268,8 +268,8 @@ fn turned_off() {
     let manifests = blocks(&text, "puppet");
     std::fs::write("/root/site.pp", manifests.last().unwrap()).unwrap();
     types(turn_off);
-    assert_eq!(svc_common::told("is-enabled", "puppet.service"), "disabled");
-    assert_ne!(svc_common::told("is-active", "puppet.service"), "active");
+    assert_eq!(booted_host::told("is-enabled", "puppet.service"), "disabled");
+    assert_ne!(booted_host::told("is-active", "puppet.service"), "active");
     types(look);
     assert!(!Path::new("/etc/motd.d/hello").exists());
     let _run = Background::start(run);

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use crate::scene::{Scene, lines};
-use crate::sshd::Hosts;
+use mgmt_test_support::sshd::Hosts;
 
 /// A scene whose user knows hosts by their names, as somebody has them in `~/.ssh/config`, and who has a `/var/lib` of their own.
 fn scene(page: &str, hosts: &Hosts) -> Scene {

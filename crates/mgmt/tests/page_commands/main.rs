@@ -6,32 +6,21 @@
 //! says who types which page, and a test sees to it that no page is forgotten.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+use mgmt_test_support::pages;
 mod alone;
 mod blocks;
 mod booted;
-#[path = "../common/mod.rs"]
-mod common;
 mod hosts;
 mod modules;
-#[path = "../network/mod.rs"]
-mod network;
 #[path = "../packaging/mod.rs"]
 mod packaging;
-#[path = "../pages/mod.rs"]
-mod pages;
 mod puppet;
 #[path = "../puppet_server/mod.rs"]
 mod puppet_server;
 mod scene;
-#[path = "../screen/mod.rs"]
-mod screen;
-#[path = "../../../remote/tests/sshd/mod.rs"]
-mod sshd;
-#[path = "../../../resources/tests/svc_common/mod.rs"]
-mod svc_common;
 mod together;
 
-use pages::{blocks, written};
+use mgmt_test_support::pages::{blocks, written};
 
 /// Pages with commands, and who types them: a file of tests, and a test in it.
 const TYPED: &[(&str, &[(&str, &str)])] = &[

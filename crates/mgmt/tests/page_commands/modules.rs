@@ -1,7 +1,7 @@
 //! Modules that come from elsewhere.
 
-use crate::pages::{assert_shown, blocks};
 use crate::scene::Scene;
+use mgmt_test_support::pages::{assert_shown, blocks};
 
 const GIT: &str = "git -c user.name=t -c user.email=t@example.com";
 

@@ -1,8 +1,8 @@
 //! What is typed beside Puppet.
 
-use crate::pages::{assert_shown, blocks};
 use crate::puppet_server::{Server, make_certificates};
 use crate::scene::Scene;
+use mgmt_test_support::pages::{assert_shown, blocks};
 
 const PAGE: &str = "how-to/coming-from-puppet.md";
 

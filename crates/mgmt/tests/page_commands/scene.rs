@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use crate::common::{PATIENCE, Said};
-use crate::pages::{blocks, root};
-use crate::screen::Screen;
+use mgmt_test_support::pages::{blocks, root};
+use mgmt_test_support::program::{PATIENCE, Said};
+use mgmt_test_support::terminal::Screen;
 
 /// A page, and a directory in which it is followed.
 pub(crate) struct Scene {

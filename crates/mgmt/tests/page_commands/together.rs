@@ -1,8 +1,8 @@
 //! Pages for which several hosts share a store.
 
-use crate::network;
-use crate::pages::{assert_shown, blocks};
 use crate::scene::{Scene, lines};
+use mgmt_test_support::network;
+use mgmt_test_support::pages::{assert_shown, blocks};
 
 /// A server of the store that somebody else runs, at the addresses of the page.
 const ETCD: &str = "etcd --data-dir etcd --log-level error --listen-client-urls http://10.0.0.1:2379,http://10.0.0.2:2379 \

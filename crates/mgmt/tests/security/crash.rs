@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::said;
+use mgmt_test_support::program::said;
 
 const OLD: &str = "old content\n";
 const NEW: &str = "new content\n";
@@ -27,7 +27,7 @@ const CALLS: [&str; 14] = [
 ];
 
 fn graph(target: &Path) -> String {
-    crate::common::one_file(target, NEW)
+    mgmt_test_support::program::one_file(target, NEW)
 }
 
 #[test]

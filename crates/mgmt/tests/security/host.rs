@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Running, holds, one_file, said};
+use mgmt_test_support::program::{Running, holds, one_file, said};
 
 const ONCE: [&str; 2] = ["--converger-timeout=0", "--converged-exit"];
 

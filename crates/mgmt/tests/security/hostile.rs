@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{Running, Said, mgmt, said};
+use mgmt_test_support::program::{Running, Said, mgmt, said};
 
 struct Scene {
     home: tempfile::TempDir,
@@ -280,7 +280,7 @@ fn threat_13_secret_in_a_core_dump() {
         command
     });
     let environment = PathBuf::from(format!("/proc/{}/environ", running.id()));
-    crate::common::eventually("the program is at work", || place.path().join("prefix").exists());
+    mgmt_test_support::program::eventually("the program is at work", || place.path().join("prefix").exists());
     assert_eq!(environment.metadata().unwrap().uid(), 0, "a crash would write everything it knows to a file");
 }
 

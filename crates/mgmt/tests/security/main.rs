@@ -6,15 +6,9 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stderr, reason = "who races wants to know how often")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod crash;
-#[path = "../../../world/tests/etcd_common/mod.rs"]
-mod etcd_common;
 mod host;
 mod hostile;
-#[path = "../network/mod.rs"]
-mod network;
 mod outside;
 mod races;
 mod reading;

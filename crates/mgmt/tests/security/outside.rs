@@ -12,12 +12,12 @@ use futures_core::Stream as _;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::bus::Bus;
-use crate::common::clock::Clock;
-use crate::common::numbers::{Numbers, seed};
-use crate::common::{Running, eventually, holds, mgmt, one_file, said};
-use crate::network::Network;
 use crate::resident;
+use mgmt_test_support::bus::Bus;
+use mgmt_test_support::clock::Clock;
+use mgmt_test_support::network::Network;
+use mgmt_test_support::numbers::{Numbers, seed};
+use mgmt_test_support::program::{Running, eventually, holds, mgmt, one_file, said};
 
 fn finish(run: Running) {
     run.signal(Signal::INT);

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::Signal;
 
-use crate::common::numbers::{Numbers, seed};
-use crate::common::{PATIENCE, eventually, mgmt};
 use crate::resident;
+use mgmt_test_support::numbers::{Numbers, seed};
+use mgmt_test_support::program::{PATIENCE, eventually, mgmt};
 
 /// Paths under attack at the same time: while one of them is refused, another is being written.
 const PATHS: usize = 8;

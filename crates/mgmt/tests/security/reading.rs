@@ -11,7 +11,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::said;
+use mgmt_test_support::program::said;
 
 /// A program that opens the path `{P}`. What it makes is at `{O}`.
 struct Reader {

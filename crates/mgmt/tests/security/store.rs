@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{Running, Said, eventually, holds, mgmt, said};
-use crate::etcd_common::Cluster;
-use crate::network::{Network, text};
 use crate::trust::runs;
+use mgmt_test_support::etcd::Cluster;
+use mgmt_test_support::network::{Network, text};
+use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt, said};
 
 struct Scene {
     home: tempfile::TempDir,

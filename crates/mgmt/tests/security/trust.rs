@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::common::{Running, eventually, holds, mgmt, plain, said};
 use crate::resident;
+use mgmt_test_support::program::{Running, eventually, holds, mgmt, plain, said};
 
 struct Place {
     home: tempfile::TempDir,
@@ -101,7 +101,7 @@ fn threat_09_functions_are_not_held_up_by_what_is_at_a_path() {
     }
     // The limit can be another, and the kernel's own files are read.
     std::fs::File::create(place.at("a")).unwrap().set_len((16 << 20) + 1).unwrap();
-    let graph = |limit: &str| -> crate::common::Said {
+    let graph = |limit: &str| -> mgmt_test_support::program::Said {
         mgmt(&["graph", "lang", &program]).env("MGMT_READ_LIMIT", limit).output().unwrap().into()
     };
     assert_eq!(graph("17000000").code, 0);
@@ -269,7 +269,7 @@ fn threat_17_a_command_ends_when_its_resource_leaves() {
         let mark = place.at("mark");
         let mut running = Running::start(&["run", "--tmp-prefix", "yaml", &graph]);
         let (leader, child) = (written(&place.at("leader")), written(&place.at("child")));
-        place.write("graph.yaml", &crate::common::one_file(&mark, "there"));
+        place.write("graph.yaml", &mgmt_test_support::program::one_file(&mark, "there"));
         holds(&mark, "there");
         if stays {
             assert!(runs(&leader) && runs(&child), "it was to finish");

@@ -5,9 +5,6 @@
 
 #[path = "../engine_common/mod.rs"]
 pub(crate) mod engine_common;
-#[path = "../sandbox/mod.rs"]
-#[allow(clippy::duplicate_mod, reason = "a test program may have several that need it")]
-mod sandbox;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use mgmt_engine::{Engine, EngineEvent, Level, Preparation, prepare};
 use mgmt_resource::{Host, ResourceGraph, Spec};
-use sandbox::Sandbox;
+use mgmt_test_support::sandbox::Sandbox;
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
 

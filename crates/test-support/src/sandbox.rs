@@ -1,11 +1,11 @@
 //! A view of this machine on which every change is thrown away, and in which a test runs again.
-#![allow(dead_code, reason = "each test program uses its own part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{current_test, program};
 
 /// Is set inside.
 const MARK: &str = "MGMT_TEST_SANDBOX";
@@ -35,26 +35,26 @@ exec chroot . /mgmt-test-program "$@"
 
 /// What it is like inside.
 #[derive(Default)]
-pub(crate) struct Sandbox<'a> {
+pub struct Sandbox<'a> {
     /// With a name and a network of its own.
-    pub(crate) apart: bool,
+    pub apart: bool,
     /// What a shell does before, in the directory that becomes the root.
-    pub(crate) prepare: &'a str,
+    pub prepare: &'a str,
     /// Another file that is to be there, by its path inside and outside.
-    pub(crate) also: Option<(&'a str, &'a Path)>,
+    pub also: Option<(&'a str, &'a Path)>,
     /// What the test finds in its environment.
-    pub(crate) environment: &'a [(&'a str, &'a OsStr)],
+    pub environment: &'a [(&'a str, &'a OsStr)],
 }
 
 /// This process is inside.
-pub(crate) fn is_inside() -> bool {
+pub fn is_inside() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
 impl Sandbox<'_> {
     /// True inside. Outside, runs the test `name` again inside and is false.
     #[track_caller]
-    pub(crate) fn is_around(&self, name: &str) -> bool {
+    pub fn is_around(&self, name: &str) -> bool {
         is_inside() || {
             self.run(name);
             false
@@ -63,7 +63,7 @@ impl Sandbox<'_> {
 
     /// Runs the test `name` again inside; it must succeed.
     #[track_caller]
-    pub(crate) fn run(&self, name: &str) {
+    pub fn run(&self, name: &str) {
         let output = self.output(name);
         let (out, errors) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -85,8 +85,9 @@ impl Sandbox<'_> {
             .arg(std::env::current_exe().unwrap())
             .args([self.prepare, own])
             .arg(other)
-            .args(["--exact", name, "--nocapture"])
+            .args(["--exact", &current_test::sibling(name), "--nocapture"])
             .env(MARK, "1")
+            .env(program::BINARY, program::binary())
             .env("TMPDIR", "/tmp")
             .env("HOME", "/root")
             .envs(self.environment.iter().copied())

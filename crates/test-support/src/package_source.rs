@@ -1,11 +1,5 @@
 //! A host to install packages on: a view of this machine on which every change is thrown away, with a package source of
 //! the test's own and no other.
-#![allow(dead_code, reason = "each test program uses its own part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
-
-#[path = "../sandbox/mod.rs"]
-#[allow(clippy::duplicate_mod, reason = "a test program may have several that need it")]
-mod sandbox;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use sandbox::Sandbox;
+use crate::sandbox::{self, Sandbox};
 use sha2::{Digest, Sha256};
 
 /// Hosts that were booted for a test are thrown away, too.
@@ -22,13 +16,13 @@ const BOOTED: &str = "MGMT_TEST_BOOTED";
 
 /// True in a sandbox. Outside, runs the test `name` again inside one and is false.
 #[track_caller]
-pub(crate) fn in_sandbox(name: &str) -> bool {
+pub fn in_sandbox(name: &str) -> bool {
     let sources = "etc/apt/sources.list etc/apt/sources.list.d etc/apt/preferences.d/* var/lib/apt/lists/*";
     Sandbox { prepare: &format!("rm -rf {sources}"), ..Sandbox::default() }.is_around(name)
 }
 
 /// A package source in a directory.
-pub(crate) struct Source {
+pub struct Source {
     directory: PathBuf,
     index: String,
     /// Whether it says that it can be trusted; it is signed by nobody.
@@ -37,30 +31,33 @@ pub(crate) struct Source {
 
 /// A package that is to be published. It has a program of its own name.
 #[derive(Clone, Default)]
-pub(crate) struct Package<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) version: &'a str,
+pub struct Package<'a> {
+    /// The package name.
+    pub name: &'a str,
+    /// The version, with epoch and revision if it has them.
+    pub version: &'a str,
     /// More lines of its control file.
-    pub(crate) control: &'a str,
+    pub control: &'a str,
     /// Files beyond the program, with their content.
-    pub(crate) files: &'a [(&'a str, &'a str)],
+    pub files: &'a [(&'a str, &'a str)],
     /// Which of them are configuration files, a line each.
-    pub(crate) conffiles: &'a str,
+    pub conffiles: &'a str,
     /// A script that runs at the end of the installation.
-    pub(crate) postinst: &'a str,
+    pub postinst: &'a str,
     /// The part of the distribution that it says to belong to.
-    pub(crate) section: &'a str,
+    pub section: &'a str,
 }
 
 impl<'a> Package<'a> {
-    pub(crate) fn new(name: &'a str, version: &'a str) -> Package<'a> {
+    /// A package with nothing but its program.
+    pub fn new(name: &'a str, version: &'a str) -> Package<'a> {
         Package { name, version, section: "misc", ..Package::default() }
     }
 }
 
 impl Source {
     /// The only package source of the sandbox. Its lists have not been fetched.
-    pub(crate) fn new() -> Source {
+    pub fn new() -> Source {
         let is_thrown_away = sandbox::is_inside() || std::env::var_os(BOOTED).is_some();
         assert!(is_thrown_away, "packages are only installed in a sandbox");
         let directory = PathBuf::from("/mgmt-test-source");
@@ -70,7 +67,8 @@ impl Source {
         source
     }
 
-    pub(crate) fn trusted(&mut self, trusted: bool) {
+    /// Declares the source trusted, or not.
+    pub fn trusted(&mut self, trusted: bool) {
         self.trusted = trusted;
         self.declare();
     }
@@ -82,7 +80,7 @@ impl Source {
     }
 
     /// Adds a package to the source; what was published before stays.
-    pub(crate) fn publish(&mut self, package: &Package<'_>) {
+    pub fn publish(&mut self, package: &Package<'_>) {
         let Package { name, version, .. } = package;
         let tree = tempfile::tempdir().unwrap();
         fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -121,14 +119,15 @@ impl Source {
 
 /// Runs a program that must succeed, and gives what it says.
 #[track_caller]
-pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = output(program, arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {arguments:?}: {errors}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-pub(crate) fn output(program: &str, arguments: &[&str]) -> Output {
+/// Runs a program to its end; it may fail.
+pub fn output(program: &str, arguments: &[&str]) -> Output {
     let output = Command::new(program).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output();
     output.unwrap_or_else(|error| panic!("this test needs {program}: {error}"))
 }
@@ -138,19 +137,19 @@ fn text(path: &Path) -> &str {
 }
 
 /// What `dpkg` itself says of a package: how far it is, and in which version.
-pub(crate) fn told(name: &str) -> String {
+pub fn told(name: &str) -> String {
     let output = output("dpkg-query", &["--show", "--showformat=${db:Status-Status} ${Version}", name]);
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// How many times `apt` has changed packages.
-pub(crate) fn transactions() -> usize {
+pub fn transactions() -> usize {
     let log = fs::read_to_string("/var/log/apt/history.log").unwrap_or_default();
     log.lines().filter(|line| line.starts_with("Start-Date:")).count()
 }
 
 /// Everything that package tools could have changed, with inode and time of the last change.
-pub(crate) fn snapshot() -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
+pub fn snapshot() -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
     let mut seen = BTreeMap::new();
     let mut pending: Vec<PathBuf> =
         ["/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/log/apt", "/etc/apt", "/usr/bin"]
@@ -167,7 +166,7 @@ pub(crate) fn snapshot() -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
 }
 
 /// The package tools that run.
-pub(crate) fn tools() -> Vec<String> {
+pub fn tools() -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let tools = processes.filter_map(|process| {
         let comm = fs::read_to_string(process.path().join("comm")).ok()?;

@@ -1,6 +1,4 @@
 //! A terminal: what a program writes to it, and what is to be seen of that.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -12,8 +10,9 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// A program on a terminal, which is 80 columns wide.
-pub(crate) struct Screen {
-    pub(crate) child: Child,
+pub struct Screen {
+    /// The process.
+    pub child: Child,
     controller: File,
     written: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
@@ -21,12 +20,12 @@ pub(crate) struct Screen {
 
 impl Screen {
     /// Only what the program says goes to the terminal; it reads what it was going to.
-    pub(crate) fn start(command: Command) -> Screen {
+    pub fn start(command: Command) -> Screen {
         Screen::on(command, false)
     }
 
     /// The program also reads what is typed.
-    pub(crate) fn with_keyboard(command: Command) -> Screen {
+    pub fn with_keyboard(command: Command) -> Screen {
         Screen::on(command, true)
     }
 
@@ -59,25 +58,28 @@ impl Screen {
         Screen { child, controller, written, reader }
     }
 
-    pub(crate) fn types(&mut self, keys: &str) {
+    /// Types these keys.
+    pub fn types(&mut self, keys: &str) {
         self.controller.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Makes it so many columns wide.
-    pub(crate) fn becomes(&self, columns: u16) {
+    pub fn becomes(&self, columns: u16) {
         tcsetwinsize(&self.controller, size(columns)).unwrap();
     }
 
-    pub(crate) fn written(&self) -> String {
+    /// Everything that was written to the terminal, escape sequences included.
+    pub fn written(&self) -> String {
         String::from_utf8_lossy(&self.written.lock().unwrap()).into_owned()
     }
 
     /// The lines that are there now, those that have scrolled away included.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    pub fn lines(&self) -> Vec<String> {
         shown(&self.written())
     }
 
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+    /// Waits for the end of the program. Gives its exit code and all that was written.
+    pub fn end(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         self.reader.join().unwrap();
         let written = String::from_utf8_lossy(&self.written.lock().unwrap()).into_owned();
@@ -85,7 +87,7 @@ impl Screen {
     }
 
     /// Ends the program without a word.
-    pub(crate) fn kill(mut self) {
+    pub fn kill(mut self) {
         let _ = self.child.kill();
         self.end();
     }
@@ -97,7 +99,7 @@ fn size(columns: u16) -> Winsize {
 
 /// What a terminal shows of a text: it knows the end of a line, the ways back, up and ahead, how to erase the rest, how pastes are
 /// marked, and colours.
-pub(crate) fn shown(text: &str) -> Vec<String> {
+pub fn shown(text: &str) -> Vec<String> {
     let (mut lines, mut row, mut column) = (vec![Vec::new()], 0_usize, 0_usize);
     let mut characters = text.chars();
     while let Some(character) = characters.next() {

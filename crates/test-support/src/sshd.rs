@@ -3,7 +3,6 @@
 //! A host has its own name, its own processes, which all end with it, its own accounts, and its own `/var/lib`, in which there also is
 //! its directory for temporary files. Everything else is that of the machine. Besides root, who has a password, there is a user
 //! `plain`, who is nobody special. Only such a host knows where `etcd1` is: on this machine.
-#![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -15,28 +14,30 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The password of root.
-pub(crate) const PASSWORD: &str = "open sesame";
+pub const PASSWORD: &str = "open sesame";
 
 /// Hosts, and what a client needs to log in to them.
-pub(crate) struct Hosts {
+pub struct Hosts {
     directory: TempDir,
     hosts: Vec<Sshd>,
 }
 
 /// One of them.
-pub(crate) struct Sshd {
-    pub(crate) name: String,
-    pub(crate) port: u16,
+pub struct Sshd {
+    /// The host name.
+    pub name: String,
+    /// The TCP port of its sshd.
+    pub port: u16,
     /// Its `/var/lib`.
-    pub(crate) state: PathBuf,
+    pub state: PathBuf,
     /// Its public key.
-    pub(crate) key: String,
+    pub key: String,
     process: Child,
 }
 
 impl Hosts {
     /// Starts hosts with these names.
-    pub(crate) fn start(names: &[&str]) -> Hosts {
+    pub fn start(names: &[&str]) -> Hosts {
         let directory = tempfile::Builder::new().prefix("mgmt-hosts-").tempdir().unwrap();
         // Users other than root have to find their key.
         std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -63,39 +64,40 @@ impl Hosts {
     }
 
     /// The configuration of ssh in which they are known by their names.
-    pub(crate) fn config(&self) -> PathBuf {
+    pub fn config(&self) -> PathBuf {
         self.directory.path().join("config")
     }
 
     /// The private key that they let in.
-    pub(crate) fn identity(&self) -> PathBuf {
+    pub fn identity(&self) -> PathBuf {
         self.directory.path().join("id")
     }
 
-    pub(crate) fn host(&self, name: &str) -> &Sshd {
+    /// The host of this name.
+    pub fn host(&self, name: &str) -> &Sshd {
         self.hosts.iter().find(|host| host.name == name).unwrap()
     }
 
     /// A host is gone, with everything that runs there.
-    pub(crate) fn kill(&mut self, name: &str) {
+    pub fn kill(&mut self, name: &str) {
         let host = self.hosts.iter_mut().find(|host| host.name == name).unwrap();
         host.process.kill().unwrap();
         host.process.wait().unwrap();
     }
 
     /// It comes back.
-    pub(crate) fn restart(&mut self, name: &str) {
+    pub fn restart(&mut self, name: &str) {
         let host = self.hosts.iter_mut().find(|host| host.name == name).unwrap();
         host.process = spawn(&host.name, self.directory.path(), host.port);
     }
 
     /// Everybody's key is another from now on.
-    pub(crate) fn forget_keys(&self) {
+    pub fn forget_keys(&self) {
         std::fs::write(self.directory.path().join("known_hosts"), "").unwrap();
     }
 
     /// Runs a command there, to its end.
-    pub(crate) fn run(&self, name: &str, command: &str) -> Output {
+    pub fn run(&self, name: &str, command: &str) -> Output {
         let config = self.config();
         let mut ssh = Command::new("ssh");
         ssh.arg("-F").arg(config).args(["-o", "BatchMode=yes", "-l", "root", name, command]);
@@ -103,12 +105,12 @@ impl Hosts {
     }
 
     /// What a command prints there.
-    pub(crate) fn said(&self, name: &str, command: &str) -> String {
+    pub fn said(&self, name: &str, command: &str) -> String {
         String::from_utf8(self.run(name, command).stdout).unwrap()
     }
 
     /// What is left there of this program: processes, and files other than the cached program.
-    pub(crate) fn residue(&self, name: &str) -> String {
+    pub fn residue(&self, name: &str) -> String {
         self.said(
             name,
             "ps -eo pid,args | grep -v grep | grep -e /mgmt-[0-9a-f] -e mgmt[.]; ls -A \"$TMPDIR\"; \
@@ -143,7 +145,7 @@ impl Sshd {
     }
 
     /// Where programs are kept.
-    pub(crate) fn cache(&self) -> PathBuf {
+    pub fn cache(&self) -> PathBuf {
         self.state.join("mgmt/remote")
     }
 }

@@ -1,21 +1,20 @@
 //! Hosts with a network of their own: each is a network namespace, and a bridge in another one connects them.
-#![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::common::{Said, mgmt};
+use crate::program::{Said, mgmt};
 
 /// A network, which goes with everything in it.
-pub(crate) struct Network {
+pub struct Network {
     name: String,
     hosts: Vec<String>,
 }
 
 impl Network {
     /// A network with so many places for hosts, numbered from 0.
-    pub(crate) fn new(places: usize) -> Network {
+    pub fn new(places: usize) -> Network {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("mg{}n{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let mut network = Network { name, hosts: Vec::new() };
@@ -48,18 +47,18 @@ impl Network {
     }
 
     /// The program on a host.
-    pub(crate) fn mgmt(&self, at: usize, arguments: &[&str]) -> Command {
+    pub fn mgmt(&self, at: usize, arguments: &[&str]) -> Command {
         inside(&self.namespace(at), arguments)
     }
 
     /// Does something to the network of a host, as `ip` does.
-    pub(crate) fn ip(&self, at: usize, arguments: &[&str]) {
+    pub fn ip(&self, at: usize, arguments: &[&str]) {
         let host = self.namespace(at);
         ip(&[&["-n", &host], arguments].concat());
     }
 
     /// Moves this thread into the network of a host, for good.
-    pub(crate) fn enter(&self, at: usize) {
+    pub fn enter(&self, at: usize) {
         use std::os::fd::AsFd as _;
         let space = std::fs::File::open(Path::new("/run/netns").join(self.namespace(at))).unwrap();
         let kind = rustix::thread::LinkNameSpaceType::Network;
@@ -67,25 +66,25 @@ impl Network {
     }
 
     /// Any program in the middle of the network.
-    pub(crate) fn in_the_middle(&self, program: &str) -> Command {
+    pub fn in_the_middle(&self, program: &str) -> Command {
         let mut command = Command::new("/usr/bin/nsenter");
         command.arg(format!("--net=/run/netns/{}", self.name)).arg(program);
         command
     }
 
     /// Runs the program to its end in the middle of the network.
-    pub(crate) fn said(&self, arguments: &[&str]) -> Said {
+    pub fn said(&self, arguments: &[&str]) -> Said {
         let mut command = inside(&self.name, arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap().into()
     }
 
     /// Cuts a host off: what it sends is lost, and what is sent to it.
-    pub(crate) fn cut(&self, at: usize) {
+    pub fn cut(&self, at: usize) {
         ip(&["-n", &self.name, "link", "set", &port(at), "nomaster"]);
     }
 
     /// Connects a host again.
-    pub(crate) fn heal(&self, at: usize) {
+    pub fn heal(&self, at: usize) {
         ip(&["-n", &self.name, "link", "set", &port(at), "master", "hub"]);
     }
 }
@@ -99,7 +98,7 @@ impl Drop for Network {
 }
 
 /// The address of a host.
-pub(crate) fn address(at: usize) -> String {
+pub fn address(at: usize) -> String {
     format!("10.77.0.{}", 11 + at)
 }
 
@@ -127,17 +126,17 @@ fn inside(namespace: &str, arguments: &[&str]) -> Command {
 }
 
 /// A directory as text.
-pub(crate) fn text(path: &Path) -> String {
+pub fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
 /// A program that calls itself etcd and never serves.
-pub(crate) fn idle_etcd(directory: &Path) -> PathBuf {
+pub fn idle_etcd(directory: &Path) -> PathBuf {
     other_etcd(directory, "3.4.0")
 }
 
 /// The same, of any version.
-pub(crate) fn other_etcd(directory: &Path, version: &str) -> PathBuf {
+pub fn other_etcd(directory: &Path, version: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let path = directory.join("etcd");
     let script = format!(
@@ -149,12 +148,12 @@ pub(crate) fn other_etcd(directory: &Path, version: &str) -> PathBuf {
 }
 
 /// An authority, and a certificate for all places of a network: the flags that name them.
-pub(crate) fn certificates(directory: &Path, places: usize) -> Vec<String> {
+pub fn certificates(directory: &Path, places: usize) -> Vec<String> {
     certificates_for(directory, &(0..places).map(address).collect::<Vec<_>>())
 }
 
 /// The same, for these addresses.
-pub(crate) fn certificates_for(directory: &Path, addresses: &[String]) -> Vec<String> {
+pub fn certificates_for(directory: &Path, addresses: &[String]) -> Vec<String> {
     let run = |arguments: &[&str]| {
         let output = Command::new("openssl").current_dir(directory).args(arguments).output();
         let output = output.expect("openssl is missing: run `cargo xtask setup`");

@@ -1,21 +1,20 @@
 //! What pages for people tell them to do.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::path::{Path, PathBuf};
 
 /// A block of a page between two fences.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Fence {
+pub struct Fence {
     /// What is written behind the first fence: `sh`, `mcl part`, or nothing.
-    pub(crate) language: String,
-    pub(crate) text: String,
+    pub language: String,
+    /// The lines between the fences.
+    pub text: String,
     /// The comment right before it.
-    pub(crate) comment: Option<String>,
+    pub comment: Option<String>,
 }
 
 /// All blocks of a page. One that stands in a list is as far from the margin as its fence, and so is every line of it.
-pub(crate) fn fences(page: &str) -> Vec<Fence> {
+pub fn fences(page: &str) -> Vec<Fence> {
     let mut fences = Vec::new();
     let (mut lines, mut before) = (page.lines(), "");
     while let Some(line) = lines.next() {
@@ -43,14 +42,14 @@ pub(crate) fn fences(page: &str) -> Vec<Fence> {
 }
 
 /// All blocks of a page in this language.
-pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
+pub fn blocks(page: &str, language: &str) -> Vec<String> {
     let of_language = fences(page).into_iter().filter(|fence| fence.language == language);
     of_language.map(|fence| fence.text).collect()
 }
 
 /// A step of a page.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub enum Step {
     /// A block that is the content of a file.
     File(String, String),
     /// A block of commands, and the exit code of the last of them; what they say is in the block behind it.
@@ -61,7 +60,7 @@ pub(crate) enum Step {
 
 /// The blocks of a page that have a comment right before them: `<!-- file: NAME -->`, `<!-- run: CODE -->` or
 /// `<!-- shows: TEXT -->`.
-pub(crate) fn steps(page: &str) -> Vec<Step> {
+pub fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for Fence { text, comment, .. } in fences(page) {
         let Some(comment) = comment else { continue };
@@ -82,13 +81,13 @@ pub(crate) fn steps(page: &str) -> Vec<Step> {
 }
 
 /// The top of the project.
-pub(crate) fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// All pages that somebody has written, by their paths from the top of the project, and their texts. The reference is made by
 /// the program, from what other tests look at.
-pub(crate) fn written() -> Vec<(String, String)> {
+pub fn written() -> Vec<(String, String)> {
     let mut pages = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
     let mut directories = vec!["docs".to_owned()];
     while let Some(directory) = directories.pop() {
@@ -113,7 +112,7 @@ pub(crate) fn written() -> Vec<(String, String)> {
 
 /// What may differ between a page and what is said each time, by a rule that has a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Mask {
+pub enum Mask {
     /// `2026-11-16`.
     Date,
     /// `14:03:07`, `08:02:11.482`.
@@ -133,13 +132,13 @@ const USUAL: &[Mask] = &[Mask::Date, Mask::Time, Mask::Duration, Mask::Size, Mas
 
 /// What a page shows is what was said: every line of it, in that order, but for what differs each time.
 #[track_caller]
-pub(crate) fn assert_shown(shown: &str, said: &str) {
+pub fn assert_shown(shown: &str, said: &str) {
     assert_shown_but(&[], shown, said);
 }
 
 /// The same, where something else differs, too.
 #[track_caller]
-pub(crate) fn assert_shown_but(masks: &[Mask], shown: &str, said: &str) {
+pub fn assert_shown_but(masks: &[Mask], shown: &str, said: &str) {
     let masks = [USUAL, masks].concat();
     let said_lines: Vec<String> = said.lines().map(|line| masked(&masks, line)).collect();
     let mut from = said_lines.iter();

@@ -1,12 +1,12 @@
 //! A host with systemd: a view of this machine, or of a clean Debian, on which every change is thrown away, booted with its own
 //! systemd and message bus, in which one test runs as a service.
-#![allow(dead_code, reason = "each test program uses its own part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::{current_test, program};
 
 const MARK: &str = "MGMT_TEST_BOOTED";
 
@@ -25,12 +25,12 @@ sh -c 'echo $$ >"$0/cgroup.procs"; exec unshare --mount --propagation private --
 "#;
 
 /// A Debian with systemd and a message bus and nothing else, newer than the machine's own, which `cargo xtask setup` makes.
-pub(crate) const CLEAN: &str = "/var/cache/mgmt-tests/debian-13";
+pub const CLEAN: &str = "/var/cache/mgmt-tests/debian-13";
 
 /// Mounts an empty file system of memory, the files of this machine or of another root below it, and boots it.
 const BOOT: &str = r#"
 set -e
-place=$1 program=$2 name=$3 base=$4 limit=$5
+place=$1 program=$2 name=$3 base=$4 limit=$5 mgmt=$6
 host=$place/host
 mount -t tmpfs tmpfs "$host"
 mkdir "$host/upper" "$host/work" "$host/root"
@@ -68,7 +68,7 @@ FailureAction=exit-force
 After=dbus.service
 [Service]
 Type=oneshot
-Environment=MGMT_TEST_BOOTED=1 TMPDIR=/tmp HOME=/root XDG_RUNTIME_DIR=/run/user/0
+Environment=MGMT_TEST_BOOTED=1 TMPDIR=/tmp HOME=/root XDG_RUNTIME_DIR=/run/user/0 CARGO_BIN_EXE_mgmt=$mgmt
 ExecStart=/mgmt-test-program --exact $name --nocapture
 StandardOutput=file:/mgmt-test-result/out
 StandardError=file:/mgmt-test-result/errors
@@ -81,19 +81,19 @@ exec env -i container=mgmt-test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/
 "#;
 
 /// This is a booted host.
-pub(crate) fn is_booted() -> bool {
+pub fn is_booted() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
 /// True on a booted host. Elsewhere, boots one, runs the test `name` again there, and is false.
 #[track_caller]
-pub(crate) fn on_booted_host(name: &str) -> bool {
+pub fn on_booted_host(name: &str) -> bool {
     on_booted_host_with(name, &[])
 }
 
 /// The same, with some files, which are in `/mgmt-test-result` there.
 #[track_caller]
-pub(crate) fn on_booted_host_with(name: &str, files: &[(&str, &Path)]) -> bool {
+pub fn on_booted_host_with(name: &str, files: &[(&str, &Path)]) -> bool {
     if is_booted() {
         return true;
     }
@@ -103,20 +103,20 @@ pub(crate) fn on_booted_host_with(name: &str, files: &[(&str, &Path)]) -> bool {
 
 /// The same, for a test that takes longer.
 #[track_caller]
-pub(crate) fn on_booted_host_for(name: &str, files: &[(&str, &Path)], limit: Duration) {
+pub fn on_booted_host_for(name: &str, files: &[(&str, &Path)], limit: Duration) {
     boot(name, "/", files, None, limit);
 }
 
 /// Boots a clean Debian with some files, which are in `/mgmt-test-result` there, and runs the test `name` again there.
 #[track_caller]
-pub(crate) fn on_clean_host_with(name: &str, files: &[(&str, &Path)]) {
+pub fn on_clean_host_with(name: &str, files: &[(&str, &Path)]) {
     assert!(Path::new(CLEAN).is_dir(), "{CLEAN} is missing: run `cargo xtask setup`");
     boot(name, CLEAN, files, None, LIMIT);
 }
 
 /// Boots a host with some files for the test `name`, which leaves a text in a file of `/mgmt-test-result`, and gives that.
 #[track_caller]
-pub(crate) fn on_booted_host_that_tells(name: &str, files: &[(&str, &Path)], told: &str) -> String {
+pub fn on_booted_host_that_tells(name: &str, files: &[(&str, &Path)], told: &str) -> String {
     boot(name, "/", files, Some(told), LIMIT)
 }
 
@@ -136,7 +136,8 @@ fn boot(name: &str, base: &str, files: &[(&str, &Path)], wanted: Option<&str>, l
         .args(["-c", GROUP, "group", BOOT, "boot"])
         .arg(place.path())
         .arg(std::env::current_exe().unwrap())
-        .args([name, base, &limit.as_secs().to_string()])
+        .args([&current_test::sibling(name), base, &limit.as_secs().to_string()])
+        .arg(program::binary())
         .current_dir("/")
         .output()
         .unwrap();
@@ -157,7 +158,7 @@ fn boot(name: &str, base: &str, files: &[(&str, &Path)], wanted: Option<&str>, l
 
 /// Runs a program; its output.
 #[track_caller]
-pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{program} {arguments:?}: {out}{errors}");
@@ -165,7 +166,7 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 /// Starts the service manager of root's own session, as a log-in does.
-pub(crate) fn start_session() {
+pub fn start_session() {
     // Such a host has nobody who could log in, so it is started without asking for that.
     let directory = "/etc/systemd/system/user@0.service.d";
     std::fs::create_dir_all(directory).unwrap();
@@ -180,13 +181,13 @@ pub(crate) fn start_session() {
 }
 
 /// What `systemctl` says about a unit, in one word.
-pub(crate) fn told(question: &str, unit: &str) -> String {
+pub fn told(question: &str, unit: &str) -> String {
     let output = Command::new("systemctl").args([question, unit]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// Waits on a thread of its own.
-pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+pub fn until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < end, "{what}: it does not come to that");

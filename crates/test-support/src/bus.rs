@@ -3,18 +3,19 @@
 use std::path::Path;
 use std::process::{Child, Command};
 
-use super::eventually;
+use crate::program::eventually;
 
 /// The bus. It ends with this.
-pub(crate) struct Bus(Child);
+pub struct Bus(Child);
 
 impl Bus {
     /// Where the bus of a directory is, whether it runs or not.
-    pub(crate) fn address(directory: &Path) -> String {
+    pub fn address(directory: &Path) -> String {
         format!("unix:path={}", directory.join("bus").display())
     }
 
-    pub(crate) fn start(directory: &Path) -> Bus {
+    /// Starts a message bus whose socket is in this directory, and waits until it accepts connections.
+    pub fn start(directory: &Path) -> Bus {
         let (address, socket) = (Bus::address(directory), directory.join("bus"));
         // One that was there before may have left it.
         let _ = std::fs::remove_file(&socket);

@@ -1,28 +1,35 @@
 //! Runs the real program.
-#![allow(dead_code, reason = "each test file uses its own part of this")]
-
-pub(crate) mod bus;
-pub(crate) mod clock;
-pub(crate) mod numbers;
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+/// The variable with the path of the program, by which tests that run again in a sandbox or on a booted host find it.
+pub const BINARY: &str = "CARGO_BIN_EXE_mgmt";
+
 /// Long enough for anything that happens at all, on a machine that is busy with other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The program, with an environment in which nothing changes what it does.
-pub(crate) fn mgmt(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mgmt"));
+pub fn mgmt(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
     plain(command.args(arguments));
     command
 }
 
+/// The program `mgmt` of this build: where cargo says that it is, or beside the test programs.
+pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os(BINARY) {
+        return path.into();
+    }
+    let tests = std::env::current_exe().unwrap();
+    tests.ancestors().nth(2).map(|build| build.join("mgmt")).unwrap()
+}
+
 /// An environment in which nothing changes what a program does.
-pub(crate) fn plain(command: &mut Command) {
+pub fn plain(command: &mut Command) {
     command.env_clear().stdin(Stdio::null());
     for name in ["PATH", "HOME", "TMPDIR", "LLVM_PROFILE_FILE"] {
         if let Some(value) = std::env::var_os(name) {
@@ -33,10 +40,13 @@ pub(crate) fn plain(command: &mut Command) {
 
 /// What a command that ended has said.
 #[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) code: i32,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
+pub struct Said {
+    /// The exit code; -1 after a signal.
+    pub code: i32,
+    /// Standard output, as text.
+    pub stdout: String,
+    /// Standard error, as text.
+    pub stderr: String,
 }
 
 impl From<Output> for Said {
@@ -50,12 +60,12 @@ impl From<Output> for Said {
 }
 
 /// Runs to the end.
-pub(crate) fn said(arguments: &[&str]) -> Said {
+pub fn said(arguments: &[&str]) -> Said {
     mgmt(arguments).output().unwrap().into()
 }
 
 /// Runs to the end, with a file on standard input.
-pub(crate) fn said_with_input(arguments: &[&str], input: &str) -> Said {
+pub fn said_with_input(arguments: &[&str], input: &str) -> Said {
     let mut child =
         mgmt(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It may end without having read anything.
@@ -64,7 +74,7 @@ pub(crate) fn said_with_input(arguments: &[&str], input: &str) -> Said {
 }
 
 /// A program under way. It is killed when the test ends, however it ends.
-pub(crate) struct Running {
+pub struct Running {
     child: Child,
     lines: Receiver<String>,
     seen: Vec<String>,
@@ -73,11 +83,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(arguments: &[&str]) -> Running {
+    /// Starts the program with these arguments.
+    pub fn start(arguments: &[&str]) -> Running {
         Running::start_command(mgmt(arguments))
     }
 
-    pub(crate) fn start_command(mut command: Command) -> Running {
+    /// Starts a command, which has a directory for temporary files of its own.
+    pub fn start_command(mut command: Command) -> Running {
         let temporary = tempfile::tempdir().unwrap();
         command.env("TMPDIR", temporary.path());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -96,12 +108,13 @@ impl Running {
         Running { child, lines, seen: Vec::new(), _temporary: temporary }
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    /// The process number.
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Waits for a line that contains `part`, among those that come from now on.
-    pub(crate) fn wait_for(&mut self, part: &str) -> String {
+    pub fn wait_for(&mut self, part: &str) -> String {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -117,24 +130,25 @@ impl Running {
     }
 
     /// What it has said, as far as nobody has waited for it.
-    pub(crate) fn said(&self) -> String {
+    pub fn said(&self) -> String {
         self.lines.try_iter().collect::<Vec<_>>().join("\n")
     }
 
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+    /// Sends a signal to the process.
+    pub fn signal(&self, signal: rustix::process::Signal) {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, signal).unwrap();
     }
 
     /// Waits for the end of the process alone: commands that it has left behind may hold its streams.
-    pub(crate) fn end_killed(mut self) -> (Option<i32>, String) {
+    pub fn end_killed(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().unwrap();
         self.seen.extend(self.lines.try_iter());
         (status.code(), self.seen.join("\n"))
     }
 
     /// Waits for the end. Gives the exit code and all lines of both streams.
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+    pub fn end(mut self) -> (Option<i32>, String) {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -156,7 +170,7 @@ impl Drop for Running {
 }
 
 /// Waits until something is so.
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}");
@@ -165,14 +179,14 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Waits until a file holds exactly this.
-pub(crate) fn holds(path: &Path, content: &str) {
+pub fn holds(path: &Path, content: &str) {
     eventually(&format!("{} holds {content:?}", path.display()), || {
         std::fs::read_to_string(path).is_ok_and(|found| found == content)
     });
 }
 
 /// A graph of one file.
-pub(crate) fn one_file(path: &Path, content: &str) -> String {
+pub fn one_file(path: &Path, content: &str) -> String {
     format!(
         "graph: one\nresources:\n  file:\n  - name: {}\n    content: {content:?}\n    state: exists\n",
         path.display()

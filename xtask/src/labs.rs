@@ -157,7 +157,12 @@ mod tests {
             let is_of_package = name == package || name == format!("mgmt_{package}");
             let is_there = test.with_extension("rs").is_file() || test.join("main.rs").is_file();
             assert!(folder.is_dir() && (is_of_package || is_there), "{}", lab.name);
-            let program = Program { name: name.to_owned(), executable: "/program".into(), package: folder };
+            let program = Program {
+                name: name.to_owned(),
+                executable: "/program".into(),
+                package: folder,
+                is_integration: is_there,
+            };
             let command = lab.command(&program, 7);
             let seeds = command.get_envs().filter(|(name, value)| *name == "MGMT_SEED" && value.is_some());
             assert_eq!(seeds.count(), usize::from(lab.has_seed), "{}", lab.name);

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::step::{Failed, cargo, say, show, workspace};
+use crate::step::{Failed, cargo, say, show, step_in, workspace};
 
 /// Units that take long, the longest first. They start first, or the others would have to wait for them at the end. All others are
 /// short, and any order will do.
@@ -198,6 +198,33 @@ pub(crate) fn run(selections: &[(&[&str], &[&str])]) -> Result<Report, Failed> {
         say(&format!("\n{} of {count} units failed: {}\n", failed.len(), failed.join(", ")));
     }
     Ok(Report { counts, failed })
+}
+
+/// Builds a test program of a package, and runs those of its tests whose paths begin with `prefix` in one process, whose output
+/// is shown as it comes.
+pub(crate) fn run_tests(
+    (package, program): (&str, &str),
+    prefix: &str,
+    options: &[&str],
+    variables: &[(&str, String)],
+) -> Result<(), Failed> {
+    let programs = build(&["--package", package, "--test", program])?;
+    let missing = || Failed::new(format!("{package}: there is no test {program}::{prefix}…"));
+    let program = programs.first().ok_or_else(missing)?;
+    let tests = tests_below(program, prefix)?;
+    if tests.is_empty() {
+        return Err(missing());
+    }
+    let mut command = Command::new(&program.executable);
+    command.arg("--exact").args(tests).args(options);
+    command.env("CARGO", cargo()).env("CARGO_MANIFEST_DIR", &program.package);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    step_in(&program.package, &mut command)
+}
+
+/// The tests of a program whose paths begin with `prefix`.
+pub(crate) fn tests_below(program: &Program, prefix: &str) -> Result<Vec<String>, Failed> {
+    Ok(list(program, &[])?.into_iter().filter(|test| test.starts_with(prefix)).collect())
 }
 
 /// The units of a program, without those none of whose tests is selected by `arguments`.

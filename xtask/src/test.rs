@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
 pub(crate) fn hosts(arguments: &[&str]) -> Result<(), Failed> {
     let (selection, rest) = at_dashes(arguments);
     let kinds = [&["--package", "mgmt-resources"], selection].concat();
-    let examples: (&[&str], &[&str]) = (&["--package", "mgmt", "--test", "host_examples"], &[]);
+    let examples: (&[&str], &[&str]) = (&["--package", "mgmt", "--test", "hosts"], &["host_examples::"]);
     let selections = [(&kinds[..], rest), examples];
     close(&programs::run(if selection.is_empty() { &selections } else { &selections[..1] })?)
 }

@@ -6,7 +6,7 @@
 //! - [`booted_host`]: a host with a service manager and a message bus of its own, in namespaces.
 //! - [`network`], [`sshd`], [`etcd`], [`bus`], [`package_source`]: networks and servers that a test owns.
 //! - [`terminal`]: a pseudo-terminal and what is to be seen on it.
-//! - [`clock`], [`numbers`]: time and chance under the control of the test.
+//! - [`clock`], [`numbers`], [`random`]: time and chance under the control of the test.
 //! - [`pages`]: the code blocks of the documentation.
 //!
 //! Invariants: everything that a value starts ends with the value; nothing here listens but on loopback or in a namespace of its
@@ -26,6 +26,7 @@ pub mod numbers;
 pub mod package_source;
 pub mod pages;
 pub mod program;
+pub mod random;
 pub mod sandbox;
 pub mod sshd;
 pub mod terminal;

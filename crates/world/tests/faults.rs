@@ -4,9 +4,6 @@
 //! Replay: `MGMT_SEED=… cargo test -p mgmt-world --test faults`; more: `MGMT_FAULTS_RUNS=…`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
-#[path = "../../engine/tests/sim/random.rs"]
-#[allow(dead_code, reason = "others use the rest")]
-mod random;
 #[path = "faults/store.rs"]
 mod store;
 
@@ -14,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mgmt_test_support::random::Random;
 use mgmt_value::Str;
 use mgmt_world::{Commits, EVERYBODY, File, Offer, Program, StoreError, Tree, World};
-use random::Random;
 use store::{Center, Line, Reach};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

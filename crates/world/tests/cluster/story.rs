@@ -10,8 +10,8 @@ use mgmt_world::cluster::{
 use mgmt_world::store::{Effect, LeaseId};
 
 use super::judge::{Judge, Marks};
-use super::random::Random;
 use super::servers::Servers;
+use mgmt_test_support::random::Random;
 
 pub(crate) struct Story {
     pub(crate) random: Random,

@@ -116,7 +116,7 @@ pub fn on_clean_host_with(name: &str, files: &[(&str, &Path)]) {
 
 /// Boots a host with some files for the test `name`, which leaves a text in a file of `/mgmt-test-result`, and gives that.
 #[track_caller]
-pub fn on_booted_host_that_tells(name: &str, files: &[(&str, &Path)], told: &str) -> String {
+pub fn on_booted_host_with_result(name: &str, files: &[(&str, &Path)], told: &str) -> String {
     boot(name, "/", files, Some(told), LIMIT)
 }
 
@@ -181,13 +181,13 @@ pub fn start_session() {
 }
 
 /// What `systemctl` says about a unit, in one word.
-pub fn told(question: &str, unit: &str) -> String {
+pub fn unit_state(question: &str, unit: &str) -> String {
     let output = Command::new("systemctl").args([question, unit]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// Waits on a thread of its own.
-pub fn until(what: &str, is_so: impl Fn() -> bool) {
+pub fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < end, "{what}: it does not come to that");

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The longest that anything here is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A cluster of real servers. They end with it.
-pub struct Cluster {
+pub struct EtcdCluster {
     directory: TempDir,
     tls: bool,
     more: Vec<String>,
@@ -34,23 +34,23 @@ pub struct Server {
     child: Option<Child>,
 }
 
-impl Cluster {
+impl EtcdCluster {
     /// Starts servers and waits until they have a leader.
-    pub fn start(count: usize) -> Cluster {
+    pub fn start(count: usize) -> EtcdCluster {
         Self::start_with(count, false, &[])
     }
 
     /// Starts one server that speaks to those alone who have a certificate.
-    pub fn start_with_tls() -> Cluster {
+    pub fn start_with_tls() -> EtcdCluster {
         Self::start_with(1, true, &[])
     }
 
     /// Starts one server with more arguments.
-    pub fn start_one_with(more: &[&str]) -> Cluster {
+    pub fn start_one_with(more: &[&str]) -> EtcdCluster {
         Self::start_with(1, false, more)
     }
 
-    fn start_with(count: usize, tls: bool, more: &[&str]) -> Cluster {
+    fn start_with(count: usize, tls: bool, more: &[&str]) -> EtcdCluster {
         let directory = tempfile::tempdir().unwrap();
         if tls {
             make_certificates(directory.path());
@@ -66,7 +66,7 @@ impl Cluster {
             })
             .collect();
         let mut cluster =
-            Cluster { directory, tls, more: more.iter().map(|&each| each.to_owned()).collect(), members };
+            EtcdCluster { directory, tls, more: more.iter().map(|&each| each.to_owned()).collect(), members };
         let initial = cluster.initial();
         for at in 0..count {
             cluster.spawn(at, &initial, "new");
@@ -128,7 +128,7 @@ impl Cluster {
     }
 
     fn wait_healthy(&mut self, at: usize) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + START_TIMEOUT;
         while !is_healthy(self.members[at].health) {
             if let Some(status) = self.members[at].child.as_mut().unwrap().try_wait().unwrap() {
                 panic!(
@@ -248,7 +248,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for EtcdCluster {
     fn drop(&mut self) {
         for child in self.members.iter_mut().filter_map(|member| member.child.take()) {
             let mut child = child;

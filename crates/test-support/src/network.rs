@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::program::{Said, mgmt};
+use crate::program::{CommandOutput, mgmt};
 
 /// A network, which goes with everything in it.
 pub struct Network {
@@ -73,7 +73,7 @@ impl Network {
     }
 
     /// Runs the program to its end in the middle of the network.
-    pub fn said(&self, arguments: &[&str]) -> Said {
+    pub fn said(&self, arguments: &[&str]) -> CommandOutput {
         let mut command = inside(&self.name, arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap().into()
     }

@@ -22,7 +22,7 @@ pub fn in_sandbox(name: &str) -> bool {
 }
 
 /// A package source in a directory.
-pub struct Source {
+pub struct PackageSource {
     directory: PathBuf,
     index: String,
     /// Whether it says that it can be trusted; it is signed by nobody.
@@ -55,14 +55,14 @@ impl<'a> Package<'a> {
     }
 }
 
-impl Source {
+impl PackageSource {
     /// The only package source of the sandbox. Its lists have not been fetched.
-    pub fn new() -> Source {
+    pub fn new() -> PackageSource {
         let is_thrown_away = sandbox::is_inside() || std::env::var_os(BOOTED).is_some();
         assert!(is_thrown_away, "packages are only installed in a sandbox");
         let directory = PathBuf::from("/mgmt-test-source");
         fs::create_dir(&directory).unwrap();
-        let source = Source { directory, index: String::new(), trusted: true };
+        let source = PackageSource { directory, index: String::new(), trusted: true };
         source.declare();
         source
     }
@@ -137,7 +137,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// What `dpkg` itself says of a package: how far it is, and in which version.
-pub fn told(name: &str) -> String {
+pub fn package_state(name: &str) -> String {
     let output = output("dpkg-query", &["--show", "--showformat=${db:Status-Status} ${Version}", name]);
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

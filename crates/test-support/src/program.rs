@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub const BINARY: &str = "CARGO_BIN_EXE_mgmt";
 
 /// Long enough for anything that happens at all, on a machine that is busy with other things.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const EVENT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The program, with an environment in which nothing changes what it does.
 pub fn mgmt(arguments: &[&str]) -> Command {
@@ -40,7 +40,7 @@ pub fn plain(command: &mut Command) {
 
 /// What a command that ended has said.
 #[derive(Debug)]
-pub struct Said {
+pub struct CommandOutput {
     /// The exit code; -1 after a signal.
     pub code: i32,
     /// Standard output, as text.
@@ -49,9 +49,9 @@ pub struct Said {
     pub stderr: String,
 }
 
-impl From<Output> for Said {
-    fn from(output: Output) -> Said {
-        Said {
+impl From<Output> for CommandOutput {
+    fn from(output: Output) -> CommandOutput {
+        CommandOutput {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -60,12 +60,12 @@ impl From<Output> for Said {
 }
 
 /// Runs to the end.
-pub fn said(arguments: &[&str]) -> Said {
+pub fn mgmt_output(arguments: &[&str]) -> CommandOutput {
     mgmt(arguments).output().unwrap().into()
 }
 
 /// Runs to the end, with a file on standard input.
-pub fn said_with_input(arguments: &[&str], input: &str) -> Said {
+pub fn mgmt_output_with_input(arguments: &[&str], input: &str) -> CommandOutput {
     let mut child =
         mgmt(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It may end without having read anything.
@@ -74,7 +74,7 @@ pub fn said_with_input(arguments: &[&str], input: &str) -> Said {
 }
 
 /// A program under way. It is killed when the test ends, however it ends.
-pub struct Running {
+pub struct RunningProgram {
     child: Child,
     lines: Receiver<String>,
     seen: Vec<String>,
@@ -82,14 +82,14 @@ pub struct Running {
     _temporary: tempfile::TempDir,
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts the program with these arguments.
-    pub fn start(arguments: &[&str]) -> Running {
-        Running::start_command(mgmt(arguments))
+    pub fn start(arguments: &[&str]) -> RunningProgram {
+        RunningProgram::start_command(mgmt(arguments))
     }
 
     /// Starts a command, which has a directory for temporary files of its own.
-    pub fn start_command(mut command: Command) -> Running {
+    pub fn start_command(mut command: Command) -> RunningProgram {
         let temporary = tempfile::tempdir().unwrap();
         command.env("TMPDIR", temporary.path());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -105,7 +105,7 @@ impl Running {
         };
         forward(Box::new(stdout), sender.clone());
         forward(Box::new(stderr), sender);
-        Running { child, lines, seen: Vec::new(), _temporary: temporary }
+        RunningProgram { child, lines, seen: Vec::new(), _temporary: temporary }
     }
 
     /// The process number.
@@ -115,7 +115,7 @@ impl Running {
 
     /// Waits for a line that contains `part`, among those that come from now on.
     pub fn wait_for(&mut self, part: &str) -> String {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + EVENT_TIMEOUT;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
@@ -149,7 +149,7 @@ impl Running {
 
     /// Waits for the end. Gives the exit code and all lines of both streams.
     pub fn end(mut self) -> (Option<i32>, String) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + EVENT_TIMEOUT;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.seen.push(line),
@@ -162,7 +162,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -171,9 +171,9 @@ impl Drop for Running {
 
 /// Waits until something is so.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + EVENT_TIMEOUT;
     while !is_so() {
-        assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < until, "{what}: not within {EVENT_TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

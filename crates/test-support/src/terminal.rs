@@ -10,7 +10,7 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// A program on a terminal, which is 80 columns wide.
-pub struct Screen {
+pub struct TerminalSession {
     /// The process.
     pub child: Child,
     controller: File,
@@ -18,18 +18,18 @@ pub struct Screen {
     reader: JoinHandle<()>,
 }
 
-impl Screen {
+impl TerminalSession {
     /// Only what the program says goes to the terminal; it reads what it was going to.
-    pub fn start(command: Command) -> Screen {
-        Screen::on(command, false)
+    pub fn start(command: Command) -> TerminalSession {
+        TerminalSession::on(command, false)
     }
 
     /// The program also reads what is typed.
-    pub fn with_keyboard(command: Command) -> Screen {
-        Screen::on(command, true)
+    pub fn with_keyboard(command: Command) -> TerminalSession {
+        TerminalSession::on(command, true)
     }
 
-    fn on(mut command: Command, has_keyboard: bool) -> Screen {
+    fn on(mut command: Command, has_keyboard: bool) -> TerminalSession {
         let controller =
             rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         rustix::pty::grantpt(&controller).unwrap();
@@ -55,7 +55,7 @@ impl Screen {
                 output.lock().unwrap().extend_from_slice(&buffer[..length]);
             }
         });
-        Screen { child, controller, written, reader }
+        TerminalSession { child, controller, written, reader }
     }
 
     /// Types these keys.

@@ -1,7 +1,7 @@
 //! Other parameters for resources that stay where they are.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use crate::common::{Graph, Probe, World, wait};
+use crate::common::{Graph, Probe, TestEnv, wait};
 use mgmt_engine::SwapError;
 use mgmt_resource::{Meta, Spec};
 
@@ -11,7 +11,7 @@ fn text(text: &str) -> Probe {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_adjusted_runs_in_its_new_form_and_nothing_else_runs() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     // Without a file, so that nothing but the engine has it run.
     let a = graph.add("a", text("one"));
@@ -40,7 +40,7 @@ async fn what_is_adjusted_runs_in_its_new_form_and_nothing_else_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_failing_is_attempted_with_every_change() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     let a = graph.add("a", Probe { failures: 3, ..text("") });
     graph.meta(a, |meta| meta.retry = Some(0));
@@ -58,7 +58,7 @@ async fn what_is_failing_is_attempted_with_every_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_of_a_group_is_adjusted_where_it_is() {
-    let world = World::new();
+    let world = TestEnv::new();
     let probe = |name: &str, content: &str| Probe { path: world.path(name), together: true, ..text(content) };
     let mut graph = Graph::default();
     for name in ["a", "b", "c"] {
@@ -77,7 +77,7 @@ async fn a_member_of_a_group_is_adjusted_where_it_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_concerns_others_is_declined_and_changes_nothing() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     graph.add("a", Probe { path: world.path("a"), ..text("one") });
     graph.add("b", Probe { is: "b".into(), ..text("one") });
@@ -114,7 +114,7 @@ async fn what_concerns_others_is_declined_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_holds_for_every_resource_holds_for_adjusted_ones() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     world.preparation.noop = true;
     let mut graph = Graph::default();
     graph.add("a", Probe { path: world.path("a"), ..text("one") });

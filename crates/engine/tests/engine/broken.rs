@@ -5,7 +5,7 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Probe, World};
+use crate::common::{Probe, TestEnv};
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Health, Level, Ran, SwapError, Witness};
 use mgmt_resource::{
     Checked, Context, Id, Invalid, Kind, Nothing, Registry, Resource, ResourceGraph, Result, Spec, Watch,
@@ -54,7 +54,10 @@ impl Witness for Clumsy {
     fn health(&self, _: &Id, _: Health<'_>) {}
 }
 
-fn start(world: &World, witness: Option<Arc<dyn Witness>>) -> (Arc<Engine>, UnboundedReceiver<EngineEvent>) {
+fn start(
+    world: &TestEnv,
+    witness: Option<Arc<dyn Witness>>,
+) -> (Arc<Engine>, UnboundedReceiver<EngineEvent>) {
     let (engine, events) = Engine::start(EngineSettings {
         host: world.host.clone(),
         registry: Registry::new(&[schema_of::<Glance>, schema_of::<Probe>]),
@@ -72,7 +75,11 @@ fn start(world: &World, witness: Option<Arc<dyn Witness>>) -> (Arc<Engine>, Unbo
 }
 
 /// Changes the file until the engine has ended, and asks it for everything that it can be asked for.
-async fn ends_for_everybody(world: &World, engine: Arc<Engine>, mut events: UnboundedReceiver<EngineEvent>) {
+async fn ends_for_everybody(
+    world: &TestEnv,
+    engine: Arc<Engine>,
+    mut events: UnboundedReceiver<EngineEvent>,
+) {
     let end = async {
         let mut round = 0;
         let mut ended = false;
@@ -95,7 +102,7 @@ async fn ends_for_everybody(world: &World, engine: Arc<Engine>, mut events: Unbo
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_while_a_thread_of_the_pool_decides_ends_the_engine() {
-    let world = World::new();
+    let world = TestEnv::new();
     let (engine, events) = start(&world, Some(Arc::new(Clumsy("mgmt-run-"))));
     let mut graph = ResourceGraph::new();
     graph.add_node(Spec::new("a", Glance { path: world.path("f") }));
@@ -105,7 +112,7 @@ async fn a_panic_while_a_thread_of_the_pool_decides_ends_the_engine() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_while_the_thread_of_the_engine_decides_ends_the_engine() {
-    let world = World::new();
+    let world = TestEnv::new();
     let (engine, events) = start(&world, Some(Arc::new(Clumsy("mgmt-engine"))));
     let mut graph = ResourceGraph::new();
     graph.add_node(Spec::new("a", Probe { path: world.path("f"), text: "a".into(), ..Probe::default() }));
@@ -115,7 +122,7 @@ async fn a_panic_while_the_thread_of_the_engine_decides_ends_the_engine() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_of_whoever_keeps_the_lookout_ends_the_engine() {
-    let world = World::new();
+    let world = TestEnv::new();
     let (engine, events) = start(&world, None);
     let path = WatchPath::from_bytes(&world.path("f"), false).unwrap();
     let watch = engine.watch_path(&path, || panic!("told so"));
@@ -125,7 +132,7 @@ async fn a_panic_of_whoever_keeps_the_lookout_ends_the_engine() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_still_runs_is_asked_to_stop_when_the_engine_breaks() {
-    let world = World::new();
+    let world = TestEnv::new();
     let (engine, events) = start(&world, Some(Arc::new(Clumsy("mgmt-"))));
     let mut graph = ResourceGraph::new();
     graph.add_node(Spec::new("long", Probe { sleep: 600_000, ..Probe::default() }));
@@ -142,7 +149,7 @@ async fn what_still_runs_is_asked_to_stop_when_the_engine_breaks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_is_watched_for_others_until_the_engine_has_ended() {
-    let world = World::new();
+    let world = TestEnv::new();
     let (engine, _events) = start(&world, None);
     let path = WatchPath::from_bytes(&world.path("f"), false).unwrap();
     let told = Arc::new(std::sync::atomic::AtomicUsize::new(0));

@@ -4,7 +4,7 @@
 use crate::common;
 use std::time::Duration;
 
-use crate::common::{Graph, Probe, World, wait};
+use crate::common::{Graph, Probe, TestEnv, wait};
 use mgmt_engine::{EngineEvent, Level, SwapError};
 use mgmt_resource::Id;
 use mgmt_value::Str;
@@ -15,7 +15,7 @@ fn text(text: &str) -> Probe {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_graph_is_applied_in_order_and_drift_is_repaired() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     let a = graph.add("a", Probe { path: world.path("a"), ..text("one") });
     let b = graph.add("b", Probe { path: world.path("b"), ..text("two") });
@@ -38,7 +38,7 @@ async fn a_graph_is_applied_in_order_and_drift_is_repaired() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_notifies_once_and_a_restart_does_not_lose_it() {
-    let world = World::new();
+    let world = TestEnv::new();
     let build = |content: &str, failures: i64| {
         let mut graph = Graph::default();
         let a = graph.add("a", Probe { path: world.path("a"), ..text(content) });
@@ -71,7 +71,7 @@ async fn a_change_notifies_once_and_a_restart_does_not_lose_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn noop_looks_and_does_not_touch() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     world.preparation.noop = true;
     let mut graph = Graph::default();
     let a = graph.add("a", Probe { path: world.path("a"), ..text("one") });
@@ -88,7 +88,7 @@ async fn noop_looks_and_does_not_touch() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_is_sent_and_received_and_moves_the_watch_with_it() {
-    let world = World::new();
+    let world = TestEnv::new();
     let build = |says: &Str| {
         let mut graph = Graph::default();
         let a = graph.add("a", Probe { says: says.clone(), ..text("a") });
@@ -112,7 +112,7 @@ async fn a_value_is_sent_and_received_and_moves_the_watch_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_received_value_of_another_type_is_refused() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     graph.add("a", text("a"));
     let b = graph.add("b", text("b"));
@@ -125,7 +125,7 @@ async fn a_received_value_of_another_type_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_graph_changes_nothing() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut good = Graph::default();
     good.add("a", Probe { path: world.path("a"), ..text("one") });
     let mut running = world.start();
@@ -148,7 +148,7 @@ async fn a_bad_graph_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_leaves_alone_what_is_the_same() {
-    let world = World::new();
+    let world = TestEnv::new();
     let build = |b: &str| {
         let mut graph = Graph::default();
         let a = graph.add("a", Probe { path: world.path("a"), ..text("one") });
@@ -176,7 +176,7 @@ async fn a_swap_leaves_alone_what_is_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_stays_where_it_is() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     let bad = graph.add("bad", Probe { failures: 3, ..text("bad") });
     let after = graph.add("after", text("after"));
@@ -222,7 +222,7 @@ async fn wait_failing(running: &common::Running, failing: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_graph_attempts_a_failing_resource_again_and_none_forgets_the_failure() {
-    let world = World::new();
+    let world = TestEnv::new();
     let build = |rewatch: bool, other: bool| {
         let mut graph = Graph::default();
         let a = graph.add("a", Probe { failures: 1_000, ..text("a") });
@@ -247,7 +247,7 @@ async fn every_graph_attempts_a_failing_resource_again_and_none_forgets_the_fail
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undeclared_retry_is_attempted_by_time_and_at_once_by_an_event() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     graph.add("timed", Probe { failures: 2, ..text("timed") });
     graph.add("prompted", Probe { path: world.path("prompted"), failures: 3, ..text("prompted") });
@@ -267,7 +267,7 @@ async fn an_undeclared_retry_is_attempted_by_time_and_at_once_by_an_event() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeout_cancels_the_run_and_says_so() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     let a = graph.add("a", Probe { sleep: 60_000, ..text("a") });
     graph.meta(a, |meta| meta.timeout = 50);
@@ -283,7 +283,7 @@ async fn a_timeout_cancels_the_run_and_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_is_an_error_of_that_resource() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     graph.add("a", Probe { panics: true, ..text("a") });
     graph.add("b", text("b"));
@@ -301,7 +301,7 @@ async fn a_panic_is_an_error_of_that_resource() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_disappears_is_reversed_also_after_a_restart() {
-    let world = World::new();
+    let world = TestEnv::new();
     std::fs::write(world.directory.path().join("a"), "before").unwrap();
     let mut graph = Graph::default();
     let a = graph.add("a", Probe { path: world.path("a"), ..text("managed") });
@@ -335,7 +335,7 @@ async fn what_disappears_is_reversed_also_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_run_as_one_and_each_member_keeps_its_own() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     for name in ["a", "b", "c"] {
         graph.add(name, Probe { path: world.path(name), together: true, ..text(name) });
@@ -354,7 +354,7 @@ async fn groups_run_as_one_and_each_member_keeps_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_semaphore_of_one_makes_it_serial() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     world.preparation.sema = Some(1);
     let mut graph = Graph::default();
     for number in 0..8 {
@@ -370,7 +370,7 @@ async fn a_semaphore_of_one_makes_it_serial() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn success_that_comes_after_the_time_was_up_is_success() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     let a = graph.add("a", Probe { sleep: 150, stubborn: true, ..text("a") });
     graph.meta(a, |meta| meta.timeout = 20);
@@ -383,7 +383,7 @@ async fn success_that_comes_after_the_time_was_up_is_success() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_that_was_not_sent_fails_the_receiver() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     graph.add("a", Probe { silent: true, ..text("a") });
     let b = graph.add("b", text("b"));
@@ -398,7 +398,7 @@ async fn a_value_that_was_not_sent_fails_the_receiver() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_received_change_is_seen_until_a_run_has_succeeded() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     graph.add("a", Probe { says: "news".into(), ..text("a") });
     let b = graph.add("b", Probe { failures: 2, ..text("b") });
@@ -431,7 +431,7 @@ impl mgmt_engine::Export for Exports {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exports_are_made_in_order_also_of_hidden_resources_and_never_in_noop() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exports = std::sync::Arc::new(Exports(std::sync::Mutex::default()));
     world.export = Some(std::sync::Arc::clone(&exports) as _);
     let mut graph = Graph::default();
@@ -451,7 +451,7 @@ async fn exports_are_made_in_order_also_of_hidden_resources_and_never_in_noop() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_has_one_worker_while_it_is_in_the_graph() {
-    let world = World::new();
+    let world = TestEnv::new();
     let build = |names: &[&str]| {
         let mut graph = Graph::default();
         for name in names {
@@ -478,7 +478,7 @@ async fn a_kind_has_one_worker_while_it_is_in_the_graph() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_after_the_end_is_answered() {
-    let world = World::new();
+    let world = TestEnv::new();
     let running = world.start();
     running.engine.stop(Level::Graceful);
     tokio::task::block_in_place(|| running.engine.wait());

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Graph, Probe, World, wait};
+use crate::common::{Graph, Probe, TestEnv, wait};
 use mgmt_resource::Spec;
 use mgmt_resources::file::File;
 use mgmt_sys::ManagedPath;
@@ -35,7 +35,7 @@ fn can_make_unnamed(directory: &Path) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_run_made_is_not_looked_at_again() {
     const FILES: usize = 50;
-    let world = World::new();
+    let world = TestEnv::new();
     if !can_make_unnamed(world.directory.path()) {
         return;
     }
@@ -61,7 +61,7 @@ async fn what_a_run_made_is_not_looked_at_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_replaced_another_is_looked_at_again() {
-    let world = World::new();
+    let world = TestEnv::new();
     std::fs::write(world.directory.path().join("file"), EVIL).unwrap();
     let mut graph = Graph::default();
     graph.0.add_node(Spec::new(world.path("file"), file(GOOD)));
@@ -82,7 +82,7 @@ async fn a_file_that_replaced_another_is_looked_at_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_creation_by_somebody_else_is_news() {
-    let world = World::new();
+    let world = TestEnv::new();
     let path = world.directory.path().join("file");
     std::fs::write(world.directory.path().join("other"), EVIL).unwrap();
     let mut graph = Graph::default();
@@ -117,7 +117,7 @@ enum Meddling {
 async fn whatever_happens_right_after_our_own_write_is_repaired() {
     use Meddling::{Anticipate, Edit, Recreate, Remove, Replace};
     for memory in [false, true] {
-        let mut world = World::new();
+        let mut world = TestEnv::new();
         if memory {
             let Ok(directory) = tempfile::tempdir_in("/dev/shm") else { continue };
             world.directory = directory;

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use crate::common::{World, wait};
+use crate::common::{TestEnv, wait};
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level};
 use mgmt_resource::{
     Checked, Context, Edge, Error, Invalid, Kind, Nothing, Registry, Resource, ResourceGraph, Result, Spec,
@@ -48,7 +48,7 @@ impl Kind for Meets {
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_run_at_once_as_there_are_threads() {
     const THREADS: u64 = 8;
-    let world = World::new();
+    let world = TestEnv::new();
     let (engine, events) = start(&world, usize::try_from(THREADS).unwrap());
     let mut graph = ResourceGraph::new();
     for number in 0..THREADS {
@@ -60,7 +60,7 @@ async fn as_many_run_at_once_as_there_are_threads() {
 
 type Events = UnboundedReceiver<EngineEvent>;
 
-fn start(world: &World, threads: usize) -> (Engine, Events) {
+fn start(world: &TestEnv, threads: usize) -> (Engine, Events) {
     Engine::start(EngineSettings {
         host: world.host.clone(),
         registry: Registry::new(&[
@@ -134,7 +134,7 @@ impl Kind for Held {
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_seen_while_whoever_saw_the_last_one_is_held_up_by_it() {
     const THREADS: usize = 3;
-    let world = World::new();
+    let world = TestEnv::new();
     let (engine, events) = start(&world, THREADS);
     let mut graph = ResourceGraph::new();
     let files: Vec<Str> = (0..=THREADS).map(|number| world.path(&format!("f{number}"))).collect();
@@ -187,7 +187,7 @@ impl Kind for Noted {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_stays_on_the_thread_that_it_began_on() {
     const LENGTH: usize = 500;
-    let world = World::new();
+    let world = TestEnv::new();
     let (engine, events) = start(&world, 4);
     let mut graph = ResourceGraph::new();
     let nodes: Vec<_> =
@@ -252,7 +252,7 @@ fn add_chain(graph: &mut ResourceGraph, chain: u64, length: usize, waits: bool) 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_does_not_keep_out_what_waits_for_its_thread() {
     const LENGTH: usize = 300;
-    let world = World::new();
+    let world = TestEnv::new();
     let (engine, events) = start(&world, 1);
     let mut graph = ResourceGraph::new();
     add_chain(&mut graph, 0, LENGTH, true);

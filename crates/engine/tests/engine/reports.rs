@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Graph, Probe, World, wait};
+use crate::common::{Graph, Probe, TestEnv, wait};
 use mgmt_engine::{Cause, Ended, Health, Ran, Witness};
 use mgmt_resource::Id;
 
@@ -41,10 +41,10 @@ impl Witness for Notes {
 }
 
 impl Notes {
-    fn world() -> (Arc<Notes>, World) {
+    fn world() -> (Arc<Notes>, TestEnv) {
         let notes = Arc::new(Notes::default());
         let witness: Arc<dyn Witness> = notes.clone();
-        (notes, World { witness: Some(witness), ..World::new() })
+        (notes, TestEnv { witness: Some(witness), ..TestEnv::new() })
     }
 
     /// Why the changes of a resource happened.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{LOG, World, wait};
+use crate::common::{LOG, TestEnv, wait};
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level};
 use mgmt_resource::{
     Background, Cancel, Checked, Context, Invalid, Kind, Nothing, Registry, Resource, ResourceGraph, Result,
@@ -107,7 +107,7 @@ impl Kind for Orphan {
     }
 }
 
-fn start(world: &World) -> (Engine, UnboundedReceiver<EngineEvent>) {
+fn start(world: &TestEnv) -> (Engine, UnboundedReceiver<EngineEvent>) {
     Engine::start(EngineSettings {
         host: world.host.clone(),
         registry: Registry::new(&[schema_of::<Startled>, schema_of::<Orphan>]),
@@ -144,7 +144,7 @@ fn stop(engine: &Engine) -> mgmt_engine::Summary {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_panics_is_started_again_and_then_heard() {
     for startled in [panicking(2, 0), panicking(0, 2)] {
-        let world = World::new();
+        let world = TestEnv::new();
         let (engine, _events) = start(&world);
         swap(&engine, startled, Some(5)).await;
         wait(|| world.count("start") == 3, "the third start").await;
@@ -158,7 +158,7 @@ async fn one_that_panics_is_started_again_and_then_heard() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_panics_for_ever_is_failing_and_backs_off() {
     for startled in [panicking(1000, 0), panicking(0, 1000)] {
-        let world = World::new();
+        let world = TestEnv::new();
         let (engine, _events) = start(&world);
         let began = std::time::Instant::now();
         swap(&engine, startled, Some(3)).await;
@@ -174,7 +174,7 @@ async fn one_that_panics_for_ever_is_failing_and_backs_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_else_is_watched_is_heard_while_a_source_is_broken() {
-    let world = World::new();
+    let world = TestEnv::new();
     let (engine, _events) = start(&world);
     swap(&engine, Startled { path: world.path("file"), ..panicking(6, 0) }, Some(0)).await;
     // By then, the next attempt by time is three seconds or more away.
@@ -192,7 +192,7 @@ async fn what_else_is_watched_is_heard_while_a_source_is_broken() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_panics_ends_the_program_with_a_failure() {
     for late in [false, true] {
-        let world = World::new();
+        let world = TestEnv::new();
         LATE.store(usize::from(late), Ordering::SeqCst);
         let (engine, _events) = start(&world);
         let mut exit = world.host.exit.subscribe();

@@ -1,7 +1,7 @@
 //! Resources that may run at some times only, in a real engine.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use crate::common::{Graph, Probe, World, wait};
+use crate::common::{Graph, Probe, TestEnv, wait};
 use jiff::{ToSpan as _, Zoned};
 use mgmt_resource::ResourceGraph;
 use mgmt_value::Str;
@@ -15,7 +15,7 @@ fn words(words: &[&str]) -> Vec<Str> {
 }
 
 /// A file with a window, and one that comes after it.
-fn two(world: &World, window: &[&str], notify: bool) -> ResourceGraph {
+fn two(world: &TestEnv, window: &[&str], notify: bool) -> ResourceGraph {
     let mut graph = Graph::default();
     let a = graph.add("a", Probe { path: world.path("a"), ..text("one") });
     let b = graph.add("b", Probe { path: world.path("b"), ..text("two") });
@@ -30,7 +30,7 @@ fn two(world: &World, window: &[&str], notify: bool) -> ResourceGraph {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn outside_of_its_window_a_resource_is_left_alone_and_nobody_waits_for_it() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut running = world.start();
     running.swap(two(&world, &["never"], false)).await;
     running.converged().await;
@@ -44,7 +44,7 @@ async fn outside_of_its_window_a_resource_is_left_alone_and_nobody_waits_for_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resource_that_failed_stays_failing_while_its_window_is_closed() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut running = world.start();
     let failing = |window: &[&str]| {
         let mut graph = Graph::default();
@@ -73,7 +73,7 @@ async fn a_resource_that_failed_stays_failing_while_its_window_is_closed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn when_its_window_opens_a_resource_runs_without_an_event() {
-    let world = World::new();
+    let world = TestEnv::new();
     let opens = Zoned::now().checked_add(2.seconds()).unwrap();
     let closes = opens.checked_add(1.hour()).unwrap();
     let window = format!("{}-{}", opens.strftime("%H:%M:%S"), closes.strftime("%H:%M:%S"));
@@ -92,7 +92,7 @@ async fn when_its_window_opens_a_resource_runs_without_an_event() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn how_often_something_runs_is_counted_over_restarts() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut running = world.start();
     running.swap(two(&world, &["daily"], false)).await;
     running.converged().await;
@@ -124,7 +124,7 @@ fn wait_a_second() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_only_looks_is_not_remembered() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     world.preparation.noop = true;
     let mut running = world.start();
     running.swap(two(&world, &["monthly"], false)).await;
@@ -141,7 +141,7 @@ async fn what_only_looks_is_not_remembered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_attempt_belongs_to_the_run_that_failed() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut graph = Graph::default();
     let a = graph.add("a", Probe { path: world.path("a"), failures: 2, ..text("one") });
     graph.meta(a, |meta| {
@@ -157,7 +157,7 @@ async fn another_attempt_belongs_to_the_run_that_failed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notification_outside_of_the_window_is_gone() {
-    let world = World::new();
+    let world = TestEnv::new();
     let graph = |window: &[&str]| {
         let mut graph = Graph::default();
         let a = graph.add("a", Probe { path: world.path("a"), ..text("one") });
@@ -179,7 +179,7 @@ async fn a_notification_outside_of_the_window_is_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_that_means_nothing_is_refused() {
-    let world = World::new();
+    let world = TestEnv::new();
     let running = world.start();
     let error = running.engine.swap(two(&world, &["sometimes"], true)).await.unwrap_err();
     assert!(error.to_string().contains("`sometimes` is neither hours"), "{error}");

@@ -5,13 +5,13 @@ use mgmt_test_support::program;
 use std::fs;
 use std::path::Path;
 
-use mgmt_test_support::program::{Running, eventually, mgmt, said, said_with_input};
+use mgmt_test_support::program::{RunningProgram, eventually, mgmt, mgmt_output, mgmt_output_with_input};
 
 /// The graph of a program with one include, as sorted lines without their first words.
 #[track_caller]
 fn graph(module: &str, include: &str) -> Vec<String> {
     let program = format!("import \"{module}\"\n\ninclude {include}\n");
-    let said = said_with_input(&["--log", "off", "graph", "lang", "-"], &program);
+    let said = mgmt_output_with_input(&["--log", "off", "graph", "lang", "-"], &program);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{include}");
     let mut lines: Vec<_> =
         said.stdout.lines().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect();
@@ -28,7 +28,7 @@ fn written(module: &str, include: &str, files: &[(&str, &str)]) {
     let main = home.path().join("main.mcl");
     let arguments = ["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit", "--max-runtime=100"];
     let arguments: Vec<_> = arguments.into_iter().chain(["lang", main.to_str().unwrap()]).collect();
-    let said: program::Said = mgmt(&arguments).env("TMPDIR", home.path()).output().unwrap().into();
+    let said: program::CommandOutput = mgmt(&arguments).env("TMPDIR", home.path()).output().unwrap().into();
     assert_eq!(said.code, 0, "{}", said.stderr);
     let mut found = below(&root);
     found.sort();
@@ -76,7 +76,7 @@ fn a_unit_is_a_file_and_a_service_that_listens_to_it() {
 #[test]
 fn a_unit_without_a_command_is_refused() {
     let program = "import \"embedded/systemd\"\n\ninclude systemd.unit(\"x.service\", struct{})\n";
-    let said = said_with_input(&["--log", "off", "graph", "lang", "-"], program);
+    let said = mgmt_output_with_input(&["--log", "off", "graph", "lang", "-"], program);
     assert_ne!(said.code, 0);
     assert!(said.stderr.contains("the unit x.service needs `exec` or `content`"), "{}", said.stderr);
     assert!(said.stderr.contains("embeddedfs:///embedded/systemd/main.mcl:"), "{}", said.stderr);
@@ -189,7 +189,7 @@ fn lists_are_fetched_after_the_sources() {
     let program = "import \"embedded/apt\"\n\n\
         include apt.repository(\"x\", struct{uris => [\"https://deb.example.com/\"], suites => [\"bookworm\"]})\n\
         include apt.update_when_changed([\"x\"])\n";
-    let said = said_with_input(&["--log", "off", "graph", "lang", "-"], program);
+    let said = mgmt_output_with_input(&["--log", "off", "graph", "lang", "-"], program);
     let edge = "file[/etc/apt/sources.list.d/x.sources] -> exec[apt-get update]";
     assert!(said.code == 0 && said.stdout.contains(edge), "{said:?}");
     // Without names it still follows whoever changes the sources.
@@ -283,16 +283,16 @@ fn a_trio_is_a_package_its_files_and_a_service_that_hears_of_them() {
 
 #[test]
 fn they_are_listed_and_described() {
-    let all = said(&["functions"]);
+    let all = mgmt_output(&["functions"]);
     assert!(all.stdout.contains("\nembedded/systemd\n"), "{}", all.stdout);
-    let one = said(&["functions", "systemd.unit"]);
+    let one = mgmt_output(&["functions", "systemd.unit"]);
     assert!(one.stdout.contains("class unit($name, $st)"), "{}", one.stdout);
-    let both = said(&["functions", "example"]);
+    let both = mgmt_output(&["functions", "example"]);
     assert!(both.stdout.contains("example.answer") && both.stdout.contains("example.nativeanswer"));
-    let json = said(&["functions", "--format", "json", "embedded/apt"]);
+    let json = mgmt_output(&["functions", "--format", "json", "embedded/apt"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(json["modules"][0]["definitions"][0]["signature"], "class repository($name, $st)");
-    let wrong = said(&["functions", "systemd.unti"]);
+    let wrong = mgmt_output(&["functions", "systemd.unti"]);
     assert!(wrong.code != 0 && wrong.stderr.contains("did you mean `systemd.unit`?"), "{}", wrong.stderr);
 }
 
@@ -301,7 +301,7 @@ fn there_is_nothing_to_download() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("main.mcl"), "import \"embedded/apt\"\n\ninclude apt.pin(\"x\", struct{})\n")
         .unwrap();
-    let said: program::Said = mgmt(&["get", home.path().to_str().unwrap()]).output().unwrap().into();
+    let said: program::CommandOutput = mgmt(&["get", home.path().to_str().unwrap()]).output().unwrap().into();
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(!home.path().join("modules").exists());
 }
@@ -309,7 +309,7 @@ fn there_is_nothing_to_download() {
 #[test]
 fn the_repl_knows_them() {
     let input = "import \"embedded/apt\"\ninclude apt.pin(\"x\", struct{})\n:graph\n:doc apt.pin\n";
-    let said = said_with_input(&["repl"], input);
+    let said = mgmt_output_with_input(&["repl"], input);
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stdout.contains("file[/etc/apt/preferences.d/x.pref]"), "{}", said.stdout);
     assert!(said.stdout.contains("class pin($name, $st)"), "{}", said.stdout);
@@ -322,7 +322,7 @@ fn a_running_program_can_begin_to_use_one() {
     fs::write(&main, "noop \"x\" {}\n").unwrap();
     let mut command = mgmt(&["run", "--tmp-prefix", "lang", main.to_str().unwrap()]);
     command.env("TMPDIR", home.path());
-    let mut running = Running::start_command(command);
+    let mut running = RunningProgram::start_command(command);
     running.wait_for("main.mcl");
     let program = format!(
         "import \"embedded/apt\"\n\ninclude apt.pin(\"x\", struct{{root => \"{}\"}})\n",

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use mgmt_test_support::program::{Running, eventually, holds, said};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt_output};
 use serde_json::Value as Json;
 
 /// Asks for JSON.
 fn json(arguments: &[&str]) -> Json {
-    let said = said(arguments);
+    let said = mgmt_output(arguments);
     serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
 }
 
@@ -55,7 +55,7 @@ exec "told" {{
     // As the service is: from the root directory, where a place has its leading slash, too.
     let mut command = program::mgmt(&["run", "--prefix", &prefix, "lang", &program]);
     command.current_dir("/");
-    let running = Running::start_command(command);
+    let running = RunningProgram::start_command(command);
     holds(Path::new(&output), "one");
     // At once: a file that is written in place is empty for a moment, and that is a value, too.
     std::fs::write(at("next"), "two").unwrap();
@@ -102,7 +102,7 @@ exec "told" {{
     });
     let why = why();
     assert_eq!(why["changes"][0]["led_by"][0]["resource"], format!("file[{output}]"), "{why}");
-    let told = said(&["why", &output, "-n", "2", "--prefix", &prefix]);
+    let told = mgmt_output(&["why", &output, "-n", "2", "--prefix", &prefix]);
     assert!(
         told.stdout.contains("os.readfile at ") && told.stdout.contains(":3:10 became \"two\", was \"one\""),
         "{told:?}"
@@ -112,9 +112,9 @@ exec "told" {{
     assert!(history(Path::new(&prefix), &["--since", "1h"]).len() >= 5);
     assert_eq!(history(Path::new(&prefix), &["--since", "2200-01-01T00:00:00Z"]).len(), 0);
     assert_eq!(history(Path::new(&prefix), &["-n", "1"]).len(), 1);
-    assert!(said(&["history", "--prefix", &prefix]).stdout.contains("changed in"));
-    assert_eq!(said(&["why", "/nowhere", "--prefix", &prefix]).code, 1);
-    assert_eq!(said(&["history", "--since", "soon", "--prefix", &prefix]).code, 2);
+    assert!(mgmt_output(&["history", "--prefix", &prefix]).stdout.contains("changed in"));
+    assert_eq!(mgmt_output(&["why", "/nowhere", "--prefix", &prefix]).code, 1);
+    assert_eq!(mgmt_output(&["history", "--since", "soon", "--prefix", &prefix]).code, 2);
     running.signal(rustix::process::Signal::TERM);
     running.end();
 }
@@ -130,7 +130,7 @@ fn names_that_act_on_a_terminal_do_not() {
         format!("file {path:?} {{\n\tstate => \"exists\",\n}}\n").replace("\\u{1b}", "\u{1b}"),
     )
     .unwrap();
-    let said_run = said(&["run", "--prefix", &prefix, "--converged-timeout", "0", "lang", &program]);
+    let said_run = mgmt_output(&["run", "--prefix", &prefix, "--converged-timeout", "0", "lang", &program]);
     assert_eq!(said_run.code, 0, "{said_run:?}");
     assert_eq!(history(Path::new(&prefix), &[&path]).len(), 1);
     // Whatever tells of it, for people and for programs: the name is there, and is one harmless word. Only the plain lines of `graph`
@@ -163,14 +163,14 @@ fn names_that_act_on_a_terminal_do_not() {
     ];
     std::fs::remove_file(&path).unwrap();
     for way in ways {
-        let told = said(way);
+        let told = mgmt_output(way);
         let text = told.stdout + &told.stderr;
         assert!(text.contains("evil"), "{way:?}: {text}");
         assert!(!text.contains('\u{1b}'), "{way:?}: {text:?}");
         assert!(!text.lines().any(|line| line.trim_start().starts_with("name")), "{way:?}: {text}");
     }
     // Somebody who fights with it makes the status tell of it.
-    let _running = Running::start(&["run", "--prefix", &prefix, "lang", &program]);
+    let _running = RunningProgram::start(&["run", "--prefix", &prefix, "lang", &program]);
     eventually("the status tells of it", || {
         // In a row: to ask for the status takes long enough, on a busy machine, to pass for peace.
         for _ in 0..20 {
@@ -179,10 +179,10 @@ fn names_that_act_on_a_terminal_do_not() {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        said(&["status", "--prefix", &prefix]).stdout.contains("flapping: reverted by")
+        mgmt_output(&["status", "--prefix", &prefix]).stdout.contains("flapping: reverted by")
     });
     for way in [&["status", "--prefix", &prefix][..], &["--json", "status", "--prefix", &prefix]] {
-        let text = said(way).stdout;
+        let text = mgmt_output(way).stdout;
         assert!(text.contains("evil") && !text.contains('\u{1b}'), "{way:?}: {text:?}");
         assert!(!text.lines().any(|line| line.trim_start().starts_with("name")), "{way:?}: {text}");
     }
@@ -204,7 +204,7 @@ fn resources_that_undo_each_other_are_named_and_slowed_down() {
         "file \"{file}\" {{ state => \"exists\", content => \"one\\n\", mode => \"0644\", }}\n\
          file \"other\" {{ path => \"{file}\", state => \"exists\", content => \"two\\n\", Meta:autoedge => false, }}\n"
     );
-    let mut running = Running::start(&["run", "--prefix", &prefix, "lang", &program]);
+    let mut running = RunningProgram::start(&["run", "--prefix", &prefix, "lang", &program]);
     running.wait_for(" 12 times; backing off ");
     eventually("the adversary is named", || {
         undone(&prefix).iter().any(|told| {
@@ -213,7 +213,7 @@ fn resources_that_undo_each_other_are_named_and_slowed_down() {
         })
     });
     eventually("others are told", || {
-        let status = said(&["status", "--prefix", &prefix]);
+        let status = mgmt_output(&["status", "--prefix", &prefix]);
         status.stdout.contains("flapping: reverted by")
     });
     // It is slowed down: each time that it is told of, it waits for longer.
@@ -246,7 +246,7 @@ fn a_program_outside_that_undoes_a_resource_is_told_of() {
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (prefix, file) = (at("prefix"), at("contested"));
     let program = format!("file \"{file}\" {{ state => \"exists\", content => \"ours\", }}\n");
-    let _running = Running::start(&["run", "--prefix", &prefix, "lang", &program]);
+    let _running = RunningProgram::start(&["run", "--prefix", &prefix, "lang", &program]);
     let mut times = 0;
     eventually("it is told of", || {
         if std::fs::read_to_string(&file).is_ok_and(|content| content == "ours") {
@@ -270,7 +270,7 @@ fn a_run_that_is_to_keep_no_history_keeps_none() {
         )
         .unwrap();
         let run = ["run", "--prefix", &prefix, "--converger-timeout=0", "--converged-exit"];
-        let said = said(&[&run, more, &["lang", &program]].concat());
+        let said = mgmt_output(&[&run, more, &["lang", &program]].concat());
         assert_eq!(said.code, 0, "{said:?}");
         assert_eq!(std::fs::read_to_string(&output).unwrap(), content);
     };

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-use mgmt_test_support::program::{Said, mgmt, said, said_with_input};
+use mgmt_test_support::program::{CommandOutput, mgmt, mgmt_output, mgmt_output_with_input};
 use serde_json::{Value, json};
 
 const GOOD: &str = "$text = \"hello\"\n\nprint \"greeting\" {\n\tmsg => $text,\n}\n";
@@ -33,8 +33,8 @@ impl Tree {
 
     /// Runs `mgmt check` in the directory.
     #[track_caller]
-    fn check(&self, arguments: &[&str]) -> Said {
-        let said: Said = self.command(arguments).output().unwrap().into();
+    fn check(&self, arguments: &[&str]) -> CommandOutput {
+        let said: CommandOutput = self.command(arguments).output().unwrap().into();
         assert_eq!(said.stdout, "", "{arguments:?}");
         assert!(!said.stderr.contains("panicked"), "{}", said.stderr);
         said
@@ -43,7 +43,7 @@ impl Tree {
 
 /// The lines of standard error as JSON: the diagnostics, and the summary.
 #[track_caller]
-fn objects(said: &Said) -> (Vec<Value>, Value) {
+fn objects(said: &CommandOutput) -> (Vec<Value>, Value) {
     let mut lines: Vec<Value> = said.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let summary = lines.pop().unwrap();
     assert_eq!(summary["type"], "summary", "{}", said.stderr);
@@ -51,7 +51,7 @@ fn objects(said: &Said) -> (Vec<Value>, Value) {
 }
 
 #[track_caller]
-fn silent(said: &Said) {
+fn silent(said: &CommandOutput) {
     assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), (0, "", ""));
 }
 
@@ -90,9 +90,9 @@ fn a_right_program_gives_silence_however_it_is_named() {
         silent(&tree.check(arguments));
     }
     for arguments in [&["check", "-"][..], &["check", "lang", "-"], &["check", "-", "-"]] {
-        silent(&said_with_input(arguments, GOOD));
+        silent(&mgmt_output_with_input(arguments, GOOD));
     }
-    silent(&said_with_input(&["check", "yaml", "-"], "graph: x\n"));
+    silent(&mgmt_output_with_input(&["check", "yaml", "-"], "graph: x\n"));
 }
 
 #[test]
@@ -243,10 +243,10 @@ fn warnings_can_be_denied_and_lints_left_out() {
 
 #[test]
 fn what_comes_from_standard_input_and_the_command_line_has_a_name() {
-    let input = said_with_input(&["check", "-"], WRONG);
+    let input = mgmt_output_with_input(&["check", "-"], WRONG);
     assert_eq!(input.code, 1);
     assert!(input.stderr.contains("--> standard input:2:9"), "{}", input.stderr);
-    let code = said(&["check", WRONG]);
+    let code = mgmt_output(&["check", WRONG]);
     assert_eq!(code.code, 1);
     assert!(code.stderr.contains("--> command line:2:9"), "{}", code.stderr);
 }
@@ -278,7 +278,7 @@ fn modules_are_looked_for_where_the_flag_or_the_variable_says() {
         missing.stderr
     );
     silent(&tree.check(&["--module-path", "elsewhere", "x.mcl"]));
-    let variable: Said =
+    let variable: CommandOutput =
         tree.command(&["x.mcl"]).env("MGMT_MODULE_PATH", "elsewhere").output().unwrap().into();
     silent(&variable);
 }
@@ -287,7 +287,7 @@ fn modules_are_looked_for_where_the_flag_or_the_variable_says() {
 fn colour_is_used_where_it_is_wanted() {
     let tree = Tree::new(&[("x.mcl", WRONG)]);
     let with = |arguments: &[&str], variables: &[(&str, &str)]| -> bool {
-        let said: Said =
+        let said: CommandOutput =
             tree.command(arguments).arg("x.mcl").envs(variables.iter().copied()).output().unwrap().into();
         said.stderr.contains('\u{1b}')
     };
@@ -329,7 +329,7 @@ fn depth_is_no_danger() {
     };
     let lists = |depth: usize| format!("$x = {}1{}\n$y = $x\n", "[".repeat(depth), "]".repeat(depth));
     for text in [deep(3_000), lists(3_000), deep(200_000), format!("$x = {}1\n", "not ".repeat(100_000))] {
-        let said = said_with_input(&["check", "-"], &text);
+        let said = mgmt_output_with_input(&["check", "-"], &text);
         assert!(
             said.code == 0 || said.code == 1,
             "{}: {}",
@@ -338,7 +338,7 @@ fn depth_is_no_danger() {
         );
         assert!(said.stderr.len() < 100_000);
     }
-    assert!(said_with_input(&["check", "-"], &deep(2_900)).stderr.contains("M05"), "an int is no str");
+    assert!(mgmt_output_with_input(&["check", "-"], &deep(2_900)).stderr.contains("M05"), "an int is no str");
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn a_thousand_mistakes_in_a_long_file_are_all_shown() {
             |line| if line % 100 == 0 { format!("$v{line} = $no{line}\n") } else { "# nothing\n".to_owned() },
         )
         .collect();
-    let said = said_with_input(&["check", "--no-lints", "-"], &text);
+    let said = mgmt_output_with_input(&["check", "--no-lints", "-"], &text);
     assert_eq!(said.code, 1);
     assert_eq!(said.stderr.matches("error[").count(), 1_000);
     assert!(said.stderr.contains("standard input:99901:11"), "the last one");
@@ -365,7 +365,7 @@ fn nothing_is_written() {
 /// The diagnostics that `graph` has about a program, as objects.
 #[track_caller]
 fn graph_objects(program: &str) -> Vec<Value> {
-    let said = said_with_input(&["--message-format=json", "graph", "lang", "-"], program);
+    let said = mgmt_output_with_input(&["--message-format=json", "graph", "lang", "-"], program);
     assert_ne!(said.code, 0, "{}", said.stderr);
     said.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -419,7 +419,7 @@ fn an_invalid_resource_names_its_parameter_and_underlines_it() {
         let span = &found[0]["spans"][0];
         assert_eq!((&span["primary"], underlined(program, span)), (&json!(true), parameter), "{found:?}");
     }
-    let said = said_with_input(&["graph", "lang", "-"], "svc \"x\" {\n\tstate => \"bogus\",\n}\n");
+    let said = mgmt_output_with_input(&["graph", "lang", "-"], "svc \"x\" {\n\tstate => \"bogus\",\n}\n");
     assert!(said.stderr.contains("2 |     state => \"bogus\",\n  |     ^^^^^\n"), "{}", said.stderr);
 }
 
@@ -540,7 +540,7 @@ fn a_mistake_is_one_error_with_one_hint_that_helps() {
             "`mgmt kinds` lists all kinds",
         ),
     ] {
-        let Said { code, stderr, .. } = tree.check(&[&program]);
+        let CommandOutput { code, stderr, .. } = tree.check(&[&program]);
         assert_eq!(code, 1, "{program}{stderr}");
         assert_eq!(stderr.matches("error[M").count(), 1, "{program}{stderr}");
         assert_eq!(stderr.matches("hint: ").count(), 1, "{program}{stderr}");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use mgmt_test_support::program::{Running, eventually, holds, mgmt, said};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt, mgmt_output};
 
 const MODULE: &str = "import \"deploy\"\n\n# What stands in a file of the module.\nfunc text() {\n\tdeploy.readfile(\"/files/text\")\n}\n";
 
@@ -27,7 +27,8 @@ fn a_module_beside_the_program_reads_its_own_files_and_follows_them() {
         ),
     );
     let main = home.path().join("site/main.mcl");
-    let _running = Running::start_command(mgmt(&["run", "--tmp-prefix", "lang", main.to_str().unwrap()]));
+    let _running =
+        RunningProgram::start_command(mgmt(&["run", "--tmp-prefix", "lang", main.to_str().unwrap()]));
     holds(&made, "one");
     write("lib/files/text", "two");
     holds(&made, "two");
@@ -46,7 +47,8 @@ fn a_module_in_the_module_path_reads_its_own_files() {
     fs::write(&site, "import \"https://example.com/lib/\"\n\n$name = lib.text()\n\nprint \"${name}\" {}\n")
         .unwrap();
     let modules = home.path().join("modules");
-    let said = said(&["graph", "lang", "--module-path", modules.to_str().unwrap(), site.to_str().unwrap()]);
+    let said =
+        mgmt_output(&["graph", "lang", "--module-path", modules.to_str().unwrap(), site.to_str().unwrap()]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stdout.contains("print[found]"), "{}", said.stdout);
 }
@@ -75,7 +77,7 @@ fn a_program_is_archived_with_its_modules_and_their_files() {
     };
     write("site/main.mcl", &main(""));
     let site = format!("{}/", home.path().join("site").display());
-    let _running = Running::start_command(mgmt(&["run", "--tmp-prefix", "lang", &site]));
+    let _running = RunningProgram::start_command(mgmt(&["run", "--tmp-prefix", "lang", &site]));
     let unpacked = |name: &str| {
         let tar = Command::new("tar").arg("-xOf").arg(&archive).arg(name).output().unwrap();
         tar.status.success().then(|| String::from_utf8(tar.stdout).unwrap())

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use mgmt_test_support::program::said;
+use mgmt_test_support::program::mgmt_output;
 
 #[test]
 fn every_example_runs_converges_and_is_right_the_second_time() {
@@ -31,7 +31,7 @@ fn every_example_runs_converges_and_is_right_the_second_time() {
             graph.to_str().unwrap(),
         ];
         for round in ["first", "second"] {
-            let said = said(&arguments);
+            let said = mgmt_output(&arguments);
             assert_eq!(said.code, 0, "{round} run of {}:\n{}", file.display(), said.stderr);
         }
     }

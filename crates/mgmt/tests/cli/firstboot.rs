@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use mgmt_test_support::program::{Said, said};
+use mgmt_test_support::program::{CommandOutput, mgmt_output};
 
 struct Host {
     directory: tempfile::TempDir,
@@ -32,13 +32,13 @@ impl Host {
         path
     }
 
-    fn start(&self, more: &[&str]) -> Said {
+    fn start(&self, more: &[&str]) -> CommandOutput {
         let directory = |name: &str| format!("{}/", self.path(name).display());
         let (lock, scripts, logs) = (self.path("lock"), directory("scripts"), directory("logs"));
         let mut arguments = vec!["firstboot", "start", "--lock-file-path", lock.to_str().unwrap()];
         arguments.extend(["--scripts-dir", &scripts, "--logging-dir", &logs]);
         arguments.extend(more);
-        said(&arguments)
+        mgmt_output(&arguments)
     }
 
     fn names(&self, directory: &str) -> Vec<String> {

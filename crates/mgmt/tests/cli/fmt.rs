@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
-use mgmt_test_support::program::{Said, mgmt, said, said_with_input};
+use mgmt_test_support::program::{CommandOutput, mgmt, mgmt_output, mgmt_output_with_input};
 
 const UGLY: &str =
     "$name=\"motd\"\n\n\nfile \"/etc/${name}\" {\n  content=>\"hello\\n\",\n  state => \"exists\"\n}";
@@ -36,13 +36,13 @@ impl Tree {
     }
 
     /// Runs `mgmt fmt` in the directory.
-    fn fmt(&self, arguments: &[&str]) -> Said {
+    fn fmt(&self, arguments: &[&str]) -> CommandOutput {
         mgmt(&["fmt"]).args(arguments).current_dir(self.0.path()).output().unwrap().into()
     }
 }
 
 #[track_caller]
-fn check(said: &Said, code: i32, stdout: &str, stderr: &str) {
+fn check(said: &CommandOutput, code: i32, stdout: &str, stderr: &str) {
     assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), (code, stdout, stderr));
 }
 
@@ -100,7 +100,7 @@ fn diff_shows_what_would_change_and_changes_nothing() {
 #[test]
 fn a_file_with_syntax_errors_is_shown_and_left_alone() {
     let tree = Tree::new(&[("bad.mcl", BROKEN), ("c.mcl", UGLY)]);
-    let Said { code, stdout, stderr } = tree.fmt(&[]);
+    let CommandOutput { code, stdout, stderr } = tree.fmt(&[]);
     assert_eq!((code, stdout.as_str()), (1, ""));
     assert!(stderr.contains("expected `]`") && stderr.contains("bad.mcl:"), "{stderr}");
     assert!(stderr.ends_with("2 files: 1 formatted, 1 with syntax errors\n"), "{stderr}");
@@ -112,7 +112,7 @@ fn a_file_with_syntax_errors_is_shown_and_left_alone() {
 #[test]
 fn for_programs_every_line_is_an_object() {
     let tree = Tree::new(&[("bad.mcl", BROKEN), ("c.mcl", UGLY)]);
-    let Said { code, stderr, .. } = tree.fmt(&["--message-format=json", "--verbose"]);
+    let CommandOutput { code, stderr, .. } = tree.fmt(&["--message-format=json", "--verbose"]);
     assert_eq!(code, 1);
     let lines: Vec<serde_json::Value> =
         stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -130,7 +130,7 @@ fn for_programs_every_line_is_an_object() {
 fn a_file_that_is_not_utf_8_is_shown_and_left_alone() {
     let tree = Tree::new(&[]);
     fs::write(tree.at("a.mcl"), b"$x=\"\xff\"\n").unwrap();
-    let Said { code, stderr, .. } = tree.fmt(&[]);
+    let CommandOutput { code, stderr, .. } = tree.fmt(&[]);
     assert_eq!(code, 1);
     assert!(stderr.contains("byte 0xff at offset 4") && stderr.contains("a.mcl:1:5"), "{stderr}");
     assert_eq!(fs::read(tree.at("a.mcl")).unwrap(), b"$x=\"\xff\"\n");
@@ -161,7 +161,7 @@ fn a_tree_is_formatted_in_order_but_for_links_and_hidden_directories() {
 fn paths_may_be_given_in_any_way_and_more_than_once() {
     let tree = Tree::new(&[("a/x.mcl", UGLY), ("b/no-suffix", UGLY), ("c/z.mcl", UGLY)]);
     let absolute = tree.at("b/no-suffix");
-    let Said { code, stderr, .. } =
+    let CommandOutput { code, stderr, .. } =
         tree.fmt(&["a/", "a", "a/x.mcl", "a/../a/x.mcl", "c/..", absolute.to_str().unwrap()]);
     assert_eq!((code, stderr.as_str()), (0, "3 files: 3 formatted\n"));
     for name in ["a/x.mcl", "b/no-suffix", "c/z.mcl"] {
@@ -169,7 +169,7 @@ fn paths_may_be_given_in_any_way_and_more_than_once() {
     }
     let many: Vec<String> = (0..200).map(|number| format!("{number:03}.mcl")).collect();
     let tree = Tree::new(&many.iter().map(|name| (name.as_str(), UGLY)).collect::<Vec<_>>());
-    let Said { code, stdout, .. } = tree.fmt(&["--check"]);
+    let CommandOutput { code, stdout, .. } = tree.fmt(&["--check"]);
     assert_eq!((code, stdout.lines().collect::<Vec<_>>()), (1, many.iter().map(String::as_str).collect()));
 }
 
@@ -192,7 +192,7 @@ fn what_cannot_be_read_gives_two_and_the_rest_is_formatted() {
         ("pipe.mcl", "FIFO"),
         ("a.mcl/", "not a directory"),
     ] {
-        let Said { code, stderr, .. } = tree.fmt(&[name, "bad.mcl"]);
+        let CommandOutput { code, stderr, .. } = tree.fmt(&[name, "bad.mcl"]);
         assert_eq!(code, 2, "{name}: {stderr}");
         assert!(stderr.contains(why) && stderr.contains("1 not read or written"), "{name}: {stderr}");
         assert_eq!(tree.read("a.mcl"), UGLY);
@@ -203,13 +203,13 @@ fn what_cannot_be_read_gives_two_and_the_rest_is_formatted() {
 
 #[test]
 fn standard_input_is_formatted_to_standard_output() {
-    check(&said_with_input(&["fmt", "-"], UGLY), 0, CANONICAL, "");
-    check(&said_with_input(&["fmt", "-"], CANONICAL), 0, CANONICAL, "");
-    check(&said_with_input(&["fmt", "-"], ""), 0, "", "");
-    check(&said_with_input(&["fmt", "--check", "-"], UGLY), 1, "standard input\n", "");
+    check(&mgmt_output_with_input(&["fmt", "-"], UGLY), 0, CANONICAL, "");
+    check(&mgmt_output_with_input(&["fmt", "-"], CANONICAL), 0, CANONICAL, "");
+    check(&mgmt_output_with_input(&["fmt", "-"], ""), 0, "", "");
+    check(&mgmt_output_with_input(&["fmt", "--check", "-"], UGLY), 1, "standard input\n", "");
     let difference = "--- standard input\n+++ standard input\n@@ -1,1 +1,1 @@\n-$x=1\n+$x = 1\n";
-    check(&said_with_input(&["fmt", "--diff", "-"], "$x=1\n"), 1, difference, "");
-    let Said { code, stdout, stderr } = said_with_input(&["fmt", "-"], BROKEN);
+    check(&mgmt_output_with_input(&["fmt", "--diff", "-"], "$x=1\n"), 1, difference, "");
+    let CommandOutput { code, stdout, stderr } = mgmt_output_with_input(&["fmt", "-"], BROKEN);
     assert_eq!((code, stdout.as_str()), (1, ""));
     assert!(stderr.contains("standard input:"), "{stderr}");
 }
@@ -221,8 +221,8 @@ fn nothing_to_format_is_said() {
 
 #[test]
 fn the_help_says_what_is_skipped() {
-    let by_flag = said(&["fmt", "--help"]);
-    assert_eq!(by_flag.stdout, said(&["help", "fmt"]).stdout);
+    let by_flag = mgmt_output(&["fmt", "--help"]);
+    assert_eq!(by_flag.stdout, mgmt_output(&["help", "fmt"]).stdout);
     let text = by_flag.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in ["Usage: mgmt fmt", "hidden directories", "never followed", "--test", "Exit code 0"] {
         assert!(text.contains(part), "{part}: {text}");

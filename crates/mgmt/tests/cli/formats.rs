@@ -1,7 +1,7 @@
 //! The forms in which programs read what this one says: JSON with one flag, one line for editors, SARIF for forges.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use mgmt_test_support::program::{Said, said};
+use mgmt_test_support::program::{CommandOutput, mgmt_output};
 use serde_json::Value as Json;
 
 /// A program with two mistakes and a warning, and its path.
@@ -19,7 +19,7 @@ fn wrong(directory: &tempfile::TempDir) -> String {
 fn editors_get_each_mistake_on_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = wrong(&directory);
-    let Said { code, stderr, stdout } = said(&["check", "--message-format", "short", &path]);
+    let CommandOutput { code, stderr, stdout } = mgmt_output(&["check", "--message-format", "short", &path]);
     assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
     let lines: Vec<&str> = stderr.lines().filter(|line| line.starts_with(&path)).collect();
     assert!(lines.len() >= 2, "{stderr}");
@@ -27,7 +27,7 @@ fn editors_get_each_mistake_on_one_line() {
     assert!(first.starts_with(&format!("{path}:3:2: error[M")), "{first}");
     assert!(stderr.lines().all(|line| line.starts_with(&path) || line.starts_with("checked ")), "{stderr}");
     // Whatever else is wrong has no place, and is one line, too.
-    let failed = said(&["--message-format=short", "check", "/no/such/program.mcl"]);
+    let failed = mgmt_output(&["--message-format=short", "check", "/no/such/program.mcl"]);
     assert_eq!(failed.code, 2, "{failed:?}");
     assert!(failed.stderr.starts_with("error: "), "{failed:?}");
 }
@@ -37,7 +37,7 @@ fn forges_get_all_mistakes_as_one_document() {
     let directory = tempfile::tempdir().unwrap();
     let path = wrong(&directory);
     let sarif = |input: &str| {
-        let told = said(&["check", "--message-format", "sarif", input]);
+        let told = mgmt_output(&["check", "--message-format", "sarif", input]);
         let document: Json =
             serde_json::from_str(&told.stdout).unwrap_or_else(|error| panic!("{error}: {told:?}"));
         assert_eq!(document["version"], "2.1.0");
@@ -60,7 +60,7 @@ fn forges_get_all_mistakes_as_one_document() {
     // What cannot be read is a result as well.
     let (code, results) = sarif("/no/such/program.mcl");
     assert_eq!((code, results.len()), (2, 1), "{results:?}");
-    let other = said(&["--message-format=sarif", "kinds"]);
+    let other = mgmt_output(&["--message-format=sarif", "kinds"]);
     assert!(other.code == 2 && other.stderr.contains("only `mgmt check` writes SARIF"), "{other:?}");
 }
 
@@ -70,7 +70,7 @@ fn one_flag_gives_json_wherever_there_is_a_form_of_it() {
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (prefix, file) = (at("prefix"), at("file"));
     let program = format!("file \"{file}\" {{ state => \"exists\", }}");
-    let ran = said(&["run", "--prefix", &prefix, "--converged-timeout", "0", "lang", &program]);
+    let ran = mgmt_output(&["run", "--prefix", &prefix, "--converged-timeout", "0", "lang", &program]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let ways: &[&[&str]] = &[
         &["plan", "lang", &program],
@@ -85,18 +85,20 @@ fn one_flag_gives_json_wherever_there_is_a_form_of_it() {
     ];
     for way in ways {
         for line in [[&["--json"], *way].concat(), [*way, &["--json"]].concat()] {
-            let told = said(&line);
+            let told = mgmt_output(&line);
             let parsed = serde_json::from_str::<Json>(&told.stdout);
             assert!(parsed.is_ok_and(|parsed| parsed.is_object() || parsed.is_array()), "{line:?}: {told:?}");
         }
-        let plain = said(way).stdout;
+        let plain = mgmt_output(way).stdout;
         assert!(serde_json::from_str::<Json>(&plain).is_err(), "{way:?}: {plain}");
     }
     // What a command was told by itself counts.
-    assert!(said(&["--json", "graph", "--format", "dot", "lang", &program]).stdout.starts_with("digraph"));
+    assert!(
+        mgmt_output(&["--json", "graph", "--format", "dot", "lang", &program]).stdout.starts_with("digraph")
+    );
     // Lines of the log and mistakes are JSON, too.
-    let failed = said(&["--json", "check", "x {"]);
+    let failed = mgmt_output(&["--json", "check", "x {"]);
     assert_eq!(failed.code, 1, "{failed:?}");
     assert!(failed.stderr.lines().all(|line| serde_json::from_str::<Json>(line).is_ok()), "{failed:?}");
-    assert_eq!(said(&["--json", "--message-format", "human", "kinds"]).code, 2);
+    assert_eq!(mgmt_output(&["--json", "--message-format", "human", "kinds"]).code, 2);
 }

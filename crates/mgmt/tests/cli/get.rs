@@ -6,16 +6,16 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mgmt_test_support::program::{Running, Said, eventually, mgmt};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, mgmt};
 use serde_json::Value;
 
 /// A program and the repositories of its modules, in a directory that goes away with the test.
-struct Place(tempfile::TempDir);
+struct TestEnv(tempfile::TempDir);
 
-impl Place {
+impl TestEnv {
     /// A program in `site/main.mcl`.
-    fn new(program: &str) -> Place {
-        let place = Place(tempfile::tempdir().unwrap());
+    fn new(program: &str) -> TestEnv {
+        let place = TestEnv(tempfile::tempdir().unwrap());
         place.write("site/main.mcl", program);
         place
     }
@@ -63,7 +63,7 @@ impl Place {
         self.git(name, &["rev-parse", "HEAD"]).trim().to_owned()
     }
 
-    fn get(&self, arguments: &[&str]) -> Said {
+    fn get(&self, arguments: &[&str]) -> CommandOutput {
         self.command(arguments).output().unwrap().into()
     }
 
@@ -118,7 +118,7 @@ fn names(top: &Path) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(said: &Said, code: i32, parts: &[&str]) {
+fn check(said: &CommandOutput, code: i32, parts: &[&str]) {
     for part in parts {
         assert!(said.stderr.contains(part), "no {part:?} in {}", said.stderr);
     }
@@ -127,7 +127,7 @@ fn check(said: &Said, code: i32, parts: &[&str]) {
 
 #[test]
 fn modules_are_fetched_with_those_that_they_import_and_the_second_time_nothing_happens() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     let inner = place.commit("mgmt-inner", &[("metadata.yaml", ""), ("main.mcl", "$x = 1\n")]);
     let import = format!("import \"{}\"\n", place.url("mgmt-inner"));
     let outer = place.commit(
@@ -167,7 +167,7 @@ fn modules_are_fetched_with_those_that_they_import_and_the_second_time_nothing_h
 
 #[test]
 fn what_is_locked_is_fetched_until_an_update() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     let old = place.commit("m", &[("metadata.yaml", ""), ("main.mcl", "$x = 1\n")]);
     place.write("site/main.mcl", &format!("import \"{}\"\n", place.url("m")));
     check(&place.get(&["./"]), 0, &["1 downloaded"]);
@@ -202,12 +202,12 @@ fn what_is_locked_is_fetched_until_an_update() {
 /// What `mgmt get` does today.
 #[test]
 fn old_flags_of_other_commands_download_and_update() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     let first = place.commit("a", &[("metadata.yaml", ""), ("main.mcl", "$x = \"one\"\n")]);
     let import = format!("import \"{}\" as a\ntest \"x\" {{\n\tanotherstr => $a.x,\n}}\n", place.url("a"));
     place.write("site/main.mcl", &import);
     let says = |arguments: &[&str], parts: &[&str]| {
-        let Said { code, stderr, .. } =
+        let CommandOutput { code, stderr, .. } =
             mgmt(arguments).current_dir(place.at("site")).output().unwrap().into();
         assert_eq!(code, 0, "{arguments:?}: {stderr}");
         assert!(parts.iter().all(|part| stderr.contains(part)), "{arguments:?}: {stderr}");
@@ -228,7 +228,7 @@ fn old_flags_of_other_commands_download_and_update() {
 
 #[test]
 fn a_module_that_is_not_the_locked_one_is_reported_and_left_alone() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     place.commit("m", &[("metadata.yaml", ""), ("main.mcl", "$x = 1\n")]);
     place.write("site/main.mcl", &format!("$y = 1\nimport \"{}\"\n", place.url("m")));
     check(&place.get(&["./"]), 0, &["1 downloaded"]);
@@ -257,7 +257,7 @@ fn a_module_that_is_not_the_locked_one_is_reported_and_left_alone() {
 
 #[test]
 fn modules_that_are_there_by_other_means_are_used_as_they_are() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     place.commit("m", &[("metadata.yaml", ""), ("main.mcl", "")]);
     place.commit("n", &[("metadata.yaml", ""), ("main.mcl", "")]);
     place.write("site/metadata.yaml", "path: vendor/\n");
@@ -286,15 +286,16 @@ fn modules_that_are_there_by_other_means_are_used_as_they_are() {
 
 #[test]
 fn the_directory_of_modules_comes_from_the_environment() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     place.commit("m", &[("metadata.yaml", ""), ("main.mcl", "")]);
     place.write("site/main.mcl", &format!("import \"{}\"\n", place.url("m")));
-    let said: Said = place.command(&["./"]).env("MGMT_MODULE_PATH", "../common/").output().unwrap().into();
+    let said: CommandOutput =
+        place.command(&["./"]).env("MGMT_MODULE_PATH", "../common/").output().unwrap().into();
     check(&said, 0, &["1 downloaded"]);
     assert!(place.at("common").exists() && !place.at("site/modules").exists());
     // Another program with the same directory takes what is there, and locks it.
     place.write("other/main.mcl", &place.read("site/main.mcl"));
-    let said: Said =
+    let said: CommandOutput =
         place.command(&["../other/"]).env("MGMT_MODULE_PATH", "../common/").output().unwrap().into();
     check(&said, 0, &["1 unchanged"]);
     assert_eq!(place.read("other/mgmt.lock"), place.read("site/mgmt.lock"));
@@ -302,7 +303,7 @@ fn the_directory_of_modules_comes_from_the_environment() {
 
 #[test]
 fn submodules_are_fetched_and_nothing_of_git_is_left() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     place.commit("part", &[("part.mcl", "$x = 1\n")]);
     place.commit("m", &[("metadata.yaml", ""), ("main.mcl", "import \"sub/part.mcl\"\n")]);
     place.git("m", &["submodule", "--quiet", "add", "../part", "sub"]);
@@ -317,7 +318,7 @@ fn submodules_are_fetched_and_nothing_of_git_is_left() {
 
 #[test]
 fn hostile_repositories_reach_nothing() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     let attempt = |name: &str, part: &str, more: &[&str]| {
         place.write("site/main.mcl", &format!("import \"{}\"\n", place.url(name)));
         let said = place.get(&[more, &["./"]].concat());
@@ -385,7 +386,7 @@ fn hostile_repositories_reach_nothing() {
 
 #[test]
 fn hooks_and_settings_of_user_and_repository_do_nothing() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     place.commit("m", &[("metadata.yaml", ""), ("main.mcl", "")]);
     let script = format!("#!/bin/sh\ntouch {}\n", place.at("pwned").display());
     for hook in [
@@ -411,14 +412,14 @@ fn hooks_and_settings_of_user_and_repository_do_nothing() {
     let mut command = place.command(&["./"]);
     command.env("HOME", place.at("home")).env("GIT_CONFIG_GLOBAL", place.at("home/.gitconfig"));
     command.env("GIT_SSH_COMMAND", place.at("home/filter")).env("GIT_TRACE", "1").env("GIT_DIR", "/nowhere");
-    let said: Said = command.output().unwrap().into();
+    let said: CommandOutput = command.output().unwrap().into();
     check(&said, 0, &["1 downloaded"]);
     assert!(!place.at("pwned").exists());
 }
 
 #[test]
 fn only_transports_of_modules_are_used_and_only_a_program_names_files() {
-    let place = Place::new(
+    let place = TestEnv::new(
         "import \"ext://sh/x\"\nimport \"ssh://-oProxyCommand=x@h/y\"\nimport \"git://-oProxyCommand=x/y\"\n",
     );
     let said = place.get(&["./"]);
@@ -444,7 +445,7 @@ fn only_transports_of_modules_are_used_and_only_a_program_names_files() {
 
 #[test]
 fn a_killed_get_leaves_nothing_half_made_and_the_next_one_cleans_up() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     place.commit("m", &[("metadata.yaml", ""), ("main.mcl", "")]);
     place.write("site/main.mcl", &format!("import \"{}\"\n", place.url("m")));
     // A git that never comes to an end, in front of the real one.
@@ -453,12 +454,12 @@ fn a_killed_get_leaves_nothing_half_made_and_the_next_one_cleans_up() {
     let mut command = place.command(&["./"]);
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", place.at("bin").display()));
-    let mut running = Running::start_command(command);
+    let mut running = RunningProgram::start_command(command);
     running.wait_for("downloading");
     let half = place.at("site/modules/.mgmt-get/1/.git");
     eventually("the clone has begun", || half.exists());
     // Somebody else waits.
-    let mut second = Running::start_command(place.command(&["./"]));
+    let mut second = RunningProgram::start_command(place.command(&["./"]));
     second.wait_for("waiting for another");
     running.signal(rustix::process::Signal::KILL);
     let (code, text) = second.end();
@@ -470,7 +471,7 @@ fn a_killed_get_leaves_nothing_half_made_and_the_next_one_cleans_up() {
 
 #[test]
 fn mistakes_are_shown_where_they_are_and_the_rest_is_fetched() {
-    let place = Place::new("");
+    let place = TestEnv::new("");
     place.commit("m", &[("metadata.yaml", ""), ("main.mcl", "")]);
     let program = format!("import \"/abs\"\nimport \"gone.mcl\"\nimport \"{}\"\n$x = [1,\n", place.url("m"));
     place.write("site/main.mcl", &program);
@@ -499,7 +500,7 @@ fn a_directory_of_modules_that_anyone_can_write_to_is_refused_as_root() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let place = Place::new("");
+    let place = TestEnv::new("");
     place.commit("m", &[("metadata.yaml", ""), ("main.mcl", "")]);
     place.write("site/main.mcl", &format!("import \"{}\"\n", place.url("m")));
     fs::create_dir(place.at("site/modules")).unwrap();

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use mgmt_test_support::program::{Said, said, said_with_input};
+use mgmt_test_support::program::{CommandOutput, mgmt_output, mgmt_output_with_input};
 
 /// A declared edge, one that notifies, and one that is found.
 const SMALL: &str = "file \"/tmp/x/\" {\n\tstate => \"exists\",\n}\n\
@@ -21,8 +21,8 @@ const HOSTILE: [&str; 6] = [
     "é\u{7}\u{1b}[31m",
 ];
 
-fn drawn(format: &str, program: &str) -> Said {
-    let said = said_with_input(&["--log", "off", "graph", "--format", format, "lang", "-"], program);
+fn drawn(format: &str, program: &str) -> CommandOutput {
+    let said = mgmt_output_with_input(&["--log", "off", "graph", "--format", format, "lang", "-"], program);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{format}");
     said
 }
@@ -42,7 +42,7 @@ fn hostile() -> String {
 #[test]
 fn the_plain_form_is_what_tools_read() {
     for arguments in [&["graph", "lang", "-"][..], &["graph", "--format=text", "lang", "-"]] {
-        let said = said_with_input(arguments, SMALL);
+        let said = mgmt_output_with_input(arguments, SMALL);
         assert_eq!(
             said.stdout,
             "Vertex: file[/tmp/x/]\nVertex: file[/tmp/x/a]\nVertex: print[told]\nVertex: noop[first]\n\
@@ -55,10 +55,11 @@ fn the_plain_form_is_what_tools_read() {
 #[test]
 fn a_name_does_not_end_its_line_in_the_plain_form() {
     let program = "noop \"a\\nEdge: noop[x] -> noop[y]\" {}\nnoop \"t\\tb\" {}\n";
-    let said = said_with_input(&["graph", "--format=text", "lang", "-"], program);
+    let said = mgmt_output_with_input(&["graph", "--format=text", "lang", "-"], program);
     assert_eq!(said.stdout, "Vertex: noop[a\\nEdge: noop[x] -> noop[y]]\nVertex: noop[t\\tb]\n");
     // The conformance tests of the language compare names as they are.
-    let raw = said_with_input(&["--message-format=json", "graph", "--format=text", "lang", "-"], program);
+    let raw =
+        mgmt_output_with_input(&["--message-format=json", "graph", "--format=text", "lang", "-"], program);
     assert_eq!(raw.stdout, "Vertex: noop[a\nEdge: noop[x] -> noop[y]]\nVertex: noop[t\tb]\n");
 }
 
@@ -173,9 +174,9 @@ fn a_thousand_vertices_are_drawn() {
 #[test]
 fn an_empty_graph_is_drawn_too() {
     for format in ["text", "dot", "mermaid", "svg", "json"] {
-        assert_eq!(said(&["graph", "--format", format, "empty"]).code, 0, "{format}");
+        assert_eq!(mgmt_output(&["graph", "--format", format, "empty"]).code, 0, "{format}");
     }
-    let said = said(&["graph", "--format", "png", "empty"]);
+    let said = mgmt_output(&["graph", "--format", "png", "empty"]);
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("svg") && said.stderr.contains("mermaid"), "{}", said.stderr);
 }

@@ -72,7 +72,7 @@ fn every_program_in_the_pages_is_right() {
         // A part of a program says so: "```mcl part".
         for block in blocks(&text, "mcl") {
             std::fs::write(&program, &block).unwrap();
-            let said = program::said(&["check", "lang", program.to_str().unwrap()]);
+            let said = program::mgmt_output(&["check", "lang", program.to_str().unwrap()]);
             assert_eq!(said.code, 0, "{page}: {}", said.stderr);
             checked += 1;
         }

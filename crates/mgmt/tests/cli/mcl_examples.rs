@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt, plain};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, holds, mgmt, plain};
 
 /// What is expected of an example.
 #[derive(Clone, Copy)]
@@ -242,7 +242,7 @@ fn found(root: &Path) -> BTreeMap<String, PathBuf> {
     found
 }
 
-fn said(arguments: &[&str]) -> Said {
+fn said(arguments: &[&str]) -> CommandOutput {
     mgmt(arguments).output().unwrap().into()
 }
 
@@ -350,8 +350,8 @@ fn every_example_runs_and_converges() {
 #[test]
 fn what_an_example_says_to_try_happens() {
     for (name, (changed, edit), (follows, content)) in FOLLOWED {
-        let place = Place::new(name);
-        let _running = Running::start_command(place.run(&[]));
+        let place = TestEnv::new(name);
+        let _running = RunningProgram::start_command(place.run(&[]));
         let Some((_, Runs { files, .. })) = EXPECTED.iter().find(|(expected, _)| expected == name) else {
             panic!("{name} is not expected to run");
         };
@@ -364,13 +364,13 @@ fn what_an_example_says_to_try_happens() {
 }
 
 /// A copy of an example that works below a directory of its own.
-struct Place {
+struct TestEnv {
     home: tempfile::TempDir,
     program: PathBuf,
 }
 
-impl Place {
-    fn new(name: &str) -> Place {
+impl TestEnv {
+    fn new(name: &str) -> TestEnv {
         let home = tempfile::tempdir().unwrap();
         let program = home.path().join("program");
         let place = home.path().join("example").to_str().unwrap().to_owned();
@@ -378,7 +378,7 @@ impl Place {
             None => copy(&examples().join(name), &program.join(name), &place),
             Some((directory, _)) => copy(&examples().join(directory), &program.join(directory), &place),
         }
-        Place { program: program.join(name), home }
+        TestEnv { program: program.join(name), home }
     }
 
     /// The command that runs it.
@@ -408,9 +408,9 @@ impl Place {
 
 /// Runs an example, and looks at what it has done.
 fn run(name: &str, expect: Expect) {
-    let place = Place::new(name);
+    let place = TestEnv::new(name);
     if let Lives(file, begins) = expect {
-        let _running = Running::start_command(place.run(&[]));
+        let _running = RunningProgram::start_command(place.run(&[]));
         return eventually(&format!("{name}: {file} begins with {begins:?}"), || {
             std::fs::read_to_string(place.example(file)).is_ok_and(|found| found.starts_with(begins))
         });
@@ -420,7 +420,7 @@ fn run(name: &str, expect: Expect) {
     if matches!(expect, OnlyLooks | Looks(_)) {
         flags.push("--noop");
     }
-    let said: Said = place.run(&flags).output().unwrap().into();
+    let said: CommandOutput = place.run(&flags).output().unwrap().into();
     if !matches!(expect, Looks(_)) || Path::new("/run/systemd/system").exists() {
         assert_eq!(said.code, 0, "{name}:\n{}", said.stderr);
     }

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use mgmt_test_support::program::{Running, eventually, holds, said};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt_output};
 use rustix::process::Signal;
 
 fn free() -> SocketAddr {
@@ -40,7 +40,7 @@ fn fed(program: &str, arguments: &[&str], input: &str) -> (bool, String) {
 }
 
 /// A run that repairs a file, fails at something, and looks at a third thing only.
-fn run(directory: &std::path::Path, address: SocketAddr) -> Running {
+fn run(directory: &std::path::Path, address: SocketAddr) -> RunningProgram {
     let program = directory.join("main.mcl");
     let text = format!(
         "file \"{0}/file\" {{\n\tstate => \"exists\",\n\tcontent => \"right\",\n}}\n\
@@ -53,7 +53,7 @@ fn run(directory: &std::path::Path, address: SocketAddr) -> Running {
     let flags = ["run", "--tmp-prefix", "--prometheus", "--prometheus-listen", &address, "lang"];
     let mut all: Vec<&str> = flags.to_vec();
     all.push(program.to_str().unwrap());
-    let run = Running::start(&all);
+    let run = RunningProgram::start(&all);
     eventually("it listens", || TcpStream::connect(address.as_str()).is_ok());
     run
 }
@@ -109,9 +109,9 @@ fn what_a_run_does_can_be_asked_for() {
     let idle: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert!(page(address).contains("mgmt_build_info"));
     drop(idle);
-    let other = said(&["run", "--tmp-prefix", "--prometheus-listen", &address.to_string(), "empty"]);
+    let other = mgmt_output(&["run", "--tmp-prefix", "--prometheus-listen", &address.to_string(), "empty"]);
     assert!(other.code == 1 && other.stderr.contains("--prometheus-listen"), "{}", other.stderr);
-    let wrong = said(&["run", "--tmp-prefix", "--prometheus-listen", "nonsense", "empty"]);
+    let wrong = mgmt_output(&["run", "--tmp-prefix", "--prometheus-listen", "nonsense", "empty"]);
     assert_eq!(wrong.code, 2, "{}", wrong.stderr);
     run.signal(Signal::INT);
     assert_eq!(run.end().0, Some(0));

@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use mgmt_test_support::etcd::Cluster;
-use mgmt_test_support::program::{Running, eventually, mgmt, plain, said};
+use mgmt_test_support::etcd::EtcdCluster;
+use mgmt_test_support::program::{RunningProgram, eventually, mgmt, mgmt_output, plain};
 use rustix::process::Signal;
 
 /// Where a run tells its numbers.
@@ -19,9 +19,9 @@ impl Page {
         Page(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
     }
 
-    fn run(&self, arguments: &[&str]) -> Running {
+    fn run(&self, arguments: &[&str]) -> RunningProgram {
         let address = self.0.to_string();
-        let run = Running::start(&[&["run", "--prometheus-listen", &address], arguments].concat());
+        let run = RunningProgram::start(&[&["run", "--prometheus-listen", &address], arguments].concat());
         eventually("it listens", || TcpStream::connect(self.0).is_ok());
         run
     }
@@ -39,7 +39,7 @@ impl Page {
     }
 }
 
-fn end(run: Running) {
+fn end(run: RunningProgram) {
     run.signal(Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");
@@ -152,22 +152,22 @@ fn the_deploy_that_runs_is_on_the_page_and_in_the_history() {
     page.becomes("mgmt_deploy 0");
     for (number, content) in [(1, "one"), (2, "two")] {
         let program = format!("file \"{file}\" {{ state => \"exists\", content => \"{content}\", }}");
-        let deployed = said(&["deploy", "--prefix", &prefix, "--no-git", "lang", &program]);
+        let deployed = mgmt_output(&["deploy", "--prefix", &prefix, "--no-git", "lang", &program]);
         assert_eq!(deployed.code, 0, "{deployed:?}");
         page.becomes(&format!("mgmt_deploy {number}"));
         program::holds(Path::new(&file), content);
     }
     let changes = || -> Vec<serde_json::Value> {
-        let told = said(&["--json", "history", "--prefix", &prefix, &file]);
+        let told = mgmt_output(&["--json", "history", "--prefix", &prefix, &file]);
         let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
         told["changes"].as_array().unwrap().clone()
     };
     eventually("both are in the history", || changes().len() >= 2);
     let deploys: Vec<_> = changes().iter().map(|change| change["deploy"].clone()).collect();
     assert_eq!(deploys, [1, 2]);
-    let told = said(&["history", "--prefix", &prefix]).stdout;
+    let told = mgmt_output(&["history", "--prefix", &prefix]).stdout;
     assert!(told.contains(", deploy 1") && told.contains(", deploy 2"), "{told}");
-    let why = said(&["why", &file, "--prefix", &prefix]).stdout;
+    let why = mgmt_output(&["why", &file, "--prefix", &prefix]).stdout;
     assert!(why.contains(", deploy 2"), "{why}");
     end(run);
 }
@@ -175,7 +175,7 @@ fn the_deploy_that_runs_is_on_the_page_and_in_the_history() {
 #[test]
 fn a_store_that_does_not_answer_is_down_and_up_again_when_it_does() {
     let directory = tempfile::tempdir().unwrap();
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let prefix = directory.path().join("prefix");
     let page = Page::new();
     let seeds = cluster.endpoints().join(",");
@@ -199,7 +199,7 @@ fn without_being_told_where_the_page_is_at_the_usual_place_for_this_host_alone()
     let program = mgmt(&[]).get_program().to_owned();
     command.args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(program);
     command.args(["run", "--tmp-prefix", "--prometheus", "empty"]);
-    let mut run = Running::start_command(command);
+    let mut run = RunningProgram::start_command(command);
     run.wait_for("serving metrics at http://127.0.0.1:9233/metrics");
     let target = run.id().to_string();
     let inside = |words: &[&str]| {

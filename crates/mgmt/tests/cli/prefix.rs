@@ -4,12 +4,12 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-use mgmt_test_support::program::{Running, Said, mgmt, said};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, mgmt, mgmt_output};
 use rustix::process::Signal;
 
 const NOW: [&str; 3] = ["--converger-timeout", "0", "--converged-exit"];
 
-fn run(prefix: &Path) -> Said {
+fn run(prefix: &Path) -> CommandOutput {
     mgmt(&["run", "--prefix", prefix.to_str().unwrap(), "empty"]).args(NOW).output().unwrap().into()
 }
 
@@ -34,7 +34,7 @@ fn it_is_made_for_us_alone_and_stays() {
 fn the_variables_choose_it() {
     let scratch = tempfile::tempdir().unwrap();
     let at = |name: &str| scratch.path().join(name);
-    let run = |variable: &str, value: &str| -> Said {
+    let run = |variable: &str, value: &str| -> CommandOutput {
         mgmt(&["run", "empty"]).args(NOW).env(variable, value).output().unwrap().into()
     };
     let said = run("MGMT_PREFIX", at("a").to_str().unwrap());
@@ -49,7 +49,7 @@ fn the_variables_choose_it() {
 fn a_second_instance_is_told_who_has_it() {
     let scratch = tempfile::tempdir().unwrap();
     let prefix = scratch.path().join("prefix");
-    let mut first = Running::start(&["run", "--prefix", prefix.to_str().unwrap(), "empty"]);
+    let mut first = RunningProgram::start(&["run", "--prefix", prefix.to_str().unwrap(), "empty"]);
     first.wait_for("graph empty");
     let second = run(&prefix);
     assert_eq!(second.code, 1);
@@ -88,7 +88,7 @@ fn one_that_belongs_to_somebody_else_is_refused() {
 #[test]
 fn a_temporary_one_is_removed_at_the_end() {
     let scratch = tempfile::tempdir().unwrap();
-    let run = |arguments: &[&str]| -> Said {
+    let run = |arguments: &[&str]| -> CommandOutput {
         mgmt(&["run", "--hostname", "here"])
             .args(arguments)
             .args(NOW)
@@ -119,5 +119,5 @@ fn a_planted_link_in_place_of_the_lock_is_not_followed() {
     std::os::unix::fs::symlink(scratch.path().join("victim"), prefix.join("lock")).unwrap();
     assert_eq!(run(&prefix).code, 1);
     assert!(!scratch.path().join("victim").exists());
-    assert_eq!(said(&["kinds"]).code, 0);
+    assert_eq!(mgmt_output(&["kinds"]).code, 0);
 }

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use mgmt_test_support::program::{eventually, mgmt, said};
-use mgmt_test_support::terminal::{Screen, shown};
+use mgmt_test_support::program::{eventually, mgmt, mgmt_output};
+use mgmt_test_support::terminal::{TerminalSession, shown};
 
 fn program(directory: &Path, command: &str) -> String {
     let at = directory.display();
@@ -17,10 +17,10 @@ fn program(directory: &Path, command: &str) -> String {
     )
 }
 
-fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Screen {
+fn start(arguments: &[&str], environment: &[(&str, &str)]) -> TerminalSession {
     let mut command = mgmt(arguments);
     command.env("TERM", "xterm").env("TZ", "UTC").envs(environment.iter().copied());
-    Screen::start(command)
+    TerminalSession::start(command)
 }
 
 const RUN: [&str; 4] = ["run", "--tmp-prefix", "--converger-timeout=1", "--converged-exit"];
@@ -108,7 +108,7 @@ fn without_a_terminal_or_if_nobody_wants_it_nothing_of_it_is_written() {
             });
         }
         scope.spawn(|| {
-            let said = said(&arguments);
+            let said = mgmt_output(&arguments);
             assert!(said.stderr.contains("all done"), "{said:?}");
             assert!(!said.stderr.contains('\x1b') && !said.stderr.contains(" done, "), "{said:?}");
         });

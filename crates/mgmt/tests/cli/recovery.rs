@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use mgmt_test_support::program::{Running, eventually, holds, said};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt_output};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -37,8 +37,8 @@ impl Home {
     }
 }
 
-fn start(program: &str) -> Running {
-    Running::start(&["run", "--tmp-prefix", "--converger-timeout=0", "lang", program])
+fn start(program: &str) -> RunningProgram {
+    RunningProgram::start(&["run", "--tmp-prefix", "--converger-timeout=0", "lang", program])
 }
 
 /// Writes a program that notes each of its runs in a file.
@@ -159,7 +159,7 @@ fn a_file_system_that_is_read_only_for_a_while_is_repaired() {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &script, "sh", env!("CARGO_BIN_EXE_mgmt")]);
     command.args(["run", "--tmp-prefix", "--converger-timeout=0", "lang", &program]).stdin(Stdio::null());
-    let mut running = Running::start_command(command);
+    let mut running = RunningProgram::start_command(command);
     running.wait_for("converged for 0 s");
     // Only the program has the volume.
     let target = running.id().to_string();
@@ -236,7 +236,7 @@ fn a_name_that_resolves_again_is_found_again() {
     );
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &script]).stdin(Stdio::null());
-    let mut running = Running::start_command(command);
+    let mut running = RunningProgram::start_command(command);
     running.wait_for("retrying in ");
     assert!(!Path::new(&file).exists());
     // The same file: a mount is of a file, and not of its name.
@@ -265,7 +265,7 @@ fn a_name_server_that_comes_back_is_asked_again() {
     );
     let mut command = Command::new("unshare");
     command.args(["--mount", "--net", "sh", "-c", &script]).stdin(Stdio::null());
-    let mut running = Running::start_command(command);
+    let mut running = RunningProgram::start_command(command);
     running.wait_for("retrying in ");
     assert!(!Path::new(&file).exists());
     let mut server = Command::new("nsenter")
@@ -313,10 +313,10 @@ fn a_run_that_ends_when_it_converges_fails_if_anything_has() {
     let home = Home::new();
     let program = home.program("exec \"x\" { cmd => \"/bin/false\", }\nprint \"y\" { msg => \"fine\", }\n");
     let once = ["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit"];
-    let run = said(&[&once[..], &["lang", &program]].concat());
+    let run = mgmt_output(&[&once[..], &["lang", &program]].concat());
     assert_eq!(run.code, 1, "{run:?}");
     assert!(run.stderr.contains("not converged: "), "{run:?}");
-    let run = said(&[&once[..], &["--detailed-exitcode", "lang", &program]].concat());
+    let run = mgmt_output(&[&once[..], &["--detailed-exitcode", "lang", &program]].concat());
     assert_eq!(run.code & 4, 4, "{run:?}");
     // Declared retries are waited for.
     let tool = home.path("tool");
@@ -327,7 +327,7 @@ fn a_run_that_ends_when_it_converges_fails_if_anything_has() {
         "exec \"x\" {{ cmd => \"{}\", Meta:retry => 1, Meta:delay => 1500, }}\n",
         tool.display()
     ));
-    let run = said(&[&once[..], &["lang", &program]].concat());
+    let run = mgmt_output(&[&once[..], &["lang", &program]].concat());
     assert_eq!(run.code, 0, "{run:?}");
 }
 

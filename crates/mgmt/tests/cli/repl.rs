@@ -9,12 +9,12 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use mgmt_test_support::program::{PATIENCE, Said, mgmt, said, said_with_input};
+use mgmt_test_support::program::{CommandOutput, EVENT_TIMEOUT, mgmt, mgmt_output, mgmt_output_with_input};
 use rustix::pty::OpenptFlags;
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-fn typed(input: &str) -> Said {
-    said_with_input(&["--log", "off", "repl"], input)
+fn typed(input: &str) -> CommandOutput {
+    mgmt_output_with_input(&["--log", "off", "repl"], input)
 }
 
 #[track_caller]
@@ -149,7 +149,8 @@ fn values_that_fail_are_shown_where_they_fail() {
 
 #[test]
 fn mistakes_are_json_when_that_is_asked_for() {
-    let said = said_with_input(&["--log", "off", "--message-format=json", "repl"], "1 + $missing\n2\n");
+    let said =
+        mgmt_output_with_input(&["--log", "off", "--message-format=json", "repl"], "1 + $missing\n2\n");
     let mistake: serde_json::Value = serde_json::from_str(said.stderr.lines().next().unwrap()).unwrap();
     assert_eq!(mistake["level"], "error");
     assert_eq!(mistake["spans"][0]["column_start"], 5);
@@ -185,16 +186,16 @@ fn a_program_can_be_loaded_with_what_it_imports() {
         &format!("$gone = 1\n:load {main}\n$m\n$m = $n.two * 4\n$m\n:graph\n:vars\n"),
         "3\n8\nVertex: noop[a]\nimport \"lib/n.mcl\"\n$m int\n",
     );
-    let said = said_with_input(&["--log", "off", "repl", folder], "$n.two\n");
+    let said = mgmt_output_with_input(&["--log", "off", "repl", folder], "$n.two\n");
     assert_eq!((said.stdout.as_str(), said.code), ("2\n", 0), "{}", said.stderr);
-    assert_eq!(said_with_input(&["repl", "/nowhere/at/all.mcl"], "").code, 2);
+    assert_eq!(mgmt_output_with_input(&["repl", "/nowhere/at/all.mcl"], "").code, 2);
     let said = typed(":load /nowhere/at/all.mcl\n1\n");
     assert_eq!((said.stdout.as_str(), said.code), ("1\n", 1));
 }
 
 #[test]
 fn the_command_has_help_of_its_own() {
-    let said = said(&["repl", "--help"]);
+    let said = mgmt_output(&["repl", "--help"]);
     assert_eq!(said.code, 0);
     assert!(
         said.stdout.contains("Usage: mgmt repl") && said.stdout.contains("--no-history"),
@@ -255,23 +256,23 @@ fn reader(mut from: impl std::io::Read + Send + 'static) -> Receiver<Vec<u8>> {
 }
 
 /// Somebody at a terminal, or at a pipe that stays open.
-struct Typist {
+struct TerminalSession {
     child: Child,
     keyboard: Box<dyn std::io::Write>,
     output: Receiver<Vec<u8>>,
     seen: String,
 }
 
-impl Typist {
-    fn at_pipe() -> Typist {
+impl TerminalSession {
+    fn at_pipe() -> TerminalSession {
         let mut command = mgmt(&["--log", "off", "repl"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let keyboard = Box::new(child.stdin.take().unwrap());
         let output = reader(child.stdout.take().unwrap());
-        Typist { child, keyboard, output, seen: String::new() }
+        TerminalSession { child, keyboard, output, seen: String::new() }
     }
 
-    fn at_terminal(state: &Path) -> (Typist, File) {
+    fn at_terminal(state: &Path) -> (TerminalSession, File) {
         let main =
             rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         rustix::pty::grantpt(&main).unwrap();
@@ -285,7 +286,7 @@ impl Typist {
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
         let main = File::from(main);
         let output = reader(main.try_clone().unwrap());
-        let mut typist = Typist { child, keyboard: Box::new(main), output, seen: String::new() };
+        let mut typist = TerminalSession { child, keyboard: Box::new(main), output, seen: String::new() };
         typist.see("mgmt> ");
         (typist, other)
     }
@@ -304,7 +305,7 @@ impl Typist {
                 let rest = self.seen.split_off(at + text.len());
                 return std::mem::replace(&mut self.seen, rest);
             }
-            let left = PATIENCE.saturating_sub(began.elapsed());
+            let left = EVENT_TIMEOUT.saturating_sub(began.elapsed());
             match self.output.recv_timeout(left) {
                 Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
                 Err(error) => panic!("{error}: `{text}` is not in {:?}", self.seen),
@@ -327,13 +328,13 @@ impl Typist {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(began.elapsed() < PATIENCE, "it does not end");
+            assert!(began.elapsed() < EVENT_TIMEOUT, "it does not end");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
 }
 
-impl Drop for Typist {
+impl Drop for TerminalSession {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.child.kill();
@@ -346,7 +347,7 @@ fn a_watched_value_is_printed_whenever_it_changes() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("watched");
     std::fs::write(&file, "one").unwrap();
-    let mut typist = Typist::at_pipe();
+    let mut typist = TerminalSession::at_pipe();
     typist.press(&format!("import \"os\"\n:watch os.readfile(\"{}\")\n", file.to_str().unwrap()));
     typist.see("\"one\"\n");
     std::fs::write(&file, "two").unwrap();
@@ -362,7 +363,7 @@ fn a_watched_value_is_printed_whenever_it_changes() {
 #[test]
 fn a_signal_ends_it_while_it_waits_for_lines() {
     for (signal, code) in [(rustix::process::Signal::INT, 130), (rustix::process::Signal::TERM, 0)] {
-        let mut typist = Typist::at_pipe();
+        let mut typist = TerminalSession::at_pipe();
         typist.press("1 + 1\n");
         typist.see("2\n");
         let id = rustix::process::Pid::from_child(&typist.child);
@@ -374,7 +375,7 @@ fn a_signal_ends_it_while_it_waits_for_lines() {
 #[test]
 fn lines_are_edited_on_a_terminal() {
     let state = tempfile::tempdir().unwrap();
-    let (mut typist, _side) = Typist::at_terminal(state.path());
+    let (mut typist, _side) = TerminalSession::at_terminal(state.path());
     typist.answer("1 + 2\r", "3");
     // The start of the line, the end of it, back over a character, forth over a word.
     typist.answer("2 + 3\x01\x1b[3~4\x05\x1b[D\x7f\x1b[C\x7f5\x1bb\x1bf\r", "9");
@@ -394,7 +395,7 @@ fn lines_are_edited_on_a_terminal() {
 #[test]
 fn a_line_longer_than_the_terminal_is_one_line() {
     let state = tempfile::tempdir().unwrap();
-    let (mut typist, _side) = Typist::at_terminal(state.path());
+    let (mut typist, _side) = TerminalSession::at_terminal(state.path());
     let long = "x".repeat(150);
     typist.press(&format!("\"{long}\"\x01\x05\r"));
     typist.see(&format!("\u{1b}[?2004l\"{long}\"\r\n"));
@@ -405,7 +406,7 @@ fn a_line_longer_than_the_terminal_is_one_line() {
 fn what_was_typed_before_comes_back_also_in_another_session() {
     let state = tempfile::tempdir().unwrap();
     {
-        let (mut typist, _side) = Typist::at_terminal(state.path());
+        let (mut typist, _side) = TerminalSession::at_terminal(state.path());
         typist.answer("111\r", "111");
         typist.answer("[2,\r22]\r", "[2, 22]");
         typist.answer("333\r", "333");
@@ -416,7 +417,7 @@ fn what_was_typed_before_comes_back_also_in_another_session() {
     let file = state.path().join("mgmt/repl-history");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "111\n[2,\\n22]\n333\n:quit\n");
-    let (mut typist, _side) = Typist::at_terminal(state.path());
+    let (mut typist, _side) = TerminalSession::at_terminal(state.path());
     typist.answer("\x121\x121\r", "111");
     typist.answer("\x1b[A\x1b[A\x1b[A\r", "333");
     typist.answer("\x12[2\x07444\r", "444");
@@ -425,7 +426,7 @@ fn what_was_typed_before_comes_back_also_in_another_session() {
 #[test]
 fn names_are_completed_on_a_terminal() {
     let state = tempfile::tempdir().unwrap();
-    let (mut typist, _side) = Typist::at_terminal(state.path());
+    let (mut typist, _side) = TerminalSession::at_terminal(state.path());
     typist.press("$counter = 5\r");
     typist.see("\r\n\u{1b}[?2004l");
     typist.answer("$cou\t + 1\r", "6");
@@ -443,7 +444,7 @@ fn names_are_completed_on_a_terminal() {
 #[test]
 fn watching_ends_with_enter_and_with_an_interrupt() {
     let state = tempfile::tempdir().unwrap();
-    let (mut typist, _side) = Typist::at_terminal(state.path());
+    let (mut typist, _side) = TerminalSession::at_terminal(state.path());
     typist.press(":watch 7\r");
     typist.see("\u{1b}[?2004l7\r\n");
     typist.press("\r");
@@ -464,7 +465,7 @@ fn watching_ends_with_enter_and_with_an_interrupt() {
 fn the_terminal_is_given_back_however_it_ends() {
     let state = tempfile::tempdir().unwrap();
     for how in [":quit\r", "\x04", "TERM", "HUP"] {
-        let (mut typist, side) = Typist::at_terminal(state.path());
+        let (mut typist, side) = TerminalSession::at_terminal(state.path());
         // It reads keys, not lines.
         typist.answer("1\r", "1");
         assert!(!tcgetattr(&side).unwrap().local_modes.contains(LocalModes::ECHO));

@@ -13,16 +13,16 @@ use std::time::{Duration, SystemTime};
 use futures_core::Stream as _;
 
 use mgmt_test_support::bus::Bus;
-use mgmt_test_support::program::{Running, eventually, holds, mgmt};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 /// A directory with a program in it.
-struct Scene(TempDir);
+struct TestEnv(TempDir);
 
-impl Scene {
-    fn new() -> Scene {
-        Scene(tempfile::tempdir().unwrap())
+impl TestEnv {
+    fn new() -> TestEnv {
+        TestEnv(tempfile::tempdir().unwrap())
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -61,7 +61,7 @@ fn shell(command: &str) {
 }
 
 /// Ends a program that has run well.
-fn finish(run: Running) {
+fn finish(run: RunningProgram) {
     run.signal(Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");
@@ -69,15 +69,15 @@ fn finish(run: Running) {
 
 #[test]
 fn interfaces_and_their_addresses_are_followed() {
-    let scene = Scene::new();
-    let (cidr, macs, wired) = (scene.at("cidr"), scene.at("macs"), scene.at("wired"));
+    let env = TestEnv::new();
+    let (cidr, macs, wired) = (env.at("cidr"), env.at("macs"), env.at("wired"));
     let text = [
         "import \"net\"\nimport \"fmt\"\n",
         &file(&cidr, "net.interface_cidr(\"test0\") <|> \"none\""),
         &file(&macs, "fmt.printf(\"%d\", len(net.macs()))"),
         &file(&wired, "net.wired_interface() <|> \"none\""),
     ];
-    let run = Running::start_command(apart(&scene.runs(&text.concat()), &["--net"]));
+    let run = RunningProgram::start_command(apart(&env.runs(&text.concat()), &["--net"]));
     let ip = |command: &str| shell(&format!("nsenter --target {} --net ip {command}", run.id()));
     let shows = |address: &str, count: &str, name: &str| {
         holds(&cidr, address);
@@ -100,10 +100,10 @@ fn interfaces_and_their_addresses_are_followed() {
 
 #[test]
 fn the_name_of_the_host_is_followed() {
-    let scene = Scene::new();
-    let out = scene.at("out");
+    let env = TestEnv::new();
+    let out = env.at("out");
     let text = format!("import \"sys\"\n{}", file(&out, "sys.hostname()"));
-    let run = Running::start_command(apart(&scene.runs(&text), &["--uts"]));
+    let run = RunningProgram::start_command(apart(&env.runs(&text), &["--uts"]));
     let inside = |command: &str| shell(&format!("nsenter --target {} --uts {command}", run.id()));
     // The name before is that of the machine.
     eventually("there is a name", || std::fs::metadata(&out).is_ok_and(|found| found.len() > 0));
@@ -117,14 +117,14 @@ fn the_name_of_the_host_is_followed() {
 #[test]
 fn processors_that_are_switched_on_and_off_are_counted() {
     const LIST: &str = "/sys/devices/system/cpu/online";
-    let scene = Scene::new();
-    let (out, list) = (scene.at("out"), scene.write("online", "0-3\n"));
+    let env = TestEnv::new();
+    let (out, list) = (env.at("out"), env.write("online", "0-3\n"));
     let text =
         format!("import \"sys\"\nimport \"fmt\"\n{}", file(&out, "fmt.printf(\"%d\", sys.cpu_count())"));
     // No processor is switched off for a test: the list is another file, the events are the kernel's.
     let mount = format!("mount --bind {} {LIST}; exec \"$0\" \"$@\"", list.display());
     let spaces = ["--mount", "--propagation", "private", "--", "sh", "-ec", &mount];
-    let run = Running::start_command(apart(&scene.runs(&text), &spaces));
+    let run = RunningProgram::start_command(apart(&env.runs(&text), &spaces));
     holds(&out, "4");
     for (online, count) in [("0,2-3\n", "3"), ("0\n", "1"), ("0-7\n", "8")] {
         std::fs::write(&list, online).unwrap();
@@ -136,9 +136,9 @@ fn processors_that_are_switched_on_and_off_are_counted() {
 
 #[test]
 fn what_this_host_exports_can_be_collected() {
-    let scene = Scene::new();
-    let (switch, listed, collected) = (scene.at("switch"), scene.at("listed"), scene.at("collected"));
-    let content = scene.write("content", "one");
+    let env = TestEnv::new();
+    let (switch, listed, collected) = (env.at("switch"), env.at("listed"), env.at("collected"));
+    let content = env.write("content", "one");
     let text = format!(
         "import \"os\"\nimport \"fmt\"\nimport \"world/collect\"\n\
          if os.file_exists(\"{switch}\") {{\n\
@@ -150,7 +150,7 @@ fn what_this_host_exports_can_be_collected() {
         content = content.display(),
         listing = file(&listed, "fmt.printf(\"%d\", len(collect.res(\"file\")))"),
     );
-    let run = Running::start_command(scene.runs(&text));
+    let run = RunningProgram::start_command(env.runs(&text));
     holds(&listed, "0");
     assert!(!collected.exists());
     std::fs::write(&switch, "").unwrap();
@@ -169,13 +169,13 @@ fn what_this_host_exports_can_be_collected() {
 
 #[test]
 fn a_host_that_volunteers_alone_is_chosen() {
-    let scene = Scene::new();
-    let out = scene.at("out");
+    let env = TestEnv::new();
+    let out = env.at("out");
     let text = format!(
         "import \"world\"\nschedule \"x\" {{}}\n{}",
         file(&out, "if world.schedule(\"x\") == [$hostname,] { \"me\" } else { \"others\" }")
     );
-    let run = Running::start_command(scene.runs(&text));
+    let run = RunningProgram::start_command(env.runs(&text));
     holds(&out, "me");
     finish(run);
 }
@@ -225,16 +225,16 @@ impl Firmware {
 async fn the_daemon_for_firmware_is_followed() {
     const DONE: u32 = 2;
     const NEEDS_RESTART: u32 = 4;
-    let scene = Scene::new();
-    let out = scene.at("out");
+    let env = TestEnv::new();
+    let out = env.at("out");
     let content = "if fwupd.reboot_needed() { \"restart\" } else { \"fine\" }";
-    let mut run = scene.runs(&format!("import \"sys/fwupd\"\n{}", file(&out, content)));
-    let address = Bus::address(scene.0.path());
+    let mut run = env.runs(&format!("import \"sys/fwupd\"\n{}", file(&out, content)));
+    let address = Bus::address(env.0.path());
     run.env("DBUS_SYSTEM_BUS_ADDRESS", &address);
-    let run = Running::start_command(run);
+    let run = RunningProgram::start_command(run);
     // Neither a bus nor a daemon.
     holds(&out, "fine");
-    let bus = Bus::start(scene.0.path());
+    let bus = Bus::start(env.0.path());
     let daemon = Firmware::start(&address, NEEDS_RESTART).await;
     holds(&out, "restart");
     daemon.becomes(DONE).await;
@@ -248,7 +248,7 @@ async fn the_daemon_for_firmware_is_followed() {
     // A bus that is replaced is found again.
     daemon.end().await;
     drop(bus);
-    let _bus = Bus::start(scene.0.path());
+    let _bus = Bus::start(env.0.path());
     let daemon = Firmware::start(&address, NEEDS_RESTART).await;
     holds(&out, "restart");
     daemon.end().await;
@@ -258,15 +258,15 @@ async fn the_daemon_for_firmware_is_followed() {
 #[test]
 fn a_new_day_is_noticed() {
     const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
-    let scene = Scene::new();
-    let out = scene.at("out");
+    let env = TestEnv::new();
+    let out = env.at("out");
     let text = format!("import \"datetime\"\n{}", file(&out, "datetime.weekday_fast()"));
     // On a machine that is busy the day may be over before the program looks.
     for left in [4, 20, 60] {
         let midnight = SystemTime::now() + Duration::from_secs(left);
-        let mut run = scene.runs(&text);
+        let mut run = env.runs(&text);
         run.env("TZ", zone_with_midnight_at(midnight));
-        let run = Running::start_command(run);
+        let run = RunningProgram::start_command(run);
         let day =
             || DAYS.iter().position(|day| std::fs::read_to_string(&out).is_ok_and(|found| found == *day));
         eventually("there is a day", || day().is_some());
@@ -304,13 +304,13 @@ fn rests(process: u32) -> u64 {
 /// How often a program rests within some ticks of its clock.
 fn rests_per_tick(readers: usize) -> f64 {
     const TICKS: u32 = 6;
-    let scene = Scene::new();
-    let out = scene.at("out");
+    let env = TestEnv::new();
+    let out = env.at("out");
     let mut text = format!("import \"datetime\"\n{}", file(&out, "datetime.str_now()"));
     for reader in 0..readers {
         text += &format!("if datetime.now() < 0 {{\n\tnoop \"n{reader}\" {{}}\n}}\n");
     }
-    let run = Running::start_command(scene.runs(&text));
+    let run = RunningProgram::start_command(env.runs(&text));
     let shown = || std::fs::read_to_string(&out).unwrap_or_default();
     let tick = || {
         let before = shown();

@@ -4,16 +4,18 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt, one_file, said_with_input};
+use mgmt_test_support::program::{
+    CommandOutput, RunningProgram, eventually, holds, mgmt, mgmt_output_with_input, one_file,
+};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 /// A directory with a graph in it.
-struct Scene(TempDir);
+struct TestEnv(TempDir);
 
-impl Scene {
-    fn new() -> Scene {
-        Scene(tempfile::tempdir().unwrap())
+impl TestEnv {
+    fn new() -> TestEnv {
+        TestEnv(tempfile::tempdir().unwrap())
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -28,13 +30,13 @@ impl Scene {
 }
 
 /// Runs until converged.
-fn once(arguments: &[&str], text: &str) -> Said {
+fn once(arguments: &[&str], text: &str) -> CommandOutput {
     let all: Vec<&str> = ["run", "--tmp-prefix", "--converger-timeout", "0", "--converged-exit"]
         .into_iter()
         .chain(arguments.iter().copied())
         .chain(["yaml", "-"])
         .collect();
-    said_with_input(&all, text)
+    mgmt_output_with_input(&all, text)
 }
 
 fn exec(name: &str, command: &str) -> String {
@@ -43,12 +45,12 @@ fn exec(name: &str, command: &str) -> String {
 
 #[test]
 fn a_graph_is_applied_and_the_program_ends_when_it_has_converged() {
-    let scene = Scene::new();
-    let text = one_file(&scene.at("file"), "hello\n");
-    let Said { code, stdout, stderr } = once(&[], &text);
+    let env = TestEnv::new();
+    let text = one_file(&env.at("file"), "hello\n");
+    let CommandOutput { code, stdout, stderr } = once(&[], &text);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(stdout, concat!("mgmt ", env!("CARGO_PKG_VERSION"), "\n"));
-    assert_eq!(std::fs::read_to_string(scene.at("file")).unwrap(), "hello\n");
+    assert_eq!(std::fs::read_to_string(env.at("file")).unwrap(), "hello\n");
     assert!(stderr.contains("ended: 1 resources, 1 changed, 0 failed"), "{stderr}");
     let again = once(&[], &text);
     assert!(again.stderr.contains("ended: 1 resources, 0 changed, 0 failed"), "{}", again.stderr);
@@ -56,20 +58,21 @@ fn a_graph_is_applied_and_the_program_ends_when_it_has_converged() {
 
 #[test]
 fn noop_changes_nothing_and_says_what_it_would() {
-    let scene = Scene::new();
-    let Said { code, stderr, .. } = once(&["--noop"], &one_file(&scene.at("file"), "x"));
+    let env = TestEnv::new();
+    let CommandOutput { code, stderr, .. } = once(&["--noop"], &one_file(&env.at("file"), "x"));
     assert_eq!(code, 0, "{stderr}");
-    assert!(!scene.at("file").exists());
+    assert!(!env.at("file").exists());
     assert!(stderr.contains("1 would be changed"), "{stderr}");
 }
 
 #[test]
 fn noop_goes_on_to_tell_what_differs() {
-    let scene = Scene::new();
-    let file = scene.at("file");
+    let env = TestEnv::new();
+    let file = env.at("file");
     std::fs::write(&file, "right").unwrap();
-    let graph = scene.write("graph.yaml", &one_file(&file, "right"));
-    let mut run = Running::start(&["run", "--tmp-prefix", "--noop", "--converger-timeout=0", "yaml", &graph]);
+    let graph = env.write("graph.yaml", &one_file(&file, "right"));
+    let mut run =
+        RunningProgram::start(&["run", "--tmp-prefix", "--noop", "--converger-timeout=0", "yaml", &graph]);
     run.wait_for("converged for 0 s");
     for wrong in ["once", "twice", "three times"] {
         std::fs::write(&file, wrong).unwrap();
@@ -90,12 +93,12 @@ fn noop_goes_on_to_tell_what_differs() {
 
 #[test]
 fn exit_codes_follow_what_happened() {
-    let scene = Scene::new();
-    let good = one_file(&scene.at("file"), "x");
+    let env = TestEnv::new();
+    let good = one_file(&env.at("file"), "x");
     let bad = exec("bad", "exit 3");
     assert_eq!(once(&["--detailed-exitcode"], &good).code, 2);
     assert_eq!(once(&["--detailed-exitcode"], &good).code, 0);
-    let new = one_file(&scene.at("new"), "x");
+    let new = one_file(&env.at("new"), "x");
     assert_eq!(once(&["--noop", "--detailed-exitcode"], &new).code, 2);
     // A resource that only looks has changed nothing.
     let looks = format!("{}    meta:\n      noop: true\n", new.trim_end_matches(' '));
@@ -104,7 +107,7 @@ fn exit_codes_follow_what_happened() {
     assert!(said.stderr.contains("1 would be changed, 0 failed"), "{}", said.stderr);
     assert_eq!(once(&["--detailed-exitcode"], &bad).code, 4);
     assert_eq!(once(&[], &bad).code, 1);
-    let both = format!("{}{}", one_file(&scene.at("other"), "x"), &bad["graph: one\nresources:\n".len()..]);
+    let both = format!("{}{}", one_file(&env.at("other"), "x"), &bad["graph: one\nresources:\n".len()..]);
     assert_eq!(once(&["--detailed-exitcode"], &both).code, 6);
     assert_eq!(once(&[], "graph: x\nresources:\n  exit:\n  - name: bye\n    code: 42\n").code, 42);
     assert_eq!(once(&[], "graph: x\nresources:\n  nonsense: []\n").code, 2);
@@ -113,13 +116,15 @@ fn exit_codes_follow_what_happened() {
 #[test]
 fn an_exit_resource_ends_a_run_that_would_go_on() {
     let text = "graph: x\nresources:\n  exit:\n  - name: bye\n    code: 7\n";
-    let Said { code, stderr, .. } = said_with_input(&["run", "--tmp-prefix", "yaml", "-"], text);
+    let CommandOutput { code, stderr, .. } =
+        mgmt_output_with_input(&["run", "--tmp-prefix", "yaml", "-"], text);
     assert_eq!(code, 7, "{stderr}");
 }
 
 #[test]
 fn the_longest_time_to_run_ends_with_one() {
-    let Said { code, stderr, .. } = said_with_input(&["run", "--tmp-prefix", "--max-runtime=1", "empty"], "");
+    let CommandOutput { code, stderr, .. } =
+        mgmt_output_with_input(&["run", "--tmp-prefix", "--max-runtime=1", "empty"], "");
     assert_eq!(code, 1);
     assert!(stderr.contains("maximum time"), "{stderr}");
 }
@@ -127,7 +132,7 @@ fn the_longest_time_to_run_ends_with_one() {
 #[test]
 fn times_beyond_every_clock_do_no_harm() {
     let forever = i64::MAX.to_string();
-    let mut run = Running::start(&[
+    let mut run = RunningProgram::start(&[
         "run",
         "--tmp-prefix",
         "--converger-timeout",
@@ -143,10 +148,10 @@ fn times_beyond_every_clock_do_no_harm() {
 
 #[test]
 fn the_status_file_follows_convergence() {
-    let scene = Scene::new();
-    let (file, status) = (scene.at("file"), scene.at("status"));
-    let graph = scene.write("graph.yaml", &one_file(&file, "x"));
-    let mut run = Running::start(&[
+    let env = TestEnv::new();
+    let (file, status) = (env.at("file"), env.at("status"));
+    let graph = env.write("graph.yaml", &one_file(&file, "x"));
+    let mut run = RunningProgram::start(&[
         "run",
         "--tmp-prefix",
         "--converger-timeout=1",
@@ -167,20 +172,20 @@ fn the_status_file_follows_convergence() {
 
 #[test]
 fn an_edit_is_followed_and_a_broken_one_keeps_the_graph() {
-    let scene = Scene::new();
-    let (one, two) = (scene.at("one"), scene.at("two"));
-    let graph = scene.write("graph.yaml", &one_file(&one, "1"));
-    let mut run = Running::start(&["run", "--tmp-prefix", "yaml", &graph]);
+    let env = TestEnv::new();
+    let (one, two) = (env.at("one"), env.at("two"));
+    let graph = env.write("graph.yaml", &one_file(&one, "1"));
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "yaml", &graph]);
     holds(&one, "1");
 
-    scene.write("graph.yaml", "graph: one\nresources:\n  flie: []\n");
+    env.write("graph.yaml", "graph: one\nresources:\n  flie: []\n");
     run.wait_for("there is no kind `flie`");
     run.wait_for("still running the previous version");
     std::fs::write(&one, "damage").unwrap();
     holds(&one, "1");
 
     // An editor that writes a new file and renames it.
-    let new = scene.write("new.yaml", &one_file(&two, "2"));
+    let new = env.write("new.yaml", &one_file(&two, "2"));
     std::fs::rename(new, &graph).unwrap();
     holds(&two, "2");
 
@@ -188,7 +193,7 @@ fn an_edit_is_followed_and_a_broken_one_keeps_the_graph() {
     run.wait_for("still running the previous version");
     std::fs::write(&two, "damage").unwrap();
     holds(&two, "2");
-    scene.write("graph.yaml", &one_file(&two, "3"));
+    env.write("graph.yaml", &one_file(&two, "3"));
     holds(&two, "3");
     run.signal(Signal::TERM);
     assert_eq!(run.end().0, Some(0));
@@ -196,31 +201,31 @@ fn an_edit_is_followed_and_a_broken_one_keeps_the_graph() {
 
 #[test]
 fn a_file_behind_a_link_is_followed() {
-    let scene = Scene::new();
-    let one = scene.at("one");
-    let old = scene.write("old.yaml", &one_file(&one, "1"));
-    let new = scene.write("new.yaml", &one_file(&one, "2"));
-    let link = scene.at("graph.yaml");
+    let env = TestEnv::new();
+    let one = env.at("one");
+    let old = env.write("old.yaml", &one_file(&one, "1"));
+    let new = env.write("new.yaml", &one_file(&one, "2"));
+    let link = env.at("graph.yaml");
     std::os::unix::fs::symlink(&old, &link).unwrap();
-    let mut run = Running::start(&["run", "--tmp-prefix", "yaml", link.to_str().unwrap()]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "yaml", link.to_str().unwrap()]);
     holds(&one, "1");
-    std::os::unix::fs::symlink(&new, scene.at("next")).unwrap();
-    std::fs::rename(scene.at("next"), &link).unwrap();
+    std::os::unix::fs::symlink(&new, env.at("next")).unwrap();
+    std::fs::rename(env.at("next"), &link).unwrap();
     holds(&one, "2");
     run.wait_for("reading");
-    scene.write("new.yaml", &one_file(&one, "3"));
+    env.write("new.yaml", &one_file(&one, "3"));
     holds(&one, "3");
 }
 
 #[test]
 fn without_watching_only_a_signal_reads_the_file_again() {
-    let scene = Scene::new();
-    let one = scene.at("one");
-    let graph = scene.write("graph.yaml", &one_file(&one, "1"));
-    let mut run = Running::start(&["run", "--tmp-prefix", "--no-watch", "yaml", &graph]);
+    let env = TestEnv::new();
+    let one = env.at("one");
+    let graph = env.write("graph.yaml", &one_file(&one, "1"));
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "--no-watch", "yaml", &graph]);
     holds(&one, "1");
     run.wait_for("graph one");
-    scene.write("graph.yaml", &one_file(&one, "2"));
+    env.write("graph.yaml", &one_file(&one, "2"));
     run.signal(Signal::HUP);
     holds(&one, "2");
     run.signal(Signal::INT);
@@ -231,7 +236,7 @@ fn without_watching_only_a_signal_reads_the_file_again() {
 
 #[test]
 fn with_nothing_to_read_again_the_signal_says_so() {
-    let mut run = Running::start(&["run", "--tmp-prefix", "empty"]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "empty"]);
     run.wait_for("graph empty");
     run.signal(Signal::HUP);
     run.wait_for("no file to read again");
@@ -239,9 +244,9 @@ fn with_nothing_to_read_again_the_signal_says_so() {
 
 #[test]
 fn every_line_for_programs_is_an_object() {
-    let scene = Scene::new();
-    let text = one_file(&scene.at("file"), "x");
-    let Said { code, stdout, stderr } = once(&["--message-format=json"], &text);
+    let env = TestEnv::new();
+    let text = one_file(&env.at("file"), "x");
+    let CommandOutput { code, stdout, stderr } = once(&["--message-format=json"], &text);
     assert_eq!(code, 0, "{stderr}");
     let parse = |text: &str| -> Vec<serde_json::Value> {
         text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
@@ -249,7 +254,7 @@ fn every_line_for_programs_is_an_object() {
     let (data, log) = (parse(&stdout), parse(&stderr));
     assert_eq!((&data[0]["type"], &data[1]["type"]), (&"hello".into(), &"summary".into()));
     assert_eq!((&data[1]["changed"], &data[1]["exit_code"]), (&1.into(), &0.into()));
-    let id = format!("file[{}]", scene.at("file").display());
+    let id = format!("file[{}]", env.at("file").display());
     assert!(log.iter().any(|line| line["resource"] == id.as_str()), "{stderr}");
     assert!(log.iter().all(|line| line["type"] == "log" && line["timestamp"].is_string()), "{stderr}");
 }
@@ -258,7 +263,7 @@ fn every_line_for_programs_is_an_object() {
 fn a_name_can_neither_forge_a_line_nor_paint() {
     let text = "graph: \"g\\n\\e[31m\"\nresources:\n  print:\n  - name: \"a\\n00:00:00 error fake: \\e[31m\\x9b\"\n    msg: \"b\\r\\nc\\e]0;title\\a\"\n";
     for format in ["human", "json"] {
-        let Said { code, stderr, .. } = once(&["--message-format", format], text);
+        let CommandOutput { code, stderr, .. } = once(&["--message-format", format], text);
         assert_eq!(code, 0, "{stderr}");
         assert!(stderr.contains("fake"), "{stderr}");
         let bad = stderr.chars().find(|character| character.is_control() && *character != '\n');
@@ -269,18 +274,18 @@ fn a_name_can_neither_forge_a_line_nor_paint() {
 
 #[test]
 fn each_graph_is_drawn() {
-    let scene = Scene::new();
-    let drawing = scene.at("drawing");
-    let text = one_file(&scene.at("file"), "x");
+    let env = TestEnv::new();
+    let drawing = env.at("drawing");
+    let text = one_file(&env.at("file"), "x");
     let flags = ["--hostname", "here", "-g", drawing.to_str().unwrap()];
-    let Said { code, stderr, .. } = once(&flags, &text);
+    let CommandOutput { code, stderr, .. } = once(&flags, &text);
     assert_eq!(code, 0, "{stderr}");
-    let file = scene.at("drawing@here");
+    let file = env.at("drawing@here");
     let dot = std::fs::read_to_string(&file).unwrap();
     assert!(dot.starts_with("digraph ") && dot.contains("file["), "{dot}");
     assert_eq!(file.metadata().unwrap().mode() & 0o7777, 0o600);
     let is_installed = std::process::Command::new("dot").arg("-V").output().is_ok();
-    let picture = std::fs::read(scene.at("drawing@here.png")).unwrap_or_default();
+    let picture = std::fs::read(env.at("drawing@here.png")).unwrap_or_default();
     assert_eq!(picture.starts_with(b"\x89PNG"), is_installed, "{stderr}");
 }
 
@@ -289,13 +294,13 @@ fn a_drawing_belongs_to_who_ran_sudo() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let scene = Scene::new();
+    let env = TestEnv::new();
     let mut command = mgmt(&["run", "--tmp-prefix", "--hostname", "here", "-g"]);
-    command.arg(scene.at("drawing")).args(["--converger-timeout", "0", "--converged-exit", "empty"]);
-    let Said { code, stderr, .. } =
+    command.arg(env.at("drawing")).args(["--converger-timeout", "0", "--converged-exit", "empty"]);
+    let CommandOutput { code, stderr, .. } =
         command.env("SUDO_UID", "12345").env("SUDO_GID", "54321").output().unwrap().into();
     assert_eq!(code, 0, "{stderr}");
-    let found = scene.at("drawing@here").metadata().unwrap();
+    let found = env.at("drawing@here").metadata().unwrap();
     assert_eq!((found.uid(), found.gid()), (12345, 54321));
 }
 
@@ -305,18 +310,18 @@ fn a_file_that_anyone_can_write_to_is_mistrusted() {
         return;
     }
     use std::os::unix::fs::PermissionsExt;
-    let scene = Scene::new();
-    let graph = scene.write("graph.yaml", "graph: x\n");
+    let env = TestEnv::new();
+    let graph = env.write("graph.yaml", "graph: x\n");
     std::fs::set_permissions(Path::new(&graph), std::fs::Permissions::from_mode(0o666)).unwrap();
-    let Said { stderr, .. } = mgmt(&["check", "yaml", &graph]).output().unwrap().into();
+    let CommandOutput { stderr, .. } = mgmt(&["check", "yaml", &graph]).output().unwrap().into();
     assert!(stderr.contains("anyone on this host"), "{stderr}");
 }
 
 #[test]
 fn a_reader_of_the_log_that_goes_away_stops_nothing() {
-    let scene = Scene::new();
-    let file = scene.at("file");
-    let graph = scene.write("graph.yaml", &one_file(&file, "x"));
+    let env = TestEnv::new();
+    let file = env.at("file");
+    let graph = env.write("graph.yaml", &one_file(&file, "x"));
     let mut child = mgmt(&["run", "--tmp-prefix", "yaml", &graph])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())

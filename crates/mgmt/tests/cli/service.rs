@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Instant;
 
-use mgmt_test_support::program::{PATIENCE, Running, holds, mgmt, one_file, said};
+use mgmt_test_support::program::{EVENT_TIMEOUT, RunningProgram, holds, mgmt, mgmt_output, one_file};
 use rustix::process::Signal;
 
 /// A socket on which a run tells how it is.
@@ -14,7 +14,7 @@ struct Listener(UnixDatagram);
 impl Listener {
     fn new(path: &Path) -> Listener {
         let socket = UnixDatagram::bind(path).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
         Listener(socket)
     }
 
@@ -22,7 +22,7 @@ impl Listener {
     fn until(&self, beginning: &str) -> (Vec<String>, String) {
         let mut before = Vec::new();
         // Messages of the watchdog never end.
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         loop {
             assert!(Instant::now() < end, "no message {beginning:?} after {before:?}");
             let mut buffer = [0; 4096];
@@ -45,7 +45,7 @@ fn a_service_manager_knows_how_the_run_is_doing() {
     let listener = Listener::new(&socket);
     let mut command = mgmt(&["run", "--tmp-prefix", "--no-watch", "yaml", graph.to_str().unwrap()]);
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "400000");
-    let run = Running::start_command(command);
+    let run = RunningProgram::start_command(command);
     let (before, _) = listener.until("READY=1");
     assert!(!before.iter().any(|message| message.contains("converged")), "{before:?}");
     listener.until("STATUS=converged: 1 resource");
@@ -90,7 +90,7 @@ fn a_reload_and_an_edit_end_a_plan_and_a_reload_of_a_deploy_is_answered_at_once(
     let listener = Listener::new(&at("notify"));
     let mut command = mgmt(&["run", "--prefix", &prefix, "lang", &text("main.mcl")]);
     command.env("NOTIFY_SOCKET", at("notify"));
-    let mut run = Running::start_command(command);
+    let mut run = RunningProgram::start_command(command);
     listener.until("READY=1");
     listener.until("STATUS=converged: 1 resource");
     let apply = |status: &str| {
@@ -98,13 +98,13 @@ fn a_reload_and_an_edit_end_a_plan_and_a_reload_of_a_deploy_is_answered_at_once(
         for words in
             [&["plan", "--out", &plan, "lang", &text("other.mcl")][..], &["apply", &plan, "--no-progress"]]
         {
-            let said = said(&[&words[..1], &["--prefix", &prefix], &words[1..]].concat());
+            let said = mgmt_output(&[&words[..1], &["--prefix", &prefix], &words[1..]].concat());
             assert_eq!(said.code, 0, "{said:?}");
         }
         listener.until(status);
     };
     let applied = "STATUS=converged: 1 resource; plan ";
-    let reload = |run: &Running| {
+    let reload = |run: &RunningProgram| {
         run.signal(Signal::HUP);
         listener.until("RELOADING=1");
         listener.until("READY=1");
@@ -125,7 +125,7 @@ fn a_reload_and_an_edit_end_a_plan_and_a_reload_of_a_deploy_is_answered_at_once(
     std::fs::write(at("a"), "mine").unwrap();
     holds(&at("a"), "two");
     // Nothing of a deploy can be read again.
-    let deployed = said(&["deploy", "--prefix", &prefix, "--no-git", "empty"]);
+    let deployed = mgmt_output(&["deploy", "--prefix", &prefix, "--no-git", "empty"]);
     assert_eq!(deployed.code, 0, "{deployed:?}");
     run.wait_for("graph empty");
     reload(&run);
@@ -146,14 +146,14 @@ fn only_the_process_that_is_watched_says_that_it_is_alive() {
     let listener = Listener::new(&socket);
     let mut command = mgmt(&["run", "--tmp-prefix", "empty"]);
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "200000");
-    let run = Running::start_command(command);
+    let run = RunningProgram::start_command(command);
     listener.until("WATCHDOG=1");
     // Somebody else is watched.
     let mut other = mgmt(&["run", "--tmp-prefix", "empty"]);
     let place = directory.path().join("other");
     let quiet = Listener::new(&place);
     other.env("NOTIFY_SOCKET", &place).env("WATCHDOG_USEC", "1000").env("WATCHDOG_PID", "1");
-    let other = Running::start_command(other);
+    let other = RunningProgram::start_command(other);
     quiet.until("READY=1");
     run.signal(Signal::TERM);
     run.end();
@@ -168,12 +168,12 @@ fn which_lines_are_shown_can_be_changed_while_it_runs() {
     let directory = tempfile::tempdir().unwrap();
     let prefix = directory.path().join("prefix");
     let prefix = prefix.to_str().unwrap();
-    let mut run = Running::start(&["run", "--hostname", "h1", "--prefix", prefix, "empty"]);
+    let mut run = RunningProgram::start(&["run", "--hostname", "h1", "--prefix", prefix, "empty"]);
     run.wait_for("graph empty");
     let log = |words: &[&str]| {
         let mut all = vec!["log", "--prefix", prefix];
         all.extend(words);
-        said(&all)
+        mgmt_output(&all)
     };
     let wrong = log(&["verbose"]);
     assert_eq!(wrong.code, 2);
@@ -205,7 +205,7 @@ fn who_waits_for_the_store_is_alive() {
     // Nobody listens there.
     let mut command = mgmt(&["run", "--tmp-prefix", "--seeds", "http://127.0.0.1:1", "empty"]);
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "400000");
-    let run = Running::start_command(command);
+    let run = RunningProgram::start_command(command);
     listener.until("READY=1\nSTATUS=waiting for the store");
     listener.until("WATCHDOG=1");
     listener.until("WATCHDOG=1");

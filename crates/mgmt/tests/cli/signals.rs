@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use mgmt_test_support::program::{Running, eventually};
+use mgmt_test_support::program::{RunningProgram, eventually};
 use rustix::process::Signal;
 
 /// A command that marks its beginning, and then does `then` for as long as it is let.
-fn busy(scratch: &Path, then: &str) -> (Running, std::path::PathBuf) {
+fn busy(scratch: &Path, then: &str) -> (RunningProgram, std::path::PathBuf) {
     let mark = scratch.join("mark");
     let script = format!("{then}; echo started > {}; while :; do sleep 0.1; done", mark.display());
     let text = format!(
@@ -15,7 +15,7 @@ fn busy(scratch: &Path, then: &str) -> (Running, std::path::PathBuf) {
     );
     let graph = scratch.join("graph.yaml");
     std::fs::write(&graph, text).unwrap();
-    let mut run = Running::start(&["run", "--tmp-prefix", "yaml", graph.to_str().unwrap()]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "yaml", graph.to_str().unwrap()]);
     run.wait_for("graph busy");
     eventually("the command has started", || mark.exists());
     (run, mark)
@@ -24,7 +24,7 @@ fn busy(scratch: &Path, then: &str) -> (Running, std::path::PathBuf) {
 #[test]
 fn one_signal_ends_an_idle_program_with_zero() {
     for signal in [Signal::INT, Signal::TERM] {
-        let mut run = Running::start(&["run", "--tmp-prefix", "empty"]);
+        let mut run = RunningProgram::start(&["run", "--tmp-prefix", "empty"]);
         run.wait_for("graph empty");
         run.signal(signal);
         let (code, lines) = run.end();
@@ -48,7 +48,7 @@ fn the_first_lets_a_command_finish() {
     );
     let graph = scratch.path().join("graph.yaml");
     std::fs::write(&graph, text).unwrap();
-    let mut run = Running::start(&["run", "--tmp-prefix", "yaml", graph.to_str().unwrap()]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "yaml", graph.to_str().unwrap()]);
     eventually("the command has started", || mark.exists());
     run.signal(Signal::INT);
     run.wait_for("what is running may finish");
@@ -97,7 +97,7 @@ fn after_one_sigterm_the_clock_climbs_the_rest() {
 #[test]
 fn a_signal_before_the_graph_runs_is_not_lost() {
     // Everything before the working directory is announced happens with the signals' own meaning, which is to end.
-    let mut run = Running::start(&["run", "--tmp-prefix", "empty"]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "empty"]);
     run.wait_for("working in");
     run.signal(Signal::INT);
     assert_eq!(run.end().0, Some(0));

@@ -3,12 +3,12 @@
 
 use std::process::{Command, Stdio};
 
-use mgmt_test_support::program::{Said, mgmt, said, said_with_input};
+use mgmt_test_support::program::{CommandOutput, mgmt, mgmt_output, mgmt_output_with_input};
 
 #[test]
 fn without_a_command_the_help_is_printed() {
     for arguments in [&[][..], &["help"], &["--help"]] {
-        let Said { code, stdout, stderr } = said(arguments);
+        let CommandOutput { code, stdout, stderr } = mgmt_output(arguments);
         assert_eq!(code, 0);
         assert!(stdout.contains("Usage: mgmt") && stdout.contains("completions"), "{stdout}");
         assert_eq!(stderr, "");
@@ -83,21 +83,21 @@ fn every_command_has_help_of_its_own() {
         "firstboot",
         "help",
     ] {
-        let by_flag = said(&[command, "--help"]);
-        let by_help = said(&["help", command]);
+        let by_flag = mgmt_output(&[command, "--help"]);
+        let by_help = mgmt_output(&["help", command]);
         assert_eq!((by_flag.code, by_help.code), (0, 0), "{command}");
         assert!(by_flag.stdout.contains(&format!("Usage: mgmt {command}")), "{}", by_flag.stdout);
         assert_eq!(by_flag.stdout, by_help.stdout, "{command}");
     }
-    assert_eq!(said(&["run", "yaml", "--help"]).code, 0);
+    assert_eq!(mgmt_output(&["run", "yaml", "--help"]).code, 0);
 }
 
 #[test]
 fn version_and_license_are_data() {
     let short = concat!("mgmt ", env!("CARGO_PKG_VERSION"), "\n");
-    let version = said(&["-V"]);
+    let version = mgmt_output(&["-V"]);
     assert_eq!((version.code, version.stdout.as_str()), (0, short));
-    let version = said(&["--version"]);
+    let version = mgmt_output(&["--version"]);
     assert_eq!(version.code, 0);
     let lines: Vec<&str> = version.stdout.lines().collect();
     assert_eq!(lines[0], short.trim_end());
@@ -105,18 +105,18 @@ fn version_and_license_are_data() {
         assert!(line.strip_prefix(name).is_some_and(|value| !value.is_empty()), "{}", version.stdout);
     }
     assert_eq!(lines.len(), 4, "{}", version.stdout);
-    let license = said(&["--license"]);
+    let license = mgmt_output(&["--license"]);
     assert_eq!(license.code, 0);
     assert!(license.stdout.contains("MIT") && license.stdout.contains("Apache"));
 }
 
 #[test]
 fn packages_are_named_for_features_and_none_for_the_program_itself() {
-    let list = said(&["setup", "pkg", "--distro", "debian"]);
+    let list = mgmt_output(&["setup", "pkg", "--distro", "debian"]);
     assert_eq!(list.code, 0, "{list:?}");
     assert!(list.stderr.contains("needs no other package"), "{list:?}");
     assert!(list.stdout.contains("puppet-agent") && list.stdout.contains("etcd-server"), "{list:?}");
-    let line = said(&[
+    let line = mgmt_output(&[
         "setup",
         "pkg",
         "--distro",
@@ -128,7 +128,7 @@ fn packages_are_named_for_features_and_none_for_the_program_itself() {
         "modules",
     ]);
     assert_eq!(line.stdout, "sudo dnf install --assumeyes etcd git\n");
-    let nothing = said(&["setup", "pkg", "--distro", "arch", "--exec"]);
+    let nothing = mgmt_output(&["setup", "pkg", "--distro", "arch", "--exec"]);
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""));
 }
 
@@ -181,7 +181,7 @@ fn mistakes_end_with_two_and_say_what_was_expected() {
         (&["deploy", "frobnicate"], "nothing that can be deployed"),
         (&["run", "yaml", "/no/such/file"], "/no/such/file"),
     ] {
-        let Said { code, stderr, .. } = said(arguments);
+        let CommandOutput { code, stderr, .. } = mgmt_output(arguments);
         assert_eq!(code, 2, "{arguments:?}: {stderr}");
         assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
     }
@@ -192,7 +192,7 @@ fn a_mistake_is_json_where_json_was_asked_for() {
     for arguments in
         [&["--message-format=json", "run"][..], &["run", "--message-format", "json", "--oops", "empty"]]
     {
-        let Said { code, stderr, .. } = said(arguments);
+        let CommandOutput { code, stderr, .. } = mgmt_output(arguments);
         assert_eq!(code, 2);
         let value: serde_json::Value = serde_json::from_str(&stderr).unwrap();
         assert_eq!(value["level"], "error", "{stderr}");
@@ -200,10 +200,10 @@ fn a_mistake_is_json_where_json_was_asked_for() {
 }
 
 /// A run that ends at once, to see what it says about its arguments.
-fn ended(arguments: &[&str], input: &str) -> Said {
+fn ended(arguments: &[&str], input: &str) -> CommandOutput {
     let all: Vec<&str> =
         ["run", "--tmp-prefix", "--log", "error"].into_iter().chain(arguments.iter().copied()).collect();
-    said_with_input(&all, input)
+    mgmt_output_with_input(&all, input)
 }
 
 const EMPTY: &str = "graph: nothing\n";
@@ -243,7 +243,7 @@ fn old_flags_warn_and_work() {
         (&["-t", "0", "lang", "--lp-skip-unify", "noop \"x\" {}"], "`--skip-unify` has no effect"),
         (&["-t", "0", "lang", "--lp-depth", "3", "noop \"x\" {}"], "`--depth` has no effect"),
     ] {
-        let Said { code, stderr, .. } = ended(arguments, EMPTY);
+        let CommandOutput { code, stderr, .. } = ended(arguments, EMPTY);
         assert_eq!(code, 0, "{arguments:?}: {stderr}");
         assert!(stderr.contains("warning: ") && stderr.contains(warning), "{arguments:?}: {stderr}");
     }
@@ -268,14 +268,15 @@ fn old_flags_warn_and_work() {
         (&["get", "--retry", "3", program], "`--retry` has no effect"),
         (&["get", "--noop", "--sema", "1", program], "`--sema` has no effect"),
     ] {
-        let Said { code, stderr, .. } = said(arguments);
+        let CommandOutput { code, stderr, .. } = mgmt_output(arguments);
         assert_eq!(code, 0, "{arguments:?}: {stderr}");
         assert!(stderr.contains("warning: ") && stderr.contains(warning), "{arguments:?}: {stderr}");
     }
-    let wrong = said(&["run", "--tmp-prefix", "lang", "--only-unify", "test \"x\" { int64 => \"a\", }"]);
+    let wrong =
+        mgmt_output(&["run", "--tmp-prefix", "lang", "--only-unify", "test \"x\" { int64 => \"a\", }"]);
     assert_eq!(wrong.code, 2, "{}", wrong.stderr);
     assert!(wrong.stderr.contains("M0603"), "{}", wrong.stderr);
-    let short = said_with_input(&["r", "--tmp-prefix", "-t", "0", "yaml", "-"], EMPTY);
+    let short = mgmt_output_with_input(&["r", "--tmp-prefix", "-t", "0", "yaml", "-"], EMPTY);
     assert_eq!(short.code, 0);
     assert!(short.stderr.contains("`mgmt run` now"), "{}", short.stderr);
 }
@@ -283,11 +284,11 @@ fn old_flags_warn_and_work() {
 #[test]
 fn the_old_variable_warns_and_works_and_yields_to_the_new() {
     let mut command = mgmt(&["run", "--tmp-prefix", "empty"]);
-    let old: Said = command.env("MGMT_CONVERGED_TIMEOUT", "0").output().unwrap().into();
+    let old: CommandOutput = command.env("MGMT_CONVERGED_TIMEOUT", "0").output().unwrap().into();
     assert_eq!(old.code, 0, "{}", old.stderr);
     assert!(old.stderr.contains("MGMT_CONVERGED_TIMEOUT"), "{}", old.stderr);
     let mut command = mgmt(&["run", "--tmp-prefix", "--converged-exit", "empty"]);
-    let both: Said = command
+    let both: CommandOutput = command
         .env("MGMT_CONVERGED_TIMEOUT", "1000")
         .env("MGMT_CONVERGER_TIMEOUT", "0")
         .output()
@@ -299,14 +300,14 @@ fn the_old_variable_warns_and_works_and_yields_to_the_new() {
 
 #[test]
 fn what_is_gone_says_what_came_instead() {
-    let Said { code, stderr, .. } = ended(&["--lp-lang", "x.mcl"], EMPTY);
+    let CommandOutput { code, stderr, .. } = ended(&["--lp-lang", "x.mcl"], EMPTY);
     assert_eq!(code, 2);
     assert!(stderr.contains("`--puppet` is missing") && stderr.contains("hint: "), "{stderr}");
 }
 
 #[test]
 fn flags_without_effect_are_named_in_one_warning() {
-    let Said { code, stderr, .. } = ended(
+    let CommandOutput { code, stderr, .. } = ended(
         &["--converger-timeout", "0", "--converged-exit", "empty", "--no-pgp", "--pprof", "--no-network"],
         "",
     );
@@ -321,7 +322,7 @@ fn flags_without_effect_are_named_in_one_warning() {
 #[test]
 fn variables_without_effect_are_named_and_empty_ones_are_unset() {
     let mut command = mgmt(&["run", "--tmp-prefix", "empty", "--converged-exit"]);
-    let Said { code, stderr, .. } = command
+    let CommandOutput { code, stderr, .. } = command
         .envs([
             ("MGMT_NO_NETWORK", "x"),
             ("MGMT_PPROF", ""),
@@ -346,8 +347,8 @@ fn check_tells_right_wrong_and_unreadable_apart() {
     let good = file("good.yaml", EMPTY);
     let bad = file("bad.yaml", "graph: x\nresources:\n  flie:\n  - name: /a\n");
     let sloppy = file("sloppy.yaml", "graph: x\nwhatever: 1\n");
-    assert_eq!(said(&["check", "yaml", &good]).code, 0);
-    let wrong = said(&["check", "yaml", &good, &bad]);
+    assert_eq!(mgmt_output(&["check", "yaml", &good]).code, 0);
+    let wrong = mgmt_output(&["check", "yaml", &good, &bad]);
     assert_eq!(wrong.code, 1);
     assert!(
         wrong.stderr.contains("bad.yaml:3:3") && wrong.stderr.contains("did you mean `file`?"),
@@ -355,18 +356,18 @@ fn check_tells_right_wrong_and_unreadable_apart() {
         wrong.stderr
     );
     assert_eq!(wrong.stdout, "");
-    assert_eq!(said(&["check", "yaml", &bad, "/no/such/file"]).code, 2);
-    assert_eq!(said(&["check", "yaml", &sloppy]).code, 0);
-    assert_eq!(said(&["check", "yaml", "--strict", &sloppy]).code, 1);
-    assert_eq!(said_with_input(&["check", "yaml", "-"], EMPTY).code, 0);
-    assert_eq!(said(&["check", "empty"]).code, 0);
+    assert_eq!(mgmt_output(&["check", "yaml", &bad, "/no/such/file"]).code, 2);
+    assert_eq!(mgmt_output(&["check", "yaml", &sloppy]).code, 0);
+    assert_eq!(mgmt_output(&["check", "yaml", "--strict", &sloppy]).code, 1);
+    assert_eq!(mgmt_output_with_input(&["check", "yaml", "-"], EMPTY).code, 0);
+    assert_eq!(mgmt_output(&["check", "empty"]).code, 0);
 }
 
 #[test]
 fn check_for_programs_gives_one_object_per_line() {
     let text = "graph: x\nresources:\n  flie:\n  - name: /a\n  - name: /b\nedges:\n- from: 1\n";
-    let Said { code, stderr, .. } =
-        said_with_input(&["--message-format", "json", "check", "yaml", "-"], text);
+    let CommandOutput { code, stderr, .. } =
+        mgmt_output_with_input(&["--message-format", "json", "check", "yaml", "-"], text);
     assert_eq!(code, 1);
     let values: Vec<serde_json::Value> =
         stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -387,39 +388,39 @@ fn check_for_programs_gives_one_object_per_line() {
 #[test]
 fn the_graph_is_printed_with_its_automatic_edges() {
     let text = "graph: demo\nresources:\n  file:\n  - name: /tmp/mgmt-a/b\n    state: exists\n  - name: /tmp/mgmt-a/\n    state: exists\n";
-    let plain = said_with_input(&["graph", "yaml", "-"], text);
+    let plain = mgmt_output_with_input(&["graph", "yaml", "-"], text);
     assert_eq!(plain.code, 0, "{}", plain.stderr);
     assert!(plain.stdout.contains("file[/tmp/mgmt-a/] -> file[/tmp/mgmt-a/b]"), "{}", plain.stdout);
-    let without = said_with_input(&["graph", "yaml", "-", "--no-autoedges"], text);
+    let without = mgmt_output_with_input(&["graph", "yaml", "-", "--no-autoedges"], text);
     assert!(!without.stdout.contains("->"), "{}", without.stdout);
-    let dot = said_with_input(&["graph", "--format", "dot", "yaml", "-"], text);
+    let dot = mgmt_output_with_input(&["graph", "--format", "dot", "yaml", "-"], text);
     assert!(dot.stdout.starts_with("digraph \"demo\""), "{}", dot.stdout);
-    let json = said_with_input(&["graph", "--format", "json", "yaml", "-"], text);
+    let json = mgmt_output_with_input(&["graph", "--format", "json", "yaml", "-"], text);
     let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(value["format_version"], 1);
     assert_eq!(value["vertices"].as_array().unwrap().len(), 2);
     assert_eq!(value["edges"][0]["to"], "file[/tmp/mgmt-a/b]");
-    assert_eq!(said_with_input(&["graph", "yaml", "-"], "graph: [").code, 2);
+    assert_eq!(mgmt_output_with_input(&["graph", "yaml", "-"], "graph: [").code, 2);
 }
 
 #[test]
 fn codes_are_explained_in_any_case() {
-    let all = said(&["explain"]);
+    let all = mgmt_output(&["explain"]);
     let first = all.stdout.lines().next().unwrap().split(' ').next().unwrap();
-    let one = said(&["explain", &first.to_lowercase()]);
+    let one = mgmt_output(&["explain", &first.to_lowercase()]);
     assert_eq!(one.code, 0);
     assert!(one.stdout.starts_with(first), "{}", one.stdout);
     // Of every front-end.
     for (code, word) in [("M0001", "UTF-8"), ("m0301", "variable"), ("M0802", "not used"), ("y0001", "large")]
     {
-        let found = said(&["explain", code]);
+        let found = mgmt_output(&["explain", code]);
         assert_eq!(found.code, 0, "{code}: {}", found.stderr);
         assert!(found.stdout.contains(word), "{}", found.stdout);
         let listed = all.stdout.lines().filter(|line| line.starts_with(&code.to_uppercase())).count();
         assert_eq!(listed, 1, "{code}");
     }
     assert!(
-        said(&["explain", "M0003"]).stdout.contains("\n    $rest = $a % 3\n"),
+        mgmt_output(&["explain", "M0003"]).stdout.contains("\n    $rest = $a % 3\n"),
         "examples keep their form"
     );
     let mut codes: Vec<_> = all.stdout.lines().map(|line| line.split(' ').next().unwrap()).collect();
@@ -431,37 +432,37 @@ fn codes_are_explained_in_any_case() {
 
 #[test]
 fn kinds_are_described_for_people_and_programs() {
-    assert!(said(&["kinds"]).stdout.lines().any(|line| line.starts_with("file ")));
-    let text = said(&["kinds", "file"]).stdout;
+    assert!(mgmt_output(&["kinds"]).stdout.lines().any(|line| line.starts_with("file ")));
+    let text = mgmt_output(&["kinds", "file"]).stdout;
     assert!(text.contains("content: str"), "{text}");
     let json: serde_json::Value =
-        serde_json::from_str(&said(&["kinds", "file", "--format", "json"]).stdout).unwrap();
+        serde_json::from_str(&mgmt_output(&["kinds", "file", "--format", "json"]).stdout).unwrap();
     assert_eq!(json["kinds"][0]["kind"], "file");
     assert!(json["metaparameters"].as_array().unwrap().iter().any(|field| field["name"] == "retry"));
-    assert!(said(&["kinds", "file", "--format", "markdown"]).stdout.contains("### `content`"));
+    assert!(mgmt_output(&["kinds", "file", "--format", "markdown"]).stdout.contains("### `content`"));
 }
 
 #[test]
 fn functions_are_described_for_people_and_programs() {
-    let all = said(&["functions"]).stdout;
+    let all = mgmt_output(&["functions"]).stdout;
     assert!(all.lines().any(|line| line.starts_with("  fmt.printf ")), "{all}");
-    let module = said(&["functions", "golang/strings"]).stdout;
+    let module = mgmt_output(&["functions", "golang/strings"]).stdout;
     assert!(module.contains("  strings.to_upper ") && !module.contains("printf"), "{module}");
-    let one = said(&["functions", "golang/strings.to_upper"]).stdout;
+    let one = mgmt_output(&["functions", "golang/strings.to_upper"]).stdout;
     assert!(one.contains("  func(") && one.contains("  import \"golang/strings\""), "{one}");
-    assert!(said(&["functions", "os.file_exists"]).stdout.contains("It follows the host"));
-    assert!(said(&["functions", "-"]).stdout.contains("Subtracts"));
-    assert!(said(&["functions", "printf"]).stdout.starts_with("fmt.printf\n"));
-    let several = said(&["functions", "to_upper"]);
+    assert!(mgmt_output(&["functions", "os.file_exists"]).stdout.contains("It follows the host"));
+    assert!(mgmt_output(&["functions", "-"]).stdout.contains("Subtracts"));
+    assert!(mgmt_output(&["functions", "printf"]).stdout.starts_with("fmt.printf\n"));
+    let several = mgmt_output(&["functions", "to_upper"]);
     assert_eq!(several.code, 2, "{}", several.stdout);
     assert!(several.stderr.contains("`golang/strings.to_upper`"), "{}", several.stderr);
     let json: serde_json::Value =
-        serde_json::from_str(&said(&["functions", "os.readfile", "--format", "json"]).stdout).unwrap();
+        serde_json::from_str(&mgmt_output(&["functions", "os.readfile", "--format", "json"]).stdout).unwrap();
     assert_eq!(
         (&json["functions"][0]["name"], &json["functions"][0]["effect"]),
         (&"os.readfile".into(), &"live".into())
     );
-    assert!(said(&["functions", "os", "--format", "markdown"]).stdout.contains("\n## `os.system`\n"));
+    assert!(mgmt_output(&["functions", "os", "--format", "markdown"]).stdout.contains("\n## `os.system`\n"));
 }
 
 #[test]
@@ -469,8 +470,9 @@ fn the_reference_is_written_as_pages() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().join("reference");
     let output = directory.to_str().unwrap();
-    assert_eq!(said(&["docs", "reference", "--output", output]).code, 2);
-    let Said { code, stderr, .. } = said(&["docs", "reference", "--format", "markdown", "--output", output]);
+    assert_eq!(mgmt_output(&["docs", "reference", "--output", output]).code, 2);
+    let CommandOutput { code, stderr, .. } =
+        mgmt_output(&["docs", "reference", "--format", "markdown", "--output", output]);
     assert_eq!(code, 0, "{stderr}");
     for page in [
         "README.md",
@@ -487,7 +489,7 @@ fn the_reference_is_written_as_pages() {
         assert!(text.contains("# "), "{page}");
     }
     let json: serde_json::Value =
-        serde_json::from_str(&said(&["docs", "reference", "--format", "json"]).stdout).unwrap();
+        serde_json::from_str(&mgmt_output(&["docs", "reference", "--format", "json"]).stdout).unwrap();
     assert!(json["kinds"].as_array().unwrap().len() > 3);
 }
 
@@ -507,7 +509,7 @@ fn shells_take_the_scripts_and_complete_with_them() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
     for (shell, file) in [("bash", "mgmt.bash"), ("zsh", "_mgmt"), ("fish", "mgmt.fish")] {
-        std::fs::write(at(file), said(&["completions", shell]).stdout).unwrap();
+        std::fs::write(at(file), mgmt_output(&["completions", shell]).stdout).unwrap();
         let checked = shell_says(shell, &["-n", &at(file)]);
         assert_eq!((checked.code, checked.stderr.as_str()), (0, ""), "{shell}");
     }
@@ -532,7 +534,7 @@ fn shells_take_the_scripts_and_complete_with_them() {
     }
 }
 
-fn shell_says(shell: &str, arguments: &[&str]) -> Said {
+fn shell_says(shell: &str, arguments: &[&str]) -> CommandOutput {
     let mut command = std::process::Command::new(shell);
     command.args(arguments).env("TERM", "xterm").stdin(std::process::Stdio::null());
     let output = command.output();
@@ -541,36 +543,38 @@ fn shell_says(shell: &str, arguments: &[&str]) -> Said {
 
 #[test]
 fn topics_and_scripts_are_printed() {
-    assert!(said(&["help", "exit-codes"]).stdout.contains("130"));
-    assert!(said(&["help", "environment"]).stdout.contains("MGMT_PREFIX"));
+    assert!(mgmt_output(&["help", "exit-codes"]).stdout.contains("130"));
+    assert!(mgmt_output(&["help", "environment"]).stdout.contains("MGMT_PREFIX"));
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let Said { code, stdout, .. } = said(&["completions", shell]);
+        let CommandOutput { code, stdout, .. } = mgmt_output(&["completions", shell]);
         assert_eq!(code, 0);
         for flag in ["converger-timeout", "deny-warnings", "no-lints", "module-path"] {
             assert!(stdout.contains(flag), "{shell}: {flag}");
         }
     }
-    let page = said(&["man"]).stdout;
+    let page = mgmt_output(&["man"]).stdout;
     assert!(page.contains(".TH") && page.contains("EXIT STATUS") && page.contains("ENVIRONMENT"));
-    assert!(said(&["man", "run"]).stdout.contains("converger"));
-    assert!(said(&["man", "setup", "svc"]).stdout.contains("binary\\-path"));
-    let check = said(&["man", "check"]).stdout;
+    assert!(mgmt_output(&["man", "run"]).stdout.contains("converger"));
+    assert!(mgmt_output(&["man", "setup", "svc"]).stdout.contains("binary\\-path"));
+    let check = mgmt_output(&["man", "check"]).stdout;
     assert!(check.contains("deny\\-warnings") && check.contains("lang"), "{check}");
-    let help = said(&["help", "check"]).stdout;
+    let help = mgmt_output(&["help", "check"]).stdout;
     assert!(help.contains("--no-lints") && help.contains("[lang|yaml|puppet|empty] PATH..."), "{help}");
 }
 
 #[test]
 fn colour_is_for_terminals_unless_asked_for() {
     let wrong = ["check", "yaml", "/no/such/file"];
-    assert!(!said(&wrong).stderr.contains('\u{1b}'));
-    let forced: Said = mgmt(&wrong).env("CLICOLOR_FORCE", "1").output().unwrap().into();
+    assert!(!mgmt_output(&wrong).stderr.contains('\u{1b}'));
+    let forced: CommandOutput = mgmt(&wrong).env("CLICOLOR_FORCE", "1").output().unwrap().into();
     assert!(forced.stderr.contains('\u{1b}'));
-    let refused: Said = mgmt(&wrong).env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1").output().unwrap().into();
+    let refused: CommandOutput =
+        mgmt(&wrong).env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1").output().unwrap().into();
     assert!(!refused.stderr.contains('\u{1b}'));
-    let flag: Said = mgmt(&["--color=always"]).args(wrong).env("NO_COLOR", "1").output().unwrap().into();
+    let flag: CommandOutput =
+        mgmt(&["--color=always"]).args(wrong).env("NO_COLOR", "1").output().unwrap().into();
     assert!(flag.stderr.contains('\u{1b}'));
-    let never: Said =
+    let never: CommandOutput =
         mgmt(&["--color=never"]).args(wrong).env("CLICOLOR_FORCE", "1").output().unwrap().into();
     assert!(!never.stderr.contains('\u{1b}'));
 }
@@ -583,14 +587,14 @@ fn a_reader_that_goes_away_is_no_mistake() {
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let Said { code, stderr, .. } = child.wait_with_output().unwrap().into();
+    let CommandOutput { code, stderr, .. } = child.wait_with_output().unwrap().into();
     assert_eq!((code, stderr.as_str()), (0, ""));
 }
 
 #[test]
 fn a_full_disk_is_a_failure() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let Said { code, stderr, .. } = mgmt(&["kinds"]).stdout(full).output().unwrap().into();
+    let CommandOutput { code, stderr, .. } = mgmt(&["kinds"]).stdout(full).output().unwrap().into();
     assert_eq!(code, 1);
     assert!(stderr.contains("standard output"), "{stderr}");
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::puppet_server::{Server, make_certificates, revoke};
-use mgmt_test_support::program::{Running, holds, said};
+use mgmt_test_support::program::{RunningProgram, holds, mgmt_output};
 use rustix::process::Signal;
 
 const NAME: &str = "agent.example.com";
@@ -77,7 +77,7 @@ fn defect_1_a_server_compiles_and_is_followed() {
     write(&special.join("modules/m/lib/puppet/type/mark.rb"), MARK);
     let server = Server::start(&at("environments"), &at("certificates"));
     let conf = configure(&at("agent"), &at("certificates"), &at("certificates"), server.port);
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
     holds(&out, &format!("one {NAME}"));
     holds(&copy, "hello\n");
     holds(&tree.join("a/b"), "deep\n");
@@ -105,14 +105,14 @@ fn defect_1_a_server_compiles_and_is_followed() {
         [("certificates", "others"), ("others", "certificates")].into_iter().enumerate()
     {
         let conf = configure(&at(&format!("agent-{number}")), &at(certificates), &at(authority), server.port);
-        let said = said(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
+        let said = mgmt_output(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
         assert_eq!(said.code, 1, "{}", said.stderr);
         assert!(said.stderr.contains("the Puppet server localhost"), "{}", said.stderr);
     }
     // Without any, what is missing is named.
     std::fs::remove_file(at(&format!("agent-0/ssl/certs/{NAME}.pem"))).unwrap();
     let conf = at("agent-0/puppet.conf");
-    let said = said(&["graph", "puppet", "agent", "--puppet-conf", conf.to_str().unwrap()]);
+    let said = mgmt_output(&["graph", "puppet", "agent", "--puppet-conf", conf.to_str().unwrap()]);
     assert!(said.code == 1 && said.stderr.contains(&format!("{NAME}.pem")), "{}", said.stderr);
 }
 
@@ -132,7 +132,7 @@ fn types_of_an_environment_that_only_the_server_has_are_applied() {
     let text = std::fs::read_to_string(&conf).unwrap();
     std::fs::write(&conf, text.replace("environment = production", "environment = special")).unwrap();
     let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "puppet", "agent"];
-    let run = said(&[&once[..], &["--puppet-conf", &conf]].concat());
+    let run = mgmt_output(&[&once[..], &["--puppet-conf", &conf]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(std::fs::read_to_string(at("mark")).unwrap(), "made");
 }
@@ -150,7 +150,7 @@ fn another_server_is_asked_revoked_ones_are_not_and_the_last_catalogue_is_used_w
     let site = at("environments/special/manifests/site.pp");
     write(&site, &format!("file {{ '{}': content => 'from the server' }}\n", out.display()));
     let server = Server::start(&at("environments"), &certificates);
-    let graph = |conf: &str| said(&["graph", "puppet", "agent", "--puppet-conf", conf]);
+    let graph = |conf: &str| mgmt_output(&["graph", "puppet", "agent", "--puppet-conf", conf]);
     // Nobody listens on the first port.
     let conf = configure(&at("agent"), &certificates, &certificates, server.port);
     configure_more(&conf, &format!("server_list = localhost:1,localhost:{}", server.port));
@@ -174,10 +174,10 @@ fn another_server_is_asked_revoked_ones_are_not_and_the_last_catalogue_is_used_w
     std::fs::remove_file(at("strict/ssl/crl.pem")).unwrap();
     // Given to a host that runs, it asks for its own.
     let prefix = at("prefix").display().to_string();
-    let mut run = Running::start(&["run", "--prefix", &prefix, "empty"]);
+    let mut run = RunningProgram::start(&["run", "--prefix", &prefix, "empty"]);
     run.wait_for("graph empty");
     let deployed =
-        said(&["deploy", "--prefix", &prefix, "--no-git", "puppet", "agent", "--puppet-conf", &conf]);
+        mgmt_output(&["deploy", "--prefix", &prefix, "--no-git", "puppet", "agent", "--puppet-conf", &conf]);
     assert_eq!(deployed.code, 0, "{}", deployed.stderr);
     holds(&out, "from the server");
     run.signal(Signal::INT);
@@ -226,13 +226,13 @@ fn a_type_of_the_server_that_is_made_of_others_knows_them_and_the_last_catalogue
     let server = Server::start(&at("environments"), &certificates);
     let conf = configure(&at("agent"), &certificates, &certificates, server.port);
     let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "puppet", "agent"];
-    let run = said(&[&once[..], &["--puppet-conf", &conf]].concat());
+    let run = mgmt_output(&[&once[..], &["--puppet-conf", &conf]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     holds(&whole, "one\ntwo\n");
     // What is the same as before is not fetched again.
     let fetched = server.downloads();
     assert!(fetched >= 3, "{fetched}");
-    let graph = || said(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
+    let graph = || mgmt_output(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
     let (fresh, _) = (graph(), server.up(false));
     assert_eq!(server.downloads(), fetched);
     let last = graph();
@@ -265,7 +265,7 @@ fn a_server_that_is_busy_is_asked_later_and_one_that_cannot_is_left_for_another(
     );
     let conf = configure(&at("agent"), &certificates, &certificates, server.port);
     configure_more(&conf, "usecacheonfailure = false");
-    let graph = || said(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
+    let graph = || mgmt_output(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
     server.refuse(&[(503, Some(1)), (429, Some(2))]);
     let found = graph();
     assert!(found.code == 0 && found.stdout.contains("from the server"), "{}{}", found.stdout, found.stderr);
@@ -326,7 +326,7 @@ fn facts_of_the_servers_modules_are_known_when_it_compiles_and_when_it_is_applie
     );
     let server = Server::start(&at("environments"), &certificates);
     let conf = configure(&at("agent"), &certificates, &certificates, server.port);
-    let run = Running::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
+    let run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
     holds(&out, "round blue large");
     holds(&mark, "round");
     // The server's modules get other ones.
@@ -354,9 +354,9 @@ fn a_server_that_is_not_there_yet_is_asked_until_it_is() {
     std::fs::write(&conf, text.replace("runinterval = 3", "runinterval = 86400")).unwrap();
     // One that is to end has nothing to wait for.
     let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "puppet", "agent"];
-    let ended = said(&[&once[..], &["--puppet-conf", &conf]].concat());
+    let ended = mgmt_output(&[&once[..], &["--puppet-conf", &conf]].concat());
     assert!(ended.code == 1 && ended.stderr.contains("the Puppet server"), "{}", ended.stderr);
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
     run.wait_for("retrying in ");
     server.up(true);
     holds(&out, "from the server");
@@ -391,7 +391,7 @@ fn puppets_own_agent_and_ours_do_not_work_on_one_host_at_the_same_time() {
     let line = format!("/proc/{}/cmdline", rival.0.id());
     program::eventually("its name", || std::fs::read_to_string(&line).unwrap().starts_with("puppet agent"));
     let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "puppet", "agent"];
-    let run = || said(&[&once[..], &["--puppet-conf", &conf]].concat());
+    let run = || mgmt_output(&[&once[..], &["--puppet-conf", &conf]].concat());
     let refused = || {
         let refused = run();
         let is_named = refused.stderr.contains(&format!("process {}", rival.0.id()));

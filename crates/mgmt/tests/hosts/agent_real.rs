@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::puppet_server::{make_certificates, revoke};
-use mgmt_test_support::program::{Running, holds, said};
+use mgmt_test_support::program::{RunningProgram, holds, mgmt_output};
 use rustix::process::Signal;
 
 const NAME: &str = "agent.example.com";
@@ -212,7 +212,7 @@ fn puppets_own_server_compiles_and_is_followed() {
     write(&at("server/node"), "environment: special\n");
     let server = Server::start(&at("server"), &at("certificates"));
     let conf = configure(&at("agent"), &at("certificates"), &at("certificates"), server.port);
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", "agent", "--puppet-conf", &conf]);
     holds(&out, &format!("one {NAME} {NAME}"));
     holds(&copy, "hello\n");
     holds(&tree.join("a/b"), "deep\n");
@@ -235,7 +235,7 @@ fn puppets_own_server_compiles_and_is_followed() {
         [("certificates", "others"), ("others", "certificates")].into_iter().enumerate()
     {
         let conf = configure(&at(&format!("agent-{number}")), &at(certificates), &at(authority), server.port);
-        let said = said(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
+        let said = mgmt_output(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
         assert_eq!(said.code, 1, "{}", said.stderr);
         assert!(said.stderr.contains("the Puppet server"), "{}", said.stderr);
     }
@@ -247,7 +247,7 @@ fn puppets_own_server_compiles_and_is_followed() {
             .unwrap()
             .replace("certname = ", "node_name_value = other\ncertname = "),
     );
-    let refused = said(&["graph", "puppet", "agent", "--puppet-conf", other.to_str().unwrap()]);
+    let refused = mgmt_output(&["graph", "puppet", "agent", "--puppet-conf", other.to_str().unwrap()]);
     assert!(refused.code == 1 && refused.stderr.contains("403"), "{}", refused.stderr);
     server.signal(Signal::KILL);
     run.wait_for("the Puppet server localhost");
@@ -256,6 +256,6 @@ fn puppets_own_server_compiles_and_is_followed() {
     run.signal(Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");
-    let gone = said(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
+    let gone = mgmt_output(&["graph", "puppet", "agent", "--puppet-conf", &conf]);
     assert!(gone.code == 1 && gone.stderr.contains("the Puppet server localhost"), "{}", gone.stderr);
 }

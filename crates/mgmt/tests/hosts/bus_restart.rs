@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use mgmt_test_support::booted_host::run;
-use mgmt_test_support::program::{Running, eventually};
+use mgmt_test_support::program::{RunningProgram, eventually};
 
 const UNIT: &str = "[Service]\nExecStart=/bin/sleep infinity\n";
 
@@ -36,7 +36,7 @@ fn on_a_booted_host() {
         .unwrap();
     let mut command = Command::new("/mgmt-test-result/mgmt");
     command.args(["run", "--prefix", "/t/prefix", "yaml", "/t/graph.yaml"]).stdin(Stdio::null());
-    let mut running = Running::start_command(command);
+    let mut running = RunningProgram::start_command(command);
     running.wait_for("svc[kept]: changed in");
     assert!(is_active());
     // As often as systemd starts a service within ten seconds, but for once.

@@ -9,17 +9,17 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mgmt_test_support::network::{Network, address};
-use mgmt_test_support::program::{PATIENCE, Running, Said, eventually, holds};
+use mgmt_test_support::program::{CommandOutput, EVENT_TIMEOUT, RunningProgram, eventually, holds};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 /// Hosts in a network, each of which can be up or not.
-struct Scene {
+struct TestEnv {
     directory: TempDir,
     network: Network,
-    hosts: Vec<Option<Running>>,
+    hosts: Vec<Option<RunningProgram>>,
     ideal: &'static str,
 }
 
@@ -32,10 +32,10 @@ struct Members {
     leader: Option<String>,
 }
 
-impl Scene {
-    fn new(places: usize, ideal: &'static str) -> Scene {
+impl TestEnv {
+    fn new(places: usize, ideal: &'static str) -> TestEnv {
         let hosts = (0..places).map(|_| None).collect();
-        Scene { directory: tempfile::tempdir().unwrap(), network: Network::new(places), hosts, ideal }
+        TestEnv { directory: tempfile::tempdir().unwrap(), network: Network::new(places), hosts, ideal }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -49,7 +49,7 @@ impl Scene {
     fn command(&self, at: usize, front_end: &[&str]) -> Command {
         let prefix = network::text(&self.at(NAMES[at]));
         let server = format!("http://{}:2380", address(at));
-        let seed = Scene::client(0);
+        let seed = TestEnv::client(0);
         let mut flags = vec!["run", "--hostname", NAMES[at], "--prefix", &prefix, "--server-urls", &server];
         flags.extend(["--ideal-cluster-size", self.ideal]);
         if at > 0 {
@@ -67,7 +67,7 @@ impl Scene {
 
     fn start_with(&mut self, at: usize, front_end: &[&str]) {
         let command = self.command(at, front_end);
-        self.hosts[at] = Some(Running::start_command(command));
+        self.hosts[at] = Some(RunningProgram::start_command(command));
     }
 
     /// Ends a host without a word. Its server goes with it.
@@ -82,8 +82,8 @@ impl Scene {
         assert_eq!(code, Some(0), "{lines}");
     }
 
-    fn said(&self, words: &[&str]) -> Said {
-        let seeds: Vec<String> = (0..self.hosts.len()).map(Scene::client).collect();
+    fn said(&self, words: &[&str]) -> CommandOutput {
+        let seeds: Vec<String> = (0..self.hosts.len()).map(TestEnv::client).collect();
         let seeds = seeds.join(",");
         let mut all = words.to_vec();
         all.extend(["--seeds", &seeds]);
@@ -91,8 +91,8 @@ impl Scene {
     }
 
     /// What the client of etcd says.
-    fn etcd(&self, words: &[&str]) -> Said {
-        let seed = Scene::client(0);
+    fn etcd(&self, words: &[&str]) -> CommandOutput {
+        let seed = TestEnv::client(0);
         let mut all = vec!["etcd", "--seeds", &seed];
         all.extend(words);
         self.network.said(&all)
@@ -116,7 +116,7 @@ impl Scene {
 
     /// Waits for members that are as they should be, and gives them.
     fn until(&self, what: &str, is_so: impl Fn(&Members) -> bool) -> Members {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         let mut last = None;
         loop {
             if let Some(members) = self.members() {
@@ -126,7 +126,7 @@ impl Scene {
                 last = Some(members);
             }
             if Instant::now() >= end {
-                panic!("{what}: not within {PATIENCE:?}; last seen {last:?}\n{}", self.last_words());
+                panic!("{what}: not within {EVENT_TIMEOUT:?}; last seen {last:?}\n{}", self.last_words());
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -136,7 +136,7 @@ impl Scene {
     fn last_words(&self) -> String {
         let mut words = String::new();
         for (name, host) in NAMES.iter().zip(&self.hosts) {
-            let said = host.as_ref().map(Running::said).unwrap_or_default();
+            let said = host.as_ref().map(RunningProgram::said).unwrap_or_default();
             let server = std::fs::read_to_string(self.at(name).join("cluster/etcd.log")).unwrap_or_default();
             for (who, text) in [("host", &said), ("server of", &server)] {
                 let lines: Vec<&str> = text.lines().collect();
@@ -161,7 +161,7 @@ impl Scene {
 
     /// Waits until all servers say that they have the same data.
     fn agree(&self) {
-        let number = |said: &Said, name: &str| -> Option<u64> {
+        let number = |said: &CommandOutput, name: &str| -> Option<u64> {
             let (_, rest) = said.stdout.split_once(&format!("\"{name}\":"))?;
             rest.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
         };
@@ -170,7 +170,7 @@ impl Scene {
         eventually("all servers have the same data", || {
             let hashes = (0..self.hosts.len()).map(|at| {
                 let words =
-                    ["etcd", "--seeds", &Scene::client(at), "endpoint", "hashkv", &revision, "-w", "json"];
+                    ["etcd", "--seeds", &TestEnv::client(at), "endpoint", "hashkv", &revision, "-w", "json"];
                 number(&self.network.said(&words), "hash")
             });
             let hashes: Vec<Option<u64>> = hashes.collect();
@@ -186,7 +186,7 @@ impl Scene {
         let path = self.at("program.mcl");
         std::fs::write(&path, text).unwrap();
         let path = network::text(&path);
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         loop {
             let done = self.said(&["deploy", "--no-git", "lang", &path]);
             if done.code == 0 {
@@ -208,7 +208,7 @@ fn number(name: &str) -> usize {
 /// Acceptance scenario 17.
 #[test]
 fn a_cluster_has_its_size_whatever_becomes_of_its_hosts() {
-    let mut scene = Scene::new(5, "3");
+    let mut scene = TestEnv::new(5, "3");
     for at in 0..5 {
         scene.start(at);
     }
@@ -274,14 +274,14 @@ fn a_cluster_has_its_size_whatever_becomes_of_its_hosts() {
 
 #[test]
 fn a_host_that_never_starts_its_server_is_sent_back() {
-    let mut scene = Scene::new(3, "3");
+    let mut scene = TestEnv::new(3, "3");
     scene.start(0);
     scene.settled(1);
     let programs = network::idle_etcd(scene.directory.path());
     let mut broken = scene.command(1, &["empty"]);
     let path = std::env::var("PATH").unwrap();
     broken.env("PATH", format!("{}:{path}", programs.display()));
-    scene.hosts[1] = Some(Running::start_command(broken));
+    scene.hosts[1] = Some(RunningProgram::start_command(broken));
     scene.start(2);
     scene.until("the one that does not start is tried", |members| members.learners == 1);
     scene.until("it is sent back", |members| members.learners == 0);
@@ -297,7 +297,7 @@ fn a_host_that_never_starts_its_server_is_sent_back() {
 
 #[test]
 fn a_cluster_comes_back_with_all_it_had() {
-    let mut scene = Scene::new(3, "3");
+    let mut scene = TestEnv::new(3, "3");
     for at in 0..3 {
         scene.start(at);
     }
@@ -360,7 +360,7 @@ fn a_cluster_comes_back_with_all_it_had() {
 }
 
 /// The server of a run.
-fn server_of(run: &Running) -> Option<u32> {
+fn server_of(run: &RunningProgram) -> Option<u32> {
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.id())).ok();
     // It is a child of the thread that looks after it.
     let threads = std::fs::read_dir(format!("/proc/{}/task", run.id())).ok()?.flatten();
@@ -382,11 +382,11 @@ fn signal(pid: u32, signal: Signal) {
 
 #[test]
 fn a_server_that_ends_is_started_again_and_one_that_is_full_is_given_room() {
-    let mut scene = Scene::new(1, "1");
+    let mut scene = TestEnv::new(1, "1");
     let mut command = scene.command(0, &["empty"]);
     // History alone fills this.
     command.env("MGMT_CLUSTER_QUOTA", "4000000");
-    scene.hosts[0] = Some(Running::start_command(command));
+    scene.hosts[0] = Some(RunningProgram::start_command(command));
     scene.settled(1);
     scene.deploy("first");
     scene.runs(0, "first");
@@ -416,14 +416,14 @@ fn a_server_that_ends_is_started_again_and_one_that_is_full_is_given_room() {
 
 #[test]
 fn what_keeps_a_host_from_serving_is_told() {
-    let mut scene = Scene::new(1, "1");
+    let mut scene = TestEnv::new(1, "1");
     let without = |version: Option<&str>| {
         let programs = tempfile::tempdir().unwrap();
         if let Some(version) = version {
             network::other_etcd(programs.path(), version);
         }
         let mut command = scene.command(0, &["empty"]);
-        let said: Said = command.env("PATH", programs.path()).output().unwrap().into();
+        let said: CommandOutput = command.env("PATH", programs.path()).output().unwrap().into();
         assert_eq!(said.code, 1, "{}", said.stderr);
         said.stderr
     };
@@ -442,7 +442,7 @@ fn what_keeps_a_host_from_serving_is_told() {
     let mut second = scene
         .network
         .mgmt(0, &["run", "--hostname", "z", "--prefix", &prefix, "--server-urls", &url, "empty"]);
-    let second: Said = second.output().unwrap().into();
+    let second: CommandOutput = second.output().unwrap().into();
     assert_eq!(second.code, 1, "{}", second.stderr);
     assert!(second.stderr.contains(&format!("listens at {url} already")), "{}", second.stderr);
 
@@ -465,13 +465,13 @@ fn what_keeps_a_host_from_serving_is_told() {
     let status = scene.network.said(&["status", "--prefix", &prefix]);
     assert!(status.stdout.ends_with("served by a (leads)\n"), "{status:?}");
     let mut command = scene.network.mgmt(0, &["etcd", "--prefix", &prefix, "member", "list"]);
-    let said: Said = command.env("PATH", "/nowhere").output().unwrap().into();
+    let said: CommandOutput = command.env("PATH", "/nowhere").output().unwrap().into();
     assert!(said.code == 1 && said.stderr.contains("etcd-client"), "{said:?}");
 }
 
 #[test]
 fn servers_with_certificates_serve_nobody_without_one() {
-    let mut scene = Scene::new(2, "1");
+    let mut scene = TestEnv::new(2, "1");
     let files = network::certificates(scene.directory.path(), 2);
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let prefixes = [network::text(&scene.at("a")), network::text(&scene.at("b"))];
@@ -487,7 +487,7 @@ fn servers_with_certificates_serve_nobody_without_one() {
         flags.push("empty");
         let mut command = scene.network.mgmt(at, &flags);
         command.env("MGMT_CLUSTER_PACE", "quick");
-        scene.hosts[at] = Some(Running::start_command(command));
+        scene.hosts[at] = Some(RunningProgram::start_command(command));
         if at == 0 {
             scene.hosts[0].as_mut().unwrap().wait_for("the cluster is served by a");
         }

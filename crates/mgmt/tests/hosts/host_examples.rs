@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use mgmt_test_support::program::Said;
+use mgmt_test_support::program::CommandOutput;
 use mgmt_test_support::sandbox::Sandbox;
 
 /// Where the program is on a host of its own.
@@ -26,14 +26,14 @@ fn examples(directory: &str, least: usize) -> Vec<PathBuf> {
     files
 }
 
-fn run(program: &str, more: &[&str], graph: &Path) -> Said {
+fn run(program: &str, more: &[&str], graph: &Path) -> CommandOutput {
     let mut command = Command::new(program);
     command.args(["run", "--prefix", "/mgmt-test-prefix", "--converger-timeout=0", "--converged-exit"]);
     command.arg("--max-runtime=60").args(more).arg("yaml").arg(graph);
-    Said::from(command.output().unwrap())
+    CommandOutput::from(command.output().unwrap())
 }
 
-fn told(said: &Said) -> String {
+fn told(said: &CommandOutput) -> String {
     format!("{}{}", said.stdout, said.stderr)
 }
 
@@ -105,8 +105,8 @@ fn on_a_booted_host() {
         ("graph: svc", "cron.service"),
     ];
     let (_, unit) = units.into_iter().find(|(graph, _)| declared.contains(graph)).unwrap();
-    assert_eq!(booted_host::told("is-active", unit), "active");
-    assert_eq!(booted_host::told("is-enabled", unit), "enabled");
+    assert_eq!(booted_host::unit_state("is-active", unit), "active");
+    assert_eq!(booted_host::unit_state("is-enabled", unit), "enabled");
     // What the examples say about themselves.
     let mut running = Command::new(program)
         .args(["run", "--prefix", "/mgmt-test-prefix", "yaml"])
@@ -119,8 +119,8 @@ fn on_a_booted_host() {
         let end = Instant::now() + Duration::from_secs(60);
         // The program may not be there yet; whatever somebody does then is repaired in the beginning.
         booted_host::run("systemctl", &[drift, unit]);
-        while booted_host::told("is-active", unit) != "active"
-            || booted_host::told("is-enabled", unit) != "enabled"
+        while booted_host::unit_state("is-active", unit) != "active"
+            || booted_host::unit_state("is-enabled", unit) != "enabled"
         {
             assert!(Instant::now() < end, "{unit} is not repaired after {drift}");
             std::thread::sleep(Duration::from_millis(50));

@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 
 use mgmt_resource::Schema;
 use mgmt_resources::KINDS;
-use mgmt_test_support::program::{Running, Said, eventually, plain};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, plain};
 use mgmt_test_support::sandbox::Sandbox;
 
 /// What is seen of an example. Commands are for a shell.
@@ -296,10 +296,10 @@ fn every_example_is_canonical_and_right_and_has_its_kind_in_its_graph() {
         for example in examples {
             std::fs::write(&file, &example).unwrap();
             for words in [&["fmt", "--check", path][..], &["check", "--deny-warnings", "lang", path]] {
-                let said = program::said(words);
+                let said = program::mgmt_output(words);
                 assert_eq!(said.code, 0, "{kind}: {words:?}\n{example}\n{}{}", said.stdout, said.stderr);
             }
-            let said = program::said(&["graph", "lang", path]);
+            let said = program::mgmt_output(&["graph", "lang", path]);
             assert_eq!(said.code, 0, "{kind}:\n{}", said.stderr);
             assert!(said.stdout.contains(&format!("{kind}[")), "{kind}:\n{}", said.stdout);
         }
@@ -317,7 +317,7 @@ fn every_example_in_yaml_is_right() {
         for example in blocks(schema.doc, "yaml") {
             std::fs::write(&file, format!("graph: x\n{example}")).unwrap();
             for words in [&["check", "--deny-warnings", "yaml", path][..], &["graph", "yaml", path]] {
-                let said = program::said(words);
+                let said = program::mgmt_output(words);
                 assert_eq!(said.code, 0, "{}: {words:?}\n{}", schema.kind, said.stderr);
             }
             found += 1;
@@ -398,7 +398,7 @@ impl Run<'_> {
     /// To its end, which is a good one. What it says is also in a file.
     #[track_caller]
     fn ends(&self, flags: &[&str]) -> String {
-        let said = Said::from(self.command(flags).output().unwrap());
+        let said = CommandOutput::from(self.command(flags).output().unwrap());
         assert_eq!(said.code, 0, "{}", said.stderr);
         std::fs::write("/said", &said.stderr).unwrap();
         said.stderr
@@ -429,7 +429,7 @@ fn see(program: &str, (kind, _, before, see): &Case) {
         Runs(command) => is_seen(command, &run.ends(&converges)),
         Ends(command) => is_seen(command, &run.ends(&[])),
         Lives(command) => {
-            let _running = Running::start_command(run.command(&[]));
+            let _running = RunningProgram::start_command(run.command(&[]));
             eventually(&format!("{kind}: {command}"), || sh(command).status.success());
         }
         Looks(_) => {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use mgmt_test_support::program::{Running, holds, said};
+use mgmt_test_support::program::{RunningProgram, holds, mgmt_output};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ struct Graph {
 
 impl Graph {
     fn of(arguments: &[&str]) -> Graph {
-        let said = said(&[&["graph", "--format", "json", "--no-autoedges"], arguments].concat());
+        let said = mgmt_output(&[&["graph", "--format", "json", "--no-autoedges"], arguments].concat());
         assert_eq!(said.code, 0, "{}", said.stderr);
         let document: Value = serde_json::from_str(&said.stdout).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -129,7 +129,7 @@ fn example_4_the_manifest_is_in_the_middle() {
 #[test]
 fn what_is_missing_on_the_command_line_is_named() {
     let expect = |arguments: &[&str], part: &str| {
-        let said = said(arguments);
+        let said = mgmt_output(arguments);
         assert_eq!(said.code, 2, "{arguments:?}: {}", said.stderr);
         assert!(said.stderr.contains(part), "{arguments:?}: {}", said.stderr);
     };
@@ -149,12 +149,12 @@ fn a_mistake_between_the_two_is_told_by_check_with_both_places() {
     std::fs::write(&lang, "noop \"x\" {}\nnoop \"puppet_handovre\" {}\n").unwrap();
     std::fs::write(&puppet, "class mgmt_handover {}\ninclude mgmt_handover\n").unwrap();
     let arguments = ["langpuppet", "--lang", lang.to_str().unwrap(), "--puppet", puppet.to_str().unwrap()];
-    let wrong = said(&[&["check"], &arguments[..]].concat());
+    let wrong = mgmt_output(&[&["check"], &arguments[..]].concat());
     assert_eq!(wrong.code, 1, "{}", wrong.stderr);
     for part in ["error[P0301]", "main.mcl:2)", "did you mean `puppet_handover`", "site.pp:1)", "--> "] {
         assert!(wrong.stderr.contains(part), "{part}: {}", wrong.stderr);
     }
-    let allowed = said(&[&["check", "--allow-unmatched"], &arguments[..]].concat());
+    let allowed = mgmt_output(&[&["check", "--allow-unmatched"], &arguments[..]].concat());
     assert_eq!(allowed.code, 0, "{}", allowed.stderr);
     assert!(allowed.stderr.contains("warning[P0301]"), "{}", allowed.stderr);
 }
@@ -182,7 +182,7 @@ fn either_side_is_followed_alone_and_a_mistake_of_one_does_not_stop_the_other() 
     let (lang, puppet, ours, theirs) = (at("main.mcl"), at("site.pp"), at("ours"), at("theirs"));
     std::fs::write(&lang, program(place.path(), "1")).unwrap();
     std::fs::write(&puppet, manifest(place.path(), "1")).unwrap();
-    let mut run = Running::start(&[
+    let mut run = RunningProgram::start(&[
         "run",
         "--tmp-prefix",
         "--lp-lang",
@@ -227,13 +227,13 @@ fn both_are_given_to_a_host_that_runs() {
     std::fs::create_dir_all(environment.join("manifests")).unwrap();
     std::fs::write(environment.join("manifests/site.pp"), manifest(place.path(), "two")).unwrap();
     std::fs::write(at("puppet.conf"), "[main]\nruninterval = 20m\n").unwrap();
-    let mut run = Running::start(&["run", "--prefix", prefix, "empty"]);
+    let mut run = RunningProgram::start(&["run", "--prefix", prefix, "empty"]);
     run.wait_for("graph empty");
     let (lang, conf) = (at("main.mcl"), at("puppet.conf"));
     let (lang, conf) = (lang.to_str().unwrap(), conf.to_str().unwrap());
     let puppet = environment.to_str().unwrap();
     let arguments = ["langpuppet", "--lang", lang, "--puppet", puppet, "--puppet-conf", conf];
-    let done = said(&[&["deploy", "--prefix", prefix, "--no-git"], &arguments[..]].concat());
+    let done = mgmt_output(&[&["deploy", "--prefix", prefix, "--no-git"], &arguments[..]].concat());
     assert_eq!(done.code, 0, "{}", done.stderr);
     holds(&at("ours"), "one");
     holds(&at("theirs"), "two");

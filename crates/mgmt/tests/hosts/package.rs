@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::packaging::{EPOCH, stripped, tree};
 use flate2::Compression;
 use mgmt_release::{Release, Tree, deb, elf, tarball};
-use mgmt_test_support::booted_host::{run, told};
+use mgmt_test_support::booted_host::{run, unit_state};
 
 const SERVICE: &str = "mgmt.service";
 /// Where the files of the test are on the host.
@@ -198,7 +198,7 @@ fn set_up() {
     let unit = Path::new("/etc/systemd/system/mgmt.service");
     assert_eq!(unit.metadata().unwrap().permissions().mode() & 0o7777, 0o644);
     assert_eq!(
-        (told("is-active", SERVICE), told("is-enabled", SERVICE)),
+        (unit_state("is-active", SERVICE), unit_state("is-enabled", SERVICE)),
         ("active".into(), "enabled".into())
     );
     let text = std::fs::read_to_string(unit).unwrap();
@@ -217,7 +217,7 @@ fn set_up() {
     run("/usr/local/bin/mgmt-test", &setup);
     assert_eq!(property("MainPID"), process, "it was restarted, although nothing has changed");
     run("systemctl", &["reload", SERVICE]);
-    assert_eq!((property("MainPID"), told("is-active", SERVICE)), (process, "active".into()));
+    assert_eq!((property("MainPID"), unit_state("is-active", SERVICE)), (process, "active".into()));
     // Another store is another unit.
     run("/usr/local/bin/mgmt-test", &["setup", "svc", "--install", "--seeds", "http://127.0.0.1:1"]);
     let text = std::fs::read_to_string(unit).unwrap();
@@ -243,7 +243,7 @@ fn first_boot() {
     );
     shell("chmod 700 /var/lib/mgmt/firstboot/10-touch");
     run(program, &["setup", "firstboot", "--start"]);
-    assert_eq!(told("is-active", "mgmt-firstboot.service"), "active");
+    assert_eq!(unit_state("is-active", "mgmt-firstboot.service"), "active");
     shell("test -e /var/lib/mgmt/first; ! test -e /var/lib/mgmt/firstboot/10-touch");
     shell("grep -q 'was here' /var/lib/mgmt/logs/mgmt-firstboot-*.log");
     run("systemctl", &["disable", "--quiet", "--now", "mgmt-firstboot.service"]);
@@ -268,7 +268,7 @@ fn install() {
         "DEBIAN_FRONTEND=noninteractive apt-get install --quiet --yes -o APT::Sandbox::User=root {GIVEN}/first.deb"
     ));
     assert_eq!(
-        (told("is-active", SERVICE), told("is-enabled", SERVICE)),
+        (unit_state("is-active", SERVICE), unit_state("is-enabled", SERVICE)),
         ("active".into(), "enabled".into())
     );
     says_how_it_is();
@@ -300,7 +300,7 @@ fn upgrade() {
     run("dpkg", &["--install", &format!("{GIVEN}/second.deb")]);
     assert_eq!(run("dpkg-query", &["--show", "--showformat=${Version}", "mgmt"]), "1.1.0-1");
     assert_eq!(
-        (told("is-active", SERVICE), told("is-enabled", SERVICE)),
+        (unit_state("is-active", SERVICE), unit_state("is-enabled", SERVICE)),
         ("active".into(), "enabled".into())
     );
     assert_ne!(property("MainPID"), process, "the old program goes on");
@@ -315,15 +315,15 @@ fn upgrade() {
     // Whoever has disabled it keeps it disabled.
     run("systemctl", &["disable", "--quiet", SERVICE]);
     run("dpkg", &["--install", &format!("{GIVEN}/second.deb")]);
-    assert_eq!(told("is-enabled", SERVICE), "disabled");
+    assert_eq!(unit_state("is-enabled", SERVICE), "disabled");
 }
 
 fn remove() {
     run("dpkg", &["--remove", "mgmt"]);
-    assert_ne!(told("is-active", SERVICE), "active");
+    assert_ne!(unit_state("is-active", SERVICE), "active");
     shell("! test -e /usr/bin/mgmt; test -e /etc/mgmt/mgmt.conf; test -d /var/lib/mgmt");
     run("dpkg", &["--purge", "mgmt"]);
-    assert_eq!(told("is-active", SERVICE), "inactive");
+    assert_eq!(unit_state("is-active", SERVICE), "inactive");
 }
 
 /// The tarball, with the words of the page about it.
@@ -338,7 +338,7 @@ fn unpack() {
     assert_eq!(shell("stat --format='%a %U' / /usr /usr/bin /etc"), "755 root\n755 root\n755 root\n755 root");
     shell(enable);
     assert_eq!(
-        (told("is-active", SERVICE), told("is-enabled", SERVICE)),
+        (unit_state("is-active", SERVICE), unit_state("is-enabled", SERVICE)),
         ("active".into(), "enabled".into())
     );
     says_how_it_is();
@@ -350,7 +350,7 @@ fn unpack() {
     std::fs::remove_file("/tmp/unpacked").unwrap();
     comes("/tmp/unpacked", "by mgmt");
     shell(disable);
-    assert_eq!(told("is-active", SERVICE), "inactive");
+    assert_eq!(unit_state("is-active", SERVICE), "inactive");
     shell(&format!("cd {GIVEN}; {delete}"));
     shell(
         "! command -v mgmt; rmdir /etc/mgmt /usr/share/doc/mgmt; rm -r /var/lib/mgmt; systemctl daemon-reload",

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::agreement::{Failure, agrees, exact_holds, fails_as_planned};
 use crate::plan_failing::{FAILING, FAILING_BOOTED, Failing, INFALLIBLE, REFUSED, REFUSED_BOOTED};
-use mgmt_test_support::program::said;
+use mgmt_test_support::program::mgmt_output;
 use mgmt_test_support::sandbox::Sandbox;
 
 /// Where the program is on a host of its own.
@@ -492,7 +492,7 @@ fn what_is_said_to_fail_fails_on_a_booted_host() {
 
 #[test]
 fn of_every_kind_that_can_fail_a_failure_is_planned() {
-    let kinds = said(&["kinds"]).stdout;
+    let kinds = mgmt_output(&["kinds"]).stdout;
     let kinds = kinds.lines().filter_map(|line| line.split_whitespace().next());
     let fails = |kind: &str| {
         let start = format!("{kind}[");
@@ -535,7 +535,7 @@ fn what_is_exact_is_done_whatever_comes_first() {
 fn certainties(program: &str) -> Vec<(String, Vec<String>)> {
     let prefix = tempfile::tempdir().unwrap();
     let prefix = prefix.path().to_str().unwrap();
-    let plan = said(&["plan", "--prefix", prefix, "--format", "json", "lang", program]);
+    let plan = mgmt_output(&["plan", "--prefix", prefix, "--format", "json", "lang", program]);
     assert_eq!(plan.code, 0, "{plan:?}");
     let plan: serde_json::Value = serde_json::from_str(&plan.stdout).unwrap();
     let words = |step: &serde_json::Value| {
@@ -632,7 +632,7 @@ fn what_is_planned_is_what_is_done() {
 fn every_kind_is_compared_and_there_are_at_least_fifty_programs() {
     let cases: Vec<&Case> = CASES.iter().chain(BOOTED).collect();
     assert!(cases.len() >= 50, "only {}", cases.len());
-    let kinds = said(&["kinds"]).stdout;
+    let kinds = mgmt_output(&["kinds"]).stdout;
     let kinds: Vec<&str> = kinds.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert!(kinds.contains(&"file"), "{kinds:?}");
     let is_compared = |kind: &str| {
@@ -667,8 +667,9 @@ fn a_plan_is_applied_while_it_holds_and_refused_when_the_host_has_moved() {
         "file \"{a}\" {{ state => \"exists\", content => \"canary\\n\", Notify => Exec[\"b\"], }}\n\
          exec \"b\" {{ cmd => \"/usr/bin/touch {b}\", refreshonly => true, }}\n"
     );
-    let make =
-        || said(&["plan", "--detailed-exitcode", "--prefix", &prefix, "--out", &plan, "lang", &program]);
+    let make = || {
+        mgmt_output(&["plan", "--detailed-exitcode", "--prefix", &prefix, "--out", &plan, "lang", &program])
+    };
     let made = make();
     assert_eq!(made.code, 2, "{made:?}");
     assert!(made.stdout.contains("exact      create") && made.stdout.contains("+canary"), "{made:?}");
@@ -678,7 +679,7 @@ fn a_plan_is_applied_while_it_holds_and_refused_when_the_host_has_moved() {
     assert_eq!(std::fs::metadata(&plan).unwrap().permissions().mode() & 0o777, 0o600);
 
     std::fs::write(&a, "somebody else\n").unwrap();
-    let refused = said(&["apply", "--prefix", &prefix, &plan]);
+    let refused = mgmt_output(&["apply", "--prefix", &prefix, &plan]);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(
         refused.stderr.contains("the host has changed since the plan was made")
@@ -688,18 +689,18 @@ fn a_plan_is_applied_while_it_holds_and_refused_when_the_host_has_moved() {
     assert_eq!(std::fs::read_to_string(&a).unwrap(), "somebody else\n");
 
     std::fs::remove_file(&a).unwrap();
-    let applied = said(&["apply", "--detailed-exitcode", "--prefix", &prefix, &plan]);
+    let applied = mgmt_output(&["apply", "--detailed-exitcode", "--prefix", &prefix, &plan]);
     assert_eq!(applied.code, 2, "{applied:?}");
     assert_eq!(std::fs::read_to_string(&a).unwrap(), "canary\n");
     assert!(Path::new(&b).exists());
-    let why = said(&["why", &a, "--prefix", &prefix]);
+    let why = mgmt_output(&["why", &a, "--prefix", &prefix]);
     assert!(why.stdout.contains("create"), "{why:?}");
 
     let again = make();
     assert_eq!(again.code, 0, "{again:?}");
     assert!(again.stdout.contains("nothing to change"), "{again:?}");
     for wrong in [&a, "/nowhere"] {
-        assert_eq!(said(&["apply", "--prefix", &prefix, wrong]).code, 2);
+        assert_eq!(mgmt_output(&["apply", "--prefix", &prefix, wrong]).code, 2);
     }
 }
 
@@ -712,9 +713,10 @@ fn what_the_last_run_managed_and_is_no_longer_declared_is_listed_or_reversed() {
         format!("file \"{path}\" {{ state => \"exists\", content => \"x\",{more} }}\n")
     };
     let all = [file(&a, ""), file(&b, " Meta:reverse => true,"), file(&c, "")].concat();
-    let run = said(&["run", "--prefix", &prefix, "--converger-timeout=0", "--converged-exit", "lang", &all]);
+    let run =
+        mgmt_output(&["run", "--prefix", &prefix, "--converger-timeout=0", "--converged-exit", "lang", &all]);
     assert_eq!(run.code, 0, "{run:?}");
-    let plan = |program: &str| said(&["plan", "--prefix", &prefix, "lang", program]);
+    let plan = |program: &str| mgmt_output(&["plan", "--prefix", &prefix, "lang", program]);
     let same = plan(&all);
     assert_eq!(same.stdout, "nothing to change: 3 resources are as declared\n", "{same:?}");
     let less = plan(&file(&c, ""));
@@ -726,7 +728,7 @@ fn what_the_last_run_managed_and_is_no_longer_declared_is_listed_or_reversed() {
     ] {
         assert!(less.stdout.contains(&part), "{part:?} is not in {}", less.stdout);
     }
-    let told = said(&["--json", "plan", "--prefix", &prefix, "lang", &file(&c, "")]).stdout;
+    let told = mgmt_output(&["--json", "plan", "--prefix", &prefix, "lang", &file(&c, "")]).stdout;
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told["no_longer_managed"], serde_json::json!([format!("file[{a}]")]));
     assert_eq!(told["steps"].as_array().unwrap().iter().filter(|step| step["reversal"] == true).count(), 1);
@@ -741,9 +743,10 @@ fn a_plan_of_another_host_or_one_that_others_may_write_to_is_not_applied() {
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (plan, prefix, file) = (at("plan.json"), at("prefix"), at("file"));
     let program = format!("file \"{file}\" {{ state => \"exists\", content => \"x\", }}");
-    let made = said(&["plan", "--hostname", "web1", "--prefix", &prefix, "--out", &plan, "lang", &program]);
+    let made =
+        mgmt_output(&["plan", "--hostname", "web1", "--prefix", &prefix, "--out", &plan, "lang", &program]);
     assert_eq!(made.code, 0, "{made:?}");
-    let apply = |hostname: &str| said(&["apply", "--hostname", hostname, "--prefix", &prefix, &plan]);
+    let apply = |hostname: &str| mgmt_output(&["apply", "--hostname", hostname, "--prefix", &prefix, &plan]);
     let refused = apply("web2");
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("the plan is for the host web1, and this is web2"), "{refused:?}");
@@ -773,7 +776,7 @@ fn a_plan_is_in_order_with_differences_and_totals_and_an_error_makes_it_fail() {
          file \"{d}\" {{ state => \"exists\", }}\n\
          noop \"right\" {{}}\n"
     );
-    let made = said(&["plan", "--prefix", &prefix, "lang", &program]);
+    let made = mgmt_output(&["plan", "--prefix", &prefix, "lang", &program]);
     assert_eq!(made.code, 0, "{made:?}");
     let place = |part: &str| made.stdout.find(part).unwrap_or_else(|| panic!("{part}: {made:?}"));
     let order = [format!("file[{d}]"), format!("file[{a}]"), "exec[last]".to_owned()];
@@ -788,7 +791,7 @@ fn a_plan_is_in_order_with_differences_and_totals_and_an_error_makes_it_fail() {
     ] {
         assert!(made.stdout.contains(part), "{part:?} is not in {}", made.stdout);
     }
-    let told = said(&["--json", "plan", "--prefix", &prefix, "lang", &program]).stdout;
+    let told = mgmt_output(&["--json", "plan", "--prefix", &prefix, "lang", &program]).stdout;
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     let totals = serde_json::json!({
         "create": 2, "change": 1, "remove": 0, "run": 1, "right": 1, "errors": 0, "blocked": 0, "open": 0, "held": 0,
@@ -803,7 +806,7 @@ fn a_plan_is_in_order_with_differences_and_totals_and_an_error_makes_it_fail() {
          file \"{b}\" {{ mode => \"0600\", }}\n"
     );
     for flags in [&["plan"][..], &["plan", "--detailed-exitcode"]] {
-        let failed = said(&[flags, &["--prefix", &prefix, "lang", &program]].concat());
+        let failed = mgmt_output(&[flags, &["--prefix", &prefix, "lang", &program]].concat());
         assert_eq!(failed.code, 1, "{failed:?}");
         assert!(
             failed.stdout.contains("\n  will fail  ") && failed.stdout.contains("; 2 resources will fail\n"),

@@ -8,7 +8,7 @@ use mgmt_test_support::sandbox;
 use std::path::Path;
 
 use crate::agreement::agrees;
-use mgmt_test_support::package_source::{Package, Source, run, told};
+use mgmt_test_support::package_source::{Package, PackageSource, package_state, run};
 use mgmt_test_support::sandbox::Sandbox;
 
 /// Where the program is inside.
@@ -126,7 +126,7 @@ const CASES: &[Case] = &[
 ];
 
 /// The lists of the host do not know a package that its source has, and a run fetches them.
-fn packages_that_new_lists_have(source: &mut Source) {
+fn packages_that_new_lists_have(source: &mut PackageSource) {
     source.publish(&Package::new("fresh", "3.1"));
     let lists = || {
         let mut names: Vec<_> = std::fs::read_dir("/var/lib/apt/lists").unwrap().flatten().collect();
@@ -173,7 +173,7 @@ fn packages_are_planned_with_their_versions_and_that_is_what_is_done() {
         }
         .run(name);
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     for version in ["1.0", "1.5", "2.0"] {
         let configured = ("/etc/demo.conf", "demo\n");
         source.publish(&Package {
@@ -200,6 +200,6 @@ fn packages_are_planned_with_their_versions_and_that_is_what_is_done() {
         assert_eq!(lines, expected, "{}: {text}", case.name);
         let agreed = agrees(PROGRAM, "lang", case.program, &format!("/mgmt-test-prefix-{number}"));
         assert_eq!(agreed, Ok(case.lines.len()), "{}", case.name);
-        assert_eq!(told("demo"), case.after, "{}", case.name);
+        assert_eq!(package_state("demo"), case.after, "{}", case.name);
     }
 }

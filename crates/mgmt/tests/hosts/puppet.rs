@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use mgmt_test_support::program::{Running, Said, holds, said, said_with_input};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, holds, mgmt_output, mgmt_output_with_input};
 use rustix::process::Signal;
 
 fn write(path: &Path, text: &str) {
@@ -99,7 +99,7 @@ fn a_site_ends_up_as_with_puppet_itself_and_stays() {
         .unwrap();
     assert_eq!(apply.status.code(), Some(2), "{}", String::from_utf8_lossy(&apply.stdout));
     let manifest = ours.with_extension("pp");
-    let run = said(&[&ONCE[..], &["puppet", "--strict", manifest.to_str().unwrap()]].concat());
+    let run = mgmt_output(&[&ONCE[..], &["puppet", "--strict", manifest.to_str().unwrap()]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     let (theirs, found) = (tree(&theirs), tree(&ours));
     // What Puppet writes above its entries in a hosts file is its own.
@@ -112,7 +112,8 @@ fn a_site_ends_up_as_with_puppet_itself_and_stays() {
     assert!(String::from_utf8_lossy(&found[Path::new("hosts")].3).contains("192.0.2.10"));
     assert_eq!(found[Path::new("restarts")].3, b"restarted\n");
     // A second run finds everything as it should be.
-    let again = said(&[&ONCE[..], &["--detailed-exitcode", "puppet", manifest.to_str().unwrap()]].concat());
+    let again =
+        mgmt_output(&[&ONCE[..], &["--detailed-exitcode", "puppet", manifest.to_str().unwrap()]].concat());
     assert_eq!(again.code, 0, "{}", again.stderr);
     assert_eq!(tree(&ours), found);
 }
@@ -132,7 +133,7 @@ fn defect_22_every_source_is_followed_and_a_mistake_keeps_the_running_graph() {
         "version: 5\nhierarchy:\n- {name: special, path: special.yaml}\n- {name: all, path: all.yaml}\n",
     );
     write(&at("site/data/all.yaml"), "m::who: one\n");
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
     holds(&out, "hello one\n");
     // Somebody else's change is repaired without Puppet.
     std::fs::write(&out, "broken\n").unwrap();
@@ -176,7 +177,7 @@ fn defect_12_a_type_of_a_module_is_brought_about_by_puppet() {
          def exists?; File.exist?(resource[:path]); end\n    def create; File.write(resource[:path], 'made'); end\n    \
          def destroy; File.delete(resource[:path]); end\n  end\nend\n",
     );
-    let run = said(&[&ONCE[..], &["puppet", at("site").to_str().unwrap()]].concat());
+    let run = mgmt_output(&[&ONCE[..], &["puppet", at("site").to_str().unwrap()]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(std::fs::read_to_string(&mark).unwrap(), "made");
 }
@@ -187,21 +188,21 @@ fn manifests_are_checked_and_what_becomes_of_them_is_shown() {
     let file = place.path().join("a.pp");
     write(&file, "notify { 'a': }\npackage { 'x': provider => gem }\n");
     let path = file.to_str().unwrap();
-    let stats = said(&["puppet", "stats", path]);
+    let stats = mgmt_output(&["puppet", "stats", path]);
     assert_eq!(
         stats.stdout,
         "      1 native\n      0 native, not quite the same\n      1 left to Puppet\n      0 refused\n      0 left out\n      0 do nothing by themselves\n    1x package: `provider` only apt or dnf or yum or zypper is the same here\n"
     );
-    let print = said(&["--message-format", "json", "puppet", "print", path]);
+    let print = mgmt_output(&["--message-format", "json", "puppet", "print", path]);
     let document: serde_json::Value = serde_json::from_str(&print.stdout).unwrap();
     assert_eq!(document["resources"][1]["outcome"], "puppet");
-    let graph = said_with_input(&["graph", "puppet", "-"], "notify { 'a': } -> notify { 'b': }");
+    let graph = mgmt_output_with_input(&["graph", "puppet", "-"], "notify { 'a': } -> notify { 'b': }");
     assert!(graph.stdout.contains("Edge: msg[a] -> msg[b]\n"), "{}", graph.stdout);
-    let strict = said(&["check", "--strict", path]);
+    let strict = mgmt_output(&["check", "--strict", path]);
     assert_eq!(strict.code, 1, "{}", strict.stderr);
     assert!(strict.stderr.contains("error[P0201]") && strict.stderr.contains("a.pp:2"), "{}", strict.stderr);
     write(&file, "notify { 'a' }\n");
-    let wrong = said(&["check", path]);
+    let wrong = mgmt_output(&["check", path]);
     assert_eq!(wrong.code, 1);
     assert!(
         wrong.stderr.contains("error[P0001]: Syntax error at '}'") && wrong.stderr.contains("a.pp:1:14"),
@@ -213,7 +214,7 @@ fn manifests_are_checked_and_what_becomes_of_them_is_shown() {
 #[test]
 fn defect_20_a_manifest_that_is_not_there_is_an_error() {
     for (input, expected) in [("/nowhere/x.pp", "there is no file or directory"), (" ", "empty")] {
-        let said = said(&[&ONCE[..], &["puppet", input]].concat());
+        let said = mgmt_output(&[&ONCE[..], &["puppet", input]].concat());
         assert_eq!(said.code, 2);
         assert!(said.stderr.contains(expected), "{}", said.stderr);
     }
@@ -240,7 +241,7 @@ fn defect_18_a_secret_is_in_no_output() {
         out.display(),
         out.display()
     );
-    let said = said_with_input(&[&["--log", "trace"], &ONCE[..], &["puppet", "-"]].concat(), &code);
+    let said = mgmt_output_with_input(&[&["--log", "trace"], &ONCE[..], &["puppet", "-"]].concat(), &code);
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "canary");
     assert!(place.path().join("out-2").exists());
@@ -258,7 +259,7 @@ fn what_says_what_becomes_of_a_resource_quotes_no_text() {
          exec { 'z': command => '/bin/z', environment => ['PGPASSWORD=canary-3'], audit => all }\n",
     );
     for flags in [&["check"][..], &["check", "--strict"]] {
-        let said = said(&[flags, &[file.to_str().unwrap()]].concat());
+        let said = mgmt_output(&[flags, &[file.to_str().unwrap()]].concat());
         for line in 1..=3 {
             assert!(said.stderr.contains(&format!("a.pp:{line}")), "{}", said.stderr);
         }
@@ -276,17 +277,18 @@ fn defect_18_a_secret_that_everybody_may_read_is_not_told_by_plan_and_history() 
     };
     let once = |secret: &str| {
         let run = ["run", "--prefix", prefix, "--converger-timeout", "1", "--converged-exit", "puppet"];
-        let run = said(&[&run[..], &[&code(secret)]].concat());
+        let run = mgmt_output(&[&run[..], &[&code(secret)]].concat());
         assert_eq!(run.code, 0, "{}", run.stderr);
         assert_eq!(std::fs::read_to_string(&out).unwrap(), format!("{secret}\n"));
         run
     };
     once("canary one");
-    let plan = said(&["plan", "--detailed-exitcode", "--prefix", prefix, "puppet", &code("canary two")]);
+    let plan =
+        mgmt_output(&["plan", "--detailed-exitcode", "--prefix", prefix, "puppet", &code("canary two")]);
     assert_eq!(plan.code, 2, "{}", plan.stderr);
     assert!(plan.stdout.contains("content"), "{}", plan.stdout);
     let run = once("canary two");
-    let history = said(&["history", "--prefix", prefix, "--format", "json"]);
+    let history = mgmt_output(&["history", "--prefix", prefix, "--format", "json"]);
     assert!(history.stdout.contains("content"), "{}", history.stdout);
     for said in [plan, run, history] {
         assert!(!said.stdout.contains("canary") && !said.stderr.contains("canary"), "{said:?}");
@@ -314,14 +316,14 @@ fn a_plan_tells_what_would_change_also_of_what_is_left_to_puppet_and_changes_not
     let file = place.path().join("site.pp");
     write(&file, &site);
     let before = tree(place.path());
-    let plan = said(&["plan", "--detailed-exitcode", "puppet", file.to_str().unwrap()]);
+    let plan = mgmt_output(&["plan", "--detailed-exitcode", "puppet", file.to_str().unwrap()]);
     assert_eq!(plan.code, 2, "{}", plan.stderr);
     for expected in [at("there"), format!("File[{}]", at("d/unmanaged")), at("there2"), "touch".to_owned()] {
         assert!(plan.stdout.contains(&expected), "{expected}: {}", plan.stdout);
     }
     assert_eq!(tree(place.path()), before, "planning has changed something");
     // Tags leave out the rest.
-    let plan = said(&["plan", "--tags", "nobody", "puppet", file.to_str().unwrap()]);
+    let plan = mgmt_output(&["plan", "--tags", "nobody", "puppet", file.to_str().unwrap()]);
     assert!(plan.code == 0 && !plan.stdout.contains(&at("there")), "{}{}", plan.stdout, plan.stderr);
 }
 
@@ -339,7 +341,7 @@ fn what_is_overwritten_and_removed_is_in_the_bucket_and_puppet_finds_it() {
         at("changed"),
         at("removed")
     );
-    let run = said(&[&ONCE[..], &["puppet", "--strict", &code]].concat());
+    let run = mgmt_output(&[&ONCE[..], &["puppet", "--strict", &code]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(std::fs::read_to_string(at("changed")).unwrap(), "new");
     let filebucket = |arguments: &[&str]| {
@@ -379,7 +381,7 @@ fn purging_spares_what_is_managed_and_takes_the_rest() {
         "Puppet::Type.newtype(:maker) do\n  newparam(:name, namevar: true)\n  def generate\n    \
          [Puppet::Type.type(:host).new(name: 'generated', ip: '192.0.2.4', catalog: catalog)]\n  end\nend\n",
     );
-    let run = |more: &[&str]| -> Said {
+    let run = |more: &[&str]| -> CommandOutput {
         let arguments = [&ONCE[..], more, &["--detailed-exitcode", "puppet", &site]].concat();
         std::process::Command::new(PROGRAM).args(arguments).output().unwrap().into()
     };
@@ -409,7 +411,7 @@ fn purging_jobs_spares_those_that_are_managed_and_doubles_none() {
     let code = "cron { 'mine': command => '/bin/mine', minute => 5 }\n\
                 cron { 'other': command => '/bin/other', minute => 6, require => Cron['mine'] }\n\
                 resources { 'cron': purge => true }\n";
-    let run = || -> Said {
+    let run = || -> CommandOutput {
         let arguments = [&ONCE[..], &["--detailed-exitcode", "puppet", code]].concat();
         std::process::Command::new(PROGRAM).args(arguments).output().unwrap().into()
     };
@@ -492,7 +494,7 @@ fn answers_to_questions_of_packages_are_native_and_as_with_puppet() {
             shell("echo UNREGISTER shared/question | debconf-communicate theirs");
         }
     }
-    let run = |more: &[&str]| -> Said {
+    let run = |more: &[&str]| -> CommandOutput {
         let arguments = [&ONCE[..], more, &["--detailed-exitcode", "puppet", "/tmp/site"]].concat();
         std::process::Command::new(PROGRAM).args(arguments).output().unwrap().into()
     };
@@ -505,7 +507,7 @@ fn answers_to_questions_of_packages_are_native_and_as_with_puppet() {
     assert_eq!(ours, theirs);
     assert!(ours.len() == 3 && stored("ours").len() == 4, "{ours:?}");
     assert_eq!(run(&[]).code, 0);
-    let stats: Said =
+    let stats: CommandOutput =
         std::process::Command::new(PROGRAM).args(["puppet", "stats", "/tmp/site"]).output().unwrap().into();
     assert!(stats.stdout.contains("      0 left to Puppet\n"), "{}{}", stats.stdout, stats.stderr);
 }
@@ -531,7 +533,7 @@ fn defect_33_a_notification_goes_through_the_ends_of_classes() {
         edge(&end("admissible"), "kind: exec, name: tell"),
     );
     write(&graph, &text);
-    let run = said(&[&ONCE[..], &["yaml", graph.to_str().unwrap()]].concat());
+    let run = mgmt_output(&[&ONCE[..], &["yaml", graph.to_str().unwrap()]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(std::fs::read_to_string(&told).unwrap(), "x\n");
 }
@@ -542,7 +544,7 @@ fn a_run_that_ends_while_puppet_compiles_leaves_nothing_behind() {
     let (site, out, pid) = (place.path().join("site.pp"), place.path().join("out"), place.path().join("pid"));
     let file = format!("file {{ '{}': content => 'x' }}\n", out.display());
     write(&site, &file);
-    let run = Running::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
+    let run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
     holds(&out, "x");
     // A compile that takes longer than anybody waits.
     let slow = format!("generate('/bin/sh', '-c', 'echo $$ > {}; exec sleep 1000')\n", pid.display());
@@ -565,7 +567,7 @@ fn a_run_that_is_ended_during_its_first_compile_leaves_nothing_behind() {
         pid.display()
     );
     write(&site, &slow);
-    let run = Running::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
+    let run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
     program::eventually("a compile that hangs", || pid.exists());
     // The command, and Puppet itself.
     let numbers = std::fs::read_to_string(&pid).unwrap();
@@ -587,16 +589,16 @@ fn what_is_printed_as_yaml_is_read_as_the_same_graph() {
     let strange = "\nnotify { ['null', '- x: [y]', 'ü \"q\" \\\\ #']: message => \"two\\nlines\" }\n";
     write(&manifest, &(site(&root) + strange));
     let (from, to) = (manifest.to_str().unwrap(), yaml.to_str().unwrap());
-    let printed = said(&["puppet", "print", "--format", "yaml", from]);
+    let printed = mgmt_output(&["puppet", "print", "--format", "yaml", from]);
     assert_eq!(printed.code, 0, "{}", printed.stderr);
     write(&yaml, &printed.stdout);
-    let checked = said(&["check", "--strict", to]);
+    let checked = mgmt_output(&["check", "--strict", to]);
     assert_eq!((checked.code, checked.stderr.as_str()), (0, ""));
-    let compared = said(&["diff", from, to]);
+    let compared = mgmt_output(&["diff", from, to]);
     assert_eq!(compared.code, 0, "{}{}", compared.stdout, compared.stderr);
     // Containers are in it, too.
     let graph = |front_end: &str, input: &str| {
-        let said = said(&["graph", "--format", "json", "--no-autoedges", front_end, input]);
+        let said = mgmt_output(&["graph", "--format", "json", "--no-autoedges", front_end, input]);
         let document: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
         let list = |name: &str, key: &str| -> std::collections::BTreeSet<String> {
             document[name].as_array().unwrap().iter().map(|it| format!("{} {}", it[key], it["to"])).collect()
@@ -606,10 +608,10 @@ fn what_is_printed_as_yaml_is_read_as_the_same_graph() {
     assert_eq!(graph("puppet", from), graph("yaml", to));
     // A secret is in none of it, and what has none cannot be run by mistake.
     write(&manifest, "file { '/tmp/x': content => Sensitive('canary') }\n");
-    let printed = said(&["puppet", "print", "--format", "yaml", from]);
+    let printed = mgmt_output(&["puppet", "print", "--format", "yaml", from]);
     assert!(printed.stdout.contains("content: !secret left out") && !printed.stdout.contains("canary"));
     write(&yaml, &printed.stdout);
-    assert!(said(&["check", to]).stderr.contains("error[Y0012]"));
+    assert!(mgmt_output(&["check", to]).stderr.contains("error[Y0012]"));
 }
 
 #[test]
@@ -618,7 +620,7 @@ fn a_difference_says_what_it_is_and_shows_no_secret() {
     let other = "file \"/tmp/x\" { state => \"exists\", content => \"z\", mode => \"0600\", }\nmsg \"m\" { priority => \"Info\", }\n\
                  file \"/tmp/y\" { state => \"exists\", content => \"y\", }\n";
     let (one, other) = (format!("puppet:{one}"), format!("lang:{other}"));
-    let different = said(&["diff", &one, &other]);
+    let different = mgmt_output(&["diff", &one, &other]);
     assert_eq!(different.code, 1, "{}", different.stderr);
     for part in [
         "~ file[/tmp/x]",
@@ -630,14 +632,14 @@ fn a_difference_says_what_it_is_and_shows_no_secret() {
         assert!(different.stdout.contains(part), "{part}: {}", different.stdout);
     }
     assert!(!different.stdout.contains("canary"));
-    let json = said(&["--message-format", "json", "diff", &one, &other]);
+    let json = mgmt_output(&["--message-format", "json", "diff", &one, &other]);
     let document: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!((document["equal"].as_bool(), document["same"].as_u64()), (Some(false), Some(1)));
     assert_eq!(document["resources"][0]["fields"][0]["first"], "(secret)");
     assert_eq!(document["order"][0]["change"], "removed");
     assert!(!json.stdout.contains("canary"));
-    assert_eq!(said(&["diff", "/nowhere/x.pp", &other]).code, 2);
-    assert_eq!(said(&["diff", "-", "-"]).code, 2);
+    assert_eq!(mgmt_output(&["diff", "/nowhere/x.pp", &other]).code, 2);
+    assert_eq!(mgmt_output(&["diff", "-", "-"]).code, 2);
 }
 
 #[test]
@@ -650,16 +652,16 @@ fn an_environment_is_given_to_a_host_that_runs() {
     write(&environment.join("manifests/site.pp"), "include motd\n");
     write(&environment.join("modules/motd/manifests/init.pp"), &format!("class motd {{ {text} }}\n"));
     write(&environment.join("modules/motd/templates/motd.erb"), "from <%= 'puppet'.upcase %>\n");
-    let mut run = Running::start(&["run", "--prefix", prefix, "empty"]);
+    let mut run = RunningProgram::start(&["run", "--prefix", prefix, "empty"]);
     run.wait_for("graph empty");
     let path = environment.to_str().unwrap();
-    let done = said(&["deploy", "--prefix", prefix, "--no-git", "puppet", path]);
+    let done = mgmt_output(&["deploy", "--prefix", prefix, "--no-git", "puppet", path]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     holds(&out, "from PUPPET\n");
-    let wrong = said(&["deploy", "--prefix", prefix, "--no-git", "puppet", "include nowhere"]);
+    let wrong = mgmt_output(&["deploy", "--prefix", prefix, "--no-git", "puppet", "include nowhere"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("nowhere"), "{}", wrong.stderr);
     let code = format!("file {{ '{}': content => 'code' }}", out.display());
-    assert_eq!(said(&["deploy", "--prefix", prefix, "--no-git", "puppet", &code]).code, 0);
+    assert_eq!(mgmt_output(&["deploy", "--prefix", prefix, "--no-git", "puppet", &code]).code, 0);
     holds(&out, "code");
     run.signal(Signal::INT);
     assert_eq!(run.end().0, Some(0));

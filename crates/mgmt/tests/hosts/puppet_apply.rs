@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use mgmt_test_support::program::{Running, holds, said};
+use mgmt_test_support::program::{RunningProgram, holds, mgmt_output};
 use rustix::process::Signal;
 
 const ONCE: [&str; 5] = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit"];
@@ -58,7 +58,7 @@ fn alike(manifest: &str, begin: impl Fn(&Path)) -> (BTreeMap<PathBuf, (u32, Stri
     let text = String::from_utf8_lossy(&apply.stdout).into_owned() + &String::from_utf8_lossy(&apply.stderr);
     assert!(matches!(apply.status.code(), Some(0 | 2)), "{text}");
     let manifest = ours.with_extension("pp");
-    let run = said(&[&ONCE[..], &["puppet", manifest.to_str().unwrap()]].concat());
+    let run = mgmt_output(&[&ONCE[..], &["puppet", manifest.to_str().unwrap()]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     let found = tree(&ours);
     let shown = |tree: BTreeMap<PathBuf, (u32, String)>| -> Vec<String> {
@@ -70,7 +70,8 @@ fn alike(manifest: &str, begin: impl Fn(&Path)) -> (BTreeMap<PathBuf, (u32, Stri
     };
     assert_eq!(shown(found.clone()), shown(tree(&theirs)), "ours, and Puppet's:\n{text}");
     // And once more: there is nothing left to do.
-    let again = said(&[&ONCE[..], &["--detailed-exitcode", "puppet", manifest.to_str().unwrap()]].concat());
+    let again =
+        mgmt_output(&[&ONCE[..], &["--detailed-exitcode", "puppet", manifest.to_str().unwrap()]].concat());
     assert_eq!(again.code, 0, "{}", again.stderr);
     (found, run.stderr)
 }
@@ -160,7 +161,7 @@ fn a_link_that_appears_later_is_repaired() {
     let (file, other) = (place.path().join("file"), place.path().join("other"));
     write(&other, "other\n");
     let code = format!("file {{ '{}': content => \"right\\n\" }}", file.display());
-    let run = Running::start(&["run", "--tmp-prefix", "puppet", &code]);
+    let run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", &code]);
     holds(&file, "right\n");
     let aside = place.path().join("aside");
     symlink(&other, &aside).unwrap();
@@ -222,7 +223,7 @@ fn sources_of_fragments_and_sources_that_come_to_be_are_followed() {
     let code = "concat_file { 'ROOT/whole': } concat_fragment { 'a': target => 'ROOT/whole', source => 'ROOT/fragment' }\n\
                 file { 'ROOT/copy': source => ['ROOT/first', 'ROOT/second'] }";
     let code = code.replace("ROOT", place.path().to_str().unwrap());
-    let run = Running::start(&["run", "--tmp-prefix", "puppet", &code]);
+    let run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", &code]);
     holds(&at("whole"), "one\n");
     holds(&at("copy"), "second\n");
     write(&at("fragment"), "two\n");
@@ -325,7 +326,7 @@ fn no_purge_removes_what_a_type_of_a_module_manages_or_generates() {
         write(&at("root/d/stray.swp"), "");
         let run = || {
             let site = at("site").display().to_string();
-            said(&[&ONCE[..], &["--detailed-exitcode", "puppet", &site]].concat())
+            mgmt_output(&[&ONCE[..], &["--detailed-exitcode", "puppet", &site]].concat())
         };
         let first = run();
         assert_eq!(first.code, 2, "{}", first.stderr);
@@ -385,7 +386,7 @@ fn no_purge_removes_what_a_type_of_a_module_composes_of_several_parameters() {
     }
     for (run, code) in [("first", 2), ("second", 0)] {
         let site = at("site").display().to_string();
-        let said = said(&[&ONCE[..], &["--detailed-exitcode", "puppet", &site]].concat());
+        let said = mgmt_output(&[&ONCE[..], &["--detailed-exitcode", "puppet", &site]].concat());
         assert_eq!(said.code, code, "{run}: {}", said.stderr);
         let found = tree(&at("root"));
         let names: Vec<String> = found.keys().map(|path| path.display().to_string()).collect();
@@ -479,7 +480,7 @@ fn no_random_manifest_loses_a_declared_path() {
             declared.iter().map(|path| (path.clone(), inode(path))).collect()
         };
         let before = seen();
-        let run = said(&[&ONCE[..], &["puppet", at("site").to_str().unwrap()]].concat());
+        let run = mgmt_output(&[&ONCE[..], &["puppet", at("site").to_str().unwrap()]].concat());
         assert_eq!(run.code, 0, "seed {seed}: {}\n{manifest}", run.stderr);
         assert_eq!(seen(), before, "seed {seed}: {}\n{manifest}", run.stderr);
         for directory in purged {
@@ -536,6 +537,6 @@ fn settings_and_matched_lines_end_up_as_with_puppet_and_are_native() {
     let file = place.path().join("site.pp");
     let service = "service { 'nowhere': ensure => running, hasstatus => false }\n";
     write(&file, &format!("{}{service}", manifest.replace("ROOT", "/tmp/nowhere")));
-    let stats = said(&["puppet", "stats", file.to_str().unwrap()]);
+    let stats = mgmt_output(&["puppet", "stats", file.to_str().unwrap()]);
     assert!(stats.stdout.contains("      0 left to Puppet\n"), "{}{}", stats.stdout, stats.stderr);
 }

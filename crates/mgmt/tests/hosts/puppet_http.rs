@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::puppet_server::make_certificates;
 use crate::web_server::{Page, Web};
-use mgmt_test_support::program::{Running, Said, eventually, holds, said};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, holds, mgmt_output};
 use rustix::process::Signal;
 use sha2::{Digest as _, Sha256};
 
@@ -33,16 +33,16 @@ fn configure(place: &Path, authority: &Path) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-fn puppet_apply(conf: &str, manifest: &str) -> Said {
+fn puppet_apply(conf: &str, manifest: &str) -> CommandOutput {
     let mut command = Command::new("puppet");
     command.args(["apply", "--color=false", "--detailed-exitcodes", "--config", conf, "-e", manifest]);
     command.env_remove("LC_ALL").output().unwrap().into()
 }
 
-fn once(conf: &str, manifest: &str) -> Said {
+fn once(conf: &str, manifest: &str) -> CommandOutput {
     let until =
         ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "--detailed-exitcode"];
-    said(&[&until[..], &["puppet", "--puppet-conf", conf, manifest]].concat())
+    mgmt_output(&[&until[..], &["puppet", "--puppet-conf", conf, manifest]].concat())
 }
 
 /// Names, modes and contents of a directory.
@@ -110,7 +110,7 @@ fn what_comes_from_a_web_server_is_native_and_the_same_as_with_puppet() {
     assert!(tree(&ours).contains(&"replaced 100644 \"secure\\n\"".to_owned()), "{:?}", tree(&ours));
     // Nothing is left to do, and only what has no name is sent again by a process that has no copy.
     assert_eq!(once(&conf, &without(manifest(&ours))).code, 0);
-    let stats = said(&["puppet", "stats", "--puppet-conf", &conf, &without(manifest(&ours))]);
+    let stats = mgmt_output(&["puppet", "stats", "--puppet-conf", &conf, &without(manifest(&ours))]);
     assert!(
         stats.stdout.contains("11 native\n") && stats.stdout.contains("0 left to Puppet"),
         "{}{}",
@@ -118,7 +118,7 @@ fn what_comes_from_a_web_server_is_native_and_the_same_as_with_puppet() {
         stats.stderr
     );
     // A list that has something of this host behind an address is for Puppet to choose from.
-    let printed = said(&["puppet", "print", "--puppet-conf", &conf, &manifest(&ours)]);
+    let printed = mgmt_output(&["puppet", "print", "--puppet-conf", &conf, &manifest(&ours)]);
     assert!(printed.stdout.contains("is at an address, and may also be elsewhere"), "{}", printed.stdout);
 }
 
@@ -132,7 +132,8 @@ fn a_web_server_is_followed_and_may_be_away() {
     let out = at("out");
     let manifest = format!("file {{ '{}': source => '{}/a' }}", out.display(), web.secure);
     web.put("/a", Page::new("one\n").with("etag", "\"1\""));
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", "--puppet-conf", &conf, &manifest]);
+    let mut run =
+        RunningProgram::start(&["run", "--tmp-prefix", "puppet", "--puppet-conf", &conf, &manifest]);
     holds(&out, "one\n");
     // What has not changed is asked for, and not sent.
     let mut asked = Vec::new();
@@ -182,7 +183,8 @@ fn nobody_is_trusted_without_a_reason_and_what_is_wrong_is_told() {
         (&trusting, format!("{}/none", web.plain), String::new(), "is not there (status 404)"),
     ] {
         let manifest = format!("file {{ '{}': source => '{source}'{more} }}", out.display());
-        let mut run = Running::start(&["run", "--tmp-prefix", "puppet", "--puppet-conf", conf, &manifest]);
+        let mut run =
+            RunningProgram::start(&["run", "--tmp-prefix", "puppet", "--puppet-conf", conf, &manifest]);
         run.wait_for(expected);
         holds(&out, "present\n");
         run.signal(Signal::INT);

@@ -5,7 +5,7 @@ use mgmt_test_support::program;
 use std::path::Path;
 use std::process::Command;
 
-use mgmt_test_support::program::{Running, eventually, holds, said};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt_output};
 use rustix::process::Signal;
 
 fn write(path: &Path, text: &str) {
@@ -74,7 +74,7 @@ fn what_flags_say_reaches_every_process_of_puppet() {
         "--puppet-interval",
         "5m",
     ];
-    let run = said(&[&ONCE[..], &flags, &["puppet", &code]].concat());
+    let run = mgmt_output(&[&ONCE[..], &flags, &["puppet", &code]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     let read = |name: &str| std::fs::read_to_string(place.path().join(name)).unwrap();
     assert_eq!(read("compiled"), "web.example.com testing somebody");
@@ -96,15 +96,15 @@ fn what_flags_say_reaches_every_process_of_puppet() {
             "diff" => format!("puppet:{code}"),
             _ => code.clone(),
         };
-        let done = said(&[words, &[&given], &flags].concat());
+        let done = mgmt_output(&[words, &[&given], &flags].concat());
         assert!(done.code == i32::from(words[0] == "diff"), "{words:?}: {}{}", done.stdout, done.stderr);
     }
-    let print = said(&[&["puppet", "print", "--format", "yaml", &code], &flags[..]].concat());
+    let print = mgmt_output(&[&["puppet", "print", "--format", "yaml", &code], &flags[..]].concat());
     assert!(print.stdout.contains("interval: 300"), "{}", print.stdout);
     // What is not so is told by Puppet, and what says nothing by us.
-    let wrong = said(&["check", "--puppet-environment", "nowhere", "puppet", "notify { 'x': }"]);
+    let wrong = mgmt_output(&["check", "--puppet-environment", "nowhere", "puppet", "notify { 'x': }"]);
     assert!(wrong.code != 0 && wrong.stderr.contains("nowhere"), "{}", wrong.stderr);
-    let wrong = said(&["check", "--puppet-certname", "", "puppet", "notify { 'x': }"]);
+    let wrong = mgmt_output(&["check", "--puppet-certname", "", "puppet", "notify { 'x': }"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("--puppet-certname"), "{}", wrong.stderr);
 }
 
@@ -120,11 +120,11 @@ fn what_flags_say_goes_along_with_a_deploy() {
     let (prefix, site) = (at("prefix"), at("site.pp"));
     write(&site, &code);
     let prefix = prefix.to_str().unwrap();
-    let mut run = Running::start(&["run", "--prefix", prefix, "empty"]);
+    let mut run = RunningProgram::start(&["run", "--prefix", prefix, "empty"]);
     run.wait_for("graph empty");
     let flags = ["--tags", "yes", "--puppet-certname", "web.example.com"];
     let deploy = ["deploy", "--prefix", prefix, "--no-git", "puppet", site.to_str().unwrap()];
-    let deployed = said(&[&deploy[..], &flags].concat());
+    let deployed = mgmt_output(&[&deploy[..], &flags].concat());
     assert_eq!(deployed.code, 0, "{}", deployed.stderr);
     holds(&at("wanted"), "web.example.com");
     run.wait_for("deploy");
@@ -147,8 +147,14 @@ fn puppets_file_of_settings_is_followed() {
         at("runs").display(),
         at("name").display()
     );
-    let mut run =
-        Running::start(&["run", "--tmp-prefix", "--puppet-conf", conf.to_str().unwrap(), "puppet", &code]);
+    let mut run = RunningProgram::start(&[
+        "run",
+        "--tmp-prefix",
+        "--puppet-conf",
+        conf.to_str().unwrap(),
+        "puppet",
+        &code,
+    ]);
     holds(&at("runs"), "ran\n");
     holds(&at("name"), "one.example.com");
     // What the manifest compiles to is the same; how often the command runs is not.
@@ -186,7 +192,7 @@ fn the_usual_file_of_settings_is_followed_as_well() {
     command.args(["--mount", "/bin/sh", "-c", "mount --bind \"$0\" \"$1\" && shift && exec \"$@\""]);
     command.arg(conf.parent().unwrap()).arg(directory).arg(program.get_program()).args(program.get_args());
     program::plain(&mut command);
-    let run = Running::start_command(command);
+    let run = RunningProgram::start_command(command);
     holds(&out, "one.example.com");
     replace(&conf, "[main]\ncertname = two.example.com\n");
     holds(&out, "two.example.com");
@@ -203,7 +209,7 @@ fn a_manifest_that_does_not_compile_is_shown_in_the_status_until_it_does() {
         |text: &str| replace(&site, &format!("\nfile {{ '{}': content => '{text}' }}\n", out.display()));
     good("1");
     let prefix = prefix.to_str().unwrap();
-    let run = Running::start(&[
+    let run = RunningProgram::start(&[
         "run",
         "--prefix",
         prefix,
@@ -213,7 +219,7 @@ fn a_manifest_that_does_not_compile_is_shown_in_the_status_until_it_does() {
         site.to_str().unwrap(),
     ]);
     holds(&out, "1");
-    let status = |more: &[&str]| said(&[&["status", "--prefix", prefix], more].concat());
+    let status = |more: &[&str]| mgmt_output(&[&["status", "--prefix", prefix], more].concat());
     eventually("all is well", || status(&[]).code == 0);
     assert!(!status(&[]).stdout.contains("program invalid"));
     replace(&site, "\n\nfile { '/nowhere': content -> 'x' }\n");
@@ -251,7 +257,7 @@ fn what_is_exported_and_collected_without_a_store_is_told_with_its_place() {
     );
     write(&site, &text);
     let path = site.to_str().unwrap();
-    let check = said(&["check", path]);
+    let check = mgmt_output(&["check", path]);
     assert_eq!(check.code, 0, "{}", check.stderr);
     assert_eq!(check.stderr.matches("warning[P0205]").count(), 2, "{}", check.stderr);
     for part in
@@ -259,10 +265,10 @@ fn what_is_exported_and_collected_without_a_store_is_told_with_its_place() {
     {
         assert!(check.stderr.contains(part), "{part}: {}", check.stderr);
     }
-    let strict = said(&["check", "--strict", path]);
+    let strict = mgmt_output(&["check", "--strict", path]);
     assert!(strict.code != 0 && strict.stderr.contains("error[P0205]"), "{}", strict.stderr);
     // A run tells it once, however often it compiles.
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", path]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", path]);
     holds(&out, "x");
     write(&site, &text.replacen("'x'", "'2'", 1));
     holds(&out, "2");
@@ -296,11 +302,12 @@ fn in_the_order_of_the_manifest_resources_come_as_puppet_has_them_come() {
         Command::new("puppet").args(["apply", "--color=false", "-e", &code(&theirs)]).output().unwrap();
     assert!(apply.status.success(), "{}", String::from_utf8_lossy(&apply.stdout));
     let site = code(&ours);
-    let run = said(&[&ONCE[..], &["--puppet-ordering", "manifest", "puppet", &site]].concat());
+    let run = mgmt_output(&[&ONCE[..], &["--puppet-ordering", "manifest", "puppet", &site]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(std::fs::read_to_string(&ours).unwrap(), std::fs::read_to_string(&theirs).unwrap());
     // Without it, nobody waits who does not have to.
-    let edges = |more: &[&str]| said(&[&["graph"], more, &["puppet", &site]].concat()).stdout.lines().count();
+    let edges =
+        |more: &[&str]| mgmt_output(&[&["graph"], more, &["puppet", &site]].concat()).stdout.lines().count();
     assert!(edges(&[]) < edges(&["--puppet-ordering", "manifest"]));
 }
 
@@ -313,13 +320,14 @@ fn what_is_audited_is_left_to_puppet_and_its_changes_are_told() {
     let settings = format!("[main]\nstatefile = {}\n", place.path().join("state.yaml").display());
     write(&conf, &settings);
     let code = format!("file {{ '{}': audit => content }}", watched.display());
-    let stats = said(&["puppet", "stats", &code]);
+    let stats = mgmt_output(&["puppet", "stats", &code]);
     assert!(
         stats.stdout.contains("1x file: ") && stats.stdout.contains("`audit` has no counterpart"),
         "{}",
         stats.stdout
     );
-    let run = || said(&[&ONCE[..], &["--puppet-conf", conf.to_str().unwrap(), "puppet", &code]].concat());
+    let run =
+        || mgmt_output(&[&ONCE[..], &["--puppet-conf", conf.to_str().unwrap(), "puppet", &code]].concat());
     let first = run();
     assert_eq!(first.code, 0, "{}", first.stderr);
     assert!(!first.stderr.contains("audit change"), "{}", first.stderr);
@@ -342,7 +350,7 @@ fn settings_that_an_environment_names_are_put_in_their_place() {
     write(&at("puppet.conf"), &format!("[main]\nbasemodulepath = {}\n", at("base").display()));
     let (conf, site) = (at("puppet.conf").display().to_string(), at("site").display().to_string());
     for flag in ["--puppet", "-p"] {
-        let graph = said(&["graph", "puppet", "--puppet-conf", &conf, flag, &site]);
+        let graph = mgmt_output(&["graph", "puppet", "--puppet-conf", &conf, flag, &site]);
         assert_eq!(graph.code, 0, "{}", graph.stderr);
         for name in ["from own", "from shared"] {
             assert!(graph.stdout.contains(name), "{name}: {}", graph.stdout);
@@ -355,7 +363,7 @@ fn a_file_that_ends_too_early_is_named() {
     let place = tempfile::tempdir().unwrap();
     let site = place.path().join("site.pp");
     write(&site, "class x {\n  notify { 'x': }\n");
-    let checked = said(&["check", "puppet", site.to_str().unwrap()]);
+    let checked = mgmt_output(&["check", "puppet", site.to_str().unwrap()]);
     assert_eq!(checked.code, 1, "{}", checked.stderr);
     assert!(checked.stderr.contains("Syntax error at end of input"), "{}", checked.stderr);
     assert!(checked.stderr.contains(&format!("{}:2", site.display())), "{}", checked.stderr);
@@ -374,7 +382,7 @@ fn a_plan_has_one_process_for_all_that_is_left_to_puppet_and_quotes_no_secret() 
     text += "user { 'x': ensure => present, password => 'canary-two', password_max_age => '30' }\n";
     let site = place.path().join("site.pp");
     write(&site, &text);
-    let plan = said(&["plan", "puppet", site.to_str().unwrap()]);
+    let plan = mgmt_output(&["plan", "puppet", site.to_str().unwrap()]);
     let ready = plan.stderr.lines().filter(|line| line.contains(" is ready")).count();
     // One has compiled.
     assert_eq!(ready, 2, "{}{}", plan.stdout, plan.stderr);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use jiff::{ToSpan as _, Zoned};
-use mgmt_test_support::program::{Running, holds, said};
+use mgmt_test_support::program::{RunningProgram, holds, mgmt_output};
 use rustix::process::Signal;
 
 const ONCE: [&str; 3] = ["--converger-timeout", "1", "--converged-exit"];
@@ -68,7 +68,7 @@ fn what_has_a_schedule_ends_up_as_with_puppet_and_a_kill_forgets_nothing() {
 
     let manifest = ours.with_extension("pp");
     let (manifest, prefix) = (manifest.to_str().unwrap(), prefix.to_str().unwrap());
-    let mut run = Running::start(&["run", "--prefix", prefix, "puppet", manifest]);
+    let mut run = RunningProgram::start(&["run", "--prefix", prefix, "puppet", manifest]);
     holds(&ours.join("daily"), "ran\n");
     for name in ["open", "usual", "after"] {
         holds(&ours.join(name), "x");
@@ -79,13 +79,13 @@ fn what_has_a_schedule_ends_up_as_with_puppet_and_a_kill_forgets_nothing() {
     // It is known that both have run, so nothing is done again.
     std::fs::remove_file(ours.join("open")).unwrap();
     let words = [&["run", "--prefix", prefix][..], &ONCE, &["puppet", manifest]].concat();
-    let again = said(&words);
+    let again = mgmt_output(&words);
     assert_eq!(again.code, 0, "{}", again.stderr);
     assert_eq!(names(&ours), ["after", "daily", "lines", "usual"]);
     assert_eq!(std::fs::read_to_string(ours.join("daily")).unwrap(), "ran\n");
     assert_eq!(std::fs::read_to_string(ours.join("lines")).unwrap(), "y\n");
     // A plan of that run knows, too; one of another does not.
-    let plan = said(&["plan", "--prefix", prefix, "puppet", manifest]);
+    let plan = mgmt_output(&["plan", "--prefix", prefix, "puppet", manifest]);
     let held = |stdout: &str, name: &str| {
         let after = stdout.split_once(&format!("{name}]")).map_or("", |(_, after)| after);
         after.lines().nth(1).is_some_and(|line| line.trim_start().starts_with("held "))
@@ -100,8 +100,14 @@ fn what_has_a_schedule_ends_up_as_with_puppet_and_a_kill_forgets_nothing() {
         plan.stdout
     );
     let other = place.path().join("other");
-    let plan =
-        said(&["plan", "--prefix", other.to_str().unwrap(), "--detailed-exitcode", "puppet", manifest]);
+    let plan = mgmt_output(&[
+        "plan",
+        "--prefix",
+        other.to_str().unwrap(),
+        "--detailed-exitcode",
+        "puppet",
+        manifest,
+    ]);
     assert_eq!(plan.code, 2, "{}", plan.stderr);
     assert!(!held(&plan.stdout, "ours/open") && held(&plan.stdout, "ours/closed"), "{}", plan.stdout);
 }
@@ -112,23 +118,23 @@ fn a_schedule_is_seen_where_manifests_are_looked_at_and_puppet_can_ignore_it() {
     let out = place.path().join("out");
     let code = |schedule: &str| format!("file {{ '{}': content => 'x'{schedule} }}", out.display());
     let (with, without) = (code(", schedule => 'never'"), code(""));
-    let stats = said(&["puppet", "stats", &with]);
+    let stats = mgmt_output(&["puppet", "stats", &with]);
     assert!(stats.code == 0 && stats.stdout.contains("1 native\n"), "{}{}", stats.stdout, stats.stderr);
-    let print = said(&["puppet", "print", "--format", "yaml", &with]);
+    let print = mgmt_output(&["puppet", "print", "--format", "yaml", &with]);
     assert!(print.code == 0 && print.stdout.contains("never"), "{}{}", print.stdout, print.stderr);
     // What was printed is read back with it.
     let file = place.path().join("graph.yaml");
     std::fs::write(&file, &print.stdout).unwrap();
     let file = file.to_str().unwrap();
-    let same = said(&["diff", "--no-order", file, &format!("puppet:{with}")]);
+    let same = mgmt_output(&["diff", "--no-order", file, &format!("puppet:{with}")]);
     assert_eq!(same.code, 0, "{}{}", same.stdout, same.stderr);
-    let diff = said(&["diff", "--no-order", file, &format!("puppet:{without}")]);
+    let diff = mgmt_output(&["diff", "--no-order", file, &format!("puppet:{without}")]);
     assert!(diff.code != 0 && diff.stdout.contains("meta window"), "{}{}", diff.stdout, diff.stderr);
     let conf = place.path().join("puppet.conf");
     std::fs::write(&conf, "[agent]\nignoreschedules = true\n").unwrap();
     let words =
         [&["run", "--tmp-prefix"], &ONCE[..], &["--puppet-conf", conf.to_str().unwrap(), "puppet", &with]];
-    let run = said(&words.concat());
+    let run = mgmt_output(&words.concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "x");
 }

@@ -8,10 +8,10 @@ use mgmt_puppet::{
 };
 use mgmt_puppet_process::{Input, Puppet, Settings};
 use mgmt_resources::KINDS;
-use mgmt_test_support::program::{Said, said};
+use mgmt_test_support::program::{CommandOutput, mgmt_output};
 
-fn translated(manifest: &Path) -> Said {
-    said(&["puppet", "translate", manifest.to_str().unwrap()])
+fn translated(manifest: &Path) -> CommandOutput {
+    mgmt_output(&["puppet", "translate", manifest.to_str().unwrap()])
 }
 
 /// Every manifest of which all is native becomes a program with the same graph. One Puppet compiles them all; the graph of each is given to
@@ -42,7 +42,7 @@ fn a_program_is_the_same_graph_as_its_manifest() {
         let options = mgmt_yaml::WriteOptions { name: &name, comment: "", is_secret: &|_, _, _| false };
         std::fs::write(&mcl, &program).unwrap();
         std::fs::write(&yaml, mgmt_yaml::write(&graph, &options).unwrap()).unwrap();
-        let compared = said(&["diff", yaml.to_str().unwrap(), mcl.to_str().unwrap()]);
+        let compared = mgmt_output(&["diff", yaml.to_str().unwrap(), mcl.to_str().unwrap()]);
         match compared.code {
             0 => same += 1,
             _ => wrong.push(format!("{name}: {}{}\n{program}", compared.stdout, compared.stderr)),
@@ -85,13 +85,13 @@ fn what_is_not_native_and_what_is_secret_is_a_comment_and_keeps_its_place_in_the
     // What is printed is a program, and the same as the manifest but for what it says.
     let program = place.path().join("site.mcl");
     std::fs::write(&program, text).unwrap();
-    let compared = said(&["diff", "--no-order", site.to_str().unwrap(), program.to_str().unwrap()]);
+    let compared = mgmt_output(&["diff", "--no-order", site.to_str().unwrap(), program.to_str().unwrap()]);
     let lines: Vec<&str> = compared.stdout.lines().filter(|line| !line.starts_with(' ')).collect();
     let expected = ["- file[/tmp/bytes]", "- pippet[Cron[c]]", "~ file[/tmp/secret]"];
     let all = |expected: &[&str]| expected.iter().all(|part| lines.iter().any(|line| line.starts_with(part)));
     assert!(compared.code == 1 && all(&expected), "{}{}", compared.stdout, compared.stderr);
     assert!(!compared.stdout.contains("file[/tmp/a]"), "{}", compared.stdout);
-    let wrong = said(&["puppet", "translate", "notify { 'x' }"]);
+    let wrong = mgmt_output(&["puppet", "translate", "notify { 'x' }"]);
     assert!(wrong.code != 0 && wrong.stdout.is_empty(), "{wrong:?}");
 }
 
@@ -183,7 +183,7 @@ fn classes_defined_types_templates_and_data_are_kept_as_a_person_would_keep_them
     std::fs::write(&program, text).unwrap();
     let output = place.path().join("out");
     let arguments = ["puppet", "translate", "--output", output.to_str().unwrap(), site.to_str().unwrap()];
-    let written = said(&arguments);
+    let written = mgmt_output(&arguments);
     assert!(written.code == 0 && written.stdout.is_empty(), "{written:?}");
     assert_eq!(
         std::fs::read_to_string(output.join("files/tmp/mgmt-zz/static")).unwrap(),
@@ -194,12 +194,12 @@ fn classes_defined_types_templates_and_data_are_kept_as_a_person_would_keep_them
     assert!(lines.contains("content => deploy.readfile(\"/files/tmp/mgmt-zz/static\"),\n"), "{lines}");
     let input = format!("puppet:{}", site.display());
     for program in [&program, &main] {
-        let compared = said(&["diff", &input, program.to_str().unwrap()]);
+        let compared = mgmt_output(&["diff", &input, program.to_str().unwrap()]);
         assert_eq!(compared.code, 0, "{}{}\n{text}", compared.stdout, compared.stderr);
-        let checked = said(&["check", program.to_str().unwrap()]);
+        let checked = mgmt_output(&["check", program.to_str().unwrap()]);
         assert!(checked.code == 0 && !checked.stderr.contains("warning"), "{}", checked.stderr);
     }
     // What is there is not overwritten.
-    let again = said(&arguments);
+    let again = mgmt_output(&arguments);
     assert!(again.code != 0 && again.stderr.contains("cannot write"), "{again:?}");
 }

@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use mgmt_test_support::package_source::{Package, Source};
+use mgmt_test_support::package_source::{Package, PackageSource};
 
 /// Where a booted host finds what it is given, and leaves what it has to tell.
 const PLACE: &str = "/mgmt-test-result";
@@ -106,7 +106,7 @@ fn end_up_the_same(name: &str, directory: &str, way: &Way) {
         fs::write(&file, who).unwrap();
         let program = Path::new(env!("CARGO_BIN_EXE_mgmt"));
         let files = [("mgmt", program), ("site.tar", &site), ("who", &file)];
-        let told = booted_host::on_booted_host_that_tells(name, &files, "told");
+        let told = booted_host::on_booted_host_with_result(name, &files, "told");
         twins.push(told);
     }
     let [theirs, ours] = twins.try_into().unwrap();
@@ -147,7 +147,7 @@ fn on_a_twin(way: &Way) {
 
 /// What is on the host before: packages to be had, some of them installed, and files in the way.
 fn prepare() {
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     let unit = |what: &str| {
         format!("[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n# {what}\n")
     };
@@ -265,11 +265,11 @@ fn told() -> String {
         writeln!(text, "mounted: {mount}").unwrap();
     }
     for package in ["example-time", "example-web", "example-oldtime"] {
-        writeln!(text, "{package} is {}", package_source::told(package)).unwrap();
+        writeln!(text, "{package} is {}", package_source::package_state(package)).unwrap();
     }
     for service in ["example-time", "example-fallback", "example-web"] {
         let (active, enabled) =
-            (booted_host::told("is-active", service), booted_host::told("is-enabled", service));
+            (booted_host::unit_state("is-active", service), booted_host::unit_state("is-enabled", service));
         writeln!(text, "{service} is {active} and {enabled}").unwrap();
     }
     text

@@ -5,7 +5,7 @@ use mgmt_test_support::program;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use mgmt_test_support::program::{Running, eventually, holds, said};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt_output};
 use rustix::process::Signal;
 
 fn write(path: &Path, text: &str) {
@@ -30,47 +30,47 @@ fn a_manifest_is_named_by_a_flag_as_well_as_by_its_place() {
     write(&site, &format!("file {{ '{}': content => 'x' }}\n", out.display()));
     let (path, prefix) = (site.to_str().unwrap(), prefix.to_str().unwrap());
     for arguments in [&["check", "puppet", "--puppet", path][..], &["check", "--puppet", path]] {
-        let checked = said(arguments);
+        let checked = mgmt_output(arguments);
         assert_eq!(checked.code, 0, "{arguments:?}: {}", checked.stderr);
     }
-    let graph = said(&["graph", "puppet", "--puppet", path]);
+    let graph = mgmt_output(&["graph", "puppet", "--puppet", path]);
     assert_eq!(
         (graph.code, &graph.stdout),
-        (0, &said(&["graph", "puppet", path]).stdout),
+        (0, &mgmt_output(&["graph", "puppet", path]).stdout),
         "{}",
         graph.stderr
     );
     assert!(graph.stdout.contains(out.to_str().unwrap()), "{}", graph.stdout);
-    let plan = said(&["plan", "--detailed-exitcode", "puppet", "--puppet", path]);
+    let plan = mgmt_output(&["plan", "--detailed-exitcode", "puppet", "--puppet", path]);
     assert!(plan.code == 2 && plan.stdout.contains(out.to_str().unwrap()), "{}{}", plan.stdout, plan.stderr);
     for arguments in [&["puppet", "--puppet", path][..], &["--puppet", path]] {
         let _ = std::fs::remove_file(&out);
-        let run = said(&[&ONCE[..], arguments].concat());
+        let run = mgmt_output(&[&ONCE[..], arguments].concat());
         assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);
         assert_eq!(std::fs::read_to_string(&out).unwrap(), "x");
     }
     std::fs::remove_file(&out).unwrap();
-    let mut run = Running::start(&["run", "--prefix", prefix, "empty"]);
+    let mut run = RunningProgram::start(&["run", "--prefix", prefix, "empty"]);
     run.wait_for("graph empty");
-    let deploy = said(&["deploy", "--prefix", prefix, "--no-git", "puppet", "--puppet", path]);
+    let deploy = mgmt_output(&["deploy", "--prefix", prefix, "--no-git", "puppet", "--puppet", path]);
     assert_eq!(deploy.code, 0, "{}", deploy.stderr);
     holds(&out, "x");
     run.signal(Signal::INT);
     assert_eq!(run.end().0, Some(0));
     // Two are one too many, and a wrong one is wrong.
     for command in ["run", "graph", "plan", "deploy", "check"] {
-        let two = said(&[command, "puppet", path, "--puppet", path]);
+        let two = mgmt_output(&[command, "puppet", path, "--puppet", path]);
         assert!(two.code == 2 && two.stderr.contains("two manifests"), "{command}: {}", two.stderr);
     }
     write(&site, "notify { 'a' }\n");
-    let wrong = said(&["check", "puppet", "--puppet", path]);
+    let wrong = mgmt_output(&["check", "puppet", "--puppet", path]);
     assert!(wrong.code == 1 && wrong.stderr.contains("site.pp:1:14"), "{}", wrong.stderr);
 }
 
 #[test]
 fn a_check_looks_at_the_resources_that_a_run_would_bring_about() {
     let code = "notify { 'a': tag => 'plain' }\npackage { 'x': provider => gem, tag => 'odd' }\n";
-    let check = |more: &[&str]| said(&[&["check", "--strict"], more, &["puppet", code]].concat());
+    let check = |more: &[&str]| mgmt_output(&[&["check", "--strict"], more, &["puppet", code]].concat());
     let all = check(&[]);
     assert!(all.code == 1 && all.stderr.contains("error[P0201]"), "{}", all.stderr);
     for more in [["--tags", "plain"], ["--skip-tags", "odd"]] {
@@ -95,7 +95,7 @@ fn a_plan_of_a_program_and_a_manifest_tells_of_both() {
     write(&place.path().join("site.pp"), &manifest);
     let plan = || {
         let arguments = ["langpuppet", "--lang", &at("main.mcl"), "--puppet", &at("site.pp")];
-        said(&[&["plan", "--detailed-exitcode"], &arguments[..]].concat())
+        mgmt_output(&[&["plan", "--detailed-exitcode"], &arguments[..]].concat())
     };
     let found = plan();
     assert_eq!(found.code, 2, "{}", found.stderr);
@@ -123,7 +123,7 @@ fn each_edit_is_compiled_once_and_the_start_not_again() {
     write(&at("site/modules/m/facts.d/colour.yaml"), "colour: blue\n");
     write(&at("site/hiera.yaml"), "version: 5\nhierarchy:\n- {name: all, path: all.yaml}\n");
     write(&at("site/data/all.yaml"), "m::who: one\n");
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
     holds(&out, "hello one blue\n");
     let edits = [
         ("data/all.yaml", "m::who: two\n".to_owned(), "hello two blue\n"),
@@ -167,7 +167,7 @@ fn what_changes_between_the_first_compile_and_the_first_watch_is_seen() {
         out.display()
     );
     write(&site, &first);
-    let run = Running::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
+    let run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
     holds(&out, "second");
     run.signal(Signal::INT);
     assert_eq!(run.end().0, Some(0));
@@ -224,12 +224,13 @@ fn settings_reach_whoever_compiles_and_whoever_applies() {
     write(&at("manifests.d/1.pp"), "notify { 'one': }\n");
     write(&at("manifests.d/2.pp"), "Notify['one'] -> Class['m']\n");
     let (conf, directory) = (conf.to_str().unwrap().to_owned(), at("manifests.d"));
-    let run = said(&[&ONCE[..], &["puppet", "--puppet-conf", &conf, directory.to_str().unwrap()]].concat());
+    let run =
+        mgmt_output(&[&ONCE[..], &["puppet", "--puppet-conf", &conf, directory.to_str().unwrap()]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "blue");
     assert_eq!(std::fs::read_to_string(&mark).unwrap(), "made");
     // Without the settings, nobody knows of any of it.
-    let plain = said(&[&ONCE[..], &["puppet", directory.to_str().unwrap()]].concat());
+    let plain = mgmt_output(&[&ONCE[..], &["puppet", directory.to_str().unwrap()]].concat());
     assert_eq!(plain.code, 2, "{}", plain.stderr);
 }
 
@@ -246,7 +247,7 @@ fn types_of_an_environment_that_is_not_on_this_host_are_applied() {
     for (flags, environment) in
         [(["--puppet-environment", "special"], Some("special")), (["--puppet-conf", conf], None)]
     {
-        let run = said(&[&ONCE[..], &["puppet"], &flags, &[site]].concat());
+        let run = mgmt_output(&[&ONCE[..], &["puppet"], &flags, &[site]].concat());
         assert_eq!(run.code, 0, "{flags:?}: {}", run.stderr);
         let found = std::fs::read_to_string(&mark).unwrap();
         assert!(environment.is_none_or(|expected| found == expected), "{flags:?}: {found}");
@@ -275,7 +276,7 @@ fn a_type_that_is_edited_claims_what_it_makes_now() {
          spot {{ 's': ensure => present, at => 'there' }}\n"
     );
     write(&at("site/manifests/site.pp"), &text);
-    let run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    let run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
     holds(&at("d/one"), "made");
     replace(&code, &of("two"));
     holds(&at("d/two"), "made");
@@ -309,7 +310,7 @@ fn files_of_modules_reach_what_is_left_to_puppet() {
         let _ = std::fs::remove_dir_all(at("out"));
         std::fs::create_dir(at("out")).unwrap();
         let flags = ["puppet", "--puppet-conf", conf.to_str().unwrap(), site.to_str().unwrap()];
-        let run = said(&[&ONCE[..], &flags[..], only].concat());
+        let run = mgmt_output(&[&ONCE[..], &flags[..], only].concat());
         assert_eq!(run.code, 0, "{only:?}: {}", run.stderr);
         for (name, content) in
             [("plain", "hello\n"), ("audited", "hello\n"), ("mounted", "mounted\n"), ("tree/a/b", "deep\n")]
@@ -330,7 +331,7 @@ fn a_hangup_has_a_manifest_compiled_again() {
     let text =
         format!("file {{ '{}': content => generate('/bin/cat', '{}') }}\n", out.display(), told.display());
     write(&site, &text);
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
     holds(&out, "one");
     write(&told, "two");
     run.signal(Signal::HUP);
@@ -346,7 +347,7 @@ fn a_compile_that_failed_is_tried_again_without_an_edit_and_its_error_told_once(
     let at = |name: &str| place.path().join(name);
     let (site, out, told) = (at("site.pp"), at("out"), at("told"));
     write(&site, &format!("file {{ '{}': content => 'one' }}\n", out.display()));
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", site.to_str().unwrap()]);
     holds(&out, "one");
     // What a command reads is nothing that could be watched.
     let text =
@@ -377,7 +378,7 @@ fn what_names_a_file_is_looked_at_when_the_file_changes() {
          exec { 'native': command => '/bin/touch ROOT/native', onlyif => '/bin/grep -q yes ROOT/wanted', unless => '/bin/test -e ROOT/native' }\n\
          exec { 'left': command => Sensitive('/bin/touch ROOT/left'), onlyif => '/bin/grep -q yes ROOT/wanted', creates => 'ROOT/left' }\n";
     write(&at("site/manifests/site.pp"), &text.replace("ROOT", place.path().to_str().unwrap()));
-    let run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    let run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
     holds(&at("mark"), "made");
     std::fs::remove_file(at("mark")).unwrap();
     holds(&at("mark"), "made");
@@ -401,7 +402,7 @@ fn tries_that_are_used_up_are_given_back_in_the_next_interval() {
          exec { 'b': command => '/bin/cp $(cat ROOT/name) ROOT/b', unless => 'test -e ROOT/b', tries => 2, provider => shell }\n";
     write(&at("site.pp"), &text.replace("ROOT", place.path().to_str().unwrap()));
     let site = at("site.pp").display().to_string();
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", "--puppet-interval", "3", &site]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", "--puppet-interval", "3", &site]);
     run.wait_for("exec[");
     std::thread::sleep(std::time::Duration::from_secs(2));
     write(&at("from"), "made");
@@ -428,7 +429,7 @@ fn what_every_look_changes_is_not_applied_at_each_event() {
         at("mark").display()
     );
     write(&at("site/manifests/site.pp"), &text);
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
     run.wait_for("every check changes it");
     let count = || std::fs::read_to_string(at("count")).unwrap().len();
     assert_eq!(count(), 3);
@@ -452,7 +453,7 @@ fn what_puppet_could_not_do_is_tried_again_and_so_is_what_comes_after_it() {
         place.path().display()
     );
     write(&at("site/manifests/site.pp"), &text);
-    let mut run = Running::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    let mut run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
     run.wait_for("No such file or directory");
     std::fs::create_dir(at("parent")).unwrap();
     holds(&at("parent/mark"), "made");
@@ -522,7 +523,7 @@ fn a_secret_is_in_no_list_of_processes_and_in_no_file_that_others_may_read() {
     );
     let (prefix, site) = (at("prefix").display().to_string(), at("site").display().to_string());
     let run = ["run", "--prefix", &prefix, "puppet", "--puppet-conf", conf.to_str().unwrap(), &site];
-    let run = Running::start(&run);
+    let run = RunningProgram::start(&run);
     // Puppet is in the middle of it, and what is native is done.
     holds(&file, &canary);
     eventually("it is with Puppet", || at("wait.seen").exists());

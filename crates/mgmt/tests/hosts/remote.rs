@@ -6,19 +6,19 @@ use mgmt_test_support::sshd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, holds, mgmt};
 use mgmt_test_support::sshd::Hosts;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-struct Scene {
+struct TestEnv {
     hosts: Hosts,
     directory: TempDir,
 }
 
-impl Scene {
-    fn new(names: &[&str]) -> Scene {
-        Scene { hosts: Hosts::start(names), directory: tempfile::tempdir().unwrap() }
+impl TestEnv {
+    fn new(names: &[&str]) -> TestEnv {
+        TestEnv { hosts: Hosts::start(names), directory: tempfile::tempdir().unwrap() }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -39,14 +39,14 @@ impl Scene {
         all.into_iter().map(str::to_owned).collect()
     }
 
-    fn said(&self, remote: &str, more: &[&str]) -> Said {
+    fn said(&self, remote: &str, more: &[&str]) -> CommandOutput {
         let words = self.words(remote, more);
         mgmt(&words.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap().into()
     }
 
-    fn start(&self, remote: &str, more: &[&str]) -> Running {
+    fn start(&self, remote: &str, more: &[&str]) -> RunningProgram {
         let words = self.words(remote, more);
-        Running::start(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        RunningProgram::start(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// A program that writes a file named after its host.
@@ -71,8 +71,8 @@ const CONVERGE: [&str; 3] = ["--converger-timeout", "1", "--converged-exit"];
 
 #[test]
 fn two_hosts_share_the_world_converge_together_and_are_left_as_they_were() {
-    let scene = Scene::new(&["one", "two"]);
-    let out = scene.directory.path().display().to_string();
+    let env = TestEnv::new(&["one", "two"]);
+    let out = env.directory.path().display().to_string();
     let text = format!(
         "import \"world\"\nimport \"fmt\"\n$name = $hostname\n\
          kv \"names\" {{\n\tmapped => true,\n\tvalue => $name,\n}}\n\
@@ -80,27 +80,27 @@ fn two_hosts_share_the_world_converge_together_and_are_left_as_they_were() {
          file \"{out}/from-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => \"by ${{name}}\",\n\tMeta:export => [\"*\",],\n\tMeta:hidden => true,\n}}\n\
          collect file [\n\tstruct{{name => \"{out}/from-one\", host => \"one\",}},\n] {{\n\tMeta:hidden => false,\n}}\n"
     );
-    let program = scene.write("shared.mcl", &text);
-    let first = scene.said("one,two", &[&CONVERGE[..], &["lang", &program]].concat());
+    let program = env.write("shared.mcl", &text);
+    let first = env.said("one,two", &[&CONVERGE[..], &["lang", &program]].concat());
     assert_eq!(first.code, 0, "{}", first.stderr);
     for host in ["one", "two"] {
-        let names = std::fs::read_to_string(scene.at(&format!("names-{host}"))).unwrap();
+        let names = std::fs::read_to_string(env.at(&format!("names-{host}"))).unwrap();
         assert_eq!(names, "{\"one\": \"one\", \"two\": \"two\"}");
         assert!(first.stderr.contains(&format!("{host}: started, after a copy")), "{}", first.stderr);
         assert!(first.stderr.lines().any(|line| line.starts_with(&format!("{host}: "))), "{}", first.stderr);
-        scene.no_residue(host);
+        env.no_residue(host);
     }
-    assert_eq!(std::fs::read_to_string(scene.at("from-one")).unwrap(), "by one");
+    assert_eq!(std::fs::read_to_string(env.at("from-one")).unwrap(), "by one");
     // What was run is run there alone, and no other run finds it.
     assert!(!first.stderr.contains("deployed as number"), "{}", first.stderr);
     // The program is kept for the next time, for its owner alone.
     let kept: Vec<_> =
-        std::fs::read_dir(scene.hosts.host("one").cache()).unwrap().map(Result::unwrap).collect();
+        std::fs::read_dir(env.hosts.host("one").cache()).unwrap().map(Result::unwrap).collect();
     assert_eq!(kept.len(), 1);
     assert_eq!(kept[0].metadata().unwrap().mode() & 0o7777, 0o700);
     // One that is not what it was is not used.
     std::fs::write(kept[0].path(), "something else").unwrap();
-    let second = scene.said("one,two", &[&CONVERGE[..], &["lang", &program]].concat());
+    let second = env.said("one,two", &[&CONVERGE[..], &["lang", &program]].concat());
     assert_eq!(second.code, 0, "{}", second.stderr);
     assert!(second.stderr.contains("one: started, after a copy"), "{}", second.stderr);
     assert!(second.stderr.contains("two: started, the program was there"), "{}", second.stderr);
@@ -108,19 +108,19 @@ fn two_hosts_share_the_world_converge_together_and_are_left_as_they_were() {
 
 #[test]
 fn hosts_run_beside_an_agent_here_and_share_its_store() {
-    let scene = Scene::new(&["one"]);
-    let prefix = scene.at("prefix");
+    let env = TestEnv::new(&["one"]);
+    let prefix = env.at("prefix");
     let here = ["run", "--prefix", prefix.to_str().unwrap(), "--converger-timeout=0", "lang"];
-    let mut agent = Running::start(&[&here[..], &["kv \"colour\" { value => \"blue\", }\n"]].concat());
+    let mut agent = RunningProgram::start(&[&here[..], &["kv \"colour\" { value => \"blue\", }\n"]].concat());
     agent.wait_for("converged for 0 s");
-    let out = scene.directory.path().display().to_string();
+    let out = env.directory.path().display().to_string();
     let program = format!(
         "import \"world\"\nfile \"{out}/colour\" {{\n\tstate => \"exists\",\n\tcontent => world.getval(\"colour\")->value,\n}}\n"
     );
-    let program = scene.write("colour.mcl", &program);
-    let run = scene.said("one", &[&CONVERGE[..], &["lang", &program]].concat());
+    let program = env.write("colour.mcl", &program);
+    let run = env.said("one", &[&CONVERGE[..], &["lang", &program]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_eq!(std::fs::read_to_string(scene.at("colour")).unwrap(), "blue");
+    assert_eq!(std::fs::read_to_string(env.at("colour")).unwrap(), "blue");
     assert!(run.stderr.contains("running beside it"), "{}", run.stderr);
     agent.signal(Signal::INT);
     let (code, lines) = agent.end();
@@ -129,60 +129,60 @@ fn hosts_run_beside_an_agent_here_and_share_its_store() {
 
 #[test]
 fn nothing_is_left_when_this_side_is_killed_interrupted_or_asked_to_leave_nothing() {
-    let scene = Scene::new(&["one"]);
-    let program = scene.program("first");
-    let mut run = scene.start("one", &["lang", &program]);
+    let env = TestEnv::new(&["one"]);
+    let program = env.program("first");
+    let mut run = env.start("one", &["lang", &program]);
     run.wait_for("one: ");
-    holds(&scene.at("out-one"), "first");
-    assert!(!scene.hosts.residue("one").is_empty());
+    holds(&env.at("out-one"), "first");
+    assert!(!env.hosts.residue("one").is_empty());
     // An edit is followed, and a mistake is not.
-    scene.write("program.mcl", "file \"x\" {");
+    env.write("program.mcl", "file \"x\" {");
     run.wait_for("program has errors; still running");
-    scene.program("second");
-    holds(&scene.at("out-one"), "second");
-    scene.program("first");
-    holds(&scene.at("out-one"), "first");
+    env.program("second");
+    holds(&env.at("out-one"), "second");
+    env.program("first");
+    holds(&env.at("out-one"), "first");
     run.signal(Signal::KILL);
     drop(run);
-    scene.no_residue("one");
-    let run = scene.start("one", &["lang", &program]);
-    std::fs::remove_file(scene.at("out-one")).unwrap();
-    holds(&scene.at("out-one"), "first");
+    env.no_residue("one");
+    let run = env.start("one", &["lang", &program]);
+    std::fs::remove_file(env.at("out-one")).unwrap();
+    holds(&env.at("out-one"), "first");
     run.signal(Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");
     assert!(lines.contains("one: ended"), "{lines}");
-    scene.no_residue("one");
-    std::fs::remove_dir_all(scene.hosts.host("one").cache()).unwrap();
+    env.no_residue("one");
+    std::fs::remove_dir_all(env.hosts.host("one").cache()).unwrap();
     let words = [&CONVERGE[..], &["--no-caching", "--message-format", "json", "lang", &program]].concat();
-    let done = scene.said("one", &words);
+    let done = env.said("one", &words);
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert!(done.stderr.lines().all(|line| line.starts_with('{')), "{}", done.stderr);
     assert!(done.stderr.contains("\"host\":\"one\""), "{}", done.stderr);
-    scene.no_residue("one");
-    assert!(!scene.hosts.host("one").cache().exists());
+    env.no_residue("one");
+    assert!(!env.hosts.host("one").cache().exists());
 }
 
 #[test]
 fn hosts_that_fail_are_told_apart_from_those_that_do_not() {
-    let mut scene = Scene::new(&["one", "two"]);
-    let program = scene.program("text");
+    let mut env = TestEnv::new(&["one", "two"]);
+    let program = env.program("text");
     // One cannot be reached at all.
-    let done = scene.said("one,ssh://127.0.0.1:1", &[&CONVERGE[..], &["lang", &program]].concat());
+    let done = env.said("one,ssh://127.0.0.1:1", &[&CONVERGE[..], &["lang", &program]].concat());
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(done.stderr.contains("root@127.0.0.1:1 cannot be reached"), "{}", done.stderr);
     assert!(done.stderr.contains("1 of 2 hosts have failed"), "{}", done.stderr);
     for line in [" one: 1 resources, 1 changed, 0 failed\n", " 127.0.0.1: not started: "] {
         assert!(done.stderr.contains(line), "{line}: {}", done.stderr);
     }
-    holds(&scene.at("out-one"), "text");
+    holds(&env.at("out-one"), "text");
     // The resources of one fail.
-    let out = scene.directory.path().display();
-    let failing = scene.write(
+    let out = env.directory.path().display();
+    let failing = env.write(
         "failing.mcl",
         &format!("$name = $hostname\nexec \"sh\" {{\n\tcmd => \"test ${{name}} = one\",\n\tshell => \"/bin/sh\",\n}}\nfile \"{out}/x\" {{\n\tstate => \"absent\",\n}}\n"),
     );
-    let done = scene.said("one,two", &[&CONVERGE[..], &["lang", &failing]].concat());
+    let done = env.said("one,two", &[&CONVERGE[..], &["lang", &failing]].concat());
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(
         done.stderr.contains("one: ended\n") && done.stderr.contains("two: ended with code 1"),
@@ -196,43 +196,43 @@ fn hosts_that_fail_are_told_apart_from_those_that_do_not() {
         assert!(done.stderr.contains(line), "{line}: {}", done.stderr);
     }
     // One is lost on the way; the others go on.
-    let mut run = scene.start("one,two", &["lang", &program]);
+    let mut run = env.start("one,two", &["lang", &program]);
     for host in ["out-one", "out-two"] {
-        holds(&scene.at(host), "text");
+        holds(&env.at(host), "text");
     }
-    scene.hosts.kill("two");
+    env.hosts.kill("two");
     run.wait_for("two: the connection is lost");
-    std::fs::remove_file(scene.at("out-one")).unwrap();
-    holds(&scene.at("out-one"), "text");
+    std::fs::remove_file(env.at("out-one")).unwrap();
+    holds(&env.at("out-one"), "text");
     run.signal(Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(1), "{lines}");
     assert!(lines.contains("two: connection lost: what it has done is not known"), "{lines}");
     // Somebody else answers in its place.
-    scene.hosts.forget_keys();
-    let refused = scene.said("one", &["lang", &program]);
+    env.hosts.forget_keys();
+    let refused = env.said("one", &["lang", &program]);
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("its host key is not known"), "{}", refused.stderr);
-    scene.no_residue("one");
+    env.no_residue("one");
 }
 
 #[test]
 fn a_user_other_than_root_needs_nothing_else_either() {
-    let scene = Scene::new(&["one"]);
-    let program = scene.write(
+    let env = TestEnv::new(&["one"]);
+    let program = env.write(
         "program.mcl",
         "file \"/var/lib/plain/out\" {\n\tstate => \"exists\",\n\tcontent => \"mine\",\n}\n",
     );
-    let done = scene.said("plain@one", &[&CONVERGE[..], &["lang", &program]].concat());
+    let done = env.said("plain@one", &[&CONVERGE[..], &["lang", &program]].concat());
     assert_eq!(done.code, 0, "{}", done.stderr);
-    let home = scene.hosts.host("one").state.join("plain");
+    let home = env.hosts.host("one").state.join("plain");
     assert_eq!(std::fs::metadata(home.join("out")).unwrap().uid(), 4242);
     assert_eq!(std::fs::read_dir(home.join(".cache/mgmt/remote")).unwrap().count(), 1);
-    scene.no_residue("one");
+    env.no_residue("one");
     // Others may write to what is there: that is not used.
     let cache = home.join(".cache/mgmt/remote");
     std::fs::set_permissions(&cache, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-    let refused = scene.said("plain@one", &[&CONVERGE[..], &["lang", &program]].concat());
+    let refused = env.said("plain@one", &[&CONVERGE[..], &["lang", &program]].concat());
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains("others may write to it"), "{}", refused.stderr);
 }
@@ -241,15 +241,15 @@ fn a_user_other_than_root_needs_nothing_else_either() {
 fn passwords_are_asked_for_one_after_the_other_and_not_shown() {
     use std::io::{Read as _, Write as _};
     use std::process::{Command, Stdio};
-    let scene = Scene::new(&["one", "two"]);
-    let config = std::fs::read_to_string(scene.hosts.config()).unwrap();
-    std::fs::write(scene.hosts.config(), format!("PubkeyAuthentication no\n{config}")).unwrap();
-    let program = scene.program("text");
+    let env = TestEnv::new(&["one", "two"]);
+    let config = std::fs::read_to_string(env.hosts.config()).unwrap();
+    std::fs::write(env.hosts.config(), format!("PubkeyAuthentication no\n{config}")).unwrap();
+    let program = env.program("text");
     // Nobody is asked unless that is allowed.
-    let refused = scene.said("one,two", &[&CONVERGE[..], &["lang", &program]].concat());
+    let refused = env.said("one,two", &[&CONVERGE[..], &["lang", &program]].concat());
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("root@one does not let us in"), "{}", refused.stderr);
-    let words = scene.words("one,two", &[&CONVERGE[..], &["--allow-interactive", "lang", &program]].concat());
+    let words = env.words("one,two", &[&CONVERGE[..], &["--allow-interactive", "lang", &program]].concat());
     let line = format!(
         "'{}' {}",
         env!("CARGO_BIN_EXE_mgmt"),
@@ -275,37 +275,37 @@ fn passwords_are_asked_for_one_after_the_other_and_not_shown() {
     assert_eq!(child.wait().unwrap().code(), Some(0), "{seen}");
     assert_eq!(answered, 2, "{seen}");
     assert!(!seen.contains(sshd::PASSWORD), "{seen}");
-    holds(&scene.at("out-one"), "text");
-    holds(&scene.at("out-two"), "text");
+    holds(&env.at("out-one"), "text");
+    holds(&env.at("out-two"), "text");
 }
 
 #[test]
 fn a_graph_names_its_host_and_another_keeps_running_here() {
-    let scene = Scene::new(&["one", "two"]);
+    let env = TestEnv::new(&["one", "two"]);
     let graph = |name: &str, head: &str| {
-        let path = scene.at(&format!("out-{name}"));
+        let path = env.at(&format!("out-{name}"));
         let text = format!("{head}{}", program::one_file(&path, name));
-        scene.write(&format!("{name}.yaml"), &text)
+        env.write(&format!("{name}.yaml"), &text)
     };
     let (far, near) = (graph("far", "remote: ssh://root@one\n"), graph("near", ""));
     let words = [&CONVERGE[..], &["--noop", "yaml", &near]].concat();
-    let done = scene.said(&far, &words);
+    let done = env.said(&far, &words);
     assert_eq!(done.code, 0, "{}", done.stderr);
-    assert!(!scene.at("out-far").exists(), "only looked at");
+    assert!(!env.at("out-far").exists(), "only looked at");
     let words = [&CONVERGE[..], &["yaml", &near]].concat();
-    let done = scene.said(&far, &words);
+    let done = env.said(&far, &words);
     assert_eq!(done.code, 0, "{}", done.stderr);
-    holds(&scene.at("out-far"), "far");
-    holds(&scene.at("out-near"), "near");
-    let done = scene.said(&far, &["-t", "1"]);
+    holds(&env.at("out-far"), "far");
+    holds(&env.at("out-near"), "near");
+    let done = env.said(&far, &["-t", "1"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     // One after the other, if no more are allowed for at the same time; and when none is left, it is over.
-    let ending = scene.write("exit.yaml", "graph: end\nresources:\n  exit:\n  - name: end\n");
-    let done = scene.said("one,two", &["--cconns", "1", "yaml", &ending]);
+    let ending = env.write("exit.yaml", "graph: end\nresources:\n  exit:\n  - name: end\n");
+    let done = env.said("one,two", &["--cconns", "1", "yaml", &ending]);
     assert_eq!(done.code, 0, "{}", done.stderr);
-    let program = scene.program("text");
-    let run = scene.start("one,two", &["--cconns", "1", "lang", &program]);
-    eventually("one of them runs", || scene.at("out-one").exists() || scene.at("out-two").exists());
+    let program = env.program("text");
+    let run = env.start("one,two", &["--cconns", "1", "lang", &program]);
+    eventually("one of them runs", || env.at("out-one").exists() || env.at("out-two").exists());
     run.signal(Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");
@@ -321,7 +321,7 @@ fn a_graph_names_its_host_and_another_keeps_running_here() {
         (&["--remote", "one"], "needs a front-end"),
     ] {
         let words = [&["run", "--tmp-prefix"], arguments].concat();
-        let refused = program::said(&words);
+        let refused = program::mgmt_output(&words);
         assert_eq!(refused.code, 2, "{arguments:?}: {}", refused.stderr);
         assert!(refused.stderr.contains(part), "{arguments:?}: {}", refused.stderr);
     }
@@ -329,26 +329,26 @@ fn a_graph_names_its_host_and_another_keeps_running_here() {
 
 #[test]
 fn edits_of_a_manifest_and_of_a_program_beside_it_are_handed_to_the_hosts() {
-    let scene = Scene::new(&["one"]);
-    let at = |name: &str| scene.at(name).display().to_string();
+    let env = TestEnv::new(&["one"]);
+    let at = |name: &str| env.at(name).display().to_string();
     let program = |text: &str| {
         let text = format!(
             "$name = $hostname\nfile \"{0}-${{name}}\" {{ state => \"exists\", content => \"{text}\", }}\n\
              noop \"puppet_x\" {{}}\nFile[\"{0}-${{name}}\"] -> Noop[\"puppet_x\"]\n",
             at("ours")
         );
-        scene.write("main.mcl", &text)
+        env.write("main.mcl", &text)
     };
     let manifest = |text: &str| {
         let text = format!(
             "class mgmt_x {{}}\ninclude mgmt_x\nfile {{ '{}': content => '{text}', require => Class['mgmt_x'] }}\n",
             at("theirs")
         );
-        scene.write("site.pp", &text)
+        env.write("site.pp", &text)
     };
     let (lang, puppet) = (program("1"), manifest("1"));
-    let run = scene.start("one", &["langpuppet", "--lang", &lang, "--puppet", &puppet]);
-    let (ours, theirs) = (scene.at("ours-one"), scene.at("theirs"));
+    let run = env.start("one", &["langpuppet", "--lang", &lang, "--puppet", &puppet]);
+    let (ours, theirs) = (env.at("ours-one"), env.at("theirs"));
     holds(&ours, "1");
     holds(&theirs, "1");
     manifest("2");
@@ -361,18 +361,18 @@ fn edits_of_a_manifest_and_of_a_program_beside_it_are_handed_to_the_hosts() {
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");
     // A manifest alone.
-    let run = scene.start("one", &["puppet", &puppet]);
-    scene.write("site.pp", &format!("file {{ '{}': content => 'alone' }}\n", at("theirs")));
+    let run = env.start("one", &["puppet", &puppet]);
+    env.write("site.pp", &format!("file {{ '{}': content => 'alone' }}\n", at("theirs")));
     holds(&theirs, "alone");
     run.signal(Signal::INT);
     assert_eq!(run.end().0, Some(0));
-    scene.no_residue("one");
+    env.no_residue("one");
 }
 
 #[test]
 fn tags_and_settings_of_puppet_count_on_the_hosts() {
-    let scene = Scene::new(&["one"]);
-    let at = |name: &str| scene.at(name).display().to_string();
+    let env = TestEnv::new(&["one"]);
+    let at = |name: &str| env.at(name).display().to_string();
     let text = format!(
         "file {{ '{}': content => $trusted['certname'], tag => 'yes' }}\n\
          file {{ '{}': content => 'x', tag => ['yes', 'no'] }}\nfile {{ '{}': content => 'x' }}\n",
@@ -380,12 +380,12 @@ fn tags_and_settings_of_puppet_count_on_the_hosts() {
         at("skipped"),
         at("untagged")
     );
-    let site = scene.write("site.pp", &text);
+    let site = env.write("site.pp", &text);
     let flags =
         ["--tags", "yes", "--skip-tags", "no", "--puppet-certname", "web.example.com", "puppet", &site];
-    let run = scene.said("one", &[&CONVERGE[..], &flags].concat());
+    let run = env.said("one", &[&CONVERGE[..], &flags].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_eq!(std::fs::read_to_string(scene.at("wanted")).unwrap(), "web.example.com");
-    assert!(!scene.at("skipped").exists() && !scene.at("untagged").exists());
-    scene.no_residue("one");
+    assert_eq!(std::fs::read_to_string(env.at("wanted")).unwrap(), "web.example.com");
+    assert!(!env.at("skipped").exists() && !env.at("untagged").exists());
+    env.no_residue("one");
 }

@@ -6,20 +6,20 @@ use mgmt_test_support::sshd;
 
 use std::path::PathBuf;
 
-use mgmt_test_support::etcd::Cluster;
-use mgmt_test_support::program::{Running, Said, eventually, holds, one_file, said};
+use mgmt_test_support::etcd::EtcdCluster;
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, holds, mgmt_output, one_file};
 use mgmt_test_support::sshd::Hosts;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-struct Scene {
+struct TestEnv {
     hosts: Hosts,
     directory: TempDir,
 }
 
-impl Scene {
-    fn new() -> Scene {
-        Scene { hosts: Hosts::start(&["one"]), directory: tempfile::tempdir().unwrap() }
+impl TestEnv {
+    fn new() -> TestEnv {
+        TestEnv { hosts: Hosts::start(&["one"]), directory: tempfile::tempdir().unwrap() }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -56,16 +56,16 @@ impl Scene {
         self.write("boss.yaml", &text)
     }
 
-    fn run(&self, more: &[&str]) -> Said {
+    fn run(&self, more: &[&str]) -> CommandOutput {
         let prefix = self.prefix();
         let mut all = vec!["run", "--prefix", &prefix, "--converger-timeout", "1", "--converged-exit"];
         all.extend(more);
-        said(&all)
+        mgmt_output(&all)
     }
 
     fn deploy(&self, text: &str) {
         let (prefix, graph) = (self.prefix(), self.write("deployed.yaml", text));
-        let done = said(&["deploy", "--no-git", "--prefix", &prefix, "yaml", &graph]);
+        let done = mgmt_output(&["deploy", "--no-git", "--prefix", &prefix, "yaml", &graph]);
         assert_eq!(done.code, 0, "{}", done.stderr);
     }
 
@@ -76,100 +76,100 @@ impl Scene {
 
 #[test]
 fn a_program_runs_there_with_our_store_until_it_has_converged() {
-    let scene = Scene::new();
-    assert_eq!(scene.run(&["empty"]).code, 0);
-    scene.deploy(&one_file(&scene.at("out"), "deployed"));
-    let graph = scene.graph("    converger_timeout: 1\n");
-    let looked = scene.run(&["--noop", "--detailed-exitcode", "yaml", &graph]);
+    let env = TestEnv::new();
+    assert_eq!(env.run(&["empty"]).code, 0);
+    env.deploy(&one_file(&env.at("out"), "deployed"));
+    let graph = env.graph("    converger_timeout: 1\n");
+    let looked = env.run(&["--noop", "--detailed-exitcode", "yaml", &graph]);
     assert_eq!(looked.code, 2, "{}", looked.stderr);
-    assert!(!scene.at("out").exists());
-    assert!(!scene.hosts.host("one").cache().exists(), "looking makes nothing there");
-    let done = scene.run(&["yaml", &graph]);
+    assert!(!env.at("out").exists());
+    assert!(!env.hosts.host("one").cache().exists(), "looking makes nothing there");
+    let done = env.run(&["yaml", &graph]);
     assert_eq!(done.code, 0, "{}", done.stderr);
-    holds(&scene.at("out"), "deployed");
+    holds(&env.at("out"), "deployed");
     assert!(done.stderr.contains("has converged, and ended"), "{}", done.stderr);
-    what_is_planned_is_what_is_done(&scene, &graph);
-    scene.no_residue();
+    what_is_planned_is_what_is_done(&env, &graph);
+    env.no_residue();
     // Without a time of its own, it has ours; and it leaves nothing if it is not to.
-    let graph = scene.graph("    caching: false\n");
-    std::fs::remove_dir_all(scene.hosts.host("one").cache()).unwrap();
-    std::fs::remove_file(scene.at("out")).unwrap();
-    let done = scene.run(&["yaml", &graph]);
+    let graph = env.graph("    caching: false\n");
+    std::fs::remove_dir_all(env.hosts.host("one").cache()).unwrap();
+    std::fs::remove_file(env.at("out")).unwrap();
+    let done = env.run(&["yaml", &graph]);
     assert_eq!(done.code, 0, "{}", done.stderr);
-    holds(&scene.at("out"), "deployed");
-    scene.no_residue();
-    assert!(!scene.hosts.host("one").cache().exists());
+    holds(&env.at("out"), "deployed");
+    env.no_residue();
+    assert!(!env.hosts.host("one").cache().exists());
     // What fails there fails here, with its last words.
-    scene.deploy("graph: bad\nresources:\n  exec:\n  - name: bad\n    cmd: /bin/false\n");
-    let failed = scene.run(&["yaml", &graph]);
+    env.deploy("graph: bad\nresources:\n  exec:\n  - name: bad\n    cmd: /bin/false\n");
+    let failed = env.run(&["yaml", &graph]);
     assert_eq!(failed.code, 1, "{}", failed.stderr);
     assert!(failed.stderr.contains("with code 1"), "{}", failed.stderr);
     // It ends with us.
-    let graph = scene.graph("");
-    scene.deploy(&one_file(&scene.at("out"), "again"));
-    let prefix = scene.prefix();
-    let mut run = Running::start(&["run", "--prefix", &prefix, "yaml", &graph]);
-    holds(&scene.at("out"), "again");
+    let graph = env.graph("");
+    env.deploy(&one_file(&env.at("out"), "again"));
+    let prefix = env.prefix();
+    let mut run = RunningProgram::start(&["run", "--prefix", &prefix, "yaml", &graph]);
+    holds(&env.at("out"), "again");
     // It would go on for ever, so it has to be cancelled.
     run.signal(Signal::INT);
     run.wait_for("what is running may finish");
     run.signal(Signal::INT);
     let (_, lines) = run.end();
     assert!(lines.contains("started on"), "{lines}");
-    scene.no_residue();
+    env.no_residue();
 }
 
 /// With a working directory of its own, so that its history has this run alone.
-fn what_is_planned_is_what_is_done(scene: &Scene, graph: &str) {
-    let prefix = scene.at("compared").to_str().unwrap().to_owned();
+fn what_is_planned_is_what_is_done(env: &TestEnv, graph: &str) {
+    let prefix = env.at("compared").to_str().unwrap().to_owned();
     let compared = agreement::agrees(env!("CARGO_BIN_EXE_mgmt"), "yaml", graph, &prefix);
     assert_eq!(compared, Ok(1));
-    scene.no_residue();
+    env.no_residue();
 }
 
 #[test]
 fn a_program_that_goes_on_is_kept_taken_over_and_stopped() {
-    let scene = Scene::new();
-    let cluster = Cluster::start(1);
-    let (seeds, out) = (cluster.endpoints().join(","), scene.directory.path().display().to_string());
+    let env = TestEnv::new();
+    let cluster = EtcdCluster::start(1);
+    let (seeds, out) = (cluster.endpoints().join(","), env.directory.path().display().to_string());
     let program = |state: &str| {
         let text = format!(
             "if $hostname == \"boss\" {{\n  remote \"far\" {{\n{}    state => \"{state}\",\n    transient => false,\n    tunnelled => false,\n  }}\n}} else {{\n  file \"{out}/out\" {{\n    state => \"exists\",\n    content => $hostname,\n  }}\n}}\n",
-            scene.login(" => ", ",")
+            env.login(" => ", ",")
         );
-        scene.write("boss.mcl", &text)
+        env.write("boss.mcl", &text)
     };
     let boss = |flags: &[&str], state: &str| {
-        let (prefix, path) = (scene.prefix(), program(state));
+        let (prefix, path) = (env.prefix(), program(state));
         let mut all = vec!["run", "--prefix", &prefix, "--hostname", "boss", "--seeds", &seeds];
         all.extend(flags);
         all.extend(["lang", &path]);
-        Running::start(&all)
+        RunningProgram::start(&all)
     };
     let ending = ["--converger-timeout", "1", "--converged-exit", "--detailed-exitcode"];
     let process = || {
-        let found = scene.hosts.said("one", "cat /var/lib/mgmt/remote/*/pid 2>/dev/null; true");
+        let found = env.hosts.said("one", "cat /var/lib/mgmt/remote/*/pid 2>/dev/null; true");
         found.trim().to_owned()
     };
     // Looking makes nothing there.
     let (code, lines) = boss(&[&ending[..], &["--noop"]].concat(), "running").end();
     assert_eq!(code, Some(2), "{lines}");
-    assert!(!scene.hosts.host("one").cache().exists());
+    assert!(!env.hosts.host("one").cache().exists());
     let mut run = boss(&[], "running");
     run.wait_for("started");
-    holds(&scene.at("out"), "one");
+    holds(&env.at("out"), "one");
     let first = process();
     // Somebody kills it.
-    scene.hosts.run("one", &format!("kill -9 {first}"));
+    env.hosts.run("one", &format!("kill -9 {first}"));
     eventually("it is started again", || {
         let now = process();
         !now.is_empty() && now != first
     });
     // The same while it is being watched, which the kernel tells.
-    let is_watched = || scene.hosts.residue("one").contains("__await-exit");
+    let is_watched = || env.hosts.residue("one").contains("__await-exit");
     eventually("it is watched", is_watched);
     let second = process();
-    scene.hosts.run("one", &format!("kill -9 {second}"));
+    env.hosts.run("one", &format!("kill -9 {second}"));
     eventually("it is started once more", || {
         let now = process();
         !now.is_empty() && now != second
@@ -177,8 +177,8 @@ fn a_program_that_goes_on_is_kept_taken_over_and_stopped() {
     // We are gone, and it stays.
     run.signal(Signal::KILL);
     drop(run);
-    std::fs::remove_file(scene.at("out")).unwrap();
-    holds(&scene.at("out"), "one");
+    std::fs::remove_file(env.at("out")).unwrap();
+    holds(&env.at("out"), "one");
     // We are back, and it is as it should be.
     let before = process();
     let (code, lines) = boss(&ending, "running").end();
@@ -190,7 +190,7 @@ fn a_program_that_goes_on_is_kept_taken_over_and_stopped() {
     let (code, lines) = boss(&ending, "stopped").end();
     assert_eq!(code, Some(0), "{lines}");
     // A directory that somebody has planted is not used.
-    let cache = scene.hosts.host("one").cache();
+    let cache = env.hosts.host("one").cache();
     let work = std::fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
     std::fs::remove_dir_all(&work).unwrap();
     std::os::unix::fs::symlink("/tmp", &work).unwrap();
@@ -201,8 +201,8 @@ fn a_program_that_goes_on_is_kept_taken_over_and_stopped() {
 
 #[test]
 fn a_host_that_cannot_be_used_is_told_with_the_reason() {
-    let scene = Scene::new();
-    let (host, identity) = (scene.hosts.host("one"), scene.hosts.identity());
+    let env = TestEnv::new();
+    let (host, identity) = (env.hosts.host("one"), env.hosts.identity());
     let other = std::fs::read_to_string(identity.with_extension("pub")).unwrap();
     let url = format!("ssh://127.0.0.1:{}", host.port);
     for (parameters, part) in [
@@ -219,13 +219,13 @@ fn a_host_that_cannot_be_used_is_told_with_the_reason() {
         ),
     ] {
         let text = format!("graph: x\nresources:\n  remote:\n  - name: far\n{parameters}");
-        let graph = scene.write("x.yaml", &text);
-        let refused = scene.run(&["yaml", &graph]);
+        let graph = env.write("x.yaml", &text);
+        let refused = env.run(&["yaml", &graph]);
         assert_eq!(refused.code, 1, "{}", refused.stderr);
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
     // The right password is as good as a key, and is never shown.
-    assert_eq!(scene.run(&["empty"]).code, 0);
+    assert_eq!(env.run(&["empty"]).code, 0);
     let text = format!(
         "graph: x\nresources:\n  remote:\n  - name: far\n    remote: ssh://root:{}@127.0.0.1:{}\n    hostkey: {}\n    \
          ssh_id: ''\n    allow_cleartext_password: true\n",
@@ -233,8 +233,8 @@ fn a_host_that_cannot_be_used_is_told_with_the_reason() {
         host.port,
         host.key
     );
-    let graph = scene.write("x.yaml", &text);
-    let done = scene.run(&["--log", "debug", "yaml", &graph]);
+    let graph = env.write("x.yaml", &text);
+    let done = env.run(&["--log", "debug", "yaml", &graph]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert!(done.stderr.contains("has converged, and ended"), "{}", done.stderr);
     assert!(!done.stderr.contains("sesame"), "{}", done.stderr);

@@ -12,7 +12,7 @@ use crate::packaging::{EPOCH, stripped, tree};
 use flate2::Compression;
 use mgmt_release::{Release, deb, elf};
 use mgmt_test_support::pages::{Step, steps};
-use mgmt_test_support::program::PATIENCE;
+use mgmt_test_support::program::EVENT_TIMEOUT;
 
 /// As the page calls it.
 const PACKAGE: &str = "mgmt_0.1.0-1_amd64.deb";
@@ -86,7 +86,7 @@ fn on_a_booted_host() {
                 assert!(tries, "{commands}: {last:?}");
             }
             Step::Shows(text, commands) => {
-                let until = Instant::now() + PATIENCE;
+                let until = Instant::now() + EVENT_TIMEOUT;
                 loop {
                     let output = sh(&commands);
                     if output.status.success() && String::from_utf8_lossy(&output.stdout).contains(&text) {

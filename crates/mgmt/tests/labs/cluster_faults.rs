@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::history::{Event, History};
 use mgmt_test_support::network::{Network, address};
-use mgmt_test_support::program::{PATIENCE, Running};
+use mgmt_test_support::program::{EVENT_TIMEOUT, RunningProgram};
 use rustix::process::Signal;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -57,16 +57,16 @@ enum Trouble {
     ServerPaused(u32),
 }
 
-struct Scene {
+struct TestEnv {
     directory: PathBuf,
     network: Arc<Network>,
-    hosts: Vec<Option<Running>>,
+    hosts: Vec<Option<RunningProgram>>,
     troubles: Vec<(usize, Trouble, Instant)>,
     history: Arc<Mutex<History>>,
     began: Instant,
 }
 
-impl Scene {
+impl TestEnv {
     fn start(&mut self, at: usize) {
         let prefix = network::text(&self.directory.join(NAMES[at]));
         let server = format!("http://{}:2380", address(at));
@@ -80,7 +80,7 @@ impl Scene {
         flags.push("empty");
         let mut command = self.network.mgmt(at, &flags);
         command.env("MGMT_CLUSTER_PACE", "quick");
-        self.hosts[at] = Some(Running::start_command(command));
+        self.hosts[at] = Some(RunningProgram::start_command(command));
         self.note(at, Event::GoesOn);
     }
 
@@ -184,7 +184,7 @@ fn client(at: usize) -> String {
 }
 
 /// The server of a run.
-fn server_of(run: &Running) -> Option<u32> {
+fn server_of(run: &RunningProgram) -> Option<u32> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", run.id())).ok()?.flatten();
     let all = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
     let pids = all.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
@@ -261,7 +261,7 @@ fn nothing_is_lost_and_nobody_is_chosen_twice_whatever_fails() {
     let time = Duration::from_secs(number("MGMT_FAULTS_SECONDS").unwrap_or(30));
     println!("seed {seed}, {time:?}");
     let directory = tempfile::tempdir().unwrap();
-    let mut scene = Scene {
+    let mut scene = TestEnv {
         directory: directory.path().to_owned(),
         network: Arc::new(Network::new(NAMES.len())),
         hosts: NAMES.iter().map(|_| None).collect(),
@@ -323,17 +323,17 @@ fn nothing_is_lost_and_nobody_is_chosen_twice_whatever_fails() {
 }
 
 /// Deploys until it is certain.
-fn eventually_deploy(scene: &Scene, deployed: &AtomicU64) {
-    let end = Instant::now() + PATIENCE;
+fn eventually_deploy(scene: &TestEnv, deployed: &AtomicU64) {
+    let end = Instant::now() + EVENT_TIMEOUT;
     while !deploy(&scene.network, &scene.directory, deployed.fetch_add(1, Ordering::Relaxed) + 1) {
         assert!(Instant::now() < end, "nothing can be deployed");
     }
 }
 
 /// Waits until every host runs the newest deploy, sees all exports and all values, and one is chosen.
-fn all_agree(scene: &Scene, deployed: &AtomicU64) {
+fn all_agree(scene: &TestEnv, deployed: &AtomicU64) {
     let newest = deployed.load(Ordering::Relaxed).to_string();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     loop {
         let read = |what: &str, name: &str| {
             std::fs::read_to_string(scene.directory.join(format!("{what}-{name}"))).unwrap_or_default()

@@ -8,8 +8,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mgmt_test_support::etcd::Cluster;
-use mgmt_test_support::program::{Running, eventually, said};
+use mgmt_test_support::etcd::EtcdCluster;
+use mgmt_test_support::program::{RunningProgram, eventually, mgmt_output};
 use mgmt_test_support::random::Random;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -25,7 +25,7 @@ fn hosts_and_servers_may_die_and_everything_ends_well() {
     let seed = number("MGMT_SEED").unwrap_or(1);
     let time = Duration::from_secs(number("MGMT_FAULTS_SECONDS").unwrap_or(25));
     eprintln!("MGMT_SEED={seed} MGMT_FAULTS_SECONDS={}", time.as_secs());
-    let mut lab = Lab::new(seed);
+    let mut lab = TestEnv::new(seed);
     let end = Instant::now() + time;
     while Instant::now() < end {
         lab.something();
@@ -35,10 +35,10 @@ fn hosts_and_servers_may_die_and_everything_ends_well() {
     lab.judge();
 }
 
-struct Lab {
+struct TestEnv {
     random: Random,
     directory: TempDir,
-    cluster: Cluster,
+    cluster: EtcdCluster,
     hosts: Vec<Host>,
     /// The server that is down or paused.
     ill: Option<(usize, Illness)>,
@@ -56,24 +56,24 @@ enum Illness {
 
 struct Host {
     name: String,
-    running: Option<Running>,
+    running: Option<RunningProgram>,
     paused: bool,
     /// Since when it runs without a break.
     since: Instant,
 }
 
-impl Lab {
-    fn new(seed: u64) -> Lab {
+impl TestEnv {
+    fn new(seed: u64) -> TestEnv {
         let host = |number: usize| Host {
             name: format!("h{number}"),
             running: None,
             paused: false,
             since: Instant::now(),
         };
-        let mut lab = Lab {
+        let mut lab = TestEnv {
             random: Random::new(seed),
             directory: tempfile::tempdir().unwrap(),
-            cluster: Cluster::start(3),
+            cluster: EtcdCluster::start(3),
             hosts: (0..HOSTS).map(host).collect(),
             ill: None,
             version: 0,
@@ -107,7 +107,7 @@ impl Lab {
         let prefix = prefix.to_str().unwrap();
         let flags = ["run", "--seeds", &seeds, "--hostname", &name, "--prefix", prefix, "empty"];
         let host = &mut self.hosts[which];
-        host.running = Some(Running::start(&flags));
+        host.running = Some(RunningProgram::start(&flags));
         host.paused = false;
         host.since = Instant::now();
     }
@@ -128,7 +128,7 @@ impl Lab {
         let path = self.at(&format!("{version}.mcl"));
         std::fs::write(&path, text).unwrap();
         let seeds = self.seeds();
-        let said = said(&["deploy", "--no-git", "--seeds", &seeds, "lang", path.to_str().unwrap()]);
+        let said = mgmt_output(&["deploy", "--no-git", "--seeds", &seeds, "lang", path.to_str().unwrap()]);
         // With a server that has just gone, it may fail, and may have been stored all the same: the next one is newer.
         self.done.push(format!("deploy {version}: {}", said.code));
         assert!(said.code == 0 || said.code == 1, "{}", said.stderr);

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use mgmt_test_support::numbers::{Numbers, seed};
-use mgmt_test_support::program::{mgmt, said};
+use mgmt_test_support::program::{mgmt, mgmt_output};
 
 const FILES: usize = 100;
 const KILLS: usize = 40;
@@ -77,7 +77,7 @@ fn every_file_is_old_or_new_after_a_kill_at_any_moment() {
 
     let file = home.path().join("graph.yaml");
     let arguments = ["run", "--prefix", prefix, "--converger-timeout=0", "--converged-exit", "yaml"];
-    let said = said(&[&arguments[..], &[file.to_str().unwrap()]].concat());
+    let said = mgmt_output(&[&arguments[..], &[file.to_str().unwrap()]].concat());
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(versions(&directory).iter().all(|version| *version == Some(KILLS)));
     let left: Vec<_> = std::fs::read_dir(&directory)

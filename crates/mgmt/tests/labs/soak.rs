@@ -16,7 +16,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use mgmt_test_support::numbers::{Numbers, seed};
-use mgmt_test_support::program::{PATIENCE, mgmt};
+use mgmt_test_support::program::{EVENT_TIMEOUT, mgmt};
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -104,7 +104,7 @@ impl Declared {
 
     #[track_caller]
     fn becomes_right(&self, what: &str) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + EVENT_TIMEOUT;
         let made = format!("v{}", self.version);
         let is_made =
             || std::fs::read_link(self.home.join("made")).is_ok_and(|found| found == Path::new(&made));

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Bench, Log, Run};
-use crate::host_common::{Running, disturb, edges, on_own_host, output, run, shell, snapshot, soon};
+use crate::common::{Log, Run, TestEnv};
+use crate::host_common::{RunningEngine, disturb, edges, on_own_host, output, run, shell, snapshot, soon};
 use mgmt_resource::{Checked, Error, Kind, Spec};
 use mgmt_resources::exec::Exec;
 use mgmt_resources::file::File;
@@ -26,14 +26,14 @@ fn list(names: &[&str]) -> Option<Vec<Str>> {
 }
 
 #[track_caller]
-fn outcome<K: Kind>(bench: &Bench, name: &str, resource: &K, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome<K: Kind>(bench: &TestEnv, name: &str, resource: &K, run: Run<'_>) -> Result<Checked, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(bench.vertex(name, resource.clone()).run(run)).result
 }
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles<K: Kind>(bench: &Bench, name: &str, resource: &K) {
+fn settles<K: Kind>(bench: &TestEnv, name: &str, resource: &K) {
     let seen = || snapshot(&["/etc", "/home", "/var/mail"]);
     let before = seen();
     assert_eq!(outcome(bench, name, resource, Run::LOOK).unwrap(), Checked::Changed);
@@ -60,7 +60,7 @@ fn a_group_is_made_renumbered_and_removed() {
     if !on_own_host("a_group_is_made_renumbered_and_removed") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, "demo", &group("exists", None));
     assert!(told("group", "demo").starts_with("demo:x:"), "{}", told("group", "demo"));
     settles(&bench, "demo", &group("exists", Some(4242)));
@@ -95,7 +95,7 @@ fn a_user_is_made_changed_and_removed() {
     if !on_own_host("a_user_is_made_changed_and_removed") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     run("groupadd", &["--gid", "4242", "crew"]);
     run("groupadd", &["deck"]);
     settles(&bench, "joe", &user("exists"));
@@ -140,7 +140,7 @@ fn a_home_that_is_a_link_stays_and_that_is_told() {
     if !on_own_host("a_home_that_is_a_link_stays_and_that_is_told") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let removed = User { removehome: true, ..user("absent") };
     settles(&bench, "joe", &User { homedir: Some("/home/joe".into()), ..user("exists") });
     run("mkdir", &["/home/real"]);
@@ -166,7 +166,7 @@ fn a_group_that_cannot_be_is_told_and_changes_nothing() {
     if !on_own_host("a_group_that_cannot_be_is_told_and_changes_nothing") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     for (name, wrong, why) in [
         ("two words", group("exists", None), "not the name of a group"),
         ("staff", group("present", None), "`state`"),
@@ -192,7 +192,7 @@ fn what_cannot_be_is_told_and_changes_nothing() {
     if !on_own_host("what_cannot_be_is_told_and_changes_nothing") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     run("useradd", &["--uid", "4711", "ann"]);
     let before = snapshot(&["/etc"]);
     let refused = |user: &User, run| outcome(&bench, "joe", user, run).unwrap_err();
@@ -223,7 +223,7 @@ fn the_members_of_a_group_are_set_and_others_left_if_they_may_be() {
     if !on_own_host("the_members_of_a_group_are_set_and_others_left_if_they_may_be") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     for name in ["ann", "ben", "cat"] {
         settles(&bench, name, &user("exists"));
     }
@@ -256,7 +256,7 @@ fn the_hash_of_a_password_is_stored_and_never_told() {
     if !on_own_host("the_hash_of_a_password_is_stored_and_never_told") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let hash = |hash: &str| User { password: Some(hash.into()), ..user("exists") };
     let (one, two) = ("$6$canary$0123456789abcdef", "$y$j9T$canary$fedcba9876543210");
     let mode = || {
@@ -320,7 +320,7 @@ async fn whatever_somebody_does_to_a_group_is_repaired() {
     if !on_own_host("whatever_somebody_does_to_a_group_is_repaired") {
         return;
     }
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let unwanted = Spec::new("unwanted", group("absent", None));
     running.swap(vec![Spec::new("demo", group("exists", Some(4242))), unwanted]).await;
     // Nothing cuts a file off to write it anew in place: a repair that comes in between would be made of the empty file.
@@ -345,7 +345,7 @@ async fn whatever_somebody_does_to_a_user_is_repaired() {
     if !on_own_host("whatever_somebody_does_to_a_user_is_repaired") {
         return;
     }
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let joe = User {
         uid: Some(4711),
         group: Some("crew".into()),
@@ -431,7 +431,7 @@ async fn users_come_after_their_groups_and_before_what_uses_them() {
     let reversed = ["user[ann] -> group[crew]", "user[joe] -> group[crew]", "user[joe] -> group[deck]"];
     assert_eq!(edges(specs("absent")), reversed);
     // And all of it works on a clean host, and in the other direction.
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     running.swap(specs("exists")).await;
     assert_eq!(run("stat", &["--format=%U:%G", "/home/of-joe"]), "joe:crew");
     running.swap(specs("absent")).await;

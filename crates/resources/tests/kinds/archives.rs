@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use crate::common::{Bench, Run, Vertex};
-use crate::host_common::{Running, edges, run, shell, snapshot, soon, text};
+use crate::common::{Run, TestEnv, Vertex};
+use crate::host_common::{RunningEngine, edges, run, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Kind, Spec, Stage};
 use mgmt_resources::file::File;
 use mgmt_resources::gzip::Gzip;
@@ -42,7 +42,7 @@ fn tar(inputs: &[&Path]) -> Tar {
 
 #[tokio::test]
 async fn a_copy_is_compressed_and_is_the_same_every_time() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (input, output) = (bench.path("input"), bench.path("out.gz"));
     let directory = output.parent().unwrap();
     fs::write(&input, "hello\n".repeat(10_000)).unwrap();
@@ -71,7 +71,7 @@ async fn a_copy_is_compressed_and_is_the_same_every_time() {
 
 #[tokio::test]
 async fn a_copy_keeps_its_owner_and_mode_and_a_planted_link_is_not_followed() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (output, secret) = (bench.path("out.gz"), bench.path("secret"));
     let mut vertex = bench.vertex(text(&output), Gzip { content: "a".into(), ..Gzip::default() });
     vertex.apply().await.checked();
@@ -99,7 +99,7 @@ async fn a_copy_keeps_its_owner_and_mode_and_a_planted_link_is_not_followed() {
 
 #[tokio::test]
 async fn a_missing_input_is_an_error_unless_somebody_may_make_it_first() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let output = bench.path("out.gz");
     let mut vertex = bench.vertex(text(&output), gzip(&bench.path("missing")));
     assert_eq!(vertex.look().await.checked(), Checked::Changed);
@@ -117,7 +117,7 @@ async fn a_missing_input_is_an_error_unless_somebody_may_make_it_first() {
 
 #[tokio::test]
 async fn a_run_that_is_cancelled_leaves_everything_as_it_was() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (input, output) = (bench.path("input"), bench.path("out"));
     fs::write(&input, vec![7; 1 << 20]).unwrap();
     let mut vertex = bench.vertex(text(&output), gzip(&input));
@@ -132,7 +132,7 @@ async fn a_run_that_is_cancelled_leaves_everything_as_it_was() {
 }
 
 /// A tree with all that there can be.
-fn tree(bench: &Bench) -> std::path::PathBuf {
+fn tree(bench: &TestEnv) -> std::path::PathBuf {
     let tree = bench.path("tree");
     fs::create_dir_all(tree.join("sub/empty")).unwrap();
     fs::write(tree.join("a"), "first").unwrap();
@@ -149,7 +149,7 @@ fn tree(bench: &Bench) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn an_archive_is_what_tar_unpacks() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (tree, output) = (tree(&bench), bench.path("out/a.tar"));
     fs::create_dir(output.parent().unwrap()).unwrap();
     for format in [0, 4, 8] {
@@ -182,7 +182,7 @@ async fn an_archive_is_what_tar_unpacks() {
 
 #[tokio::test]
 async fn a_slash_puts_what_is_in_a_directory_at_the_top() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (tree, output) = (tree(&bench), bench.path("a.tar"));
     let other = bench.path("other");
     fs::write(&other, "o").unwrap();
@@ -207,7 +207,7 @@ async fn a_slash_puts_what_is_in_a_directory_at_the_top() {
 
 #[tokio::test]
 async fn what_cannot_be_archived_is_told_and_the_archive_stays() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (tree, output, other) = (tree(&bench), bench.path("a.tar"), bench.path("other"));
     fs::write(&other, "o").unwrap();
     let mut vertex = bench.vertex(text(&output), tar(&[&other]));
@@ -243,7 +243,7 @@ async fn what_cannot_be_archived_is_told_and_the_archive_stays() {
 
 #[tokio::test]
 async fn everything_that_happens_in_a_tree_is_seen() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (tree, output) = (tree(&bench), bench.path("a.tar"));
     let mut vertex = bench.vertex(text(&output), tar(&[&tree]));
     vertex.apply().await.checked();
@@ -268,7 +268,7 @@ async fn everything_that_happens_in_a_tree_is_seen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_somebody_does_is_an_event_and_repaired() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (tree, archive) = (running.path("tree"), running.path("a.tar"));
     let copy = running.path("a.tar.gz");
     fs::create_dir_all(tree.join("sub")).unwrap();

@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{Bench, Outcome, Run, Vertex, refused};
-use crate::host_common::{Running, edges, on_own_host, shell, snapshot, soon, text};
+use crate::common::{Outcome, Run, TestEnv, Vertex, refused};
+use crate::host_common::{RunningEngine, edges, on_own_host, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Kind, Spec, Stage};
 use mgmt_resources::augeas::{Augeas, AugeasInsert, AugeasSet};
 use mgmt_resources::file::File;
@@ -18,8 +18,8 @@ const SSHD: &str = "# Who may come in\nPort 22\nPermitRootLogin yes\n\nAcceptEnv
                     Match User joe\n  PermitTTY no\n";
 
 /// A host on which programs can be run as somebody else.
-fn bench() -> Bench {
-    let mut bench = Bench::new();
+fn bench() -> TestEnv {
+    let mut bench = TestEnv::new();
     let tests = std::env::current_exe().unwrap();
     let helper = tests.ancestors().nth(2).unwrap().join("examples/resources_exec_as");
     assert!(helper.exists(), "build the helper: cargo build -p mgmt-resources --examples");
@@ -247,7 +247,7 @@ async fn what_cannot_be_is_told_and_the_file_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_somebody_does_to_the_file_is_an_event_and_repaired() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let path = running.path("sshd_config");
     fs::write(&path, "Port 22\nPermitRootLogin yes # for now\n").unwrap();
     let unwanted = Augeas { file: text(&path), rm: texts(&["UseDNS"]), ..sshd(&[]) };
@@ -466,7 +466,7 @@ async fn a_text_that_was_right_starts_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_edits_of_one_file_do_not_undo_each_other() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let path = running.path("sysctl.conf");
     let specs = (0..20).map(|number| {
         let value = [(&*format!("net.number{number}"), "1")];
@@ -484,7 +484,7 @@ async fn many_edits_of_one_file_do_not_undo_each_other() {
 }
 
 /// Has a script run in the place of `augtool`, which first tells what it was given.
-fn instead(bench: &mut Bench, script: &str) -> impl Fn() -> String + use<> {
+fn instead(bench: &mut TestEnv, script: &str) -> impl Fn() -> String + use<> {
     let (helper, told) = (bench.path("helper"), bench.path("told"));
     let tell = format!("(echo \"$$ $*\"; env) >{0}.new; mv {0}.new {0}", told.display());
     fs::write(&helper, format!("#!/bin/sh\n{tell}\n{script}\n")).unwrap();
@@ -501,7 +501,7 @@ fn root(told: &str) -> &Path {
 #[tokio::test]
 async fn who_is_stopped_leaves_no_process_and_no_directory() {
     for stage in [Stage::Cancel, Stage::Interrupt] {
-        let mut bench = Bench::new();
+        let mut bench = TestEnv::new();
         let path = bench.path("sshd_config");
         fs::write(&path, SSHD).unwrap();
         let told = instead(&mut bench, "exec sleep 1000");
@@ -533,7 +533,7 @@ async fn a_program_that_breaks_is_an_error_and_the_file_stays() {
         ("echo all is well; exit 0", "ended with exit status 0"),
         ("echo cannot do this >&2; exit 3", "exit status 3: cannot do this"),
     ] {
-        let mut bench = Bench::new();
+        let mut bench = TestEnv::new();
         let path = bench.path("sshd_config");
         fs::write(&path, SSHD).unwrap();
         let told = instead(&mut bench, script);
@@ -549,7 +549,7 @@ async fn without_the_program_it_is_told_which_package_has_it() {
     if !on_own_host("without_the_program_it_is_told_which_package_has_it") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let path = bench.path("sshd_config");
     fs::write(&path, SSHD).unwrap();
     shell("rm $(command -v augtool)");

@@ -4,13 +4,13 @@
 use crate::host_common;
 use std::fs;
 
-use crate::common::{Bench, Run};
-use crate::host_common::{Running, disturb, edges, shell, soon};
+use crate::common::{Run, TestEnv};
+use crate::host_common::{RunningEngine, disturb, edges, shell, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::cron::Cron;
 use mgmt_resources::file::File;
 use mgmt_resources::svc::Svc;
-use mgmt_test_support::booted_host::{on_booted_host, run, start_session, told, until};
+use mgmt_test_support::booted_host::{eventually, on_booted_host, run, start_session, unit_state};
 
 const FILE: &str = "/etc/systemd/system/demo.timer";
 const WANTED: &str = "/etc/systemd/system/timers.target.wants/demo.timer";
@@ -29,7 +29,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[track_caller]
-fn outcome(bench: &Bench, cron: &Cron, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, cron: &Cron, run: Run<'_>) -> Result<Checked, Error> {
     runtime().block_on(bench.vertex("demo", cron.clone()).run(run)).result
 }
 
@@ -38,7 +38,7 @@ fn seen() -> (Option<String>, [String; 4]) {
         "systemctl",
         &["show", "demo.timer", "--property=ActiveEnterTimestampMonotonic,TimersCalendar,TimersMonotonic"],
     );
-    let (active, enabled) = (told("is-active", "demo.timer"), told("is-enabled", "demo.timer"));
+    let (active, enabled) = (unit_state("is-active", "demo.timer"), unit_state("is-enabled", "demo.timer"));
     // When it elapses next goes on by itself.
     let show = show.split("next_elapse").next().unwrap().to_owned();
     (fs::read_to_string(FILE).ok(), [active, enabled, show, fs::exists(WANTED).unwrap().to_string()])
@@ -46,7 +46,7 @@ fn seen() -> (Option<String>, [String; 4]) {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, cron: &Cron) {
+fn settles(bench: &TestEnv, cron: &Cron) {
     let before = seen();
     assert_eq!(outcome(bench, cron, Run::LOOK).unwrap(), Checked::Changed);
     assert_eq!(seen(), before, "looking has changed something");
@@ -67,10 +67,10 @@ fn a_timer_is_made_changed_and_removed() {
         return;
     }
     fs::write("/etc/systemd/system/demo.service", SERVICE).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, &cron("OnCalendar", "*-*-* *:*:*"));
     assert_eq!(
-        (told("is-active", "demo.timer"), told("is-enabled", "demo.timer")),
+        (unit_state("is-active", "demo.timer"), unit_state("is-enabled", "demo.timer")),
         ("active".into(), "enabled".into())
     );
     runtime().block_on(soon("the service starts every second", || ticks() >= 2));
@@ -83,7 +83,7 @@ fn a_timer_is_made_changed_and_removed() {
     settles(&bench, &Cron { startup: "disabled".into(), ..cron("OnCalendar", "2099-01-01") });
     assert!(!fs::exists(WANTED).unwrap());
     settles(&bench, &Cron { startup: "".into(), ..cron("OnCalendar", "2098-01-01") });
-    assert_eq!(told("is-enabled", "demo.timer"), "disabled");
+    assert_eq!(unit_state("is-enabled", "demo.timer"), "disabled");
     settles(&bench, &cron("OnBootSec", "1000d"));
     let refreshed = outcome(&bench, &cron("OnBootSec", "1000d"), Run::REFRESH).unwrap();
     assert_eq!(refreshed, Checked::Changed, "a notification starts it anew");
@@ -91,7 +91,7 @@ fn a_timer_is_made_changed_and_removed() {
     settles(&bench, &absent());
     assert!(!fs::exists(FILE).unwrap() && !fs::exists(WANTED).unwrap());
     assert_eq!(run("systemctl", &["show", "demo.timer", "--property=LoadState", "--value"]), "not-found");
-    assert_ne!(told("is-active", "demo.timer"), "active");
+    assert_ne!(unit_state("is-active", "demo.timer"), "active");
     // One that is masked is not unmasked.
     run("systemctl", &["mask", "demo.timer"]);
     assert_eq!(outcome(&bench, &absent(), Run::APPLY).unwrap(), Checked::Right);
@@ -111,11 +111,11 @@ fn who_stops_a_timer_while_it_is_started_does_not_win() {
     fs::create_dir("/etc/systemd/system/demo.timer.d").unwrap();
     let after = "[Unit]\nRequires=slow.service\nAfter=slow.service\n";
     fs::write("/etc/systemd/system/demo.timer.d/slow.conf", after).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let somebody = std::thread::spawn(|| {
         let job = || run("systemctl", &["list-jobs", "--no-legend", "demo.timer"]);
         for _ in 0..5 {
-            until("the job is a start", || job().contains(" start "));
+            eventually("the job is a start", || job().contains(" start "));
             run("systemctl", &["stop", "demo.timer"]);
         }
         fs::write("/run/demo-go", "").unwrap();
@@ -123,7 +123,7 @@ fn who_stops_a_timer_while_it_is_started_does_not_win() {
     let wanted = cron("OnBootSec", "1000d");
     assert_eq!(outcome(&bench, &wanted, Run::APPLY).unwrap(), Checked::Changed);
     somebody.join().unwrap();
-    assert_eq!(told("is-active", "demo.timer"), "active");
+    assert_eq!(unit_state("is-active", "demo.timer"), "active");
     assert_eq!(outcome(&bench, &wanted, Run::APPLY).unwrap(), Checked::Right);
 }
 
@@ -134,14 +134,14 @@ fn a_timer_that_comes_to_rest_is_not_started_again() {
     }
     fs::write("/etc/systemd/system/demo.service", SERVICE).unwrap();
     runtime().block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         let once = Cron { remainafterelapse: false, ..cron("OnActiveSec", "100ms") };
         running.swap(vec![Spec::new("demo", once.clone())]).await;
         soon("the service starts", || ticks() == 1).await;
-        soon("the timer rests", || told("is-active", "demo.timer") == "inactive").await;
+        soon("the timer rests", || unit_state("is-active", "demo.timer") == "inactive").await;
         // Whatever else happens to it, it has had its turn.
         shell("systemctl disable demo.timer");
-        soon("it is enabled again", || told("is-enabled", "demo.timer") == "enabled").await;
+        soon("it is enabled again", || unit_state("is-enabled", "demo.timer") == "enabled").await;
         assert_eq!(ticks(), 1);
         running.swap(vec![Spec::new("demo", Cron { time: "200ms".into(), ..once })]).await;
         soon("another time is another turn", || ticks() == 2).await;
@@ -155,7 +155,7 @@ fn what_cannot_be_is_told() {
         return;
     }
     fs::write("/etc/systemd/system/demo.service", SERVICE).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let error = outcome(&bench, &cron("OnCalendar", "every full moon"), Run::APPLY).unwrap_err();
     assert!(error.to_string().contains("every full moon"), "{error}");
     assert!(error.hint().unwrap().contains("systemd-analyze verify"), "{error:?}");
@@ -178,12 +178,12 @@ fn whatever_somebody_does_to_a_timer_is_an_event_and_repaired() {
     }
     fs::write("/etc/systemd/system/demo.service", SERVICE).unwrap();
     runtime().block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         running.swap(vec![Spec::new("demo", cron("OnCalendar", "2099-01-01"))]).await;
         let right = || {
             let reload = run("systemctl", &["show", "demo.timer", "--property=NeedDaemonReload", "--value"]);
-            told("is-active", "demo.timer") == "active"
-                && told("is-enabled", "demo.timer") == "enabled"
+            unit_state("is-active", "demo.timer") == "active"
+                && unit_state("is-enabled", "demo.timer") == "enabled"
                 && fs::read_to_string(FILE).is_ok_and(|text| text.contains("OnCalendar=2099-01-01\n"))
                 && reload == "no"
                 && run("systemctl", &["show", "demo.timer", "--property=TimersCalendar"]).contains("2099-01-01")
@@ -205,7 +205,7 @@ fn whatever_somebody_does_to_a_timer_is_an_event_and_repaired() {
         }
         running.swap(vec![Spec::new("demo", absent())]).await;
         shell("printf '[Timer]\nOnCalendar=daily\n[Install]\nWantedBy=timers.target\n' >/etc/systemd/system/demo.timer; systemctl enable --now demo.timer 2>/dev/null || true");
-        soon("it is gone again", || !fs::exists(FILE).unwrap() && !fs::exists(WANTED).unwrap() && told("is-active", "demo.timer") != "active").await;
+        soon("it is gone again", || !fs::exists(FILE).unwrap() && !fs::exists(WANTED).unwrap() && unit_state("is-active", "demo.timer") != "active").await;
         running.stop();
     });
 }
@@ -215,7 +215,7 @@ fn a_timer_of_the_session_is_kept_by_the_manager_of_the_session() {
     if !on_booted_host("a_timer_of_the_session_is_kept_by_the_manager_of_the_session") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let wanted = Cron { session: true, ..cron("OnCalendar", "2099-01-01") };
     for run in [Run::LOOK, Run::APPLY] {
         let error = outcome(&bench, &wanted, run).unwrap_err();
@@ -244,10 +244,10 @@ fn a_timer_of_the_session_is_kept_by_the_manager_of_the_session() {
     assert_eq!((user("is-active"), user("is-enabled")), ("active".into(), "enabled".into()));
     assert!(fs::exists(&unit).unwrap() && fs::exists(&link).unwrap());
     assert!(!fs::exists(FILE).unwrap(), "the system's manager has nothing to do with it");
-    assert_ne!(told("is-active", "demo.timer"), "active");
+    assert_ne!(unit_state("is-active", "demo.timer"), "active");
 
     runtime().block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         running.swap(vec![Spec::new("demo", wanted.clone())]).await;
         let right = || {
             let show = ["--user", "show", "demo.timer", "--property=TimersCalendar"];

@@ -4,8 +4,8 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
-use crate::common::{Bench, refused};
-use crate::host_common::{Running, edges, on_own_host, soon};
+use crate::common::{TestEnv, refused};
+use crate::host_common::{RunningEngine, edges, on_own_host, soon};
 use mgmt_resource::{Checked, Spec};
 use mgmt_resources::crontab::Crontab;
 use mgmt_resources::file::File;
@@ -36,7 +36,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, crontab: &Crontab, expected: &str) {
+fn settles(bench: &TestEnv, crontab: &Crontab, expected: &str) {
     let mut vertex = bench.vertex("backup", crontab.clone());
     let before = text();
     assert_eq!(runtime().block_on(vertex.look()).checked(), Checked::Changed);
@@ -54,7 +54,7 @@ fn a_job_is_made_changed_and_removed() {
     }
     fs::create_dir_all("/var/spool/cron/crontabs").unwrap();
     let _ = fs::remove_file(TABLE);
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, &job("backup"), &format!("{HEADER}# mgmt: backup\n5 * * * * backup\n"));
     let found = fs::metadata(TABLE).unwrap();
     assert_eq!((found.mode() & 0o7777, found.uid()), (0o600, 0));
@@ -76,7 +76,7 @@ fn whatever_somebody_does_to_a_table_is_repaired() {
     fs::create_dir_all("/var/spool/cron/crontabs").unwrap();
     let _ = fs::remove_file(TABLE);
     runtime().block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         running.swap(vec![Spec::new("backup", job("backup"))]).await;
         let right = || text() == format!("{HEADER}# mgmt: backup\n5 * * * * backup\n");
         soon("the job is there", right).await;
@@ -96,7 +96,7 @@ fn what_cannot_be_is_told() {
     if !on_own_host("what_cannot_be_is_told") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let nobody = Crontab { user: "no-such-user".into(), ..job("x") };
     let mut vertex = bench.vertex("a", nobody);
     assert!(runtime().block_on(vertex.apply()).error().contains("no-such-user"));

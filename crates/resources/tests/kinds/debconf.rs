@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::common::{Bench, refused};
-use crate::host_common::{Running, edges, on_own_host, shell, soon};
+use crate::common::{TestEnv, refused};
+use crate::host_common::{RunningEngine, edges, on_own_host, shell, soon};
 use mgmt_resource::{Checked, Spec};
 use mgmt_resources::debconf::Debconf;
 use mgmt_resources::file::File;
@@ -43,7 +43,7 @@ fn stored() -> String {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, debconf: &Debconf) {
+fn settles(bench: &TestEnv, debconf: &Debconf) {
     let mut vertex = bench.vertex("mgmt-test/question", debconf.clone());
     let before = stored();
     assert_eq!(runtime().block_on(vertex.look()).checked(), Checked::Changed);
@@ -60,7 +60,7 @@ fn an_answer_is_set_changed_and_removed() {
     if !on_own_host("an_answer_is_set_changed_and_removed") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, &answer("string", "one two"));
     assert_eq!(ask("mgmt-test/question"), "0 one two\n0 true");
     settles(&bench, &Debconf { seen: Some(false), ..answer("string", "one two") });
@@ -86,7 +86,7 @@ fn what_cannot_be_an_answer_is_told() {
         return;
     }
     // Somebody else is configuring a package.
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("mgmt-test/question", answer("string", "x"));
     let mut other = std::process::Command::new("debconf-communicate")
         .arg("mgmt-test")
@@ -111,7 +111,7 @@ fn whatever_somebody_does_to_answers_is_an_event_and_repaired() {
         return;
     }
     runtime().block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         // Many at once, of one database.
         let specs = (0..5).map(|number| Spec::new(format!("mgmt-test/q{number}"), answer("string", "right")));
         running.swap(specs.collect()).await;

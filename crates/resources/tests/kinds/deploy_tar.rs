@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use crate::common::{Bench, Run};
-use crate::host_common::{Running, edges, run, shell, snapshot, soon, text};
+use crate::common::{Run, TestEnv};
+use crate::host_common::{RunningEngine, edges, run, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Host, ProgramFile, ProgramFileKind, ProgramFiles, Spec, Stage};
 use mgmt_resources::deploy_tar::DeployTar;
 use mgmt_resources::file::File;
@@ -70,7 +70,7 @@ fn listed(archive: &Path) -> String {
 
 #[tokio::test]
 async fn the_archive_is_the_program_and_nothing_else() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (place, directory) = (bench.path("program"), bench.path("out"));
     let output = directory.join("a.tar");
     fs::create_dir(&directory).unwrap();
@@ -112,7 +112,7 @@ async fn the_archive_is_the_program_and_nothing_else() {
 
 #[tokio::test]
 async fn another_text_is_another_archive_and_a_touched_one_is_not() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (place, output) = (bench.path("program"), bench.path("a.tar"));
     program(&place);
     runs(&bench.host, &place);
@@ -144,7 +144,7 @@ async fn another_text_is_another_archive_and_a_touched_one_is_not() {
 
 #[tokio::test]
 async fn what_cannot_be_archived_is_told_and_the_archive_stays() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (place, output) = (bench.path("program"), bench.path("a.tar"));
     for (wrong, field) in [
         (DeployTar { path: "a.tar".into(), format: 0 }, "`path`"),
@@ -176,7 +176,7 @@ async fn what_cannot_be_archived_is_told_and_the_archive_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_happens_to_program_or_archive_is_an_event_and_repaired() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (place, archive) = (running.path("program"), running.path("a.tar"));
     program(&place);
     runs(running.host(), &place);

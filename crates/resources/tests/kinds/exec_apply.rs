@@ -4,14 +4,14 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::exec_common::{APPLY, LONG, World, path_env, runs, sh, until};
+use crate::exec_common::{APPLY, LONG, TestEnv, path_env, runs, sh, until};
 use mgmt_resource::Checked;
 use mgmt_resources::exec::Exec;
 use mgmt_value::Str;
 
 #[tokio::test]
 async fn a_command_that_succeeds_is_a_change() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let ran = world.run(&Exec { cmd: "/bin/true".into(), ..Exec::default() }, APPLY).await.unwrap();
     assert_eq!(ran.checked, Checked::Changed);
     assert_eq!((ran.output, ran.stdout, ran.stderr), (None, None, None));
@@ -19,7 +19,7 @@ async fn a_command_that_succeeds_is_a_change() {
 
 #[tokio::test]
 async fn the_name_is_the_command_if_none_is_declared() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     world.id = mgmt_resource::Id::new("exec", "/bin/echo from the name");
     let ran = world.run(&Exec::default(), APPLY).await.unwrap();
     assert_eq!(ran.stdout.as_deref(), Some("from the name\n"));
@@ -27,7 +27,7 @@ async fn the_name_is_the_command_if_none_is_declared() {
 
 #[tokio::test]
 async fn any_other_exit_code_is_an_error_with_the_last_line_of_stderr() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     for code in [1, 2, 126, 255] {
         let error =
             world.run(&sh(format!("echo first >&2; echo why >&2; exit {code}")), APPLY).await.unwrap_err();
@@ -40,7 +40,7 @@ async fn any_other_exit_code_is_an_error_with_the_last_line_of_stderr() {
 
 #[tokio::test]
 async fn a_program_that_is_not_found_gives_a_hint_about_the_environment() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let shell = Exec { shell: "/bin/sh".into(), cmd: "no-such-program-anywhere".into(), ..Exec::default() };
     let error = world.run(&shell, APPLY).await.unwrap_err();
     assert!(error.to_string().contains("exit status 127"), "{error}");
@@ -53,14 +53,14 @@ async fn a_program_that_is_not_found_gives_a_hint_about_the_environment() {
 
 #[tokio::test]
 async fn a_program_without_a_slash_is_looked_up_in_our_own_path() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let ran = world.run(&Exec { cmd: "echo found".into(), ..Exec::default() }, APPLY).await.unwrap();
     assert_eq!(ran.stdout.as_deref(), Some("found\n"));
 }
 
 #[tokio::test]
 async fn arguments_reach_the_program_as_they_are() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let args = ["%s|", "a b", "", "$HOME", "'q'", "two\nlines"].map(Str::from).to_vec();
     let exec = Exec { cmd: "/usr/bin/printf".into(), args, ..Exec::default() };
     let ran = world.run(&exec, APPLY).await.unwrap();
@@ -71,7 +71,7 @@ async fn arguments_reach_the_program_as_they_are() {
 
 #[tokio::test]
 async fn the_environment_is_exactly_what_is_declared() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let bare = Exec { cmd: "/usr/bin/env".into(), ..Exec::default() };
     let ran = world.run(&bare, APPLY).await.unwrap();
     assert_eq!(ran.stdout, None);
@@ -82,7 +82,7 @@ async fn the_environment_is_exactly_what_is_declared() {
 
 #[tokio::test]
 async fn each_command_runs_in_its_own_directory() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     for name in ["one", "two", "three", "four"] {
         std::fs::create_dir(world.file(name)).unwrap();
     }
@@ -110,14 +110,14 @@ async fn each_command_runs_in_its_own_directory() {
 
 #[tokio::test]
 async fn there_is_nothing_to_read() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let ran = world.run(&Exec { cmd: "/bin/cat".into(), ..Exec::default() }, APPLY).await.unwrap();
     assert_eq!(ran.stdout, None);
 }
 
 #[tokio::test]
 async fn both_streams_are_sent_apart_and_together() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let ran = world.run(&sh("echo out; echo err >&2; printf end"), APPLY).await.unwrap();
     assert_eq!(ran.stdout.as_deref(), Some("out\nend"));
     assert_eq!(ran.stderr.as_deref(), Some("err\n"));
@@ -128,7 +128,7 @@ async fn both_streams_are_sent_apart_and_together() {
 
 #[tokio::test]
 async fn output_is_kept_for_us_alone_and_survives_a_restart() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec =
         Exec { creates: world.path("made").into(), ..sh(format!("echo one; touch {}", world.path("made"))) };
     assert_eq!(world.run(&exec, APPLY).await.unwrap().checked, Checked::Changed);
@@ -149,7 +149,7 @@ async fn output_is_kept_for_us_alone_and_survives_a_restart() {
 
 #[tokio::test]
 async fn a_stream_that_the_last_run_did_not_write_is_forgotten() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let ran = world.run(&sh("echo out; echo err >&2"), APPLY).await.unwrap();
     assert!(ran.stdout.is_some() && ran.stderr.is_some());
     let ran = world.run(&sh("echo again"), APPLY).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_stream_that_the_last_run_did_not_write_is_forgotten() {
 
 #[tokio::test]
 async fn a_run_that_fails_leaves_what_was_kept() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     world.run(&sh("echo good"), APPLY).await.unwrap();
     world.run(&sh("echo bad; exit 1"), APPLY).await.unwrap_err();
     assert_eq!(world.kept("stdout").unwrap(), b"good\n");
@@ -171,7 +171,7 @@ async fn a_run_that_fails_leaves_what_was_kept() {
 
 #[tokio::test]
 async fn the_last_command_runs_after_success_and_can_fail_the_whole() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let done = |text: &str| Exec { donecmd: text.into(), doneshell: "/bin/sh".into(), ..sh("echo cmd") };
     let order = world.path("order");
     let exec = Exec { donecmd: format!("echo done >> {order}").into(), ..done("") };
@@ -188,7 +188,7 @@ async fn the_last_command_runs_after_success_and_can_fail_the_whole() {
 
 #[tokio::test]
 async fn a_background_child_does_not_keep_us() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = sh(format!("sleep 1000 & echo $! > {}; echo started", world.path("pid")));
     let ran = tokio::time::timeout(LONG, world.run(&exec, APPLY)).await.unwrap().unwrap();
     assert_eq!(ran.stdout.as_deref(), Some("started\n"));
@@ -201,7 +201,7 @@ async fn a_background_child_does_not_keep_us() {
 
 #[tokio::test]
 async fn ten_megabytes_are_sent_whole() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let ran = world.run(&sh("head -c 10000000 /dev/zero | tr '\\0' x; echo end >&2"), APPLY).await.unwrap();
     let stdout = ran.stdout.unwrap();
     assert!(stdout.len() == 10_000_000 && stdout.bytes().all(|byte| byte == b'x'));
@@ -211,7 +211,7 @@ async fn ten_megabytes_are_sent_whole() {
 
 #[tokio::test]
 async fn half_a_value_is_not_sent() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = sh("head -c 20000000 /dev/zero; echo end >&2");
     let ran = world.run(&exec, APPLY).await.unwrap();
     assert_eq!((ran.output, ran.stdout, ran.stderr.as_deref()), (None, None, Some("end\n")));
@@ -220,7 +220,7 @@ async fn half_a_value_is_not_sent() {
 
 #[tokio::test]
 async fn bytes_that_are_no_text_survive() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     world.run(&sh("printf '\\377\\000\\001'"), APPLY).await.unwrap();
     assert_eq!(world.kept("stdout").unwrap(), [0xff, 0, 1]);
 }
@@ -228,7 +228,7 @@ async fn bytes_that_are_no_text_survive() {
 #[tokio::test]
 async fn a_program_that_is_still_being_written_is_tried_again() {
     use std::io::Write;
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let script = world.file("script");
     let mut file = std::fs::File::create(&script).unwrap();
     file.write_all(b"#!/bin/sh\necho ran\n").unwrap();
@@ -244,7 +244,7 @@ async fn a_program_that_is_still_being_written_is_tried_again() {
 
 #[tokio::test]
 async fn other_exit_codes_may_be_success() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = |returns: &[u8]| Exec {
         cmd: "exit 2".into(),
         shell: "/bin/sh".into(),

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::exec_common::{APPLY, World, sh};
+use crate::exec_common::{APPLY, TestEnv, sh};
 use mgmt_resource::{Identity, Order, Resource, Want, schema_of};
 use mgmt_resources::exec::Exec;
 use mgmt_value::Str;
@@ -100,7 +100,7 @@ impl tracing::Subscriber for Log {
 
 #[tokio::test]
 async fn output_is_logged_line_by_line_and_the_environment_never() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let log = Log::default();
     let guard = tracing::subscriber::set_default(log.clone());
     let text = "echo good; echo 'two\nlines'; echo bad >&2; test -n \"$TOKEN\" || echo no token";

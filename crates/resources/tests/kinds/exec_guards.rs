@@ -4,13 +4,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::exec_common::{APPLY, How, LOOK, NOTIFIED, World, sh};
+use crate::exec_common::{APPLY, How, LOOK, NOTIFIED, TestEnv, sh};
 use mgmt_resource::Checked::{Changed, Right};
 use mgmt_resource::Result;
 use mgmt_resources::exec::Exec;
 
 /// Counts its runs in the file `ran`.
-fn counting(world: &World) -> Exec {
+fn counting(world: &TestEnv) -> Exec {
     Exec {
         ifshell: "/bin/sh".into(),
         nifshell: "/bin/sh".into(),
@@ -18,13 +18,13 @@ fn counting(world: &World) -> Exec {
     }
 }
 
-async fn checked(world: &mut World, exec: &Exec, how: How) -> Result<mgmt_resource::Checked> {
+async fn checked(world: &mut TestEnv, exec: &Exec, how: How) -> Result<mgmt_resource::Checked> {
     world.run(exec, how).await.map(|ran| ran.checked)
 }
 
 #[tokio::test]
 async fn without_a_condition_every_check_runs_the_command() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = counting(&world);
     for times in 1..=3 {
         assert_eq!(checked(&mut world, &exec, APPLY).await.unwrap(), Changed);
@@ -34,7 +34,7 @@ async fn without_a_condition_every_check_runs_the_command() {
 
 #[tokio::test]
 async fn another_command_runs_when_it_is_notified() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = Exec {
         refreshcmd: format!("printf y >> {}", world.path("refreshed")).into(),
         refreshshell: "/bin/sh".into(),
@@ -59,7 +59,7 @@ async fn another_command_runs_when_it_is_notified() {
 
 #[tokio::test]
 async fn ifcmd_has_to_succeed() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     for (guard, runs) in [("true", true), ("exit 1", false), ("exit 255", false)] {
         let before = world.count("ran");
         let exec = Exec { ifcmd: guard.into(), ..counting(&world) };
@@ -70,7 +70,7 @@ async fn ifcmd_has_to_succeed() {
 
 #[tokio::test]
 async fn nifcmd_has_to_fail() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     for (guard, runs) in [("true", false), ("exit 1", true)] {
         let before = world.count("ran");
         let exec = Exec { nifcmd: guard.into(), ..counting(&world) };
@@ -81,8 +81,8 @@ async fn nifcmd_has_to_fail() {
 
 #[tokio::test]
 async fn ifequals_compares_every_byte_of_both_streams() {
-    let mut world = World::new();
-    let guard = |world: &World, ifcmd: &str, ifequals: &str| Exec {
+    let mut world = TestEnv::new();
+    let guard = |world: &TestEnv, ifcmd: &str, ifequals: &str| Exec {
         ifcmd: ifcmd.into(),
         ifequals: Some(ifequals.into()),
         ..counting(world)
@@ -106,7 +106,7 @@ async fn ifequals_compares_every_byte_of_both_streams() {
 
 #[tokio::test]
 async fn ifequals_stdout_leaves_stderr_out() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     for (ifcmd, expected) in [("printf a; printf b >&2", Right), ("printf ab; printf b >&2", Changed)] {
         let exec = Exec { ifcmd: ifcmd.into(), ifequals_stdout: Some("a".into()), ..counting(&world) };
         assert_eq!(checked(&mut world, &exec, APPLY).await.unwrap(), expected, "{ifcmd}");
@@ -115,7 +115,7 @@ async fn ifequals_stdout_leaves_stderr_out() {
 
 #[tokio::test]
 async fn creates_is_enough_if_it_exists() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = Exec {
         creates: world.path("made").into(),
         ..sh(format!("printf x >> {}; touch {}", world.path("ran"), world.path("made")))
@@ -133,8 +133,8 @@ async fn creates_is_enough_if_it_exists() {
 
 #[tokio::test]
 async fn guards_are_asked_in_order_until_one_says_no() {
-    let mut world = World::new();
-    let say = |world: &World, word: &str, status: i32| {
+    let mut world = TestEnv::new();
+    let say = |world: &TestEnv, word: &str, status: i32| {
         format!("echo {word} >> {}; exit {status}", world.path("asked"))
     };
     let exec =
@@ -148,7 +148,7 @@ async fn guards_are_asked_in_order_until_one_says_no() {
 
 #[tokio::test]
 async fn a_guard_that_gave_no_answer_is_an_error() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     for guard in ["kill -SEGV $$", "kill -TERM $$"] {
         let exec = Exec { ifcmd: guard.into(), ..counting(&world) };
         let error = checked(&mut world, &exec, APPLY).await.unwrap_err();
@@ -164,14 +164,14 @@ async fn a_guard_that_gave_no_answer_is_an_error() {
 }
 
 /// Sets the modification time of a file, in seconds from a base in the past.
-fn age(world: &World, name: &str, seconds: u64) {
+fn age(world: &TestEnv, name: &str, seconds: u64) {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000 + seconds);
     std::fs::File::options().write(true).open(world.file(name)).unwrap().set_modified(time).unwrap();
 }
 
 #[tokio::test]
 async fn a_newer_file_in_mtimes_runs_the_command_once() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let mtimes = vec![world.write("a", "").into(), world.write("b", "").into()];
     let exec = Exec { mtimes, ..counting(&world) };
     age(&world, "a", 10);
@@ -193,7 +193,7 @@ async fn a_newer_file_in_mtimes_runs_the_command_once() {
 
 #[tokio::test]
 async fn a_file_that_changes_during_the_run_is_seen_the_next_time() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let file = world.write("a", "");
     age(&world, "a", 10);
     let exec = Exec { mtimes: vec![file.as_str().into()], ..sh(format!("touch -d @1600000500 {file}")) };
@@ -204,7 +204,7 @@ async fn a_file_that_changes_during_the_run_is_seen_the_next_time() {
 
 #[tokio::test]
 async fn mtimes_override_guards_and_guards_decide_otherwise() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let mtimes = vec![world.write("a", "").into()];
     age(&world, "a", 10);
     let no = Exec {
@@ -222,7 +222,7 @@ async fn mtimes_override_guards_and_guards_decide_otherwise() {
 
 #[tokio::test]
 async fn a_run_that_fails_does_not_count_for_mtimes() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let mtimes = vec![world.write("a", "").into()];
     let exec = Exec { mtimes, donecmd: "/bin/false".into(), ..counting(&world) };
     for _ in 0..2 {
@@ -236,9 +236,9 @@ async fn a_run_that_fails_does_not_count_for_mtimes() {
 
 #[tokio::test]
 async fn when_only_looking_guards_run_and_nothing_else() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let mtimes = vec![world.write("a", "").into()];
-    let guard = |world: &World, status: i32| format!("printf x >> {}; exit {status}", world.path("asked"));
+    let guard = |world: &TestEnv, status: i32| format!("printf x >> {}; exit {status}", world.path("asked"));
     let exec = Exec {
         ifcmd: guard(&world, 0).into(),
         nifcmd: guard(&world, 1).into(),
@@ -260,7 +260,7 @@ async fn when_only_looking_guards_run_and_nothing_else() {
 
 #[tokio::test]
 async fn what_is_declared_is_sent_only_where_nothing_was_kept() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = Exec {
         send_output: Some("o".into()),
         send_stdout: Some("s".into()),
@@ -283,7 +283,7 @@ async fn what_is_declared_is_sent_only_where_nothing_was_kept() {
 
 #[tokio::test]
 async fn refreshonly_waits_for_a_notification_and_guards_still_hold() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = Exec { refreshonly: true, send_stdout: Some("s".into()), ..counting(&world) };
     let ran = world.run(&exec, APPLY).await.unwrap();
     assert_eq!((ran.checked, ran.stdout.as_deref()), (Right, Some("s")));
@@ -298,7 +298,7 @@ async fn refreshonly_waits_for_a_notification_and_guards_still_hold() {
 
 #[tokio::test]
 async fn a_notification_runs_a_command_that_only_mtimes_would_hold_back() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = Exec { mtimes: vec![world.write("a", "").into()], ..counting(&world) };
     assert_eq!(checked(&mut world, &exec, APPLY).await.unwrap(), Changed);
     assert_eq!(checked(&mut world, &exec, APPLY).await.unwrap(), Right);

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
-use crate::exec_common::{APPLY, LONG, World, raise_when, runs, sh, until};
+use crate::exec_common::{APPLY, LONG, TestEnv, raise_when, runs, sh, until};
 use mgmt_resource::{Error, Stage};
 use mgmt_resources::exec::Exec;
 
 /// Runs until stopped, stops as soon as the file `started` is there, and gives the error.
-async fn stopped(world: &mut World, exec: &Exec, stage: Stage) -> Error {
+async fn stopped(world: &mut TestEnv, exec: &Exec, stage: Stage) -> Error {
     let raise = tokio::spawn(raise_when(world.cancel.clone(), stage, world.file("started")));
     let ran = tokio::time::timeout(LONG, world.run(exec, APPLY)).await.expect("it stops");
     raise.await.unwrap();
@@ -17,7 +17,7 @@ async fn stopped(world: &mut World, exec: &Exec, stage: Stage) -> Error {
 #[tokio::test]
 async fn a_command_that_is_stopped_leaves_no_process_behind() {
     for stage in [Stage::Cancel, Stage::Interrupt] {
-        let mut world = World::new();
+        let mut world = TestEnv::new();
         let exec = sh(format!(
             "sleep 1000 & echo $! > {0}; sleep 1000 >/dev/null 2>&1 & echo $! > {1}; echo $$ > {2}; touch {3}; wait",
             world.path("child"),
@@ -35,7 +35,7 @@ async fn a_command_that_is_stopped_leaves_no_process_behind() {
 
 #[tokio::test]
 async fn a_trap_that_exits_with_success_is_no_success() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = Exec {
         donecmd: format!("/usr/bin/touch {}", world.path("done")).into(),
         ..sh(format!(
@@ -52,7 +52,7 @@ async fn a_trap_that_exits_with_success_is_no_success() {
 
 #[tokio::test]
 async fn the_declared_signal_is_sent() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = Exec {
         sig: "SIGUSR1".into(),
         ..sh(format!(
@@ -67,7 +67,7 @@ async fn the_declared_signal_is_sent() {
 
 #[tokio::test]
 async fn a_command_that_ignores_the_signal_is_killed_after_the_grace() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = sh(format!(
         "trap '' TERM; echo $$ > {}; touch {}; while :; do sleep 0.05; done",
         world.path("leader"),
@@ -80,7 +80,7 @@ async fn a_command_that_ignores_the_signal_is_killed_after_the_grace() {
 
 #[tokio::test]
 async fn an_interrupt_does_not_wait_for_the_grace() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = sh(format!(
         "trap 'touch {}' TERM; touch {}; while :; do sleep 0.05; done",
         world.path("ignored"),
@@ -93,7 +93,7 @@ async fn an_interrupt_does_not_wait_for_the_grace() {
 
 #[tokio::test]
 async fn no_decision_is_read_from_a_guard_that_was_stopped() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = Exec {
         nifcmd: format!("trap 'exit 1' TERM; touch {}; while :; do sleep 0.05; done", world.path("started"))
             .into(),
@@ -106,7 +106,7 @@ async fn no_decision_is_read_from_a_guard_that_was_stopped() {
 
 #[tokio::test]
 async fn nothing_is_started_once_stopped() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     world.cancel.raise(Stage::Cancel);
     let error = world.run(&sh(format!("touch {}", world.path("ran"))), APPLY).await.unwrap_err();
     assert!(error.is_cancelled());
@@ -115,7 +115,7 @@ async fn nothing_is_started_once_stopped() {
 
 #[tokio::test]
 async fn a_run_that_is_dropped_kills_the_group() {
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let exec = sh(format!(
         "sleep 1000 & echo $! > {}; echo $$ > {}; touch {}; wait",
         world.path("child"),

@@ -7,19 +7,19 @@
     reason = "helpers of tests are tests"
 )]
 
-use crate::exec_common::{APPLY, LONG, World, path_env};
+use crate::exec_common::{APPLY, LONG, TestEnv, path_env};
 use mgmt_resource::{Cancel, Resource, Watch};
 use mgmt_resources::exec::Exec;
 use mgmt_sys::process::Helper;
 use nix::unistd::{Group, Uid, User};
 
 /// A world with the helper that changes credentials; none if we may not change them.
-fn world() -> Option<World> {
+fn world() -> Option<TestEnv> {
     if !Uid::effective().is_root() {
         eprintln!("skipped: only root can run commands as somebody else");
         return None;
     }
-    let mut world = World::new();
+    let mut world = TestEnv::new();
     let tests = std::env::current_exe().unwrap();
     let helper = tests.ancestors().nth(2).unwrap().join("examples/resources_exec_as");
     assert!(helper.exists(), "build the helper: cargo build -p mgmt-resources --examples");
@@ -68,7 +68,7 @@ async fn every_command_runs_as_the_user_with_exactly_the_environment() {
     let Some(mut world) = world() else { return };
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(world.directory.path(), open).unwrap();
-    let note = |world: &World, name: &str| format!("id -un > {}", world.path(name));
+    let note = |world: &TestEnv, name: &str| format!("id -un > {}", world.path(name));
     let exec = Exec {
         ifcmd: note(&world, "if").into(),
         ifshell: "/bin/sh".into(),

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
-use crate::exec_common::{LONG, World, path_env, runs, until};
+use crate::exec_common::{LONG, TestEnv, path_env, runs, until};
 use mgmt_resource::{Cancel, Error, Resource, Result, Stage, Watch, WatchStream};
 use mgmt_resources::exec::Exec;
 use mgmt_value::Str;
@@ -17,7 +17,7 @@ fn watching(text: impl Into<Str>) -> Exec {
     }
 }
 
-fn start(world: &World, exec: &Exec) -> Result<Box<dyn WatchStream>> {
+fn start(world: &TestEnv, exec: &Exec) -> Result<Box<dyn WatchStream>> {
     match &Resource::watches(exec, &world.id.name)[0] {
         Watch::Stream { start, .. } => start(&world.host),
         other => panic!("expected a stream, found {other:?}"),
@@ -55,7 +55,7 @@ fn files_are_watched_with_what_is_below_if_they_end_in_a_slash() {
 
 #[tokio::test]
 async fn each_line_but_an_empty_one_is_an_event_and_the_end_is_an_error() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut stream = start(&world, &watching("echo one; echo; echo two >&2; printf three; exit 3")).unwrap();
     let (events, error) = end(&mut stream).await;
     assert_eq!(events, 3);
@@ -66,7 +66,7 @@ async fn each_line_but_an_empty_one_is_an_event_and_the_end_is_an_error() {
 
 #[tokio::test]
 async fn the_end_is_an_error_even_with_success() {
-    let world = World::new();
+    let world = TestEnv::new();
     let (events, error) = end(&mut start(&world, &watching("true")).unwrap()).await;
     assert_eq!((events, error.to_string().as_str()), (0, "`watchcmd` has ended: exit status 0"));
     assert!(error.hint().unwrap().contains("`retry`"));
@@ -76,7 +76,7 @@ async fn the_end_is_an_error_even_with_success() {
 
 #[tokio::test]
 async fn a_chatty_stderr_blocks_nothing() {
-    let world = World::new();
+    let world = TestEnv::new();
     let text = "head -c 1000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo out; sleep 1000";
     let mut stream = start(&world, &watching(text)).unwrap();
     next(&mut stream).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_chatty_stderr_blocks_nothing() {
 
 #[tokio::test]
 async fn events_arrive_while_the_command_runs() {
-    let world = World::new();
+    let world = TestEnv::new();
     let fifo = world.path("fifo");
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -106,7 +106,7 @@ async fn events_arrive_while_the_command_runs() {
 #[tokio::test]
 async fn a_stopped_watch_is_a_cancellation_and_leaves_nothing_behind() {
     for stage in [Stage::Cancel, Stage::Interrupt] {
-        let world = World::new();
+        let world = TestEnv::new();
         let text = format!(
             "trap 'exit 0' TERM; sleep 1000 & echo $! > {}; echo $$ > {}; echo up; while :; do sleep 0.05; done",
             world.path("child"),
@@ -127,7 +127,7 @@ async fn a_stopped_watch_is_a_cancellation_and_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_watch_that_is_dropped_may_clean_up_and_leaves_nothing_behind() {
-    let world = World::new();
+    let world = TestEnv::new();
     let text = format!(
         "trap 'touch {}; exit 0' TERM; sleep 1000 & echo $! > {}; echo up; while :; do sleep 0.05; done",
         world.path("cleaned"),
@@ -143,7 +143,7 @@ async fn a_watch_that_is_dropped_may_clean_up_and_leaves_nothing_behind() {
 
 #[test]
 fn a_watch_does_not_outlive_the_program() {
-    let world = World::new();
+    let world = TestEnv::new();
     let text =
         format!("trap '' TERM; echo $$ > {}; echo up; while :; do sleep 0.05; done", world.path("leader"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -162,7 +162,7 @@ fn a_watch_does_not_outlive_the_program() {
 
 #[tokio::test]
 async fn it_runs_in_its_directory_with_the_declared_environment() {
-    let world = World::new();
+    let world = TestEnv::new();
     let exec = Exec {
         watchcmd: "/usr/bin/env".into(),
         watchcwd: world.path("").into(),

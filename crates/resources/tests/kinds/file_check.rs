@@ -4,13 +4,13 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::file_common::{World, run};
+use crate::file_common::{TestEnv, run};
 use mgmt_resource::{Checked, Received};
 use mgmt_resources::file::{File, Memory};
 
 #[test]
 fn a_file_is_touched_into_existence() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.converges(&world.exists("f"));
     assert_eq!(world.read("f"), b"");
     assert_eq!(world.mode("f"), 0o666 & !umask());
@@ -18,13 +18,13 @@ fn a_file_is_touched_into_existence() {
 
 #[test]
 fn present_is_another_word_for_exists() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.converges(&File { state: "present".into(), ..world.file("f") });
 }
 
 #[test]
 fn content_is_written_exactly() {
-    let world = World::new();
+    let world = TestEnv::new();
     for content in [&b""[..], b"hello\n", b"\x00\xff\xfe not text", &[b'x'; 300_000]] {
         world.converges(&world.content("f", content));
         assert_eq!(world.read("f"), content);
@@ -34,7 +34,7 @@ fn content_is_written_exactly() {
 
 #[test]
 fn content_is_replaced_and_everything_else_is_kept() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("f", "old");
     world.set_mode("f", 0o640);
     world.set_owner("f", 7, 8);
@@ -47,7 +47,7 @@ fn content_is_replaced_and_everything_else_is_kept() {
 
 #[test]
 fn without_a_state_a_file_is_edited_but_never_made() {
-    let world = World::new();
+    let world = TestEnv::new();
     let edit = File { content: Some("new".into()), ..world.file("f") };
     world.refuses(&edit, "does not exist, and is only changed", "`state => \"exists\"`");
     world.refuses(&File { mode: "0600".into(), ..world.file("f") }, "does not exist", "exists");
@@ -62,7 +62,7 @@ fn without_a_state_a_file_is_edited_but_never_made() {
 
 #[test]
 fn what_should_be_absent_is_removed() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.is_right(&world.absent("f"));
     world.is_right(&world.absent("no/such/f"));
     world.write("f", "");
@@ -75,7 +75,7 @@ fn what_should_be_absent_is_removed() {
 
 #[test]
 fn what_should_be_absent_may_still_say_who_owns_it() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("f", "");
     world.write("d/f", "");
     let rest = |file: File| File { owner: "7".into(), group: "no-such".into(), mode: "0600".into(), ..file };
@@ -85,7 +85,7 @@ fn what_should_be_absent_may_still_say_who_owns_it() {
 
 #[test]
 fn an_absent_directory_goes_with_its_content_only_if_told_so() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("d/sub/f", "");
     world.write("outside/f", "kept");
     world.link("d/out", "../outside");
@@ -100,7 +100,7 @@ fn an_absent_directory_goes_with_its_content_only_if_told_so() {
 
 #[test]
 fn an_absent_link_goes_and_its_target_stays_even_when_it_dangles() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.link("dangling", "nowhere");
     world.converges(&world.absent("dangling"));
     world.write("d/f", "kept");
@@ -113,7 +113,7 @@ fn an_absent_link_goes_and_its_target_stays_even_when_it_dangles() {
 
 #[test]
 fn a_directory_is_made_with_or_without_its_parents() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.converges(&world.exists("d/"));
     assert_eq!(world.mode("d"), 0o777 & !umask());
     world.refuses_when(&world.exists("a/b/c/"), true, "does not exist", "declare file[");
@@ -123,7 +123,7 @@ fn a_directory_is_made_with_or_without_its_parents() {
 
 #[test]
 fn a_missing_parent_is_named_with_what_to_do_about_it() {
-    let world = World::new();
+    let world = TestEnv::new();
     let file = world.content("a/b/f", "x");
     let hint = format!("declare file[{}/]", world.path("a").display());
     world.refuses_when(&file, true, "a does not exist", &hint);
@@ -134,7 +134,7 @@ fn a_missing_parent_is_named_with_what_to_do_about_it() {
 
 #[test]
 fn owner_group_and_mode_are_set_from_the_first_moment_and_repaired() {
-    let world = World::new();
+    let world = TestEnv::new();
     let file = File { owner: "7".into(), group: "8".into(), mode: "0600".into(), ..world.content("f", "x") };
     world.converges(&file);
     let check = || assert_eq!((world.owner("f"), world.mode("f")), ((7, 8), 0o600));
@@ -158,7 +158,7 @@ fn owner_group_and_mode_are_set_from_the_first_moment_and_repaired() {
 
 #[test]
 fn every_mode_converges_on_files_and_directories() {
-    let world = World::new();
+    let world = TestEnv::new();
     for mode in ["0755", "4755", "2755", "1777", "6711", "7700", "u=rwxs,go=rx", "u=rwx,g=rxs,o=t", "0"] {
         for name in ["f", "d/"] {
             let file = File { mode: mode.into(), ..world.exists(name) };
@@ -175,7 +175,7 @@ fn every_mode_converges_on_files_and_directories() {
 
 #[test]
 fn a_symbolic_mode_leaves_those_it_does_not_name() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("f", "");
     world.set_mode("f", 0o640);
     world.converges(&File { mode: "u=rwx".into(), ..world.file("f") });
@@ -191,7 +191,7 @@ fn a_symbolic_mode_leaves_those_it_does_not_name() {
 
 #[test]
 fn the_setuid_bit_does_not_survive_a_new_owner_by_accident() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("f", "program");
     world.set_mode("f", 0o4755);
     world.converges(&File { owner: "7".into(), ..world.file("f") });
@@ -204,7 +204,7 @@ fn the_setuid_bit_does_not_survive_a_new_owner_by_accident() {
 
 #[test]
 fn owner_and_mode_alone_work_on_a_directory_spelled_without_slash() {
-    let world = World::new();
+    let world = TestEnv::new();
     std::fs::create_dir(world.at("d")).unwrap();
     world.converges(&File { mode: "0711".into(), owner: "7".into(), ..world.file("d") });
     assert_eq!((world.mode("d"), world.owner("d").0), (0o711, 7));
@@ -213,7 +213,7 @@ fn owner_and_mode_alone_work_on_a_directory_spelled_without_slash() {
 
 #[test]
 fn an_account_that_does_not_exist_is_an_error_only_in_earnest() {
-    let world = World::new();
+    let world = TestEnv::new();
     for file in [
         File { owner: "no-such-user".into(), ..world.content("f", "x") },
         File { group: "no-such-group".into(), ..world.exists("d/") },
@@ -226,7 +226,7 @@ fn an_account_that_does_not_exist_is_an_error_only_in_earnest() {
 
 #[test]
 fn names_of_accounts_are_looked_up() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.set_owner("", 7, 7);
     world.converges(&File {
         owner: "root".into(),
@@ -239,7 +239,7 @@ fn names_of_accounts_are_looked_up() {
 
 #[test]
 fn a_file_is_copied_with_the_mode_of_its_source() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("source", "from there");
     world.set_mode("source", 0o4751);
     let file = File { source: world.path("source"), ..world.exists("f") };
@@ -257,7 +257,7 @@ fn a_file_is_copied_with_the_mode_of_its_source() {
 
 #[test]
 fn a_source_may_be_a_link_that_we_can_trust_and_nothing_special() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("real/source", "text");
     world.link("link", "real/../real/source");
     world.converges(&File { source: world.path("link"), ..world.exists("f") });
@@ -274,14 +274,14 @@ fn a_source_may_be_a_link_that_we_can_trust_and_nothing_special() {
 
 #[test]
 fn a_source_that_hides_its_size_is_copied_and_then_left_alone() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.converges(&File { source: "/proc/version".into(), ..world.exists("f") });
     assert!(world.read("f").starts_with(b"Linux"));
 }
 
 #[test]
 fn a_hard_link_to_the_source_is_right_as_it_is() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("source", "text");
     std::fs::hard_link(world.at("source"), world.at("f")).unwrap();
     world.is_right(&File { source: world.path("source"), ..world.exists("f") });
@@ -289,7 +289,7 @@ fn a_hard_link_to_the_source_is_right_as_it_is() {
 
 #[test]
 fn fragments_are_joined_in_order_and_directories_sorted() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("one", "1\n");
     world.write("two", "2\n");
     world.write("three", "3\n");
@@ -320,7 +320,7 @@ fn fragments_are_joined_in_order_and_directories_sorted() {
 
 #[test]
 fn many_fragments_need_few_descriptors() {
-    let world = World::new();
+    let world = TestEnv::new();
     let fragments: Vec<_> = (0..3000).map(|number| format!("f{number}")).collect();
     fragments.iter().for_each(|name| world.write(name, name));
     let declared = fragments.iter().map(|name| world.path(name)).collect();
@@ -330,7 +330,7 @@ fn many_fragments_need_few_descriptors() {
 
 #[test]
 fn what_another_resource_will_make_is_no_error_when_only_looking() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.graph(&[("a", world.content("made/source", "x")), ("b", world.content("frag.d/x", "x"))]);
     let copy = File { source: world.path("made/source"), ..world.exists("f") };
     let joined = File { fragments: vec![world.path("frag.d/")], ..world.exists("f") };
@@ -344,13 +344,13 @@ fn what_another_resource_will_make_is_no_error_when_only_looking() {
     world.refuses(&other, "other: No such file", "");
 }
 
-fn link(world: &World, name: &str, text: &str) -> File {
+fn link(world: &TestEnv, name: &str, text: &str) -> File {
     File { symlink: true, source: text.into(), ..world.exists(name) }
 }
 
 #[test]
 fn a_link_is_made_with_exactly_this_text_and_turned_when_it_differs() {
-    let world = World::new();
+    let world = TestEnv::new();
     for text in ["nowhere", "../x/./y//z", "/etc/passwd", "with\nnewline"] {
         world.converges(&link(&world, "l", text));
         assert_eq!(std::fs::read_link(world.at("l")).unwrap().as_os_str(), OsStr::new(text));
@@ -364,7 +364,7 @@ fn a_link_is_made_with_exactly_this_text_and_turned_when_it_differs() {
 
 #[test]
 fn owner_of_a_link_is_that_of_the_link_and_its_mode_means_nothing() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("victim", "secret");
     world.set_mode("victim", 0o600);
     let file =
@@ -389,7 +389,7 @@ fn owner_of_a_link_is_that_of_the_link_and_its_mode_means_nothing() {
 
 #[test]
 fn a_link_replaces_something_else_only_by_force() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("l", "file");
     let file = link(&world, "l", "x");
     world.refuses(&file, "is a regular file, not a symbolic link", "`force => true`");
@@ -411,7 +411,7 @@ fn a_link_replaces_something_else_only_by_force() {
 
 #[test]
 fn a_directory_in_the_place_of_a_file_gives_way_only_to_force() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("f/inside", "x");
     let file = world.content("f", "new");
     world.refuses(&file, "is a directory, not a regular file", "`force => true`");
@@ -421,7 +421,7 @@ fn a_directory_in_the_place_of_a_file_gives_way_only_to_force() {
 
 #[test]
 fn a_file_in_the_place_of_a_directory_gives_way_only_to_force() {
-    let world = World::new();
+    let world = TestEnv::new();
     let directory = world.exists("d/");
     let by_force = File { force: true, ..directory.clone() };
     world.write("d", "file");
@@ -443,7 +443,7 @@ fn a_file_in_the_place_of_a_directory_gives_way_only_to_force() {
 
 #[test]
 fn a_link_to_a_directory_will_do_for_a_directory_if_it_can_be_trusted() {
-    let world = World::new();
+    let world = TestEnv::new();
     std::fs::create_dir(world.at("real")).unwrap();
     world.link("d", "real");
     world.is_right(&world.exists("d/"));
@@ -457,7 +457,7 @@ fn a_link_to_a_directory_will_do_for_a_directory_if_it_can_be_trusted() {
 
 #[test]
 fn a_link_in_the_place_of_a_file_is_never_written_through() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("victim", "untouched");
     world.link("f", "victim");
     for file in
@@ -471,7 +471,7 @@ fn a_link_in_the_place_of_a_file_is_never_written_through() {
 
 #[test]
 fn special_files_are_refused_without_being_opened() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.fifo("fifo");
     run("mknod", &[world.at("device").as_os_str(), "c".as_ref(), "1".as_ref(), "5".as_ref()]);
     let _socket = std::os::unix::net::UnixListener::bind(world.at("socket")).unwrap();
@@ -494,7 +494,7 @@ fn special_files_are_refused_without_being_opened() {
 
 #[test]
 fn other_names_of_a_replaced_file_keep_the_old_content() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("shadow", "secret");
     std::fs::hard_link(world.at("shadow"), world.at("f")).unwrap();
     world.converges(&world.content("f", "new"));
@@ -503,7 +503,7 @@ fn other_names_of_a_replaced_file_keep_the_old_content() {
 
 #[test]
 fn names_and_content_are_bytes() {
-    let world = World::new();
+    let world = TestEnv::new();
     for name in [&b"\xff\xfe"[..], b"line\nbreak", b" ", b"\x1b[2J", b"-rf"] {
         let name = OsStr::from_bytes(name);
         world.converges(&world.content(name, b"\xff\x00"));
@@ -517,7 +517,7 @@ fn names_and_content_are_bytes() {
 
 #[test]
 fn the_root_directory_can_be_looked_at() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.is_right(&File { path: "/".into(), state: "exists".into(), ..File::default() });
     let owned = File { path: "/".into(), owner: "3999999999".into(), ..File::default() };
     assert_eq!(world.look(&owned).unwrap(), Checked::Changed);
@@ -525,7 +525,7 @@ fn the_root_directory_can_be_looked_at() {
 
 #[test]
 fn what_is_remembered_is_forgotten_when_anything_changes() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("f", "right");
     world.write("source", "right");
     world.write("part", "right");
@@ -570,7 +570,7 @@ fn what_is_remembered_is_forgotten_when_anything_changes() {
 
 #[test]
 fn the_security_context_is_set_and_removed_on_everything() {
-    let world = World::new();
+    let world = TestEnv::new();
     let context = |name: &str| {
         let mut value = [0; 100];
         let path = world.at(name);
@@ -594,7 +594,7 @@ fn the_security_context_is_set_and_removed_on_everything() {
 
 #[test]
 fn a_temporary_of_a_killed_run_is_swept_when_its_directory_is_written() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write(".mgmt-0123456789abcdef.tmp", "half");
     world.apply(&world.content("f", "x")).unwrap();
     assert_eq!(world.names(""), ["f"]);
@@ -606,7 +606,7 @@ fn umask() -> u32 {
 
 #[test]
 fn what_is_there_keeps_its_content_if_the_file_is_only_to_be_made() {
-    let world = World::new();
+    let world = TestEnv::new();
     let file = File { createonly: true, mode: "0600".into(), ..world.content("a", "new") };
     world.converges(&file);
     assert_eq!(world.read("a"), b"new");
@@ -618,7 +618,7 @@ fn what_is_there_keeps_its_content_if_the_file_is_only_to_be_made() {
 
 #[test]
 fn what_is_there_stays_of_whatever_type_if_it_is_only_to_be_made() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("file", "old");
     world.write("d/below", "x");
     world.set_mode("d", 0o700);
@@ -642,7 +642,7 @@ fn what_is_there_stays_of_whatever_type_if_it_is_only_to_be_made() {
 
 #[test]
 fn anything_that_is_there_will_do_if_the_type_does_not_matter() {
-    let world = World::new();
+    let world = TestEnv::new();
     let any = |name: &str| File { anytype: true, mode: "0600".into(), ..world.content(name, "new") };
     world.write("f", "old");
     world.write("d/below", "x");
@@ -660,7 +660,7 @@ fn anything_that_is_there_will_do_if_the_type_does_not_matter() {
 
 #[test]
 fn a_link_or_a_file_gives_way_to_a_directory_if_it_may() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("f", "old");
     world.write("target/below", "x");
     world.link("l", "target");
@@ -674,7 +674,7 @@ fn a_link_or_a_file_gives_way_to_a_directory_if_it_may() {
 
 #[test]
 fn permissions_are_added_and_taken_away() {
-    let world = World::new();
+    let world = TestEnv::new();
     let changed = |name: &str| File { modechange: "u+x,g-r".into(), ..world.content(name, "x") };
     world.converges(&changed("new"));
     assert_eq!(world.mode("new"), 0o704);
@@ -686,7 +686,7 @@ fn permissions_are_added_and_taken_away() {
 
 #[test]
 fn new_content_is_validated_before_it_is_in_place_and_old_content_is_kept() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("a b", "old");
     world.set_mode("a b", 0o640);
     let file = |content: &str, command: &str| File {
@@ -706,7 +706,7 @@ fn new_content_is_validated_before_it_is_in_place_and_old_content_is_kept() {
 
 #[test]
 fn links_and_files_give_way_to_each_other_and_directories_do_not() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("target", "target");
     world.link("a", "target");
     world.converges(&File { instead: true, ..world.content("a", "a file") });

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Bench, Log, Vertex, refused};
+use crate::common::{Log, TestEnv, Vertex, refused};
 use mgmt_resource::{Checked, Kind as _, Watch};
 use mgmt_resources::file::File;
 use mgmt_value::Str;
@@ -124,12 +124,12 @@ fn file(path: &Path, source: Str) -> File {
     File { path: path.to_str().unwrap().into(), state: "exists".into(), source, ..File::default() }
 }
 
-fn vertex<'b>(bench: &'b Bench, source: Str) -> Vertex<'b, File> {
+fn vertex<'b>(bench: &'b TestEnv, source: Str) -> Vertex<'b, File> {
     bench.vertex("f", file(&bench.path("f"), source))
 }
 
 /// What is kept of the resource `f`, and anything that was left beside it.
-fn kept(bench: &Bench) -> Vec<String> {
+fn kept(bench: &TestEnv) -> Vec<String> {
     let directories = std::fs::read_dir(&bench.host.state).into_iter().flatten().flatten();
     let entries = directories.flat_map(|directory| std::fs::read_dir(directory.path()).unwrap());
     let mut names: Vec<_> =
@@ -144,7 +144,7 @@ fn sum(content: &str) -> Str {
 
 #[tokio::test]
 async fn what_has_not_changed_is_not_sent_again_and_what_is_broken_is_repaired_from_the_copy() {
-    let (server, mut bench) = (Server::start(), Bench::new());
+    let (server, mut bench) = (Server::start(), TestEnv::new());
     server.put("/a", Page::named("one", "1"));
     let source = server.at("/a");
     let path = bench.path("f");
@@ -185,7 +185,7 @@ async fn what_has_not_changed_is_not_sent_again_and_what_is_broken_is_repaired_f
 
 #[tokio::test]
 async fn the_server_is_asked_again_and_another_content_is_taken() {
-    let (server, bench) = (Server::start(), Bench::new());
+    let (server, bench) = (Server::start(), TestEnv::new());
     server.put("/a", Page::named("one", "1"));
     let mut vertex = vertex(&bench, server.at("/a"));
     vertex.resource.refetch = 1;
@@ -204,7 +204,7 @@ async fn the_server_is_asked_again_and_another_content_is_taken() {
 
 #[tokio::test]
 async fn whatever_goes_wrong_leaves_the_file_as_it_is_and_nothing_beside_it() {
-    let (server, bench) = (Server::start(), Bench::new());
+    let (server, bench) = (Server::start(), TestEnv::new());
     let path = bench.path("f");
     std::fs::write(&path, "present").unwrap();
     let wrong = sum("something else");
@@ -244,7 +244,7 @@ async fn whatever_goes_wrong_leaves_the_file_as_it_is_and_nothing_beside_it() {
 
 #[tokio::test]
 async fn what_has_the_right_sum_is_not_fetched() {
-    let (server, bench) = (Server::start(), Bench::new());
+    let (server, bench) = (Server::start(), TestEnv::new());
     server.put("/a", Page::named("right", "1"));
     let path = bench.path("f");
     std::fs::write(&path, "right").unwrap();
@@ -270,7 +270,7 @@ async fn what_has_the_right_sum_is_not_fetched() {
 
 #[tokio::test]
 async fn one_goes_where_one_is_sent_and_to_the_next_who_has_it() {
-    let (server, bench) = (Server::start(), Bench::new());
+    let (server, bench) = (Server::start(), TestEnv::new());
     server.put("/one/a", Page::status(302, "Location: b?c=d\r\n"));
     let on = format!("Location: {}\r\n", server.at("/e").display());
     server.put("/one/b?c=d", Page::status(301, &on));
@@ -293,7 +293,7 @@ async fn one_goes_where_one_is_sent_and_to_the_next_who_has_it() {
 
 #[tokio::test]
 async fn who_only_looks_keeps_nothing() {
-    let (server, bench) = (Server::start(), Bench::new());
+    let (server, bench) = (Server::start(), TestEnv::new());
     server.put("/a", Page::named(&"long ".repeat(100_000), "1"));
     let path = bench.path("f");
     let mut vertex = vertex(&bench, server.at("/a"));
@@ -317,7 +317,7 @@ async fn who_only_looks_keeps_nothing() {
 
 #[tokio::test]
 async fn what_is_only_made_and_is_there_is_not_asked_for() {
-    let (server, bench) = (Server::start(), Bench::new());
+    let (server, bench) = (Server::start(), TestEnv::new());
     server.put("/a", Page::new("new"));
     let mut vertex = vertex(&bench, server.at("/a"));
     vertex.resource.createonly = true;

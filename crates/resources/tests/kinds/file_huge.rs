@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::FileExt as _;
 
-use crate::file_common::World;
+use crate::file_common::TestEnv;
 use mgmt_resource::Checked;
 use mgmt_resources::file::File;
 
@@ -11,7 +11,7 @@ const SIZE: u64 = 200 << 20;
 
 #[test]
 fn a_huge_file_is_copied_and_compared_in_little_memory() {
-    let world = World::new();
+    let world = TestEnv::new();
     let source = std::fs::File::create(world.at("source")).unwrap();
     source.set_len(SIZE).unwrap();
     source.write_all_at(b"the end", SIZE - 7).unwrap();

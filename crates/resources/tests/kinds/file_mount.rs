@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::file_common::{World, in_private_mounts, run};
+use crate::file_common::{TestEnv, in_private_mounts, run};
 use mgmt_resource::Checked;
 use mgmt_resources::file::File;
 
@@ -15,7 +15,7 @@ fn mount(arguments: &[&str], source: &Path, target: &Path) {
 }
 
 /// Mounts go before the world that they are in.
-struct Mounted<'a>(&'a World, Vec<&'static str>);
+struct Mounted<'a>(&'a TestEnv, Vec<&'static str>);
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
@@ -30,7 +30,7 @@ fn a_full_disk_leaves_the_old_file_and_no_temporary() {
     if !in_private_mounts("a_full_disk_leaves_the_old_file_and_no_temporary") {
         return;
     }
-    let world = World::new();
+    let world = TestEnv::new();
     std::fs::create_dir(world.at("small")).unwrap();
     mount(&["-t", "tmpfs", "-o", "size=64k"], Path::new("none"), &world.at("small"));
     let _mounted = Mounted(&world, vec!["small"]);
@@ -55,7 +55,7 @@ fn a_read_only_disk_is_an_error_that_says_so() {
     if !in_private_mounts("a_read_only_disk_is_an_error_that_says_so") {
         return;
     }
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("disk/f", "old");
     mount(&["--bind"], &world.at("disk"), &world.at("disk"));
     let _mounted = Mounted(&world, vec!["disk"]);
@@ -79,7 +79,7 @@ fn a_bound_file_is_written_only_when_that_was_allowed() {
     if !in_private_mounts("a_bound_file_is_written_only_when_that_was_allowed") {
         return;
     }
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("real", "old");
     world.write("f", "");
     mount(&["--bind"], &world.at("real"), &world.at("f"));
@@ -99,7 +99,7 @@ fn removing_and_purging_never_cross_into_another_mount() {
     if !in_private_mounts("removing_and_purging_never_cross_into_another_mount") {
         return;
     }
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("precious/f", "kept");
     world.write("d/sub/f", "");
     std::fs::create_dir_all(world.at("d/sub/mnt")).unwrap();

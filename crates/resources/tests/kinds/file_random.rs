@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use crate::file_common::{NAME, World};
+use crate::file_common::{NAME, TestEnv};
 use mgmt_resource::{Checked, Kind};
 use mgmt_resources::file::{File, Memory};
 
@@ -34,7 +34,7 @@ impl Dice {
 const TEXTS: [&str; 4] = ["", "one", "two", "longer text"];
 
 /// Puts something at `name`.
-fn place(world: &World, dice: &mut Dice, name: &str, depth: u64) {
+fn place(world: &TestEnv, dice: &mut Dice, name: &str, depth: u64) {
     match dice.roll(12) {
         0..=2 => return,
         3..=5 => world.write(name, dice.pick(&TEXTS)),
@@ -63,7 +63,7 @@ fn place(world: &World, dice: &mut Dice, name: &str, depth: u64) {
     }
 }
 
-fn declare(world: &World, dice: &mut Dice) -> File {
+fn declare(world: &TestEnv, dice: &mut Dice) -> File {
     let mut file = world.file(dice.pick(&["t", "t", "t/", "t/a", "t/a/", "t/b/c/"]));
     file.state = dice.pick(&["exists", "exists", "absent", ""]).into();
     match dice.roll(6) {
@@ -93,7 +93,7 @@ fn declare(world: &World, dice: &mut Dice) -> File {
 }
 
 /// What a person sees: everything but times and numbers of inodes.
-fn state(world: &World) -> BTreeMap<PathBuf, String> {
+fn state(world: &TestEnv) -> BTreeMap<PathBuf, String> {
     let mut seen = BTreeMap::new();
     for (path, _) in world.snapshot() {
         let metadata = path.symlink_metadata().unwrap();
@@ -121,7 +121,7 @@ struct Tally {
 
 fn play(seed: u64, tally: &mut Tally) {
     let dice = &mut Dice(seed);
-    let world = World::in_memory();
+    let world = TestEnv::in_memory();
     world.write("victim/f", "untouched");
     let victim =
         || (world.read("victim/f"), world.mode("victim/f"), world.owner("victim/f"), world.names("victim"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use crate::file_common::{NAME, World};
+use crate::file_common::{NAME, TestEnv};
 use mgmt_resource::{Checked, Kind, Spec, from_stored, to_stored};
 use mgmt_resources::KINDS;
 use mgmt_resources::file::File;
@@ -16,7 +16,7 @@ trait Undo {
     fn comes_back(&self, file: &File);
 }
 
-impl Undo for World {
+impl Undo for TestEnv {
     /// The resource that undoes `file`, written down and read back as after a restart.
     fn undo_of(&self, file: &File) -> Option<File> {
         let undo = Kind::reversed(file, &NAME.into()).unwrap()?;
@@ -61,7 +61,7 @@ impl Undo for World {
 
 #[test]
 fn what_was_not_there_goes_away_again() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("source", "text");
     let rest = |file: File| File { owner: "7".into(), group: "8".into(), mode: "0600".into(), ..file };
     world.comes_back(&world.exists("f"));
@@ -76,7 +76,7 @@ fn what_was_not_there_goes_away_again() {
 
 #[test]
 fn what_was_there_gets_its_content_owner_and_mode_back() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("f", b"old \xff\x00 bytes");
     world.set_owner("f", 7, 8);
     world.set_mode("f", 0o4750);
@@ -95,7 +95,7 @@ fn what_was_there_gets_its_content_owner_and_mode_back() {
 
 #[test]
 fn a_link_gets_its_text_and_owner_back() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.link("l", "old/text");
     world.set_owner("l", 7, 8);
     world.comes_back(&File { symlink: true, source: "new".into(), ..world.exists("l") });
@@ -113,7 +113,7 @@ fn a_link_gets_its_text_and_owner_back() {
 
 #[test]
 fn a_directory_gets_its_attributes_back_or_itself_if_it_was_empty() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("d/f", "inside");
     world.set_mode("d", 0o1711);
     world.set_owner("d", 7, 8);
@@ -128,7 +128,7 @@ fn a_directory_gets_its_attributes_back_or_itself_if_it_was_empty() {
 
 #[test]
 fn only_what_is_declared_is_undone() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("f", "old");
     let file = File { mode: "0600".into(), ..world.exists("f") };
     let undo = world.undo_of(&file).unwrap();
@@ -140,7 +140,7 @@ fn only_what_is_declared_is_undone() {
 
 #[test]
 fn where_nothing_is_changed_there_is_nothing_to_undo() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("f", "");
     std::fs::create_dir(world.at("d")).unwrap();
     for file in [
@@ -160,7 +160,7 @@ fn where_nothing_is_changed_there_is_nothing_to_undo() {
 
 #[test]
 fn what_cannot_be_brought_back_is_refused_beforehand() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("d/f", "");
     world.fifo("fifo");
     let large = std::fs::File::create(world.at("large")).unwrap();
@@ -181,7 +181,7 @@ fn what_cannot_be_brought_back_is_refused_beforehand() {
 
 #[test]
 fn undoing_a_made_directory_never_takes_other_files_along() {
-    let world = World::new();
+    let world = TestEnv::new();
     let file = File { recurse: true, ..world.exists("a/d/") };
     let undo = world.undo_of(&file).unwrap();
     assert!(!undo.recurse);

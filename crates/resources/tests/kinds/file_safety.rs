@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::file_common::{World, as_nobody};
+use crate::file_common::{TestEnv, as_nobody};
 use mgmt_resource::Checked;
 use mgmt_resources::file::{File, Memory};
 
@@ -33,7 +33,7 @@ fn under_attack(strike: impl Fn(u64) + Sync, mut work: impl FnMut()) {
 }
 
 /// Files in place of the victim.
-fn victim(world: &World) -> impl Fn() + '_ {
+fn victim(world: &TestEnv) -> impl Fn() + '_ {
     world.write("victim", "untouched");
     world.set_mode("victim", 0o600);
     let seen = world.at("victim").metadata().unwrap();
@@ -46,7 +46,7 @@ fn victim(world: &World) -> impl Fn() + '_ {
 
 #[test]
 fn a_link_that_flips_in_the_last_component_leads_nowhere() {
-    let world = World::in_memory();
+    let world = TestEnv::in_memory();
     let untouched = victim(&world);
     let target = world.at("f");
     let strike = |count: u64| {
@@ -77,7 +77,7 @@ fn a_link_that_flips_in_the_last_component_leads_nowhere() {
 
 #[test]
 fn a_parent_that_flips_to_a_link_of_another_user_leads_nowhere() {
-    let world = World::in_memory();
+    let world = TestEnv::in_memory();
     world.write("elsewhere/f", "untouched");
     world.write("way/f", "");
     let strike = |count: u64| {
@@ -105,7 +105,7 @@ fn a_parent_that_flips_to_a_link_of_another_user_leads_nowhere() {
 
 #[test]
 fn a_directory_of_a_tree_that_flips_to_a_link_leads_nowhere() {
-    let world = World::in_memory();
+    let world = TestEnv::in_memory();
     world.write("elsewhere/precious", "untouched");
     world.write("source/sub/f", "new");
     world.write("d/sub/f", "old");
@@ -143,7 +143,7 @@ fn a_directory_of_a_tree_that_flips_to_a_link_leads_nowhere() {
 
 #[test]
 fn a_hard_link_to_a_file_of_another_is_neither_written_nor_given_away() {
-    let world = World::new();
+    let world = TestEnv::new();
     let untouched = victim(&world);
     // A directory that everybody can write, where anyone could have made this name.
     std::fs::create_dir(world.at("tmp")).unwrap();
@@ -160,7 +160,7 @@ fn a_hard_link_to_a_file_of_another_is_neither_written_nor_given_away() {
 
 #[test]
 fn a_writer_between_check_and_change_is_not_overwritten_unseen() {
-    let world = World::in_memory();
+    let world = TestEnv::in_memory();
     world.write("f", "0");
     let file = File { mode: "0644".into(), ..world.content("f", "declared") };
     let strike = |count: u64| {
@@ -178,7 +178,7 @@ fn a_writer_between_check_and_change_is_not_overwritten_unseen() {
 
 #[test]
 fn a_fifo_that_appears_at_any_moment_does_not_hang_the_run() {
-    let world = World::in_memory();
+    let world = TestEnv::in_memory();
     world.fifo("pipe");
     let strike = |count: u64| {
         let _ = std::fs::hard_link(
@@ -199,7 +199,7 @@ fn a_fifo_that_appears_at_any_moment_does_not_hang_the_run() {
 /// Another user tries to read everything in the directory, as fast as it can, and says what it could see.
 #[test]
 fn a_secret_is_never_readable_by_another_user() {
-    let world = World::in_memory();
+    let world = TestEnv::in_memory();
     world.open_to_all();
     std::fs::create_dir(world.at("d")).unwrap();
     world.set_mode("d", 0o755);
@@ -249,7 +249,7 @@ fn a_secret_is_never_readable_by_another_user() {
 
 #[test]
 fn a_made_directory_is_closed_until_its_owner_is_right() {
-    let world = World::new();
+    let world = TestEnv::new();
     let file = File { mode: "0700".into(), owner: "7".into(), ..world.exists("d/") };
     world.converges(&file);
     assert_eq!((world.mode("d"), world.owner("d").0), (0o700, 7));
@@ -260,7 +260,7 @@ fn without_rights_errors_are_clear() {
     if !as_nobody("without_rights_errors_are_clear") {
         return;
     }
-    let world = World::new();
+    let world = TestEnv::new();
     let file = |path: &str| File { path: path.into(), state: "exists".into(), ..File::default() };
     let error = |file: &File| {
         let error = world.apply(file).unwrap_err();
@@ -284,7 +284,7 @@ fn without_rights_errors_are_clear() {
 
 #[test]
 fn two_resources_that_disagree_leave_no_mixture() {
-    let world = World::in_memory();
+    let world = TestEnv::in_memory();
     let (one, two) = (vec![b'1'; 100_000], vec![b'2'; 100_000]);
     let strike = |_| {
         let _ = world.apply(&world.content("f", &one));

@@ -5,19 +5,19 @@ use crate::file_common;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::file_common::{World, run};
+use crate::file_common::{TestEnv, run};
 use mgmt_resource::{Checked, Id};
 use mgmt_resources::file::{File, Memory};
 
-fn copy(world: &World) -> File {
+fn copy(world: &TestEnv) -> File {
     File { source: world.path("source/"), recurse: true, ..world.exists("d/") }
 }
 
-fn purge(world: &World) -> File {
+fn purge(world: &TestEnv) -> File {
     File { recurse: true, purge: true, ..world.exists("d/") }
 }
 
-fn source(world: &World) {
+fn source(world: &TestEnv) {
     world.write("source/a", "a");
     world.write("source/sub/b", "b");
     world.write("source/sub/deep/c", "c");
@@ -31,7 +31,7 @@ fn source(world: &World) {
 
 #[test]
 fn a_tree_is_copied_with_its_modes_and_links() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     world.converges(&copy(&world));
     assert_eq!(world.names("d"), world.names("source"));
@@ -45,7 +45,7 @@ fn a_tree_is_copied_with_its_modes_and_links() {
 
 #[test]
 fn a_directory_that_hands_down_its_group_does_so_in_a_copy() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     std::fs::create_dir(world.at("d")).unwrap();
     world.set_owner("d", 0, 8);
@@ -56,7 +56,7 @@ fn a_directory_that_hands_down_its_group_does_so_in_a_copy() {
 
 #[test]
 fn drift_anywhere_in_a_copied_tree_is_repaired() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     let file = copy(&world);
     world.converges(&file);
@@ -76,7 +76,7 @@ fn drift_anywhere_in_a_copied_tree_is_repaired() {
 
 #[test]
 fn what_the_source_does_not_have_stays_unless_purged() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     world.write("d/kept", "");
     world.write("d/sub/kept", "");
@@ -90,7 +90,7 @@ fn what_the_source_does_not_have_stays_unless_purged() {
 
 #[test]
 fn a_purged_directory_without_source_becomes_empty() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("outside/kept", "kept");
     world.write("d/f", "");
     world.write("d/sub/deep/f", "");
@@ -103,7 +103,7 @@ fn a_purged_directory_without_source_becomes_empty() {
 
 #[test]
 fn nothing_is_purged_through_a_link() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("real/precious", "kept");
     world.link("d", "real");
     world.refuses(&purge(&world), "d is a symbolic link, not a directory", "force");
@@ -113,7 +113,7 @@ fn nothing_is_purged_through_a_link() {
 
 #[test]
 fn what_other_resources_manage_is_not_purged() {
-    let world = World::new();
+    let world = TestEnv::new();
     for name in [
         "managed",
         "managed2",
@@ -142,7 +142,7 @@ fn what_other_resources_manage_is_not_purged() {
 
 #[test]
 fn what_resources_of_any_kind_name_is_not_purged() {
-    let world = World::new();
+    let world = TestEnv::new();
     for name in ["line", "left/to/puppet", "created", "kept/x", "surplus", "old", "backed-up.old"] {
         world.write(format!("d/{name}"), "");
     }
@@ -178,7 +178,7 @@ fn what_resources_of_any_kind_name_is_not_purged() {
 
 #[test]
 fn what_is_named_through_a_link_is_not_purged() {
-    let world = World::new();
+    let world = TestEnv::new();
     for name in ["x", "sub/deep/y", "sub/surplus", "inside/z", "surplus"] {
         world.write(format!("d/{name}"), "");
     }
@@ -200,7 +200,7 @@ fn what_is_named_through_a_link_is_not_purged() {
 
 #[test]
 fn a_file_that_another_program_is_just_writing_is_not_purged() {
-    let world = World::new();
+    let world = TestEnv::new();
     for name in ["motd20260131-4711-1a2b3c", "x.dpkg-new", "plain"] {
         world.write(format!("d/{name}"), "");
     }
@@ -215,7 +215,7 @@ fn a_file_that_another_program_is_just_writing_is_not_purged() {
 
 #[test]
 fn only_spared_surplus_is_no_change_even_when_only_looking() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("d/managed", "");
     world.write("d/sub/managed", "");
     world.graph(&[("one", world.content("d/managed", "")), ("two", world.content("d/sub/managed", ""))]);
@@ -224,7 +224,7 @@ fn only_spared_surplus_is_no_change_even_when_only_looking() {
 
 #[test]
 fn a_file_that_another_resource_manages_is_not_overwritten_by_a_copy() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     world.write("d/sub/b", "of another resource");
     world.graph(&[
@@ -241,7 +241,7 @@ fn a_file_that_another_resource_manages_is_not_overwritten_by_a_copy() {
 
 #[test]
 fn the_declared_owner_is_that_of_everything_copied_and_of_nothing_else() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     world.write("d/kept", "");
     let file = File { owner: "7".into(), group: "8".into(), mode: "0711".into(), ..copy(&world) };
@@ -259,7 +259,7 @@ fn the_declared_owner_is_that_of_everything_copied_and_of_nothing_else() {
 
 #[test]
 fn types_change_within_a_tree_only_by_force_and_in_one_pass() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     let file = copy(&world);
     let forced = File { force: true, purge: true, ..file.clone() };
@@ -287,7 +287,7 @@ fn types_change_within_a_tree_only_by_force_and_in_one_pass() {
 
 #[test]
 fn a_special_file_in_the_source_is_an_error_that_names_it() {
-    let world = World::new();
+    let world = TestEnv::new();
     std::fs::create_dir_all(world.at("source/sub")).unwrap();
     std::fs::create_dir_all(world.at("d/sub")).unwrap();
     world.fifo("source/sub/pipe");
@@ -297,7 +297,7 @@ fn a_special_file_in_the_source_is_an_error_that_names_it() {
 
 #[test]
 fn a_missing_source_is_an_error_and_purges_nothing() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("d/precious", "");
     let file = File { purge: true, ..copy(&world) };
     world.refuses(&file, "source does not exist", "declare file[");
@@ -305,7 +305,7 @@ fn a_missing_source_is_an_error_and_purges_nothing() {
 
 #[test]
 fn without_a_state_the_directory_must_be_there() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     let file = File { state: "".into(), ..copy(&world) };
     world.refuses(&file, "does not exist, and is only changed", "exists");
@@ -315,7 +315,7 @@ fn without_a_state_the_directory_must_be_there() {
 
 #[test]
 fn a_tree_is_not_copied_into_itself_through_a_link() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("source/a", "");
     std::fs::create_dir(world.at("source/d")).unwrap();
     world.link("d", "source/d");
@@ -325,7 +325,7 @@ fn a_tree_is_not_copied_into_itself_through_a_link() {
 
 #[test]
 fn temporaries_are_neither_copied_nor_purged_while_in_use_but_forgeries_are() {
-    let world = World::new();
+    let world = TestEnv::new();
     let temporary = ".mgmt-0123456789abcdef.tmp";
     world.write(format!("source/{temporary}"), "half");
     world.apply(&copy(&world)).unwrap();
@@ -352,7 +352,7 @@ fn temporaries_are_neither_copied_nor_purged_while_in_use_but_forgeries_are() {
 
 #[test]
 fn names_in_a_tree_are_bytes() {
-    let world = World::new();
+    let world = TestEnv::new();
     std::fs::create_dir(world.at("source")).unwrap();
     for name in [&b"\xff\xfe"[..], b"line\nbreak", b"-rf", b" "] {
         world.write(world.at("source").join(OsStr::from_bytes(name)), name);
@@ -367,7 +367,7 @@ fn names_in_a_tree_are_bytes() {
 
 #[test]
 fn a_tree_may_be_deep_but_not_without_end() {
-    let world = World::new();
+    let world = TestEnv::new();
     let mut path = world.at("source");
     for _ in 0..200 {
         path.push("d");
@@ -385,7 +385,7 @@ fn a_tree_may_be_deep_but_not_without_end() {
 
 #[test]
 fn a_run_over_a_tree_stops_when_it_is_cancelled() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     let (meta, cancel) = (mgmt_resource::Meta::default(), mgmt_resource::Cancel::default());
     cancel.raise(mgmt_resource::Stage::Cancel);
@@ -415,7 +415,7 @@ fn a_run_over_a_tree_stops_when_it_is_cancelled() {
 
 #[test]
 fn what_is_remembered_of_a_tree_is_forgotten_when_a_file_changes() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     let (file, mut memory) = (copy(&world), Memory::default());
     world.run(&file, &mut memory, true).unwrap();
@@ -435,7 +435,7 @@ fn what_is_remembered_of_a_tree_is_forgotten_when_a_file_changes() {
 
 #[test]
 fn owner_group_and_mode_are_given_to_everything_below_but_to_what_others_manage() {
-    let world = World::new();
+    let world = TestEnv::new();
     world.write("d/a", "a");
     world.write("d/sub/b", "b");
     world.write("d/mine/c", "c");
@@ -466,7 +466,7 @@ fn owner_group_and_mode_are_given_to_everything_below_but_to_what_others_manage(
 
 #[test]
 fn a_copy_can_have_the_modes_of_anything_new_and_directories_can_be_spared() {
-    let world = World::new();
+    let world = TestEnv::new();
     source(&world);
     world.write("d/stray", "x");
     world.write("d/old/stray", "x");

@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::common::{Bench, Run};
-use crate::host_common::{Running, disturb, edges, output, shell, soon};
+use crate::common::{Run, TestEnv};
+use crate::host_common::{RunningEngine, disturb, edges, output, shell, soon};
 use mgmt_resource::{Checked, Error, Meta, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::firewalld::Firewalld;
@@ -27,7 +27,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[track_caller]
-fn outcome(bench: &Bench, firewalld: &Firewalld, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, firewalld: &Firewalld, run: Run<'_>) -> Result<Checked, Error> {
     runtime().block_on(bench.vertex("demo", firewalld.clone()).run(run)).result
 }
 
@@ -49,7 +49,7 @@ fn listed(seen: &str, what: &str) -> Vec<String> {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, firewalld: &Firewalld, zone: &str) {
+fn settles(bench: &TestEnv, firewalld: &Firewalld, zone: &str) {
     let before = seen(zone);
     assert_eq!(outcome(bench, firewalld, Run::LOOK).unwrap(), Checked::Changed);
     assert_eq!(seen(zone), before, "looking has changed something");
@@ -66,7 +66,7 @@ fn services_and_ports_are_let_in_and_kept_out() {
         return;
     }
     shell("systemctl start firewalld");
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, &firewalld(&["http", "https"], &["8080/tcp", "6000-6010/udp"]), "public");
     for all in seen("public") {
         let services = listed(&all, "services");
@@ -108,7 +108,7 @@ fn what_cannot_be_is_told() {
     if !on_booted_host("what_cannot_be_is_told") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let web = firewalld(&["http"], &[]);
     // It may be about to be started.
     assert_eq!(outcome(&bench, &web, Run::LOOK).unwrap(), Checked::Changed);
@@ -137,7 +137,7 @@ fn whatever_somebody_does_to_a_zone_is_an_event_and_repaired() {
     }
     shell("systemctl start firewalld");
     runtime().block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         let closed = absent(firewalld(&["https"], &["23/tcp"]));
         let now = Firewalld { permanent: false, ..firewalld(&[], &["9/udp"]) };
         let specs = vec![
@@ -206,7 +206,7 @@ fn what_was_kept_out_before_is_kept_out_again_when_it_is_not_declared_any_more()
     shell("firewall-cmd --add-port=105/tcp; firewall-cmd --permanent --add-port=105/tcp");
     let before = seen("public");
     runtime().block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         let mut open = Spec::new("open", firewalld(&["http", "https"], &["100-110/tcp"]));
         let mut closed = Spec::new("closed", absent(firewalld(&["ssh"], &["7/tcp"])));
         for spec in [&mut open, &mut closed] {

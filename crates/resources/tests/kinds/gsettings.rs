@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{Bench, Run};
-use crate::host_common::{Running, edges, shell, soon};
+use crate::common::{Run, TestEnv};
+use crate::host_common::{RunningEngine, edges, shell, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::group::Group;
@@ -44,8 +44,8 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
 }
 
-fn bench() -> Bench {
-    let mut bench = Bench::new();
+fn bench() -> TestEnv {
+    let mut bench = TestEnv::new();
     bench.host.helper = Helper::program("/mgmt-test-helper");
     bench
 }
@@ -93,7 +93,7 @@ fn got(key: &str) -> String {
 }
 
 #[track_caller]
-fn outcome(bench: &Bench, name: &str, gsettings: &Gsettings, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, name: &str, gsettings: &Gsettings, run: Run<'_>) -> Result<Checked, Error> {
     runtime().block_on(bench.vertex(name, gsettings.clone()).run(run)).result
 }
 
@@ -103,7 +103,7 @@ fn stored() -> Option<Vec<u8>> {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, key: &str, gsettings: &Gsettings, shown: &str) {
+fn settles(bench: &TestEnv, key: &str, gsettings: &Gsettings, shown: &str) {
     let name = format!("org.example.demo {key}");
     let before = stored();
     assert_eq!(outcome(bench, &name, gsettings, Run::LOOK).unwrap(), Checked::Changed, "{key}");
@@ -116,7 +116,7 @@ fn settles(bench: &Bench, key: &str, gsettings: &Gsettings, shown: &str) {
     assert_eq!(stored(), before, "something was touched although all was right");
 }
 
-fn settings_of_all_types(bench: &Bench) {
+fn settings_of_all_types(bench: &TestEnv) {
     settles(bench, "on", &of("bool", Value::Bool(true)), "true");
     settles(bench, "size", &of("int", Value::Int(5)), "uint32 5");
     settles(bench, "far", &of("int", Value::Int(2)), "2.0");
@@ -243,7 +243,7 @@ fn whatever_somebody_does_to_a_setting_is_an_event_and_repaired() {
     }
     prepare();
     runtime().block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         let specs = vec![
             Spec::new("org.example.demo size", of("int", Value::Int(5))),
             Spec::new("org.example.demo title", of("str", text("mine"))),

@@ -5,8 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::common::{Bench, Run, refused};
-use crate::host_common::{Running, disturb, edges, on_own_host, output, run, shell, snapshot, soon, text};
+use crate::common::{Run, TestEnv, refused};
+use crate::host_common::{
+    RunningEngine, disturb, edges, on_own_host, output, run, shell, snapshot, soon, text,
+};
 use mgmt_resource::{Checked, Error, Kind, Meta, SharedMeta, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::host::Host;
@@ -21,14 +23,14 @@ fn list(names: &[&str]) -> Option<Vec<Str>> {
 }
 
 #[track_caller]
-fn outcome(bench: &Bench, name: &str, host: &Host, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, name: &str, host: &Host, run: Run<'_>) -> Result<Checked, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(bench.vertex(name, host.clone()).run(run)).result
 }
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, name: &str, host: &Host, file: &Path) {
+fn settles(bench: &TestEnv, name: &str, host: &Host, file: &Path) {
     let seen = || snapshot(&[file.parent().unwrap().to_str().unwrap()]);
     let before = seen();
     assert_eq!(outcome(bench, name, host, Run::LOOK).unwrap(), Checked::Changed);
@@ -42,7 +44,7 @@ fn settles(bench: &Bench, name: &str, host: &Host, file: &Path) {
 
 #[test]
 fn entries_are_made_changed_and_removed() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("hosts");
     let at = |host: Host| Host { file: text(&file), ..host };
     settles(&bench, "a", &at(host("exists", "192.0.2.7")), &file);
@@ -77,7 +79,7 @@ fn a_file_that_is_mounted_into_a_container_is_written_to() {
         return;
     }
     shell("echo '127.0.0.1 localhost' >/root/hosts; mount --bind /root/hosts /etc/hosts");
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     assert_eq!(
         outcome(&bench, "printer", &host("exists", "192.0.2.7"), Run::APPLY).unwrap(),
         Checked::Changed
@@ -91,7 +93,7 @@ async fn the_host_finds_the_address_and_whatever_somebody_does_to_it_is_repaired
     if !on_own_host("the_host_finds_the_address_and_whatever_somebody_does_to_it_is_repaired") {
         return;
     }
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     fs::write("/etc/hosts", "127.0.0.1 localhost\n").unwrap();
     let printer = Host { aliases: list(&["lp"]), ..host("exists", "192.0.2.7") };
     let six = Host { hostname: "printer".into(), ..host("exists", "2001:db8::7") };
@@ -131,7 +133,7 @@ async fn the_host_finds_the_address_and_whatever_somebody_does_to_it_is_repaired
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_is_no_longer_declared_becomes_what_it_was() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let file = running.path("hosts");
     let before = "192.0.2.1 a old # comment\n192.0.2.3 c\n";
     fs::write(&file, before).unwrap();

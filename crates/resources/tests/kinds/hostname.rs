@@ -3,16 +3,16 @@
 
 use std::fs;
 
-use crate::common::{Bench, Run, refused};
-use crate::host_common::{Running, disturb, edges, on_own_host, shell, snapshot, soon};
+use crate::common::{Run, TestEnv, refused};
+use crate::host_common::{RunningEngine, disturb, edges, on_own_host, shell, snapshot, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::hostname::Hostname;
-use mgmt_test_support::booted_host::{on_booted_host, run, told};
+use mgmt_test_support::booted_host::{on_booted_host, run, unit_state};
 use mgmt_value::Str;
 
 #[track_caller]
-fn outcome(bench: &Bench, name: &str, hostname: &Hostname, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, name: &str, hostname: &Hostname, run: Run<'_>) -> Result<Checked, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(bench.vertex(name, hostname.clone()).run(run)).result
 }
@@ -24,7 +24,7 @@ fn seen() -> [String; 3] {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, name: &str, hostname: &Hostname) {
+fn settles(bench: &TestEnv, name: &str, hostname: &Hostname) {
     let before = (seen(), snapshot(&["/etc"]));
     assert_eq!(outcome(bench, name, hostname, Run::LOOK).unwrap(), Checked::Changed);
     assert_eq!((seen(), snapshot(&["/etc"])), before, "looking has changed something");
@@ -36,7 +36,7 @@ fn settles(bench: &Bench, name: &str, hostname: &Hostname) {
 }
 
 /// All names, then each alone.
-fn all_names_are_set_and_each_alone(bench: &Bench) {
+fn all_names_are_set_and_each_alone(bench: &TestEnv) {
     settles(bench, "sea", &Hostname::default());
     assert_eq!(
         seen(),
@@ -68,7 +68,7 @@ fn seen_as(text: &str, without_quotes: &str) -> String {
 }
 
 async fn whatever_somebody_does_is_repaired(drifts: &[&str]) {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let wanted = Hostname { pretty_hostname: Some("The Sea".into()), ..Hostname::default() };
     running.swap(vec![Spec::new("sea", wanted)]).await;
     let right = || {
@@ -89,7 +89,7 @@ fn without_a_service_the_names_are_set_directly() {
         return;
     }
     shell("rm -f /etc/hostname /etc/machine-info");
-    all_names_are_set_and_each_alone(&Bench::new());
+    all_names_are_set_and_each_alone(&TestEnv::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,12 +137,12 @@ fn with_the_service_the_names_are_set_by_it() {
         return;
     }
     let_the_service_start();
-    assert_ne!(told("is-active", "systemd-hostnamed"), "active");
-    let bench = Bench::new();
+    assert_ne!(unit_state("is-active", "systemd-hostnamed"), "active");
+    let bench = TestEnv::new();
     outcome(&bench, "sea", &Hostname::default(), Run::LOOK).unwrap();
-    assert_ne!(told("is-active", "systemd-hostnamed"), "active", "looking starts no service");
+    assert_ne!(unit_state("is-active", "systemd-hostnamed"), "active", "looking starts no service");
     all_names_are_set_and_each_alone(&bench);
-    assert_eq!(told("is-active", "systemd-hostnamed"), "active");
+    assert_eq!(unit_state("is-active", "systemd-hostnamed"), "active");
     assert_eq!(run("hostnamectl", &["--static"]), "land");
 }
 
@@ -172,7 +172,7 @@ fn a_service_that_does_not_start_is_done_without() {
     }
     run("systemctl", &["mask", "--now", "systemd-hostnamed"]);
     shell("rm -f /etc/hostname /etc/machine-info");
-    settles(&Bench::new(), "sea", &Hostname::default());
+    settles(&TestEnv::new(), "sea", &Hostname::default());
 }
 
 #[test]

@@ -4,13 +4,13 @@
 #[allow(unreachable_pub, reason = "in its crate, it is reachable")]
 mod empty;
 
-use crate::common::{Bench, refused};
+use crate::common::{TestEnv, refused};
 use empty::Empty;
 use mgmt_resource::Checked;
 
 #[tokio::test]
 async fn the_kind_of_the_page_keeps_a_file_empty() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let path = bench.path("file");
     std::fs::write(&path, "something").unwrap();
     let mut vertex = bench.vertex(path.to_str().unwrap(), Empty::default());

@@ -3,7 +3,7 @@
 
 use crate::http_common;
 use crate::http_common::{
-    FORM, Running, get, graph, post, receives, request, server, soon, spec, string, text,
+    FORM, RunningEngine, get, graph, post, receives, request, server, soon, spec, string, text,
 };
 use mgmt_resource::{Meta, Spec};
 use mgmt_resources::http::{HttpServerFlag, HttpServerUi, HttpServerUiData, HttpServerUiInput};
@@ -22,7 +22,7 @@ fn alone(spec: Spec) -> Spec {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_posted_to_a_flag_reaches_who_receives_it() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let build = |data: &str| {
         let second = spec("second", HttpServerFlag { path: "/flag".into(), ..flag("other") });
@@ -56,7 +56,7 @@ async fn what_is_posted_to_a_flag_reaches_who_receives_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flag_takes_no_more_than_it_should() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let flag = spec("/flag", flag("key"));
     let print = receives(alone(spec("p", Print::default())), "msg", &flag, "value");
@@ -78,7 +78,7 @@ async fn a_flag_takes_no_more_than_it_should() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flag_feeds_a_file_of_the_same_server() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let flag = spec("/push", flag("key"));
     let file = receives(spec("/event", text("")), "data", &flag, "value");
@@ -90,7 +90,7 @@ async fn a_flag_feeds_a_file_of_the_same_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_shows_inputs_and_takes_values() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let data = HttpServerUiData { title: "<Title> & \"more\"".into(), head: "<meta name=\"x\">".into() };
     let page = spec("/ui/", HttpServerUi { data: Some(data), ..HttpServerUi::default() });
@@ -165,7 +165,7 @@ async fn a_page_shows_inputs_and_takes_values() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_input_with_a_store_follows_it_and_changes_it() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let stored = |store: &str| HttpServerUiInput { store: store.into(), ..HttpServerUiInput::default() };
     let (world, local) = (spec("w", stored("world://?key=k")), spec("l", stored("local://")));
@@ -197,7 +197,7 @@ async fn an_input_with_a_store_follows_it_and_changes_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_input_without_a_page_sends_what_it_has() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let input = spec("i", HttpServerUiInput { value: "x".into(), ..HttpServerUiInput::default() });
     let kv = receives(spec("k", Kv::default()), "value", &input, "value");
     running.swap(graph(vec![input, kv])).await;

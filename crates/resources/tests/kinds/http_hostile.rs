@@ -4,7 +4,7 @@
 use crate::http_common;
 use std::time::Duration;
 
-use crate::http_common::{Running, get, graph, raw, server, spec, text};
+use crate::http_common::{RunningEngine, get, graph, raw, server, spec, text};
 use mgmt_resources::http::{HttpServer, HttpServerFlag};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -22,7 +22,7 @@ async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_are_none_are_refused_and_others_are_served() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     running.swap(graph(vec![spec("s", server), spec("/a", text("fine"))])).await;
     let huge = format!("GET /a HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(200_000));
@@ -55,7 +55,7 @@ async fn requests_that_are_none_are_refused_and_others_are_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_is_slow_is_cut_off_and_disturbs_nobody() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let hasty = HttpServer { timeout: Some(1), ..server };
     let flag = HttpServerFlag { key: "key".into(), ..HttpServerFlag::default() };
@@ -81,7 +81,7 @@ async fn a_client_that_is_slow_is_cut_off_and_disturbs_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_takes_nothing_is_cut_off() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let hasty = HttpServer { write_timeout: Some(1), ..server };
     let large = text(&"x".repeat(30_000_000));
@@ -106,7 +106,7 @@ async fn connect_from(client: [u8; 4], port: u16) -> TcpStream {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_opens_all_it_can_does_not_starve_another() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     running.swap(graph(vec![spec("s", server), spec("/a", text("fine"))])).await;
     let mut crowd = Vec::new();
@@ -139,7 +139,7 @@ async fn a_client_that_opens_all_it_can_does_not_starve_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_says_which_host_it_is_for() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     running.swap(graph(vec![spec("s", server), spec("/a", text("fine"))])).await;
     for (head, status) in [
@@ -158,7 +158,7 @@ async fn a_request_says_which_host_it_is_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_connections_than_there_is_room_for_wait_their_turn() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let server = HttpServer { connections_per_client: Some(0), ..server };
     running.swap(graph(vec![spec("s", server), spec("/a", text("fine"))])).await;

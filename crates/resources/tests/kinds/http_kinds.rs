@@ -1,7 +1,7 @@
 //! The kinds of the family `http:server`, each by itself: what a run says that it found.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
-use crate::common::Bench;
+use crate::common::TestEnv;
 use crate::http_common;
 use crate::http_common::{get, listens, post, server, soon, string, text};
 use mgmt_engine::{Preparation, prepare};
@@ -10,7 +10,7 @@ use mgmt_resources::http::{HttpServer, HttpServerFlag, HttpServerProxy, HttpServ
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_right_once_it_listens() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (server, port) = server();
     let mut vertex = bench.vertex("s", server);
     assert_eq!(vertex.look().await.checked(), Changed);
@@ -29,7 +29,7 @@ async fn a_server_is_right_once_it_listens() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_has_changed_when_its_text_is_another() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (server, port) = server();
     let (mut server, mut file) = (bench.vertex("s", server), bench.vertex("/a", text("one")));
     assert_eq!(file.look().await.checked(), Right);
@@ -49,7 +49,7 @@ async fn a_file_has_changed_when_its_text_is_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flag_has_changed_when_something_was_posted() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (server, port) = server();
     let flag = HttpServerFlag { key: "key".into(), ..HttpServerFlag::default() };
     let (mut server, mut flag) = (bench.vertex("s", server), bench.vertex("/flag", flag));
@@ -67,7 +67,7 @@ async fn a_flag_has_changed_when_something_was_posted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_and_its_inputs_are_right_until_somebody_changes_a_value() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (server, port) = server();
     let input = HttpServerUiInput { value: "a".into(), ..HttpServerUiInput::default() };
     let (mut server, mut input) = (bench.vertex("s", server), bench.vertex("i", input));
@@ -85,7 +85,7 @@ async fn a_page_and_its_inputs_are_right_until_somebody_changes_a_value() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_is_right_as_soon_as_it_is_there() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (server, port) = server();
     let cache = bench.path("cache");
     std::fs::create_dir_all(&cache).unwrap();
@@ -102,7 +102,7 @@ async fn a_proxy_is_right_as_soon_as_it_is_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_is_refused() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let refused = |invalid: mgmt_resource::Invalid| invalid.to_string();
     let message = refused(bench.vertex("localhost:80", HttpServer::default()).validate().unwrap_err());
     assert!(message.contains("the host is not a number"), "{message}");

@@ -2,7 +2,7 @@
 //! what the whole process holds.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
-use crate::http_common::{Running, get, graph, listens, server, soon, spec, text};
+use crate::http_common::{RunningEngine, get, graph, listens, server, soon, spec, text};
 use mgmt_resources::http::{HttpServerFlag, HttpServerUi, HttpServerUiInput};
 
 const GRAPHS: usize = 300;
@@ -14,7 +14,7 @@ fn held() -> (usize, usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_servers_that_have_gone() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let mut before = None;
     for round in 0..GRAPHS {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::http_common::{Running, free_port, get, graph, post, request, server, soon, spec};
+use crate::http_common::{RunningEngine, free_port, get, graph, post, request, server, soon, spec};
 use mgmt_resource::Spec;
 use mgmt_resources::http::{HttpServer, HttpServerProxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -37,7 +37,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_been_asked_for_is_kept() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (root, cache) = (running.path("root"), running.path("made/cache"));
     fs::create_dir_all(root.join("dist/deep")).unwrap();
     let content = "content".repeat(200_000);
@@ -80,7 +80,7 @@ async fn what_has_been_asked_for_is_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_takes_away_is_fetched_and_kept_again() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (root, cache) = (running.path("root"), running.path("cache"));
     fs::create_dir_all(&root).unwrap();
     fs::write(root.join("a"), "content").unwrap();
@@ -102,7 +102,7 @@ async fn what_somebody_takes_away_is_fetched_and_kept_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_only_in_part_is_not_kept() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let cache = running.path("cache");
     let broken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let head = broken.local_addr().unwrap().port();
@@ -129,7 +129,7 @@ async fn what_comes_only_in_part_is_not_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_be_asked_is_an_error_and_no_end() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let cache = running.path("cache");
     let (server, port) = server();
     let forbidden = HttpServerProxy { head: "http://169.254.169.254/".into(), ..proxy(0, &cache) };
@@ -190,7 +190,7 @@ async fn secure_origin(directory: &Path, text: &'static str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_asked_over_https_if_an_authority_vouches_for_it() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (cache, place) = (running.path("cache"), running.path("origin"));
     fs::create_dir_all(&place).unwrap();
     let head = secure_origin(&place, "over TLS").await;

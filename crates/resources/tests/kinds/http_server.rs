@@ -6,7 +6,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::http_common::{
-    Running, before, free_port, get, graph, listens, receives, request, server, soon, spec, string, text,
+    RunningEngine, before, free_port, get, graph, listens, receives, request, server, soon, spec, string,
+    text,
 };
 use mgmt_engine::{EngineEvent, Preparation};
 use mgmt_resource::Spec;
@@ -23,7 +24,7 @@ fn from_disk(path: &std::path::Path) -> HttpServerFile {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_text_is_served_and_changes_while_the_server_listens() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     running.swap(graph(vec![spec("s", server.clone()), spec("/a.html", text("<p>one"))])).await;
     let answer = get(port, "/a.html").await;
@@ -70,7 +71,7 @@ fn shut(port: u16) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_socket_that_somebody_shuts_is_opened_again_and_all_is_served_as_before() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let cache = running.path("cache");
     fs::create_dir_all(&cache).unwrap();
@@ -99,7 +100,7 @@ async fn a_socket_that_somebody_shuts_is_opened_again_and_all_is_served_as_befor
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_address_is_free_once_the_server_has_gone() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     running.swap(graph(vec![spec("s", server.clone()), spec("/a", text("a"))])).await;
     assert!(listens(port).await);
@@ -124,7 +125,7 @@ async fn the_address_is_free_once_the_server_has_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_can_exchange_their_addresses() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let ((one, first), (two, second)) = (server(), server());
     let named = |server: &str, data: &str| HttpServerFile { server: server.into(), ..text(data) };
     let offers = || {
@@ -148,7 +149,7 @@ async fn two_servers_can_exchange_their_addresses() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn looking_only_starts_nothing() {
-    let mut running = Running::start_with(Preparation { noop: true, ..Preparation::default() });
+    let mut running = RunningEngine::start_with(Preparation { noop: true, ..Preparation::default() });
     let (server, port) = server();
     running.swap(graph(vec![spec("s", server), spec("/a", text("a"))])).await;
     assert!(!listens(port).await);
@@ -157,7 +158,7 @@ async fn looking_only_starts_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_in_use_is_a_clear_error_and_is_tried_again() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     running.engine.swap(graph(vec![spec("s", server.clone())])).await.unwrap();
@@ -180,7 +181,7 @@ async fn an_address_in_use_is_a_clear_error_and_is_tried_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_and_directories_are_served_and_nothing_beside_them() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let (public, secret) = (running.path("public"), running.path("secret"));
     fs::create_dir_all(public.join("deep/er")).unwrap();
@@ -266,7 +267,7 @@ async fn files_and_directories_are_served_and_nothing_beside_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_files_come_whole_or_in_parts() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let file = running.path("large");
     let content: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
@@ -297,7 +298,7 @@ async fn large_files_come_whole_or_in_parts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_root_that_is_not_there_is_an_error() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let root = HttpServer { root: format!("{}/", running.path("none").display()).into(), ..server };
     running.engine.swap(graph(vec![spec("s", root)])).await.unwrap();
@@ -313,7 +314,7 @@ async fn a_root_that_is_not_there_is_an_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_comes_after_what_it_serves() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let path = running.path("content");
     let written = File { content: Some("written".into()), state: "exists".into(), ..File::default() };
@@ -333,7 +334,7 @@ async fn the_server_comes_after_what_it_serves() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_for_a_change_gets_it() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let path = running.path("watched");
     fs::write(&path, "one").unwrap();
@@ -385,7 +386,7 @@ async fn whoever_waits_for_a_change_gets_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_under_way_outlives_its_server() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let file = running.path("large");
     fs::write(&file, vec![b'x'; 20_000_000]).unwrap();
@@ -431,7 +432,7 @@ fn unsent(client: &TcpStream) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_offer_that_stands_after_its_server_is_served_all_the_same() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let (server, port) = server();
     let mut graph = graph(vec![spec("s", server), spec("/late", text("late"))]);
     before(&mut graph, "http:server[s]", "http:server:file[/late]");

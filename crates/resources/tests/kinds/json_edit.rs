@@ -5,8 +5,8 @@ use crate::host_common;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use crate::common::{Bench, Run};
-use crate::host_common::{Running, edges, shell, snapshot, soon, text};
+use crate::common::{Run, TestEnv};
+use crate::host_common::{RunningEngine, edges, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::ini::Ini;
@@ -20,7 +20,7 @@ fn json(edits: &[&str]) -> JsonEdit {
 
 #[tokio::test]
 async fn values_are_set_and_deleted_and_all_else_stays() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let path = bench.path("settings.json");
     fs::write(&path, "{\n  \"log\": {\"level\":\"info\"},\n  \"old\": 1,\n  \"big\": 1.50\n}\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
@@ -46,7 +46,7 @@ async fn values_are_set_and_deleted_and_all_else_stays() {
 
 #[tokio::test]
 async fn what_cannot_be_edited_is_told_and_left_alone() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let path = bench.path("a.json");
     let mut vertex = bench.vertex(text(&path), json(&[".a = 1", ".b.c = 2"]));
     assert_eq!(vertex.look().await.checked(), Checked::Changed, "somebody may be about to make it");
@@ -81,7 +81,7 @@ async fn what_cannot_be_edited_is_told_and_left_alone() {
 
 #[tokio::test]
 async fn a_document_in_the_store_of_the_cluster_begins_empty() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("etcd:///config/web", json(&[".port = 80"]));
     let stored = || async { bench.host.strings().shared(&"config/web".into()).await.unwrap() };
     assert_eq!(vertex.look().await.checked(), Checked::Changed);
@@ -95,7 +95,7 @@ async fn a_document_in_the_store_of_the_cluster_begins_empty() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_somebody_does_to_a_document_is_an_event_and_repaired() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let path = running.path("a.json");
     fs::write(&path, "{\"mine\": 1, \"yours\": 1}\n").unwrap();
     // Many at once, of one file and of one key.
@@ -154,7 +154,7 @@ fn ini(file: Str, value: &str) -> Ini {
 
 #[tokio::test]
 async fn a_setting_is_made_changed_and_removed_and_all_else_stays() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let path = bench.path("php.ini");
     let seen = || snapshot(&[path.parent().unwrap().to_str().unwrap()]);
     let mut vertex = bench.vertex("memory", ini(text(&path), "1M"));
@@ -181,7 +181,7 @@ async fn a_setting_is_made_changed_and_removed_and_all_else_stays() {
 
 #[tokio::test]
 async fn a_setting_in_what_is_no_file_is_told_and_nothing_is_touched() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (path, target) = (bench.path("a.ini"), bench.path("target"));
     fs::write(&target, "x\n").unwrap();
     std::os::unix::fs::symlink(&target, &path).unwrap();
@@ -192,7 +192,7 @@ async fn a_setting_in_what_is_no_file_is_told_and_nothing_is_touched() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_somebody_does_to_a_setting_is_an_event_and_repaired() {
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let path = running.path("a.ini");
     let specs = (0..10).map(|number| {
         let setting = Str::from(format!("s{number}"));

@@ -18,7 +18,9 @@ use mgmt_resources::pkg::Pkg;
 use mgmt_resources::schedule::Schedule;
 use mgmt_resources::timer::Timer;
 use mgmt_resources::value::Value as Kept;
-use mgmt_test_support::package_source::{Package, Source, in_sandbox, run, told, transactions};
+use mgmt_test_support::package_source::{
+    Package, PackageSource, in_sandbox, package_state, run, transactions,
+};
 use mgmt_value::{Str, Value};
 use mgmt_world::Offer;
 use mgmt_world::store::{Effect, Transaction};
@@ -285,7 +287,7 @@ async fn packages_are_installed_together_and_come_back_when_somebody_removes_the
     if !in_sandbox("packages_are_installed_together_and_come_back_when_somebody_removes_them") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     for name in ["demo-a", "demo-b", "demo-c"] {
         source.publish(&Package::new(name, "1.0"));
     }
@@ -302,16 +304,16 @@ async fn packages_are_installed_together_and_come_back_when_somebody_removes_the
         .await;
     assert_eq!(transactions() - before, 2, "one for each state");
     for name in ["demo-a", "demo-b", "demo-c"] {
-        assert_eq!(told(name), "installed 1.0");
+        assert_eq!(package_state(name), "installed 1.0");
     }
     run("dpkg", &["--remove", "demo-b"]);
-    soon("reinstalled", async || told("demo-b") == "installed 1.0").await;
+    soon("reinstalled", async || package_state("demo-b") == "installed 1.0").await;
     source.publish(&Package::new("demo-c", "2.0"));
     source.publish(&Package::new("demo-a", "2.0"));
     run("apt-get", &["--quiet", "update"]);
-    soon("upgraded", async || told("demo-c") == "installed 2.0").await;
+    soon("upgraded", async || package_state("demo-c") == "installed 2.0").await;
     running.stop();
-    assert_eq!(told("demo-a"), "installed 1.0", "this one may have any version");
+    assert_eq!(package_state("demo-a"), "installed 1.0", "this one may have any version");
 }
 
 #[test]
@@ -319,7 +321,7 @@ fn an_installed_package_comes_before_everything_that_it_brings() {
     if !in_sandbox("an_installed_package_comes_before_everything_that_it_brings") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     let files = [("/etc/demo/demo.conf", "a\n"), ("/srv/demo/data", "")];
     source.publish(&Package { files: &files, ..Package::new("demo", "1.0") });
     run("apt-get", &["--quiet", "update"]);

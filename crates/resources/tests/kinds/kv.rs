@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Bench, Run, Vertex};
+use crate::common::{Run, TestEnv, Vertex};
 use mgmt_resource::{Cancel, Checked, Kind, Stage, Watch, WatchStream};
 use mgmt_resources::kv::Kv;
 use mgmt_value::{Str, Value};
@@ -16,12 +16,12 @@ fn largest(value: &str) -> Kv {
     Kv { skiplessthan: true, ..kv(value) }
 }
 
-async fn shared(bench: &Bench, key: &str) -> Option<String> {
+async fn shared(bench: &TestEnv, key: &str) -> Option<String> {
     let found = bench.host.strings().shared(&key.into()).await.unwrap();
     found.map(|text| text.to_text().into_owned())
 }
 
-async fn store(bench: &Bench, key: &str, value: Option<&str>) {
+async fn store(bench: &TestEnv, key: &str, value: Option<&str>) {
     let value = value.map(Str::from);
     bench.host.strings().set_shared(&key.into(), value.as_ref()).await.unwrap();
 }
@@ -37,7 +37,7 @@ async fn changes_once(vertex: &mut Vertex<'_, Kv>) {
 
 #[tokio::test]
 async fn a_value_is_stored_changed_and_removed() {
-    let mut bench = Bench::new();
+    let mut bench = TestEnv::new();
     changes_once(&mut bench.vertex("a", kv("1"))).await;
     assert_eq!(shared(&bench, "a").await.as_deref(), Some("1"));
     changes_once(&mut bench.vertex("a", kv("2"))).await;
@@ -51,7 +51,7 @@ async fn a_value_is_stored_changed_and_removed() {
 
 #[tokio::test]
 async fn looking_stores_and_removes_nothing() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     store(&bench, "a", Some("theirs")).await;
     for wanted in [kv("ours"), Kv::default(), Kv { mapped: true, ..kv("ours") }] {
         assert_eq!(bench.vertex("a", wanted).look().await.checked(), Checked::Changed);
@@ -79,7 +79,7 @@ fn what_cannot_be_kept_or_compared_is_refused() {
 
 #[tokio::test]
 async fn a_key_and_a_value_of_the_local_store_have_nothing_to_do_with_each_other() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     bench.host.local.value_set(&"a".into(), Some(&Value::Int(7))).unwrap();
     changes_once(&mut bench.vertex("a", kv("1"))).await;
     assert_eq!(bench.host.local.value_get(&"a".into()).unwrap(), Some(Value::Int(7)));
@@ -87,7 +87,7 @@ async fn a_key_and_a_value_of_the_local_store_have_nothing_to_do_with_each_other
 
 #[tokio::test]
 async fn each_host_has_a_value_of_its_own_when_mapped() {
-    let mut bench = Bench::new();
+    let mut bench = TestEnv::new();
     let (key, other) = (Str::from("a"), Str::from("other.example.com"));
     bench.host.strings().set_of_host(&key, &other, Some(&"theirs".into())).await.unwrap();
     store(&bench, "a", Some("shared")).await;
@@ -103,7 +103,7 @@ async fn each_host_has_a_value_of_its_own_when_mapped() {
 
 #[tokio::test]
 async fn a_larger_value_stays_unless_another_resource_notifies_us() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     store(&bench, "a", Some("10")).await;
     let mut vertex = bench.vertex("a", largest("9"));
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
@@ -127,7 +127,7 @@ async fn next(stream: &mut Box<dyn WatchStream>) -> mgmt_resource::Result<()> {
 
 #[tokio::test]
 async fn changes_from_outside_are_events_and_others_are_not() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let kv = kv("1");
     let [Watch::Stream { start, .. }] = &kv.watches(&"a".into())[..] else { panic!("expected a stream") };
     let mut stream = start(&bench.host).unwrap();
@@ -155,7 +155,7 @@ async fn changes_from_outside_are_events_and_others_are_not() {
 
 #[tokio::test]
 async fn a_cancelled_run_changes_nothing() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", kv("1"));
     vertex.cancel.raise(Stage::Cancel);
     assert!(vertex.apply().await.result.unwrap_err().is_cancelled());
@@ -164,7 +164,7 @@ async fn a_cancelled_run_changes_nothing() {
 
 #[tokio::test]
 async fn a_received_value_is_stored() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", Kv::default());
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
     vertex.resource.value = Some("received".into());

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-use crate::common::Bench;
+use crate::common::TestEnv;
 use mgmt_resource::{Checked, Kind, Watch};
 use mgmt_resources::line::Line;
 use mgmt_value::Str;
@@ -19,7 +19,7 @@ fn line(file: &Path, state: &str, content: &str) -> Line {
 
 /// Looking changes nothing and says what applying does; applying twice is the same as once.
 #[track_caller]
-fn settles(bench: &Bench, line: &Line, file: &Path, expected: &str) {
+fn settles(bench: &TestEnv, line: &Line, file: &Path, expected: &str) {
     let run = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut vertex = bench.vertex("a", line.clone());
     let before = fs::read(file).ok();
@@ -38,7 +38,7 @@ fn settles(bench: &Bench, line: &Line, file: &Path, expected: &str) {
 
 #[test]
 fn a_line_is_added_to_a_file_with_or_without_a_newline_at_its_end() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     for (before, after) in [("a\n", "a\nb\n"), ("a", "a\nb\n"), ("", "b\n"), ("a\r\n", "a\r\nb\r\n")] {
         fs::write(&file, before).unwrap();
@@ -48,7 +48,7 @@ fn a_line_is_added_to_a_file_with_or_without_a_newline_at_its_end() {
 
 #[test]
 fn a_missing_file_is_made_for_its_owner_alone() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     settles(&bench, &line(&file, "exists", "b\nc"), &file, "b\nc\n");
     assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o600);
@@ -56,7 +56,7 @@ fn a_missing_file_is_made_for_its_owner_alone() {
 
 #[test]
 fn lines_are_removed_wherever_they_are() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     for (before, after) in [("b\na\nb\nc", "a\nc"), ("a\nb", "a\n"), ("b", ""), ("x\r\nb\r\n", "x\r\n")] {
         fs::write(&file, before).unwrap();
@@ -68,7 +68,7 @@ fn lines_are_removed_wherever_they_are() {
 
 #[tokio::test]
 async fn a_line_that_is_absent_needs_no_file_and_no_directory() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     for missing in [file.clone(), bench.path("no/such/directory/f")] {
         let mut vertex = bench.vertex("a", line(&missing, "absent", "b"));
@@ -79,7 +79,7 @@ async fn a_line_that_is_absent_needs_no_file_and_no_directory() {
 
 #[tokio::test]
 async fn without_content_nothing_happens() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     let nothing = Line { trim: true, ..line(&file, "exists", " \n ") };
     assert_eq!(bench.vertex("a", nothing).apply().await.checked(), Checked::Right);
@@ -89,7 +89,7 @@ async fn without_content_nothing_happens() {
 
 #[test]
 fn content_is_trimmed_only_when_asked() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     settles(&bench, &line(&file, "exists", "  b "), &file, "  b \n");
     settles(&bench, &Line { trim: true, ..line(&file, "exists", "  b \n") }, &file, "  b \nb\n");
@@ -97,7 +97,7 @@ fn content_is_trimmed_only_when_asked() {
 
 #[test]
 fn owner_mode_and_attributes_stay_as_they_are() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     fs::write(&file, "a\n").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
@@ -109,7 +109,7 @@ fn owner_mode_and_attributes_stay_as_they_are() {
 
 #[tokio::test]
 async fn bytes_that_are_no_text_and_long_lines_are_lines_too() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     fs::write(&file, b"\xff\xfe\n\0\n").unwrap();
     let long = Str::from(vec![b'x'; 1 << 20]);
@@ -123,7 +123,7 @@ async fn bytes_that_are_no_text_and_long_lines_are_lines_too() {
 
 #[tokio::test]
 async fn a_link_is_not_followed_and_nothing_planted_makes_it_hang() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (file, target) = (bench.path("f"), bench.path("target"));
     fs::write(&target, "a\n").unwrap();
     symlink(&target, &file).unwrap();
@@ -145,7 +145,7 @@ async fn a_link_is_not_followed_and_nothing_planted_makes_it_hang() {
 
 #[tokio::test]
 async fn another_name_of_the_file_keeps_the_old_content() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (file, other) = (bench.path("f"), bench.path("other"));
     fs::write(&other, "a\n").unwrap();
     fs::hard_link(&other, &file).unwrap();
@@ -156,7 +156,7 @@ async fn another_name_of_the_file_keeps_the_old_content() {
 
 #[tokio::test]
 async fn a_missing_directory_is_an_error_with_a_hint_and_a_change_when_only_looking() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", line(&bench.path("no/f"), "exists", "b"));
     assert_eq!(vertex.look().await.checked(), Checked::Changed);
     let error = vertex.apply().await.result.unwrap_err();
@@ -168,7 +168,7 @@ async fn a_missing_directory_is_an_error_with_a_hint_and_a_change_when_only_look
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn many_resources_that_edit_one_file_lose_nothing() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     std::thread::scope(|scope| {
         for number in 0..40 {
@@ -189,7 +189,7 @@ async fn many_resources_that_edit_one_file_lose_nothing() {
 
 #[test]
 fn while_another_program_replaces_the_file_it_is_whole_at_every_moment() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (file, other) = (bench.path("f"), bench.path("other"));
     fs::write(&file, "theirs\n").unwrap();
     let done = AtomicBool::new(false);
@@ -223,7 +223,7 @@ fn while_another_program_replaces_the_file_it_is_whole_at_every_moment() {
 #[test]
 fn whoever_is_about_to_write_the_file_is_given_time_to_finish() {
     use std::io::Write;
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     let mut theirs = fs::File::create(&file).unwrap();
     // As if it had been written this very moment, for as long as it takes to get to the end of this test.
@@ -244,7 +244,7 @@ fn whoever_is_about_to_write_the_file_is_given_time_to_finish() {
 
 #[tokio::test]
 async fn a_new_file_in_the_home_of_a_user_belongs_to_that_user() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let file = bench.path("f");
     // The home of root is the one that every host has; a file of its own is made there and removed again.
     let name = format!(".mgmt-test-line-{}", std::process::id());
@@ -261,7 +261,7 @@ async fn a_new_file_in_the_home_of_a_user_belongs_to_that_user() {
 
 #[test]
 fn a_home_that_is_not_there_is_an_error_of_the_watch() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let wish = Line { file: "~no-such-user/f".into(), ..line(Path::new("/"), "exists", "b") };
     let [Watch::Stream { start, .. }] = &wish.watches(&"a".into())[..] else { panic!("expected a stream") };
     let error = start(&bench.host).err().expect("there is nothing to watch");
@@ -270,7 +270,7 @@ fn a_home_that_is_not_there_is_an_error_of_the_watch() {
 
 #[test]
 fn a_line_takes_the_place_of_one_that_matches() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let path = bench.path("sshd_config");
     fs::write(&path, "Port 22\n#PermitRootLogin yes\nUsePAM yes\n").unwrap();
     let wanted =

@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::common::{Bench, Run};
-use crate::host_common::{Running, edges, on_own_host, output, run, shell, soon};
+use crate::common::{Run, TestEnv};
+use crate::host_common::{RunningEngine, edges, on_own_host, output, run, shell, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::mount::Mount;
@@ -34,7 +34,7 @@ fn absent() -> Mount {
     Mount { state: "absent".into(), ..Mount::default() }
 }
 
-fn outcome(bench: &Bench, mount: &Mount, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, mount: &Mount, run: Run<'_>) -> Result<Checked, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(bench.vertex(POINT, mount.clone()).run(run)).result
 }
@@ -46,7 +46,7 @@ fn seen() -> (String, String) {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, mount: &Mount) {
+fn settles(bench: &TestEnv, mount: &Mount) {
     let before = seen();
     assert_eq!(outcome(bench, mount, Run::LOOK).unwrap(), Checked::Changed);
     assert_eq!(seen(), before, "looking has changed something");
@@ -75,7 +75,7 @@ fn a_file_system_is_mounted_changed_and_unmounted() {
         return;
     }
     fs::write(FSTAB, OTHERS).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, &tmpfs(&[("size", "10m"), ("mode", "0750"), ("nosuid", "")]));
     assert_eq!((shown("FSTYPE"), shown("SOURCE")), ("tmpfs".into(), "memory".into()));
     let line = "memory /mnt/a\\040place tmpfs mode=0750,nosuid,size=10m 0 0\n";
@@ -127,7 +127,7 @@ fn a_file_system_can_be_in_the_table_without_being_mounted() {
         return;
     }
     fs::write(FSTAB, OTHERS).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let wanted = |state: &str| Mount {
         state: state.into(),
         options: Mount::default().options,
@@ -155,7 +155,7 @@ fn a_directory_is_shown_in_another_place() {
     }
     fs::write(FSTAB, OTHERS).unwrap();
     shell("mkdir -p /srv/shown /srv/other; echo hello >/srv/shown/file");
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let bind = |from: &str, more: &[(&str, &str)]| {
         let declared = [&[("bind", "")][..], more].concat();
         Mount { device: from.into(), r#type: "none".into(), ..tmpfs(&declared) }
@@ -181,7 +181,7 @@ fn what_cannot_be_mounted_is_told() {
         return;
     }
     fs::write(FSTAB, OTHERS).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let told = |mount: &Mount| {
         outcome(&bench, &Mount { persist: "none".into(), ..mount.clone() }, Run::APPLY).unwrap_err()
     };
@@ -214,7 +214,7 @@ async fn whatever_somebody_does_to_a_mount_is_an_event_and_repaired() {
         return;
     }
     fs::write(FSTAB, OTHERS).unwrap();
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let mount = tmpfs(&[("rw", ""), ("size", "10m"), ("nodev", "")]);
     running.swap(vec![Spec::new(POINT, mount), Spec::new("/mnt/gone", absent())]).await;
     let line = "memory /mnt/a\\040place tmpfs nodev,rw,size=10m 0 0\n";
@@ -260,7 +260,7 @@ fn the_service_manager_knows_the_new_table() {
     if !on_booted_host("the_service_manager_knows_the_new_table") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut vertex = bench.vertex("/mnt/x", tmpfs(&[]));
     assert_eq!(runtime.block_on(vertex.apply()).checked(), Checked::Changed);

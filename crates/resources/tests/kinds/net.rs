@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::common::{Bench, Run, refused};
-use crate::host_common::{Running, disturb, edges, on_own_host, output, shell, soon};
+use crate::common::{Run, TestEnv, refused};
+use crate::host_common::{RunningEngine, disturb, edges, on_own_host, output, shell, soon};
 use mgmt_resource::{Checked, Error, Id, Kind, Meta, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::net::Net;
@@ -29,7 +29,7 @@ fn pair() {
 }
 
 #[track_caller]
-fn outcome(bench: &Bench, name: &str, net: &Net, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, name: &str, net: &Net, run: Run<'_>) -> Result<Checked, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(bench.vertex(name, net.clone()).run(run)).result
 }
@@ -47,7 +47,7 @@ fn seen() -> [String; 3] {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, net: &Net) {
+fn settles(bench: &TestEnv, net: &Net) {
     let before = seen();
     assert_eq!(outcome(bench, "test0", net, Run::LOOK).unwrap(), Checked::Changed);
     assert_eq!(seen(), before, "looking has changed something");
@@ -56,7 +56,7 @@ fn settles(bench: &Bench, net: &Net) {
 }
 
 #[track_caller]
-fn rests(bench: &Bench, net: &Net) {
+fn rests(bench: &TestEnv, net: &Net) {
     let before = seen();
     assert_eq!(outcome(bench, "test0", net, Run::LOOK).unwrap(), Checked::Right);
     assert_eq!(outcome(bench, "test0", net, Run::APPLY).unwrap(), Checked::Right);
@@ -69,7 +69,7 @@ fn an_interface_is_put_up_with_its_addresses_and_down_again() {
         return;
     }
     pair();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let addrs = ["192.0.2.1/24", "192.0.2.2/24", "198.51.100.1/32", "2001:db8::1/64", "2001:db8:1::1/128"];
     let wanted = Net { ip_forward: Some(false), ..net("up", &addrs, "192.0.2.254") };
     settles(&bench, &wanted);
@@ -111,7 +111,7 @@ fn what_is_not_declared_is_left_alone() {
     shell(
         "ip address add 192.0.2.7/24 dev test0; ip link set test0 up; ip route add default via 192.0.2.254 metric 7",
     );
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let before = seen();
     settles(&bench, &Net { state: "up".into(), ..Net::default() });
     assert_eq!(seen()[..2], before[..2]);
@@ -134,7 +134,7 @@ fn two_interfaces_have_their_default_routes_and_do_not_fight() {
         return;
     }
     pair();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     shell("ip link add test2 type veth peer name test3; ip link set test3 up");
     let other = net("up", &["198.51.100.1/24", "2001:db8:2::1/64"], "198.51.100.254");
     let apply = |name: &str, net: &Net| outcome(&bench, name, net, Run::APPLY).unwrap();
@@ -160,7 +160,7 @@ async fn whatever_somebody_does_to_an_interface_is_repaired() {
         return;
     }
     pair();
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let wanted = net("up", &["192.0.2.1/24", "2001:db8::1/64"], "192.0.2.254");
     let mut spec = Spec::new("test0", wanted);
     // While the interface is not there, it fails.
@@ -204,7 +204,7 @@ async fn an_interface_that_is_not_declared_any_more_becomes_what_it_was() {
         spec.meta = Meta { reverse: true, ..Meta::default() }.into();
         vec![spec]
     };
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     running.swap(reversed(net("up", &["192.0.2.1/24"], ""))).await;
     assert_eq!(seen()[0], "up");
     running.swap(Vec::new()).await;
@@ -213,7 +213,7 @@ async fn an_interface_that_is_not_declared_any_more_becomes_what_it_was() {
 
     running.stop();
 
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     shell("ip address flush dev test0; ip address add 192.0.2.7/24 dev test0; ip link set test0 up");
     shell("ip route add default via 192.0.2.254");
     let before = seen();
@@ -223,7 +223,7 @@ async fn an_interface_that_is_not_declared_any_more_becomes_what_it_was() {
     assert_eq!(seen()[1].replace(" proto static", ""), before[1]);
     running.stop();
 
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     running.swap(reversed(net("down", &[], ""))).await;
     assert_eq!(seen()[0], "down");
     running.swap(Vec::new()).await;
@@ -236,7 +236,7 @@ fn an_interface_that_is_not_there_is_told_of() {
     if !on_own_host("an_interface_that_is_not_there_is_told_of") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let wanted = net("", &["192.0.2.1/24"], "");
     let error = outcome(&bench, "none0", &wanted, Run::APPLY).unwrap_err();
     assert!(error.to_string().contains("no interface none0") && error.hint().is_some(), "{error}");
@@ -278,7 +278,7 @@ fn a_networkd_that_runs_is_told() {
     assert!(networkd_uses("n/a"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         running
             .swap(vec![Spec::new("test0", net("up", &["192.0.2.1/24", "2001:db8::1/64"], "192.0.2.254"))])
             .await;
@@ -334,7 +334,7 @@ fn a_networkd_that_could_not_be_told_is_told_later() {
     )
     .unwrap();
     shell(reload);
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut vertex = bench.vertex("test0", net("up", &["192.0.2.1/24"], ""));

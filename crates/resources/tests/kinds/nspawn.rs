@@ -1,13 +1,13 @@
 //! `nspawn` with a real machined and real containers, on a host that was booted for it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
-use crate::common::{Bench, Run};
-use crate::host_common::{Running, disturb, edges, output, shell, soon};
+use crate::common::{Run, TestEnv};
+use crate::host_common::{RunningEngine, disturb, edges, output, shell, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::nspawn::Nspawn;
 use mgmt_resources::pkg::Pkg;
-use mgmt_test_support::booted_host::{on_booted_host, run, told, until};
+use mgmt_test_support::booted_host::{eventually, on_booted_host, run, unit_state};
 
 const UNIT: &str = "systemd-nspawn@demo-1.service";
 
@@ -20,7 +20,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[track_caller]
-fn outcome(bench: &Bench, state: &str, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, state: &str, run: Run<'_>) -> Result<Checked, Error> {
     runtime().block_on(bench.vertex("demo-1", nspawn(state)).run(run)).result
 }
 
@@ -60,7 +60,7 @@ fn can_be_asked(leader: &str) -> bool {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, state: &str) {
+fn settles(bench: &TestEnv, state: &str) {
     let before = seen();
     assert_eq!(outcome(bench, state, Run::LOOK).unwrap(), Checked::Changed);
     assert_eq!(seen(), before, "looking has changed something");
@@ -77,7 +77,7 @@ fn a_machine_is_started_restarted_and_stopped() {
         return;
     }
     make_image();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     assert_eq!(outcome(&bench, "stopped", Run::APPLY).unwrap(), Checked::Right);
     settles(&bench, "running");
     let (state, leader) = seen();
@@ -91,7 +91,7 @@ fn a_machine_is_started_restarted_and_stopped() {
     );
     assert_ne!(seen().1, leader);
     settles(&bench, "stopped");
-    assert_eq!(told("is-active", UNIT), "inactive");
+    assert_eq!(unit_state("is-active", UNIT), "inactive");
     assert_eq!(outcome(&bench, "stopped", Run::REFRESH).unwrap(), Checked::Right);
     // One that somebody runs by hand is one, too.
     shell(
@@ -117,13 +117,13 @@ fn who_stops_a_machine_while_it_is_restarted_does_not_win() {
          ExecStop=/bin/sh -c \"touch /run/demo-stops; until test -e /run/demo-go; do sleep 0.02; done\"' \
              >/etc/systemd/system/{UNIT}.d/slow.conf"
     ));
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     assert_eq!(outcome(&bench, "running", Run::APPLY).unwrap(), Checked::Changed);
     let (_, leader) = seen();
     let somebody = std::thread::spawn(|| {
-        until("it stops", || std::fs::exists("/run/demo-stops").unwrap());
+        eventually("it stops", || std::fs::exists("/run/demo-stops").unwrap());
         run("systemctl", &["stop", "--no-block", UNIT]);
-        until("the job is a stop", || {
+        eventually("the job is a stop", || {
             run("systemctl", &["list-jobs", "--no-legend", UNIT]).contains(" stop ")
         });
         std::fs::write("/run/demo-go", "").unwrap();
@@ -140,7 +140,7 @@ fn what_cannot_be_is_told() {
     if !on_booted_host("what_cannot_be_is_told") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     // An image may be about to be made.
     assert_eq!(outcome(&bench, "running", Run::LOOK).unwrap(), Checked::Changed);
     let error = outcome(&bench, "running", Run::APPLY).unwrap_err();
@@ -173,7 +173,7 @@ fn whatever_somebody_does_to_a_machine_is_an_event_and_repaired() {
     }
     make_image();
     runtime().block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         running.swap(vec![Spec::new("demo-1", nspawn("running"))]).await;
         assert_eq!(state(), "running");
         for drift in [
@@ -188,12 +188,12 @@ fn whatever_somebody_does_to_a_machine_is_an_event_and_repaired() {
             disturb(drift);
             soon(drift, || {
                 let (state, now) = seen();
-                state == "running" && !now.is_empty() && now != leader && told("is-active", UNIT) == "active"
+                state == "running" && !now.is_empty() && now != leader && unit_state("is-active", UNIT) == "active"
             })
             .await;
         }
         running.swap(vec![Spec::new("demo-1", nspawn("stopped"))]).await;
-        let is_stopped = || state().is_empty() && told("is-active", UNIT) != "active";
+        let is_stopped = || state().is_empty() && unit_state("is-active", UNIT) != "active";
         soon("it is stopped", is_stopped).await;
         for drift in [
             "machinectl start demo-1",

@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use crate::common::{Bench, Log, Run};
-use crate::host_common::{Running, on_own_host, output, run, shell, snapshot, soon};
+use crate::common::{Log, Run, TestEnv};
+use crate::host_common::{RunningEngine, on_own_host, output, run, shell, snapshot, soon};
 use mgmt_resource::{Checked, Id, Receive, Spec, state_name};
 use mgmt_resources::file::File;
 use mgmt_resources::password::Password;
@@ -17,7 +17,7 @@ fn password(saved: bool) -> Password {
     Password { saved, ..Password::default() }
 }
 
-fn kept(bench: &Bench) -> PathBuf {
+fn kept(bench: &TestEnv) -> PathBuf {
     bench.host.state.join(state_name(&Id::new("password", "demo")))
 }
 
@@ -37,7 +37,7 @@ fn fits(password: &str, hash: &str) -> bool {
 
 #[tokio::test]
 async fn a_saved_password_is_made_once_and_sent_for_ever() {
-    let mut bench = Bench::new();
+    let mut bench = TestEnv::new();
     let mut vertex = bench.vertex("demo", password(true));
     let looked = vertex.look().await;
     assert_eq!((text(&looked.sent("password")), text(&looked.sent("hash"))), (None, None));
@@ -81,7 +81,7 @@ async fn a_saved_password_is_made_once_and_sent_for_ever() {
 
 #[tokio::test]
 async fn what_is_damaged_is_not_sent() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let made = bench.vertex("demo", password(true)).apply().await;
     let (secret, hash) = (text(&made.sent("password")).unwrap(), text(&made.sent("hash")).unwrap());
     let flip = |name: &str| {
@@ -111,7 +111,7 @@ async fn what_is_damaged_is_not_sent() {
 
 #[tokio::test]
 async fn a_password_that_is_not_saved_is_sent_once_and_its_hash_for_ever() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let made = bench.vertex("demo", Password { length: 7, ..password(false) }).apply().await;
     let (secret, hash) = (text(&made.sent("password")).unwrap(), text(&made.sent("hash")).unwrap());
     assert_eq!(secret.len(), 7);
@@ -124,7 +124,7 @@ async fn a_password_that_is_not_saved_is_sent_once_and_its_hash_for_ever() {
 
 #[tokio::test]
 async fn what_is_not_right_is_an_error_unless_it_may_be_made_again_and_never_shown() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     assert_eq!(bench.vertex("demo", password(true)).apply().await.checked(), Checked::Changed);
     let secret = fs::read_to_string(kept(&bench).join("password")).unwrap();
@@ -154,7 +154,7 @@ async fn a_user_gets_the_hash_and_a_file_the_password_and_both_get_the_next_one(
     if !on_own_host("a_user_gets_the_hash_and_a_file_the_password_and_both_get_the_next_one") {
         return;
     }
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let id = Id::new("password", "demo");
     let receive = |field, key| vec![Receive { field, from: id.clone(), key }];
     let mut joe = Spec::new("joe", User { state: "exists".into(), ..User::default() });

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::common::{Bench, Run, refused};
+use crate::common::{Run, TestEnv, refused};
 use mgmt_engine::{EngineEvent, Level, Preparation};
 use mgmt_resource::{Checked, Edge, Kind, Meta, ResourceGraph, Spec};
 use mgmt_resources::pippet::Pippet;
@@ -22,7 +22,7 @@ fn file(path: &Path, content: &str) -> Pippet {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn puppet_brings_a_resource_about_and_finds_it_right_afterwards() {
-    let (bench, place) = (Bench::new(), tempfile::tempdir().unwrap());
+    let (bench, place) = (TestEnv::new(), tempfile::tempdir().unwrap());
     let path = place.path().join("a");
     let mut vertex = bench.vertex("a", file(&path, "one"));
     assert_eq!(vertex.look().await.checked(), Checked::Changed);
@@ -35,7 +35,7 @@ async fn puppet_brings_a_resource_about_and_finds_it_right_afterwards() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notification_refreshes() {
-    let (bench, place) = (Bench::new(), tempfile::tempdir().unwrap());
+    let (bench, place) = (TestEnv::new(), tempfile::tempdir().unwrap());
     let path = place.path().join("a");
     let params =
         format!(r#"{{"command":"echo x >> {}","provider":"shell","refreshonly":true}}"#, path.display());
@@ -51,7 +51,7 @@ async fn a_notification_refreshes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_undeclared_is_removed_while_a_part_of_the_program_has_no_value() {
-    let (bench, place) = (Bench::new(), tempfile::tempdir().unwrap());
+    let (bench, place) = (TestEnv::new(), tempfile::tempdir().unwrap());
     let at = |name: &str| place.path().join(name);
     let title = |name: &str| at(name).display().to_string();
     for name in ["d/stray", "t/old", "gone"] {
@@ -85,7 +85,7 @@ async fn nothing_undeclared_is_removed_while_a_part_of_the_program_has_no_value(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn why_it_failed_is_told() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     for (resource, expected) in [
         (pippet("nonsense", "a", "{}"), "there is no type nonsense"),
         (pippet("file", "relative", "{}"), "File paths must be fully qualified"),
@@ -159,7 +159,7 @@ async fn a_hundred_share_one_process_that_may_die() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_puppet_has_to_know_of_besides_is_known_and_not_applied() {
-    let (bench, place) = (Bench::new(), tempfile::tempdir().unwrap());
+    let (bench, place) = (TestEnv::new(), tempfile::tempdir().unwrap());
     let at = |name: &str| place.path().join(name).display().to_string();
     let with = |kind: &str, title: &str, params: &str, context: serde_json::Value| Pippet {
         context: Str::from(context.to_string()).into(),

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{Bench, Log, Run};
+use crate::common::{Log, Run, TestEnv};
 use mgmt_resource::{Checked, Error, Id, Identity, Kind, Order, Resource, Stage, Want, Watch};
 use mgmt_resources::pkg::Pkg;
 use mgmt_test_support::package_source::{
-    Package, Source, in_sandbox, output, run, snapshot, told, tools, transactions,
+    Package, PackageSource, in_sandbox, output, package_state, run, snapshot, tools, transactions,
 };
 use mgmt_value::Str;
 
@@ -20,7 +20,7 @@ fn pkg(state: &str) -> Pkg {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, name: &str, pkg: &Pkg) {
+fn settles(bench: &TestEnv, name: &str, pkg: &Pkg) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut vertex = bench.vertex(name, pkg.clone());
     let before = snapshot();
@@ -34,13 +34,13 @@ fn settles(bench: &Bench, name: &str, pkg: &Pkg) {
 }
 
 #[track_caller]
-fn apply(bench: &Bench, name: &str, pkg: &Pkg) -> Result<Checked, Error> {
+fn apply(bench: &TestEnv, name: &str, pkg: &Pkg) -> Result<Checked, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(bench.vertex(name, pkg.clone()).apply()).result
 }
 
 #[track_caller]
-fn look(bench: &Bench, name: &str, pkg: &Pkg) -> Result<Checked, Error> {
+fn look(bench: &TestEnv, name: &str, pkg: &Pkg) -> Result<Checked, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(bench.vertex(name, pkg.clone()).look()).result
 }
@@ -63,22 +63,22 @@ fn a_package_is_installed_and_removed_and_drift_is_repaired() {
     if !in_sandbox("a_package_is_installed_and_removed_and_drift_is_repaired") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     source.publish(&Package::new("demo", "1.0"));
     source.publish(&Package { control: "Depends: demo\n", ..Package::new("demo-user", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, "demo", &pkg("installed"));
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
     assert_eq!(run("/usr/bin/demo", &[]), "demo 1.0\n");
     settles(&bench, "demo-user", &pkg("installed"));
 
     run("dpkg", &["--remove", "demo", "demo-user"]);
     settles(&bench, "demo-user", &pkg("installed"));
-    assert_eq!(told("demo"), "installed 1.0", "what it depends on comes along");
+    assert_eq!(package_state("demo"), "installed 1.0", "what it depends on comes along");
 
     settles(&bench, "demo", &pkg("uninstalled"));
-    assert!(told("demo-user").starts_with("not-installed") || told("demo-user").is_empty());
+    assert!(package_state("demo-user").starts_with("not-installed") || package_state("demo-user").is_empty());
     assert!(!Path::new("/usr/bin/demo").exists());
     assert_eq!(apply(&bench, "no-such-package", &pkg("uninstalled")).unwrap(), Checked::Right);
     assert!(tools().is_empty(), "{:?}", tools());
@@ -89,7 +89,7 @@ fn a_package_is_put_on_hold_and_purged_with_its_configuration() {
     if !in_sandbox("a_package_is_put_on_hold_and_purged_with_its_configuration") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     let configured = |version| Package {
         files: &[("/etc/demo.conf", "configured\n")],
         conffiles: "/etc/demo.conf\n",
@@ -98,13 +98,16 @@ fn a_package_is_put_on_hold_and_purged_with_its_configuration() {
     source.publish(&configured("1.0"));
     source.publish(&configured("2.0"));
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let held = |hold, state: &str| Pkg { hold: Some(hold), ..pkg(state) };
     settles(&bench, "demo", &held(true, "1.0"));
     assert_eq!(run("apt-mark", &["showhold"]), "demo\n");
     assert!(apply(&bench, "demo", &pkg("2.0")).is_err(), "others leave it alone");
     settles(&bench, "demo", &held(true, "2.0"));
-    assert_eq!((told("demo"), run("apt-mark", &["showhold"])), ("installed 2.0".into(), "demo\n".into()));
+    assert_eq!(
+        (package_state("demo"), run("apt-mark", &["showhold"])),
+        ("installed 2.0".into(), "demo\n".into())
+    );
     settles(&bench, "demo", &held(false, "installed"));
     assert_eq!(run("apt-mark", &["showhold"]), "");
     settles(&bench, "demo", &pkg("uninstalled"));
@@ -119,16 +122,16 @@ fn a_version_is_installed_exactly_and_an_older_one_only_with_permission() {
     if !in_sandbox("a_version_is_installed_exactly_and_an_older_one_only_with_permission") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     for version in ["1.0", "1:0.5-1", "2.0~rc1"] {
         source.publish(&Package::new("demo", version));
     }
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, "demo", &pkg("1.0"));
     settles(&bench, "demo", &pkg("2.0~rc1"));
     settles(&bench, "demo", &pkg("1:0.5-1"));
-    assert_eq!(told("demo"), "installed 1:0.5-1");
+    assert_eq!(package_state("demo"), "installed 1:0.5-1");
     for run in [apply, look] {
         let error = run(&bench, "demo", &pkg("1.0")).unwrap_err();
         assert!(error.hint().unwrap().contains("allowdowngrade"), "{error}");
@@ -137,7 +140,7 @@ fn a_version_is_installed_exactly_and_an_older_one_only_with_permission() {
         assert!(error.hint().unwrap().contains("2.0~rc1"), "{error}");
     }
     settles(&bench, "demo", &Pkg { allowdowngrade: true, ..pkg("1.0") });
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
 }
 
 #[test]
@@ -145,12 +148,12 @@ fn the_newest_is_what_the_lists_say_whenever_they_say_something_new() {
     if !in_sandbox("the_newest_is_what_the_lists_say_whenever_they_say_something_new") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     source.publish(&Package::new("demo", "1.0"));
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, "demo", &pkg("newest"));
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
     source.publish(&Package::new("demo", "1.10"));
     source.publish(&Package::new("demo", "1.9"));
     assert_eq!(
@@ -161,7 +164,7 @@ fn the_newest_is_what_the_lists_say_whenever_they_say_something_new() {
     update();
     assert_eq!(apply(&bench, "demo", &pkg("installed")).unwrap(), Checked::Right);
     settles(&bench, "demo", &pkg("newest"));
-    assert_eq!(told("demo"), "installed 1.10");
+    assert_eq!(package_state("demo"), "installed 1.10");
 
     run("apt-mark", &["hold", "demo"]);
     source.publish(&Package::new("demo", "2.0"));
@@ -175,14 +178,14 @@ fn the_newest_is_what_the_lists_say_whenever_they_say_something_new() {
     assert_eq!(apply(&bench, "demo", &pkg("newest")).unwrap(), Checked::Right, "a pin is respected");
     fs::remove_file("/etc/apt/preferences.d/demo").unwrap();
     settles(&bench, "demo", &pkg("newest"));
-    assert_eq!(told("demo"), "installed 2.0");
+    assert_eq!(package_state("demo"), "installed 2.0");
 
     source.publish(&Package::new("demo", "3.0"));
     assert_eq!(look(&bench, "demo", &pkg("newest")).unwrap(), Checked::Right);
     run("touch", &["--date=2 hours ago", "/var/lib/apt/lists", "/var/lib/apt/lists/partial"]);
     assert_eq!(look(&bench, "demo", &pkg("newest")).unwrap(), Checked::Right, "looking fetches nothing");
     assert_eq!(apply(&bench, "demo", &pkg("newest")).unwrap(), Checked::Changed, "old lists are fetched");
-    assert_eq!(told("demo"), "installed 3.0");
+    assert_eq!(package_state("demo"), "installed 3.0");
 }
 
 #[test]
@@ -190,15 +193,15 @@ fn a_host_without_package_lists_fetches_them_but_not_when_only_looking() {
     if !in_sandbox("a_host_without_package_lists_fetches_them_but_not_when_only_looking") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     source.publish(&Package::new("demo", "1.0"));
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let before = snapshot();
     let error = look(&bench, "demo", &pkg("installed")).unwrap_err();
     assert!(error.to_string().contains("not found in the package lists: demo"), "{error}");
     assert_eq!(snapshot(), before);
     assert_eq!(apply(&bench, "demo", &pkg("installed")).unwrap(), Checked::Changed);
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
 
     for run in [apply, look] {
         for state in ["installed", "newest", "1.0"] {
@@ -214,12 +217,12 @@ async fn a_group_is_one_transaction_for_those_that_need_it() {
     if !in_sandbox("a_group_is_one_transaction_for_those_that_need_it") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     for name in ["demo-a", "demo-b", "demo-c", "demo-d"] {
         source.publish(&Package::new(name, "1.0"));
     }
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let names = ["demo-b", "demo-c", "demo-d"];
     let group = |state: &str| [pkg(state), pkg(state), pkg(state)];
     for (state, expected) in
@@ -245,7 +248,7 @@ async fn a_group_is_one_transaction_for_those_that_need_it() {
         assert_eq!(vertex.run(run).await.checked(), Checked::Right);
         assert_eq!(transactions() - before, 1, "{state}");
         for name in names.into_iter().chain(["demo-a"]) {
-            assert!(told(name).contains(expected), "{state}: {name} {}", told(name));
+            assert!(package_state(name).contains(expected), "{state}: {name} {}", package_state(name));
         }
     }
 }
@@ -255,12 +258,12 @@ fn another_tool_at_work_is_waited_for_and_named() {
     if !in_sandbox("another_tool_at_work_is_waited_for_and_named") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     source.publish(&Package::new("demo", "1.0"));
     let slow = "touch /started; while [ ! -e /finish ]; do sleep 0.1; done";
     source.publish(&Package { postinst: slow, ..Package::new("slow", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut other = Command::new("apt-get").args(["--yes", "install", "slow"]).spawn().unwrap();
     wait_for("the other tool", || Path::new("/started").exists());
 
@@ -279,7 +282,7 @@ fn another_tool_at_work_is_waited_for_and_named() {
     assert!(waiting.result.unwrap_err().is_cancelled());
     let lines = log.take();
     assert!(lines.iter().any(|line| line.contains("locked by apt-get (process")), "{lines:?}");
-    assert_eq!(told("demo"), "");
+    assert_eq!(package_state("demo"), "");
 
     let mut vertex = bench.vertex("demo", pkg("installed"));
     let outcome = runtime.block_on(async {
@@ -291,7 +294,10 @@ fn another_tool_at_work_is_waited_for_and_named() {
     });
     assert_eq!(outcome.checked(), Checked::Changed);
     assert!(other.wait().unwrap().success(), "the other tool was disturbed");
-    assert_eq!((told("demo"), told("slow")), ("installed 1.0".into(), "installed 1.0".into()));
+    assert_eq!(
+        (package_state("demo"), package_state("slow")),
+        ("installed 1.0".into(), "installed 1.0".into())
+    );
 }
 
 #[test]
@@ -299,18 +305,18 @@ fn a_script_that_fails_is_an_error_that_says_so_and_the_package_is_not_right() {
     if !in_sandbox("a_script_that_fails_is_an_error_that_says_so_and_the_package_is_not_right") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     let script = "if [ ! -e /fixed ]; then echo 'this is why' >&2; exit 3; fi";
     source.publish(&Package { postinst: script, ..Package::new("demo", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let error = apply(&bench, "demo", &pkg("installed")).unwrap_err();
     assert!(error.to_string().contains("demo"), "{error}");
     assert!(error.hint().unwrap().contains("script of the package"), "{error}");
-    assert!(told("demo").starts_with("half-configured"), "{}", told("demo"));
+    assert!(package_state("demo").starts_with("half-configured"), "{}", package_state("demo"));
     fs::write("/fixed", "").unwrap();
     settles(&bench, "demo", &pkg("installed"));
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
 }
 
 const WAITING: &str = "touch /started; if [ ! -e /quick ]; then sleep 3; fi";
@@ -320,10 +326,10 @@ fn a_cancelled_installation_is_finished_first() {
     if !in_sandbox("a_cancelled_installation_is_finished_first") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     source.publish(&Package { postinst: WAITING, ..Package::new("demo", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut vertex = bench.vertex("demo", pkg("installed"));
     let cancel = vertex.cancel.clone();
@@ -332,12 +338,12 @@ fn a_cancelled_installation_is_finished_first() {
         cancel.raise(Stage::Cancel);
     });
     assert_eq!(runtime.block_on(vertex.apply()).checked(), Checked::Changed);
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
     assert!(runtime.block_on(vertex.apply()).result.is_ok(), "all is right, so nothing has to be done");
     let mut vertex = bench.vertex("demo", pkg("uninstalled"));
     vertex.cancel.raise(Stage::Cancel);
     assert!(runtime.block_on(vertex.apply()).result.unwrap_err().is_cancelled());
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
 }
 
 #[test]
@@ -345,11 +351,11 @@ fn an_interrupted_installation_leaves_no_process_and_is_repaired_by_the_next_run
     if !in_sandbox("an_interrupted_installation_leaves_no_process_and_is_repaired_by_the_next_run") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     source.publish(&Package { postinst: WAITING, ..Package::new("demo", "1.0") });
     source.publish(&Package::new("other", "1.0"));
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut vertex = bench.vertex("demo", pkg("installed"));
     let cancel = vertex.cancel.clone();
@@ -359,11 +365,14 @@ fn an_interrupted_installation_leaves_no_process_and_is_repaired_by_the_next_run
     });
     assert!(runtime.block_on(vertex.apply()).result.unwrap_err().is_cancelled());
     wait_for("the end of all tools", || tools().is_empty());
-    assert_ne!(told("demo"), "installed 1.0");
+    assert_ne!(package_state("demo"), "installed 1.0");
     assert!(!output("apt-get", &["--yes", "install", "other"]).status.success(), "nothing is to be repaired");
     fs::write("/quick", "").unwrap();
     settles(&bench, "other", &pkg("installed"));
-    assert_eq!((told("demo"), told("other")), ("installed 1.0".into(), "installed 1.0".into()));
+    assert_eq!(
+        (package_state("demo"), package_state("other")),
+        ("installed 1.0".into(), "installed 1.0".into())
+    );
 }
 
 #[test]
@@ -371,19 +380,19 @@ fn what_nobody_has_signed_needs_permission() {
     if !in_sandbox("what_nobody_has_signed_needs_permission") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     source.trusted(false);
     source.publish(&Package::new("demo", "1.0"));
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     run("apt-get", &["--quiet", "--allow-insecure-repositories", "update"]);
     let error = apply(&bench, "demo", &pkg("installed")).unwrap_err();
     assert!(error.hint().unwrap().contains("allowuntrusted"), "{error}");
-    assert_eq!(told("demo"), "");
+    assert_eq!(package_state("demo"), "");
     let lists = fs::read_dir("/var/lib/apt/lists").unwrap().flatten();
     lists.filter(|list| list.path().is_file()).for_each(|list| fs::remove_file(list.path()).unwrap());
     let permitted = Pkg { allowuntrusted: true, ..pkg("installed") };
     assert_eq!(apply(&bench, "demo", &permitted).unwrap(), Checked::Changed);
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
 }
 
 #[tokio::test]
@@ -391,11 +400,11 @@ async fn what_is_not_free_or_not_supported_is_installed_with_a_warning() {
     if !in_sandbox("what_is_not_free_or_not_supported_is_installed_with_a_warning") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     source.publish(&Package { section: "non-free/net", ..Package::new("unfree", "1.0") });
     source.publish(&Package { section: "universe/net", ..Package::new("unsupported", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     for (name, option) in [("unfree", "allownonfree"), ("unsupported", "allowunsupported")] {
         let log = Log::capture();
         assert_eq!(bench.vertex(name, pkg("installed")).apply().await.checked(), Checked::Changed);
@@ -412,14 +421,14 @@ fn essential_packages_cannot_be_removed() {
     if !in_sandbox("essential_packages_cannot_be_removed") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     source.publish(&Package { control: "Essential: yes\n", ..Package::new("demo", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     apply(&bench, "demo", &pkg("installed")).unwrap();
     let error = apply(&bench, "demo", &pkg("uninstalled")).unwrap_err();
     assert!(error.hint().unwrap().contains("does not work without it"), "{error}");
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
 }
 
 #[test]
@@ -427,11 +436,11 @@ fn an_installed_package_comes_before_its_files_directories_and_units() {
     if !in_sandbox("an_installed_package_comes_before_its_files_directories_and_units") {
         return;
     }
-    let mut source = Source::new();
+    let mut source = PackageSource::new();
     let files = [("/etc/demo/demo.conf", "a\n"), ("/lib/systemd/system/demo.service", "[Service]\n")];
     source.publish(&Package { files: &files, ..Package::new("demo", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let name = Str::from("demo");
     let resource = pkg("installed");
     assert_eq!(Kind::provides(&resource, &name), [Identity::Package("demo".into())]);

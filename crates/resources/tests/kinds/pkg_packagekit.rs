@@ -6,19 +6,19 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{Bench, Log, Run};
-use crate::host_common::{Running, shell, soon};
+use crate::common::{Log, Run, TestEnv};
+use crate::host_common::{RunningEngine, shell, soon};
 use mgmt_resource::{Checked, Error, Id, Resource, Spec, Stage};
 use mgmt_resources::pkg::Pkg;
 use mgmt_test_support::booted_host::on_booted_host;
-use mgmt_test_support::package_source::{Package, Source, run, snapshot, told, transactions};
+use mgmt_test_support::package_source::{Package, PackageSource, package_state, run, snapshot, transactions};
 
 fn pkg(state: &str) -> Pkg {
     Pkg { state: state.into(), ..Pkg::default() }
 }
 
 /// A package source of the test's own and no other, and what PackageKit needs beyond a bus: terminals.
-fn source() -> Source {
+fn source() -> PackageSource {
     shell(
         "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /etc/apt/preferences.d/* /var/lib/apt/lists/* \
          /var/lib/dpkg/updates/* /var/log/apt/*
@@ -26,7 +26,7 @@ fn source() -> Source {
          ln -sf pts/ptmx /dev/ptmx
          systemctl try-restart packagekit",
     );
-    Source::new()
+    PackageSource::new()
 }
 
 fn update() {
@@ -45,18 +45,18 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[track_caller]
-fn outcome(bench: &Bench, name: &str, pkg: &Pkg, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, name: &str, pkg: &Pkg, run: Run<'_>) -> Result<Checked, Error> {
     runtime().block_on(bench.vertex(name, pkg.clone()).run(run)).result
 }
 
 #[track_caller]
-fn apply(bench: &Bench, name: &str, pkg: &Pkg) -> Result<Checked, Error> {
+fn apply(bench: &TestEnv, name: &str, pkg: &Pkg) -> Result<Checked, Error> {
     outcome(bench, name, pkg, Run::APPLY)
 }
 
 /// Looking changes nothing and says what applying does; applying again changes nothing. PackageKit does it.
 #[track_caller]
-fn settles(bench: &Bench, name: &str, pkg: &Pkg) {
+fn settles(bench: &TestEnv, name: &str, pkg: &Pkg) {
     let (before, done) = (snapshot(), by_packagekit());
     assert_eq!(outcome(bench, name, pkg, Run::LOOK).unwrap(), Checked::Changed);
     assert_eq!(snapshot(), before, "looking has changed something");
@@ -91,12 +91,15 @@ fn packagekit_installs_and_removes_and_says_once_that_it_does() {
     source.publish(&Package { control: "Depends: demo\n", ..Package::new("demo-user", "1.0") });
     source.publish(&Package { control: "Essential: yes\n", ..Package::new("needed", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     settles(&bench, "demo-user", &pkg("installed"));
-    assert_eq!((told("demo"), told("demo-user")), ("installed 1.0".into(), "installed 1.0".into()));
+    assert_eq!(
+        (package_state("demo"), package_state("demo-user")),
+        ("installed 1.0".into(), "installed 1.0".into())
+    );
     settles(&bench, "demo", &pkg("uninstalled"));
-    assert!(!told("demo-user").starts_with("installed"), "what needs it goes along");
+    assert!(!package_state("demo-user").starts_with("installed"), "what needs it goes along");
     settles(&bench, "demo", &pkg("installed"));
     let lines = log.take();
     assert_eq!(says(&lines, "packages are changed with PackageKit 1."), 1, "{lines:?}");
@@ -107,7 +110,7 @@ fn packagekit_installs_and_removes_and_says_once_that_it_does() {
     let error = apply(&bench, "needed", &pkg("uninstalled")).unwrap_err();
     assert!(error.to_string().contains("essential packages: needed"), "{error}");
     assert!(error.hint().unwrap().contains("does not work without it"), "{error}");
-    assert_eq!(told("needed"), "installed 1.0");
+    assert_eq!(package_state("needed"), "installed 1.0");
 
     for run in [Run::APPLY, Run::LOOK] {
         let error = outcome(&bench, "no-such-package", &pkg("installed"), run).unwrap_err();
@@ -124,19 +127,19 @@ fn packagekit_installs_the_newest_and_exact_versions() {
     source.publish(&Package::new("demo", "1.0"));
     source.publish(&Package::new("demo", "1.9"));
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, "demo", &pkg("1.0"));
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
     settles(&bench, "demo", &pkg("newest"));
-    assert_eq!(told("demo"), "installed 1.9");
+    assert_eq!(package_state("demo"), "installed 1.9");
     source.publish(&Package::new("demo", "1.10"));
     update();
     settles(&bench, "demo", &pkg("newest"));
-    assert_eq!(told("demo"), "installed 1.10");
+    assert_eq!(package_state("demo"), "installed 1.10");
     let error = apply(&bench, "demo", &pkg("1.0")).unwrap_err();
     assert!(error.hint().unwrap().contains("allowdowngrade"), "{error}");
     settles(&bench, "demo", &Pkg { allowdowngrade: true, ..pkg("1.0") });
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
     // After an update it is known twice to PackageKit, and still goes in one piece.
     settles(&bench, "demo", &pkg("newest"));
     settles(&bench, "demo", &pkg("uninstalled"));
@@ -154,7 +157,7 @@ fn packagekit_makes_a_group_in_one_transaction() {
         source.publish(&Package::new(name, "1.0"));
     }
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     for (state, expected) in
         [("installed", "installed 1.0"), ("newest", "installed 2.0"), ("uninstalled", "")]
     {
@@ -181,7 +184,7 @@ fn packagekit_makes_a_group_in_one_transaction() {
         assert_eq!(outcome(&bench, "demo-a", &pkg(state), run).unwrap(), Checked::Right);
         assert_eq!((by_packagekit() - before, transactions() - all), (1, 1), "{state}");
         for name in names {
-            assert!(told(name).contains(expected), "{state}: {name} {}", told(name));
+            assert!(package_state(name).contains(expected), "{state}: {name} {}", package_state(name));
         }
     }
 }
@@ -197,7 +200,7 @@ fn with_packagekit_whatever_others_do_to_packages_is_an_event_and_repaired() {
         source.publish(&Package::new("demo-a", "1.0"));
         source.publish(&Package::new("demo-b", "1.0"));
         update();
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         running
             .swap(vec![
                 Spec::new("demo-a", pkg("installed")),
@@ -205,7 +208,10 @@ fn with_packagekit_whatever_others_do_to_packages_is_an_event_and_repaired() {
                 Spec::new("demo-c", pkg("uninstalled")),
             ])
             .await;
-        assert_eq!((told("demo-a"), told("demo-b")), ("installed 1.0".into(), "installed 1.0".into()));
+        assert_eq!(
+            (package_state("demo-a"), package_state("demo-b")),
+            ("installed 1.0".into(), "installed 1.0".into())
+        );
         let tools = [
             "apt-get --yes -o DPkg::Lock::Timeout=30 remove demo-a",
             "until dpkg --remove demo-a; do sleep 0.1; done",
@@ -214,15 +220,16 @@ fn with_packagekit_whatever_others_do_to_packages_is_an_event_and_repaired() {
         for tool in tools {
             let before = by_packagekit() + usize::from(tool.starts_with("pkcon"));
             shell(tool);
-            soon("reinstalled", || told("demo-a") == "installed 1.0" && by_packagekit() > before).await;
+            soon("reinstalled", || package_state("demo-a") == "installed 1.0" && by_packagekit() > before)
+                .await;
         }
         source.publish(&Package::new("demo-b", "2.0"));
         update();
-        soon("upgraded", || told("demo-b") == "installed 2.0").await;
+        soon("upgraded", || package_state("demo-b") == "installed 2.0").await;
         source.publish(&Package::new("demo-c", "1.0"));
         shell("until apt-get --quiet update; do sleep 0.1; done");
         shell("apt-get --yes -o DPkg::Lock::Timeout=30 install demo-c");
-        soon("removed", || !told("demo-c").starts_with("installed")).await;
+        soon("removed", || !package_state("demo-c").starts_with("installed")).await;
         running.stop();
     });
 }
@@ -236,7 +243,7 @@ fn with_packagekit_a_script_that_fails_is_an_error_that_says_so() {
     let script = "if [ ! -e /fixed ]; then echo 'this is why' >&2; exit 3; fi";
     source.publish(&Package { postinst: script, ..Package::new("demo", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let error = apply(&bench, "demo", &pkg("installed")).unwrap_err();
     assert!(error.to_string().contains("demo package post-installation script"), "{error}");
     assert!(error.hint().unwrap().contains("script of the package"), "{error}");
@@ -246,7 +253,7 @@ fn with_packagekit_a_script_that_fails_is_an_error_that_says_so() {
     assert_eq!(apply(&bench, "demo", &pkg("installed")).unwrap(), Checked::Changed);
     let lines = log.take();
     assert_eq!(says(&lines, "demo is half installed, which PackageKit cannot repair"), 1, "{lines:?}");
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
 }
 
 const WAITING: &str = "touch /started; if [ ! -e /quick ]; then sleep 5; fi";
@@ -259,7 +266,7 @@ fn packagekit_that_dies_in_the_middle_is_an_error_and_the_next_run_finishes() {
     let mut source = source();
     source.publish(&Package { postinst: WAITING, ..Package::new("demo", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let killer = std::thread::spawn(|| {
         wait_for("the installation", || Path::new("/started").exists());
         run("systemctl", &["kill", "--signal=KILL", "--kill-whom=main", "packagekit"]);
@@ -270,7 +277,7 @@ fn packagekit_that_dies_in_the_middle_is_an_error_and_the_next_run_finishes() {
     assert!(error.hint().unwrap().contains("journalctl"), "{error}");
     fs::write("/quick", "").unwrap();
     assert_eq!(apply(&bench, "demo", &pkg("installed")).unwrap(), Checked::Changed);
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
 }
 
 #[test]
@@ -281,7 +288,7 @@ fn packagekit_that_falls_silent_is_an_error_and_not_waited_for_without_end() {
     let mut source = source();
     source.publish(&Package { postinst: WAITING, ..Package::new("demo", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let stopper = std::thread::spawn(|| {
         wait_for("the installation", || Path::new("/started").exists());
         run("systemctl", &["kill", "--signal=STOP", "--kill-whom=main", "packagekit"]);
@@ -300,7 +307,7 @@ fn packagekit_at_work_is_finished_first_when_we_are_to_stop() {
     let mut source = source();
     source.publish(&Package { postinst: WAITING, ..Package::new("demo", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("demo", pkg("installed"));
     let cancel = vertex.cancel.clone();
     std::thread::spawn(move || {
@@ -308,7 +315,7 @@ fn packagekit_at_work_is_finished_first_when_we_are_to_stop() {
         cancel.raise(Stage::Cancel);
     });
     assert_eq!(runtime().block_on(vertex.apply()).checked(), Checked::Changed);
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
 
     fs::remove_file("/started").unwrap();
     run("dpkg", &["--purge", "demo"]);
@@ -319,8 +326,8 @@ fn packagekit_at_work_is_finished_first_when_we_are_to_stop() {
         cancel.raise(Stage::Interrupt);
     });
     assert!(runtime().block_on(vertex.apply()).result.unwrap_err().is_cancelled());
-    assert_ne!(told("demo"), "installed 1.0", "we did not wait");
-    wait_for("PackageKit to finish without us", || told("demo") == "installed 1.0");
+    assert_ne!(package_state("demo"), "installed 1.0", "we did not wait");
+    wait_for("PackageKit to finish without us", || package_state("demo") == "installed 1.0");
 }
 
 #[test]
@@ -333,12 +340,12 @@ fn without_a_usable_packagekit_apt_does_it_and_says_why() {
     source.publish(&Package::new("other", "1.0"));
     run("systemctl", &["mask", "--now", "packagekit"]);
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     assert_eq!(apply(&bench, "demo", &pkg("installed")).unwrap(), Checked::Changed);
     assert_eq!(apply(&bench, "demo", &pkg("uninstalled")).unwrap(), Checked::Changed);
     assert_eq!(apply(&bench, "demo", &pkg("installed")).unwrap(), Checked::Changed);
-    assert_eq!((told("demo"), by_packagekit()), ("installed 1.0".into(), 0));
+    assert_eq!((package_state("demo"), by_packagekit()), ("installed 1.0".into(), 0));
     let lines = log.take();
     let why =
         "packages are changed with apt itself: PackageKit cannot be had: Unit packagekit.service is masked";
@@ -359,11 +366,11 @@ fn packagekit_that_believes_to_be_offline_leaves_the_lists_to_apt() {
     }
     let mut source = source();
     source.publish(&Package::new("demo", "1.0"));
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     assert!(outcome(&bench, "demo", &pkg("installed"), Run::LOOK).is_err(), "looking fetches nothing");
     assert_eq!(apply(&bench, "demo", &pkg("installed")).unwrap(), Checked::Changed);
-    assert_eq!((told("demo"), by_packagekit()), ("installed 1.0".into(), 1));
+    assert_eq!((package_state("demo"), by_packagekit()), ("installed 1.0".into(), 1));
     let lines = log.take();
     assert_eq!(
         says(&lines, "apt fetches the package lists: PackageKit believes that there is no network"),
@@ -382,7 +389,7 @@ fn packagekit_waits_for_another_tool_at_work_and_names_it() {
     let slow = "touch /started; while [ ! -e /finish ]; do sleep 0.1; done";
     source.publish(&Package { postinst: slow, ..Package::new("slow", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut other = Command::new("apt-get").args(["--yes", "install", "slow"]).spawn().unwrap();
     wait_for("the other tool", || Path::new("/started").exists());
     let log = Log::capture();
@@ -398,7 +405,7 @@ fn packagekit_waits_for_another_tool_at_work_and_names_it() {
     assert!(other.wait().unwrap().success(), "the other tool was disturbed");
     let lines = log.take();
     assert!(says(&lines, "locked by apt-get (process") > 0, "{lines:?}");
-    assert_eq!((told("demo"), by_packagekit()), ("installed 1.0".into(), 1));
+    assert_eq!((package_state("demo"), by_packagekit()), ("installed 1.0".into(), 1));
 }
 
 #[test]
@@ -410,13 +417,13 @@ fn with_packagekit_what_nobody_has_signed_needs_permission() {
     source.trusted(false);
     source.publish(&Package::new("demo", "1.0"));
     run("apt-get", &["--quiet", "--allow-insecure-repositories", "update"]);
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let error = apply(&bench, "demo", &pkg("installed")).unwrap_err();
     assert!(error.hint().unwrap().contains("allowuntrusted"), "{error} {:?}", error.hint());
-    assert_eq!(told("demo"), "");
+    assert_eq!(package_state("demo"), "");
     let permitted = Pkg { allowuntrusted: true, ..pkg("installed") };
     assert_eq!(apply(&bench, "demo", &permitted).unwrap(), Checked::Changed);
-    assert_eq!((told("demo"), by_packagekit()), ("installed 1.0".into(), 1));
+    assert_eq!((package_state("demo"), by_packagekit()), ("installed 1.0".into(), 1));
 }
 
 #[test]
@@ -429,13 +436,13 @@ fn packagekit_keeps_configuration_files_that_somebody_has_changed() {
     let conffiles = "/etc/demo.conf\n";
     source.publish(&Package { files: &old, conffiles, ..Package::new("demo", "1.0") });
     update();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, "demo", &pkg("installed"));
     fs::write("/etc/demo.conf", "changed\n").unwrap();
     source.publish(&Package { files: &new, conffiles, ..Package::new("demo", "2.0") });
     update();
     settles(&bench, "demo", &pkg("newest"));
-    assert_eq!(told("demo"), "installed 2.0");
+    assert_eq!(package_state("demo"), "installed 2.0");
     assert_eq!(fs::read_to_string("/etc/demo.conf").unwrap(), "changed\n");
 }
 
@@ -449,14 +456,14 @@ fn packagekit_alone_will_do_where_no_other_package_system_is_known() {
     source.publish(&Package { control: "Essential: yes\n", ..Package::new("needed", "1.0") });
     update();
     fs::rename("/usr/bin/apt-get", "/usr/bin/apt-got").unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     settles_alone(&bench, "demo", &pkg("installed"));
-    assert_eq!(told("demo"), "installed 1.0");
+    assert_eq!(package_state("demo"), "installed 1.0");
     source.publish(&Package::new("demo", "2.0"));
     run("apt-got", &["--quiet", "update"]);
     settles_alone(&bench, "demo", &pkg("newest"));
-    assert_eq!(told("demo"), "installed 2.0");
+    assert_eq!(package_state("demo"), "installed 2.0");
     let error = apply(&bench, "demo", &Pkg { allowdowngrade: true, ..pkg("1.0") }).unwrap_err();
     assert_eq!(error.hint(), Some("the package lists have 2.0"), "PackageKit tells of no more: {error}");
     settles_alone(&bench, "demo", &pkg("uninstalled"));
@@ -472,17 +479,17 @@ fn packagekit_alone_will_do_where_no_other_package_system_is_known() {
     // A question is a transaction, too, and must not be taken for a change.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let mut running = Running::start();
+        let mut running = RunningEngine::start();
         running.swap(vec![Spec::new("demo", pkg("newest"))]).await;
         run("dpkg", &["--remove", "demo"]);
-        soon("reinstalled", || told("demo") == "installed 2.0").await;
+        soon("reinstalled", || package_state("demo") == "installed 2.0").await;
         running.stop();
     });
 }
 
 /// The same as [`settles`], where the answers come from PackageKit, too, which keeps a cache of them.
 #[track_caller]
-fn settles_alone(bench: &Bench, name: &str, pkg: &Pkg) {
+fn settles_alone(bench: &TestEnv, name: &str, pkg: &Pkg) {
     let before = by_packagekit();
     assert_eq!(outcome(bench, name, pkg, Run::LOOK).unwrap(), Checked::Changed);
     assert_eq!(by_packagekit(), before, "looking has changed something");

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::common::Bench;
+use crate::common::TestEnv;
 use mgmt_resource::{Checked, Kind};
 use mgmt_resources::schedule::Schedule;
 use mgmt_value::Str;
@@ -22,7 +22,7 @@ async fn chosen(world: &World, name: &Str, host: &Str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_volunteers_is_chosen_and_withdraws() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let world = &bench.host.world;
     let (name, me) = (Str::from("job"), Str::from("host.example.com"));
     let mut vertex = bench.vertex("job", Schedule::default());

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Bench, Log, Run, refused};
+use crate::common::{Log, Run, TestEnv, refused};
 use mgmt_resource::{Checked, Id, Kind, Resource, Stage, Watch, schema_of};
 use mgmt_resources::exit::Exit;
 use mgmt_resources::noop::Noop;
@@ -24,7 +24,7 @@ fn print(msg: &str) -> Print {
 
 #[tokio::test]
 async fn noop_is_always_right() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", Noop { comment: "remark".into(), forward: false });
     for run in [Run::APPLY, Run::LOOK, Run::REFRESH] {
         assert_eq!(vertex.run(run).await.checked(), Checked::Right);
@@ -41,7 +41,7 @@ async fn noop_is_always_right() {
 
 #[tokio::test]
 async fn a_noop_that_forwards_tells_a_notification_on_and_is_never_grouped() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let forwards = Noop { forward: true, ..Noop::default() };
     let mut vertex = bench.vertex("a", forwards.clone());
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
@@ -54,7 +54,7 @@ async fn a_noop_that_forwards_tells_a_notification_on_and_is_never_grouped() {
 
 #[tokio::test]
 async fn panic_is_always_right() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("_panic", Panic);
     for run in [Run::APPLY, Run::LOOK, Run::REFRESH] {
         assert_eq!(vertex.run(run).await.checked(), Checked::Right);
@@ -66,7 +66,7 @@ async fn panic_is_always_right() {
 
 #[tokio::test]
 async fn print_writes_a_message_once_and_again_when_it_changes() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     let mut vertex = bench.vertex("a", print("hello\nworld"));
     assert_eq!(vertex.apply().await.checked(), Checked::Forwarded);
@@ -87,7 +87,7 @@ async fn print_writes_a_message_once_and_again_when_it_changes() {
 
 #[tokio::test]
 async fn print_writes_nothing_when_only_looking() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     let mut vertex = bench.vertex("a", print("hello"));
     assert_eq!(vertex.look().await.checked(), Checked::Forwarded);
@@ -99,7 +99,7 @@ async fn print_writes_nothing_when_only_looking() {
 
 #[tokio::test]
 async fn print_with_refresh_only_waits_for_a_notification() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     let mut vertex = bench.vertex("a", Print { refresh_only: true, ..print("hello") });
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
@@ -117,7 +117,7 @@ async fn print_with_refresh_only_waits_for_a_notification() {
 
 #[tokio::test]
 async fn a_notification_alone_does_not_make_print_repeat_itself() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     let mut vertex = bench.vertex("a", print("hello"));
     vertex.apply().await.checked();
@@ -127,7 +127,7 @@ async fn a_notification_alone_does_not_make_print_repeat_itself() {
 
 #[tokio::test]
 async fn a_group_of_prints_is_shown_as_a_whole_when_one_has_changed() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     let mut vertex = bench.vertex("a", print("one"));
     let (two, three) = (print("two"), print(""));
@@ -160,7 +160,7 @@ fn prints_that_wait_for_a_notification_are_not_grouped() {
 
 #[tokio::test]
 async fn timer_ticks_when_an_interval_is_over_and_the_first_run_only_begins() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", Timer { interval: 1 });
     let first = vertex.apply().await;
     assert!(first.rearm, "the watch begins with us");
@@ -176,7 +176,7 @@ async fn timer_ticks_when_an_interval_is_over_and_the_first_run_only_begins() {
 
 #[tokio::test]
 async fn a_notification_starts_the_interval_of_a_timer_anew_and_is_a_change() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", Timer { interval: 3600 });
     vertex.apply().await.checked();
     let looked = vertex.run(Run { refresh: true, ..Run::LOOK }).await;
@@ -201,7 +201,7 @@ fn a_timer_watches_its_interval_and_refuses_none() {
 
 #[tokio::test]
 async fn exit_asks_for_the_end_with_the_first_status() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     assert_eq!(bench.vertex("a", Exit { code: 3 }).look().await.checked(), Checked::Changed);
     assert_eq!(*bench.host.exit.borrow(), None);
     assert_eq!(bench.vertex("a", Exit { code: 3 }).apply().await.checked(), Checked::Changed);
@@ -226,7 +226,7 @@ fn keep(value: Value) -> Keep {
 
 #[tokio::test]
 async fn value_stores_sends_and_survives_a_restart() {
-    let mut bench = Bench::new();
+    let mut bench = TestEnv::new();
     let value =
         Value::map(Type::Str, Type::list(Type::Int), [(Value::str("a"), Value::list(Type::Int, vec![]))]);
     {
@@ -253,7 +253,7 @@ async fn value_stores_sends_and_survives_a_restart() {
 
 #[tokio::test]
 async fn a_received_value_is_stored_and_is_news() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", keep(Value::str("declared")));
     vertex.apply().await.checked();
     vertex.resource.any = Some(Value::Int(1));
@@ -269,7 +269,7 @@ async fn a_received_value_is_stored_and_is_news() {
 
 #[tokio::test]
 async fn an_unset_value_is_removed() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     bench.vertex("a", keep(Value::Int(1))).apply().await.checked();
     let mut vertex = bench.vertex("a", Keep::default());
     assert_eq!(vertex.look().await.checked(), Checked::Changed);
@@ -294,7 +294,7 @@ impl Function for Constant {
 
 #[tokio::test]
 async fn a_value_that_cannot_be_stored_is_an_error_and_not_sent() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let outcome = bench.vertex("a", keep(Value::Func(Arc::new(Constant)))).apply().await;
     assert!(outcome.sent.is_none());
     assert!(
@@ -304,7 +304,7 @@ async fn a_value_that_cannot_be_stored_is_an_error_and_not_sent() {
 
 #[tokio::test]
 async fn a_cancelled_run_is_told_apart_from_a_failed_one() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let test = mgmt_resources::test::Test { waitforerror: 3_600_000, ..Default::default() };
     let mut vertex = bench.vertex("a", test);
     vertex.cancel.raise(Stage::Cancel);

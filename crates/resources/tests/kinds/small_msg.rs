@@ -8,7 +8,7 @@ use std::io::{IoSliceMut, Read, Seek};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixDatagram;
 
-use crate::common::{Bench, Log, Run, Vertex, refused};
+use crate::common::{Log, Run, TestEnv, Vertex, refused};
 use mgmt_resource::{Checked, Kind, Stage};
 use mgmt_resources::msg::Msg;
 use mgmt_value::Str;
@@ -20,7 +20,7 @@ fn msg(body: &str) -> Msg {
 }
 
 /// A socket that a log would listen on. It never waits: what is not there is not sent.
-fn listen(bench: &Bench, name: &str) -> UnixDatagram {
+fn listen(bench: &TestEnv, name: &str) -> UnixDatagram {
     let socket = UnixDatagram::bind(bench.path(name)).unwrap();
     socket.set_nonblocking(true).unwrap();
     socket
@@ -39,7 +39,7 @@ fn texts(socket: &UnixDatagram) -> Vec<String> {
     received(socket).into_iter().map(|datagram| String::from_utf8(datagram).unwrap()).collect()
 }
 
-fn vertex<'a>(bench: &'a Bench, msg: Msg) -> Vertex<'a, Msg> {
+fn vertex<'a>(bench: &'a TestEnv, msg: Msg) -> Vertex<'a, Msg> {
     let mut vertex = bench.vertex("a", msg);
     vertex.state.sockets.journal = bench.path("journal");
     vertex.state.sockets.syslog = bench.path("syslog");
@@ -48,7 +48,7 @@ fn vertex<'a>(bench: &'a Bench, msg: Msg) -> Vertex<'a, Msg> {
 
 #[tokio::test]
 async fn a_message_is_logged_once_per_start_and_per_notification() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     let mut vertex = vertex(&bench, msg("hello\nworld"));
     assert_eq!(vertex.look().await.checked(), Checked::Changed);
@@ -74,7 +74,7 @@ fn the_journal_of_a_host_has_the_message_once_per_place_and_notification() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let fields = BTreeMap::from([("DEMO_FIELD".into(), "with a\nline of its own".into())]);
     let declared = Msg { journal: true, syslog: true, fields, ..msg("from the demo: é") };
     let mut vertex = bench.vertex("a", declared);
@@ -107,7 +107,7 @@ fn the_journal_of_a_host_has_the_message_once_per_place_and_notification() {
 
 #[tokio::test]
 async fn urgent_messages_are_warnings() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     for (priority, level) in
         [("Emerg", Level::WARN), ("Warning", Level::WARN), ("Notice", Level::INFO), ("Debug", Level::INFO)]
@@ -119,7 +119,7 @@ async fn urgent_messages_are_warnings() {
 
 #[tokio::test]
 async fn the_journal_gets_one_entry_with_all_fields() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let socket = listen(&bench, "journal");
     let fields = BTreeMap::from([("CODE_LINE".into(), "7".into()), ("A1".into(), Str::new(b"x\xff"))]);
     let mut vertex = vertex(&bench, Msg { journal: true, fields, ..msg("hello") });
@@ -135,7 +135,7 @@ async fn the_journal_gets_one_entry_with_all_fields() {
 
 #[tokio::test]
 async fn a_journal_field_with_lines_of_its_own_has_a_length_and_an_identifier_can_be_given() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let socket = listen(&bench, "journal");
     let fields = BTreeMap::from([("SYSLOG_IDENTIFIER".into(), "me".into())]);
     vertex(&bench, Msg { journal: true, fields, ..msg("a\nPRIORITY=0") }).apply().await.checked();
@@ -147,7 +147,7 @@ async fn a_journal_field_with_lines_of_its_own_has_a_length_and_an_identifier_ca
 
 #[tokio::test]
 async fn an_entry_that_is_too_large_for_a_datagram_comes_as_a_sealed_file() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let socket = listen(&bench, "journal");
     let body = "x".repeat(4 << 20);
     vertex(&bench, Msg { journal: true, ..msg(&body) }).apply().await.checked();
@@ -169,7 +169,7 @@ async fn an_entry_that_is_too_large_for_a_datagram_comes_as_a_sealed_file() {
 
 #[tokio::test]
 async fn syslog_gets_one_line_with_facility_user() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let socket = listen(&bench, "syslog");
     let pid = std::process::id();
     for (severity, priority) in
@@ -187,7 +187,7 @@ async fn syslog_gets_one_line_with_facility_user() {
 
 #[tokio::test]
 async fn a_log_that_is_not_there_is_an_error_that_says_which() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let path = bench.path("journal");
     let error = vertex(&bench, Msg { journal: true, ..msg("x") }).apply().await.result.unwrap_err();
     assert!(error.to_string().starts_with(&format!("cannot write to the journal at {}: ", path.display())));
@@ -200,7 +200,7 @@ async fn a_log_that_is_not_there_is_an_error_that_says_which() {
 
 #[tokio::test]
 async fn what_was_written_before_a_failure_is_not_written_again() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let journal = listen(&bench, "journal");
     let mut vertex = vertex(&bench, Msg { journal: true, syslog: true, ..msg("x") });
     assert!(vertex.apply().await.result.is_err());
@@ -224,7 +224,7 @@ async fn what_was_written_before_a_failure_is_not_written_again() {
 
 #[tokio::test]
 async fn a_log_that_does_not_read_does_not_hold_a_run_that_is_cancelled() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let socket = listen(&bench, "syslog");
     let filler = UnixDatagram::unbound().unwrap();
     filler.set_nonblocking(true).unwrap();

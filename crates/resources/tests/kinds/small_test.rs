@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::common::{Bench, Log, Run, refused};
+use crate::common::{Log, Run, TestEnv, refused};
 use mgmt_resource::{Checked, Kind, Resource, schema_of};
 use mgmt_resources::noop::Noop;
 use mgmt_resources::test::{Func1, MixedStruct, Mixture, Test};
@@ -126,7 +126,7 @@ fn validation_fails_when_asked_to() {
 
 #[tokio::test]
 async fn a_run_is_right_and_sends_hello_and_the_answer() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", Test::default());
     for run in [Run::APPLY, Run::LOOK, Run::REFRESH] {
         let outcome = vertex.run(run).await;
@@ -142,7 +142,7 @@ async fn a_run_is_right_and_sends_hello_and_the_answer() {
 
 #[tokio::test]
 async fn each_parameter_is_logged_with_its_own_value() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     let test = Test {
         int: 1,
@@ -197,7 +197,7 @@ async fn each_parameter_is_logged_with_its_own_value() {
 
 #[tokio::test]
 async fn a_run_fails_unless_the_expected_number_of_parameters_is_received() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", Test { expectrecv: Some(vec!["str".into()]), ..Test::default() });
     let outcome = vertex.apply().await;
     assert!(outcome.sent.is_none());
@@ -212,7 +212,7 @@ async fn a_run_fails_unless_the_expected_number_of_parameters_is_received() {
 
 #[tokio::test]
 async fn a_run_waits_and_then_fails_when_asked_to() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", Test { waitforerror: 1, ..Test::default() });
     assert_eq!(vertex.apply().await.error(), "waited for 1 milliseconds to fail");
 }
@@ -234,7 +234,7 @@ impl Function for Double {
 
 #[tokio::test]
 async fn the_function_is_called_with_forty_two_and_is_not_compared() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let log = Log::capture();
     let function = |result| Value::Func(Arc::new(Double(result)));
     let mut test = Test { onlyshow: vec!["comment".into()], ..Test::default() };

@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Bench, Run, refused};
-use crate::host_common::{Running, edges, on_own_host, output, run, shell, snapshot, soon, text};
+use crate::common::{Run, TestEnv, refused};
+use crate::host_common::{RunningEngine, edges, on_own_host, output, run, shell, snapshot, soon, text};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::ssh_authorized_key::SshAuthorizedKey;
@@ -18,14 +18,14 @@ fn key(state: &str) -> SshAuthorizedKey {
 }
 
 #[track_caller]
-fn outcome(bench: &Bench, key: &SshAuthorizedKey, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, key: &SshAuthorizedKey, run: Run<'_>) -> Result<Checked, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(bench.vertex("name", key.clone()).run(run)).result
 }
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, key: &SshAuthorizedKey, below: &Path) {
+fn settles(bench: &TestEnv, key: &SshAuthorizedKey, below: &Path) {
     let seen = || snapshot(&[below.to_str().unwrap()]);
     let before = seen();
     assert_eq!(outcome(bench, key, Run::LOOK).unwrap(), Checked::Changed);
@@ -47,7 +47,7 @@ fn generate(directory: &Path, kind: &str, comment: &str) -> String {
 
 #[test]
 fn keys_of_all_types_are_put_in_changed_and_removed_and_all_else_stays() {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let place = bench.path("keys");
     fs::create_dir(&place).unwrap();
     let file = place.join("authorized_keys");
@@ -89,7 +89,7 @@ fn a_user_gets_a_directory_and_a_file_that_nobody_else_can_read_or_redirect() {
     if !on_own_host("a_user_gets_a_directory_and_a_file_that_nobody_else_can_read_or_redirect") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let line = generate(&bench.path(""), "ed25519", "joe");
     let joe = SshAuthorizedKey { content: line.as_str().into(), user: "joe".into(), ..key("exists") };
     // The account may be made by another resource.
@@ -133,7 +133,7 @@ async fn a_key_lets_its_user_in_and_whatever_somebody_does_to_it_is_repaired() {
     if !on_own_host("a_key_lets_its_user_in_and_whatever_somebody_does_to_it_is_repaired") {
         return;
     }
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let place = running.path("key");
     fs::create_dir_all(&place).unwrap();
     let line = generate(&place, "ed25519", "joe");

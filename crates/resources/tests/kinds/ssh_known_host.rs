@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Bench, refused};
-use crate::host_common::{Running, edges, soon};
+use crate::common::{TestEnv, refused};
+use crate::host_common::{RunningEngine, edges, soon};
 use mgmt_resource::{Checked, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::ssh_known_host::SshKnownHost;
@@ -25,7 +25,7 @@ fn known(file: &Path) -> SshKnownHost {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_put_changed_and_removed() {
-    let (bench, place) = (Bench::new(), tempfile::tempdir().unwrap());
+    let (bench, place) = (TestEnv::new(), tempfile::tempdir().unwrap());
     let file = place.path().join("known");
     fs::write(&file, "# mine\n").unwrap();
     let mut vertex = bench.vertex("printer", known(&file));
@@ -44,7 +44,7 @@ async fn a_key_is_put_changed_and_removed() {
 async fn whatever_somebody_does_to_the_file_is_repaired() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("known");
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     running.swap(vec![Spec::new("printer", known(&file))]).await;
     let right = || fs::read_to_string(&file).is_ok_and(|text| text == LINE);
     soon("the key is there", right).await;

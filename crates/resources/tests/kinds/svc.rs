@@ -5,12 +5,12 @@ use crate::host_common;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::common::{Bench, Run};
-use crate::host_common::{Running, disturb, edges, soon};
+use crate::common::{Run, TestEnv};
+use crate::host_common::{RunningEngine, disturb, edges, soon};
 use mgmt_resource::{Cancel, Checked, Error, Kind, Spec, Watch, WatchStream};
 use mgmt_resources::file::File;
 use mgmt_resources::svc::Svc;
-use mgmt_test_support::booted_host::{on_booted_host, run, start_session, told, until};
+use mgmt_test_support::booted_host::{eventually, on_booted_host, run, start_session, unit_state};
 
 const UNIT: &str = "/etc/systemd/system/demo.service";
 const DEMO: &str = "[Service]\nExecStart=/bin/sleep infinity\nExecReload=/bin/touch /run/demo-reloaded\n\
@@ -25,19 +25,19 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[track_caller]
-fn outcome(bench: &Bench, name: &str, svc: &Svc, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, name: &str, svc: &Svc, run: Run<'_>) -> Result<Checked, Error> {
     runtime().block_on(bench.vertex(name, svc.clone()).run(run)).result
 }
 
 fn seen() -> [String; 3] {
     let process =
         ["show", "demo", "--property=MainPID,InvocationID,ActiveEnterTimestampMonotonic,NeedDaemonReload"];
-    [told("is-active", "demo"), told("is-enabled", "demo"), run("systemctl", &process)]
+    [unit_state("is-active", "demo"), unit_state("is-enabled", "demo"), run("systemctl", &process)]
 }
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, svc: &Svc) {
+fn settles(bench: &TestEnv, svc: &Svc) {
     let before = seen();
     assert_eq!(outcome(bench, "demo", svc, Run::LOOK).unwrap(), Checked::Changed);
     assert_eq!(seen()[..2], before[..2], "looking has changed something");
@@ -54,17 +54,23 @@ fn a_service_is_started_stopped_enabled_and_disabled() {
         return;
     }
     fs::write(UNIT, DEMO).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     settles(&bench, &svc("running", "enabled"));
-    assert_eq!((told("is-active", "demo"), told("is-enabled", "demo")), ("active".into(), "enabled".into()));
+    assert_eq!(
+        (unit_state("is-active", "demo"), unit_state("is-enabled", "demo")),
+        ("active".into(), "enabled".into())
+    );
     settles(&bench, &svc("stopped", ""));
     assert_eq!(
-        (told("is-active", "demo"), told("is-enabled", "demo")),
+        (unit_state("is-active", "demo"), unit_state("is-enabled", "demo")),
         ("inactive".into(), "enabled".into())
     );
     settles(&bench, &svc("", "disabled"));
     settles(&bench, &svc("running", "disabled"));
-    assert_eq!((told("is-active", "demo"), told("is-enabled", "demo")), ("active".into(), "disabled".into()));
+    assert_eq!(
+        (unit_state("is-active", "demo"), unit_state("is-enabled", "demo")),
+        ("active".into(), "disabled".into())
+    );
 
     // What cannot be switched counts as what it is, and comes to rest.
     for (unit, wanted) in [("dbus", svc("running", "enabled")), ("dbus.socket", svc("running", ""))] {
@@ -77,7 +83,7 @@ fn a_missing_or_broken_service_is_told_apart() {
     if !on_booted_host("a_missing_or_broken_service_is_told_apart") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let nothing = |svc: &Svc| outcome(&bench, "no-such-thing", svc, Run::APPLY);
     assert_eq!(nothing(&svc("stopped", "disabled")).unwrap(), Checked::Right);
     assert!(nothing(&svc("running", "")).unwrap_err().to_string().contains("no unit no-such-thing.service"));
@@ -107,9 +113,12 @@ fn a_missing_or_broken_service_is_told_apart() {
     run("systemctl", &["daemon-reload"]);
     settles(&bench, &svc("running", "enabled"));
     settles(&bench, &svc("stopped", "masked"));
-    assert_eq!(told("is-enabled", "demo"), "masked");
+    assert_eq!(unit_state("is-enabled", "demo"), "masked");
     settles(&bench, &Svc { unmask: true, ..svc("running", "enabled") });
-    assert_eq!((told("is-active", "demo"), told("is-enabled", "demo")), ("active".into(), "enabled".into()));
+    assert_eq!(
+        (unit_state("is-active", "demo"), unit_state("is-enabled", "demo")),
+        ("active".into(), "enabled".into())
+    );
 }
 
 #[test]
@@ -118,7 +127,7 @@ fn a_refresh_reloads_or_restarts_what_runs_and_changed_unit_files_are_read() {
         return;
     }
     fs::write(UNIT, DEMO).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let process = || run("systemctl", &["show", "demo", "--property=MainPID", "--value"]);
     let refresh = |svc: &Svc| outcome(&bench, "demo", svc, Run::REFRESH).unwrap();
     assert_eq!(refresh(&svc("", "")), Checked::Right, "what does not run is left alone");
@@ -143,7 +152,7 @@ fn a_refresh_restarts_what_could_be_reloaded_if_that_is_wanted() {
         return;
     }
     fs::write(UNIT, DEMO).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let process = || run("systemctl", &["show", "demo", "--property=MainPID", "--value"]);
     let restarted = |state: &str| Svc { restart: true, ..svc(state, "") };
     let refresh = |svc: &Svc| outcome(&bench, "demo", svc, Run::REFRESH).unwrap();
@@ -173,21 +182,21 @@ fn who_stops_a_service_while_it_is_restarted_does_not_win() {
     let stop =
         "ExecStop=/bin/sh -c 'touch /run/demo-stops; until test -e /run/demo-go; do sleep 0.02; done'\n";
     fs::write(UNIT, DEMO.replace("ExecReload=/bin/touch /run/demo-reloaded\n", stop)).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let wanted = Svc { restart: true, ..svc("running", "") };
     assert_eq!(outcome(&bench, "demo", &wanted, Run::APPLY).unwrap(), Checked::Changed);
     let process = || run("systemctl", &["show", "demo", "--property=MainPID", "--value"]);
     let first = process();
     let somebody = std::thread::spawn(|| {
-        until("it stops", || fs::exists("/run/demo-stops").unwrap());
+        eventually("it stops", || fs::exists("/run/demo-stops").unwrap());
         run("systemctl", &["stop", "--no-block", "demo"]);
         let job = || run("systemctl", &["list-jobs", "--no-legend", "demo.service"]);
-        until("the job is a stop", || job().contains(" stop "));
+        eventually("the job is a stop", || job().contains(" stop "));
         fs::write("/run/demo-go", "").unwrap();
     });
     assert_eq!(outcome(&bench, "demo", &wanted, Run::REFRESH).unwrap(), Checked::Changed);
     somebody.join().unwrap();
-    assert_eq!(told("is-active", "demo"), "active");
+    assert_eq!(unit_state("is-active", "demo"), "active");
     assert_ne!(process(), first);
     assert_eq!(outcome(&bench, "demo", &wanted, Run::APPLY).unwrap(), Checked::Right);
 }
@@ -202,7 +211,7 @@ fn a_service_that_does_not_stay_is_an_error_unless_its_start_is_enough() {
     fs::write(UNIT, short).unwrap();
     run("systemctl", &["daemon-reload"]);
     let starts = || fs::read_to_string("/run/demo-starts").unwrap_or_default().len() / 2;
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let error = outcome(&bench, "demo", &svc("running", ""), Run::APPLY).unwrap_err();
     assert!(error.to_string().contains("was started, but does not run"), "{error}");
     assert_eq!(starts(), 1);
@@ -221,7 +230,7 @@ fn a_service_that_does_not_stay_is_an_error_unless_its_start_is_enough() {
         run("systemctl", &["daemon-reload"]);
         let mut vertex = bench.vertex("demo", Svc { restart_interval: 1800, ..svc("running", "") });
         assert_eq!(vertex.apply().await.checked(), Checked::Changed);
-        assert_eq!(told("is-active", "demo"), "active");
+        assert_eq!(unit_state("is-active", "demo"), "active");
         assert_eq!(vertex.apply().await.checked(), Checked::Right);
     });
 }
@@ -241,7 +250,7 @@ fn who_stops_a_service_that_was_just_started_does_not_win() {
     )
     .unwrap();
     run("systemctl", &["daemon-reload"]);
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let wanted = svc("running", "");
     assert_eq!(outcome(&bench, "demo", &wanted, Run::APPLY).unwrap(), Checked::Changed);
     // systemd may also stop it only after it was seen to run.
@@ -251,7 +260,7 @@ fn who_stops_a_service_that_was_just_started_does_not_win() {
         std::thread::sleep(Duration::from_millis(10));
     }
     outcome(&bench, "demo", &wanted, Run::APPLY).unwrap();
-    assert_eq!(told("is-active", "demo"), "active");
+    assert_eq!(unit_state("is-active", "demo"), "active");
     assert_eq!(outcome(&bench, "demo", &wanted, Run::APPLY).unwrap(), Checked::Right);
 }
 
@@ -261,7 +270,7 @@ fn whatever_others_do_to_a_service_is_an_event_and_repaired() {
         return;
     }
     fs::write(UNIT, DEMO).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let wanted = svc("running", "enabled");
     runtime().block_on(async {
         let mut vertex = bench.vertex("demo", wanted.clone());
@@ -284,7 +293,9 @@ fn whatever_others_do_to_a_service_is_an_event_and_repaired() {
                 // Nothing but an event leads to a check.
                 next(&mut *events).await;
                 vertex.apply().await.checked();
-                if told("is-active", "demo") == "active" && told("is-enabled", "demo") == "enabled" {
+                if unit_state("is-active", "demo") == "active"
+                    && unit_state("is-enabled", "demo") == "enabled"
+                {
                     break;
                 }
             }
@@ -310,11 +321,12 @@ async fn the_engine_repairs_whatever_others_do_to_a_service() {
     if !on_booted_host("the_engine_repairs_whatever_others_do_to_a_service") {
         return;
     }
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     let unit = File { state: "exists".into(), content: Some(DEMO.into()), ..File::default() };
     let specs = vec![Spec::new("demo", svc("running", "enabled")), Spec::new(UNIT, unit)];
     running.swap(specs).await;
-    let right = || told("is-active", "demo") == "active" && told("is-enabled", "demo") == "enabled";
+    let right =
+        || unit_state("is-active", "demo") == "active" && unit_state("is-enabled", "demo") == "enabled";
     assert!(right());
     for drift in [
         "systemctl stop demo",
@@ -335,7 +347,7 @@ async fn a_service_of_the_session_is_kept_by_the_manager_of_the_session() {
     if !on_booted_host("a_service_of_the_session_is_kept_by_the_manager_of_the_session") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let wanted = Svc { session: true, ..svc("running", "enabled") };
     let error = bench.vertex("demo", wanted.clone()).apply().await.result.unwrap_err();
     assert!(error.hint().unwrap().contains("enable-linger"), "{error}");
@@ -344,12 +356,12 @@ async fn a_service_of_the_session_is_kept_by_the_manager_of_the_session() {
     fs::create_dir_all("/root/.config/systemd/user").unwrap();
     fs::write(unit, DEMO.replace("multi-user.target", "default.target")).unwrap();
 
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     running.swap(vec![Spec::new("demo", wanted)]).await;
     let told_by = |question: &str| host_common::output("systemctl", &["--user", question, "demo"]).stdout;
     let right = || told_by("is-active") == b"active\n" && told_by("is-enabled") == b"enabled\n";
     assert!(right());
-    assert_eq!(told("is-active", "demo"), "inactive", "the system's manager has nothing to do with it");
+    assert_eq!(unit_state("is-active", "demo"), "inactive", "the system's manager has nothing to do with it");
     for drift in [
         "systemctl --user stop demo",
         "systemctl --user kill --signal=KILL demo",
@@ -392,7 +404,7 @@ fn when_the_bus_restarts_events_go_on() {
         return;
     }
     fs::write(UNIT, DEMO).unwrap();
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let wanted = svc("running", "");
     runtime().block_on(async {
         let mut vertex = bench.vertex("demo", wanted.clone());
@@ -407,7 +419,7 @@ fn when_the_bus_restarts_events_go_on() {
         loop {
             next(&mut *events).await;
             // While the bus is away this fails, as it should.
-            if vertex.apply().await.result.is_ok() && told("is-active", "demo") == "active" {
+            if vertex.apply().await.result.is_ok() && unit_state("is-active", "demo") == "active" {
                 break;
             }
             assert!(Instant::now() < end, "not repaired");
@@ -430,7 +442,7 @@ fn a_host_without_systemd_is_told_so_at_once() {
         assert!(output.status.success() && out.contains("1 passed"), "{out}");
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     for run in [Run::LOOK, Run::APPLY] {
         let error = outcome(&bench, "cron", &svc("running", ""), run).unwrap_err();
         assert!(error.to_string().contains("does not run systemd"), "{error}");
@@ -442,11 +454,11 @@ fn a_host_without_systemd_is_told_so_at_once() {
     assert!(start(&bench.host).err().unwrap().to_string().contains("does not run systemd"));
 }
 
-fn stream(bench: &Bench, svc: &Svc) -> Box<dyn WatchStream> {
+fn stream(bench: &TestEnv, svc: &Svc) -> Box<dyn WatchStream> {
     stream_of(bench, "demo", svc)
 }
 
-fn stream_of(bench: &Bench, name: &str, svc: &Svc) -> Box<dyn WatchStream> {
+fn stream_of(bench: &TestEnv, name: &str, svc: &Svc) -> Box<dyn WatchStream> {
     let Watch::Stream { start, .. } = &Kind::watches(svc, &name.into())[0] else { panic!("no stream") };
     start(&bench.host).unwrap()
 }
@@ -467,7 +479,7 @@ fn hundreds_of_services_are_looked_at_at_once() {
         let mut looks = tokio::task::JoinSet::new();
         for number in 0..500 {
             looks.spawn(async move {
-                let bench = Bench::new();
+                let bench = TestEnv::new();
                 let name = format!("no-such-service-{number}");
                 bench.vertex(name.as_str(), svc("stopped", "")).run(Run::LOOK).await.result
             });

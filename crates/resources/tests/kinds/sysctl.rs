@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::common::{Bench, Run};
-use crate::host_common::{Running, edges, on_own_host, run, shell, snapshot, soon};
+use crate::common::{Run, TestEnv};
+use crate::host_common::{RunningEngine, edges, on_own_host, run, shell, snapshot, soon};
 use mgmt_resource::{Checked, Error, Spec};
 use mgmt_resources::file::File;
 use mgmt_resources::sysctl::Sysctl;
@@ -21,14 +21,14 @@ fn present(name: &str) -> String {
 }
 
 #[track_caller]
-fn outcome(bench: &Bench, name: &str, sysctl: &Sysctl, run: Run<'_>) -> Result<Checked, Error> {
+fn outcome(bench: &TestEnv, name: &str, sysctl: &Sysctl, run: Run<'_>) -> Result<Checked, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(bench.vertex(name, sysctl.clone()).run(run)).result
 }
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 #[track_caller]
-fn settles(bench: &Bench, name: &str, sysctl: &Sysctl) {
+fn settles(bench: &TestEnv, name: &str, sysctl: &Sysctl) {
     let seen = || (snapshot(&["/etc/sysctl.d"]), present(name));
     let before = seen();
     assert_eq!(outcome(bench, name, sysctl, Run::LOOK).unwrap(), Checked::Changed);
@@ -45,7 +45,7 @@ fn a_parameter_is_set_now_and_for_the_next_boot() {
     if !on_own_host("a_parameter_is_set_now_and_for_the_next_boot") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let (one, two) = if present(NAME) == "0" { ("1", "0") } else { ("0", "1") };
     settles(&bench, NAME, &sysctl(one));
     assert_eq!(present(NAME), one);
@@ -74,7 +74,7 @@ fn what_the_kernel_does_not_take_is_an_error() {
     if !on_own_host("what_the_kernel_does_not_take_is_an_error") {
         return;
     }
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     for run in [Run::LOOK, Run::APPLY] {
         let error = outcome(&bench, "net.ipv4.no_such_thing", &sysctl("1"), run).unwrap_err();
         assert!(error.to_string().contains("no parameter net.ipv4.no_such_thing"), "{error}");
@@ -91,7 +91,7 @@ async fn whatever_somebody_does_to_a_parameter_is_repaired() {
     if !on_own_host("whatever_somebody_does_to_a_parameter_is_repaired") {
         return;
     }
-    let mut running = Running::start();
+    let mut running = RunningEngine::start();
     running.swap(vec![Spec::new(NAME, sysctl("1"))]).await;
     let right = || {
         fs::read_to_string("/proc/sys/net/ipv4/ip_forward").unwrap() == "1\n"

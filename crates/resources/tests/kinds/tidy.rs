@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use crate::common::{Bench, Run, refused};
+use crate::common::{Run, TestEnv, refused};
 use mgmt_engine::{Level, Preparation};
 use mgmt_resource::{Checked, Kind as _, Meta, ResourceGraph, Spec};
 use mgmt_resources::tidy::Tidy;
@@ -47,7 +47,7 @@ fn name(path: &Path) -> Str {
 
 #[tokio::test]
 async fn nothing_goes_while_a_part_of_the_program_has_no_value() {
-    let (bench, place) = (Bench::new(), tempfile::tempdir().unwrap());
+    let (bench, place) = (TestEnv::new(), tempfile::tempdir().unwrap());
     let old = place.path().join("old");
     make(&old, HOUR, 1);
     let tidy = Tidy { recurse: true, age: Some(60), by: "mtime".into(), ..Tidy::default() };
@@ -65,7 +65,7 @@ async fn nothing_goes_while_a_part_of_the_program_has_no_value() {
 
 /// Looking changes nothing and says what applying does; applying again changes nothing.
 async fn leaves(root: &Path, tidy: Tidy, expected: &[&str]) {
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let before = tree(root);
     let mut vertex = bench.vertex(name(root), tidy.clone());
     assert_eq!(vertex.look().await.checked(), Checked::Changed, "{tidy:?}");
@@ -114,7 +114,7 @@ async fn what_is_old_or_large_goes_and_the_rest_stays() {
     leaves(&root, inside, &[]).await;
     // One file, without going anywhere; and then there is nothing.
     fill(&root);
-    let bench = Bench::new();
+    let bench = TestEnv::new();
     let mut one = bench.vertex(name(&root.join("old.txt")), Tidy { age: Some(60), ..Tidy::default() });
     assert_eq!(one.apply().await.checked(), Checked::Changed);
     assert_eq!(one.apply().await.checked(), Checked::Right);

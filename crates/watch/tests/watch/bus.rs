@@ -1,7 +1,7 @@
 //! The hub for message buses, on a bus of its own that can be stopped and started again.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use crate::bench;
+use crate::test_env;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use mgmt_watch::{Bus, BusError, BusService, Followed, Service, Signal, Topic};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 const NAME: &str = "com.example.Test";
 const PATH: &str = "/com/example/Test";
 
@@ -28,7 +28,7 @@ const SERVICE: Service = Service {
 fn with_own_bus(test: &str) {
     let directory = tempfile::tempdir().unwrap();
     let address = format!("unix:path={}/bus", directory.path().display());
-    bench::run_inside(&format!("DBUS_SESSION_BUS_ADDRESS={address} $TEST"), test);
+    test_env::run_inside(&format!("DBUS_SESSION_BUS_ADDRESS={address} $TEST"), test);
 }
 
 fn in_runtime(test: impl Future<Output = ()>) {
@@ -52,7 +52,7 @@ impl Daemon {
             .stderr(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("this test needs dbus-daemon: {error}"));
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         // The socket is there a moment before somebody listens.
         while std::os::unix::net::UnixStream::connect(&socket).is_err() {
             assert!(Instant::now() < end, "the bus does not start");
@@ -109,7 +109,7 @@ async fn emit(from: &zbus::Connection, path: &str) {
 }
 
 async fn heard(followed: &mut Followed) {
-    tokio::time::timeout(PATIENCE, followed.next()).await.expect("an event").unwrap();
+    tokio::time::timeout(EVENT_TIMEOUT, followed.next()).await.expect("an event").unwrap();
 }
 
 async fn is_quiet(followed: &mut Followed) -> bool {
@@ -117,7 +117,7 @@ async fn is_quiet(followed: &mut Followed) -> bool {
 }
 
 async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < end, "waited in vain: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -140,7 +140,7 @@ fn a_thousand_followers_share_one_connection_and_its_rules_and_nothing_is_left()
 #[test]
 #[ignore = "started by a_thousand_followers_share_one_connection_and_its_rules_and_nothing_is_left"]
 fn inside_shared() {
-    if !bench::inside() {
+    if !test_env::inside() {
         return;
     }
     let daemon = Daemon::start();
@@ -177,7 +177,7 @@ fn only_the_service_is_believed_and_only_those_concerned_hear_of_it() {
 #[test]
 #[ignore = "started by only_the_service_is_believed_and_only_those_concerned_hear_of_it"]
 fn inside_topics() {
-    if !bench::inside() {
+    if !test_env::inside() {
         return;
     }
     let _daemon = Daemon::start();
@@ -220,7 +220,7 @@ fn when_the_bus_or_the_service_restarts_everybody_hears_of_it_and_events_go_on()
 #[test]
 #[ignore = "started by when_the_bus_or_the_service_restarts_everybody_hears_of_it_and_events_go_on"]
 fn inside_restart() {
-    if !bench::inside() {
+    if !test_env::inside() {
         return;
     }
     in_runtime(async {
@@ -228,21 +228,21 @@ fn inside_restart() {
         let service = BusService::of(Bus::Session, SERVICE);
         assert!(matches!(service.ready().await, Err(BusError::Unreachable { bus: Bus::Session, .. })));
         let daemon = Daemon::start();
-        tokio::time::timeout(PATIENCE, service.connected()).await.expect("it connects by itself");
+        tokio::time::timeout(EVENT_TIMEOUT, service.connected()).await.expect("it connects by itself");
         let mut followed = service.follow(PATH);
         for _ in 0..2 {
             service.ready().await.unwrap();
             let mut signals = service.signals();
             let owner = connection(Some(NAME)).await;
             heard(&mut followed).await;
-            tokio::time::timeout(PATIENCE, service.connected()).await.unwrap();
+            tokio::time::timeout(EVENT_TIMEOUT, service.connected()).await.unwrap();
             while !is_quiet(&mut followed).await {}
             emit(&owner, PATH).await;
             heard(&mut followed).await;
-            let signal = tokio::time::timeout(PATIENCE, signals.next()).await.unwrap();
+            let signal = tokio::time::timeout(EVENT_TIMEOUT, signals.next()).await.unwrap();
             assert!(signal.is_ok(), "whoever listened before it started hears all of it");
             drop(owner);
-            let gone = tokio::time::timeout(PATIENCE, signals.next()).await.unwrap();
+            let gone = tokio::time::timeout(EVENT_TIMEOUT, signals.next()).await.unwrap();
             assert!(matches!(gone, Err(BusError::Gone(_))), "{gone:?}");
             // It has gone: what it did meanwhile has to be looked at.
             heard(&mut followed).await;
@@ -250,7 +250,7 @@ fn inside_restart() {
         drop(daemon);
         let daemon = Daemon::start();
         heard(&mut followed).await;
-        tokio::time::timeout(PATIENCE, service.connected()).await.unwrap();
+        tokio::time::timeout(EVENT_TIMEOUT, service.connected()).await.unwrap();
         assert!(daemon.rules() > 0);
         assert!(!service.is_running().await.unwrap());
     });
@@ -264,14 +264,14 @@ fn a_call_that_is_not_answered_ends_with_its_limit() {
 #[test]
 #[ignore = "started by a_call_that_is_not_answered_ends_with_its_limit"]
 fn inside_late() {
-    if !bench::inside() {
+    if !test_env::inside() {
         return;
     }
     let daemon = Daemon::start();
     in_runtime(async {
         let service = BusService::of(Bus::Session, SERVICE);
         let call = |limit| service.call_within::<_, ()>(limit, PATH, NAME, "Method", &());
-        let refused = call(PATIENCE).await.unwrap_err();
+        let refused = call(EVENT_TIMEOUT).await.unwrap_err();
         assert!(
             matches!(&refused, BusError::Refused { name, .. } if name.contains("ServiceUnknown")),
             "{refused}"

@@ -1,12 +1,12 @@
 //! What the kernel tells, heard from the kernel.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use crate::bench;
+use crate::test_env;
 use std::time::Duration;
 
 use mgmt_watch::{KernelEvents, KernelTopic};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn in_runtime(test: impl Future<Output = ()>) {
     // One thread: nobody listens while a test waits for a command.
@@ -14,7 +14,7 @@ fn in_runtime(test: impl Future<Output = ()>) {
 }
 
 async fn heard(events: &mut KernelEvents) {
-    tokio::time::timeout(PATIENCE, events.next()).await.expect("an event").unwrap();
+    tokio::time::timeout(EVENT_TIMEOUT, events.next()).await.expect("an event").unwrap();
 }
 
 fn shell(command: &str) {
@@ -29,13 +29,13 @@ async fn is_quiet(events: &mut KernelEvents) -> bool {
 
 #[test]
 fn interfaces_and_addresses_are_told_of() {
-    bench::run_inside("unshare --net $TEST", "inside_links");
+    test_env::run_inside("unshare --net $TEST", "inside_links");
 }
 
 #[test]
 #[ignore = "started by interfaces_and_addresses_are_told_of"]
 fn inside_links() {
-    if !bench::inside() {
+    if !test_env::inside() {
         return;
     }
     in_runtime(async {
@@ -59,13 +59,13 @@ fn inside_links() {
 
 #[test]
 fn one_interface_is_told_of_by_its_name() {
-    bench::run_inside("unshare --net $TEST", "inside_one_interface");
+    test_env::run_inside("unshare --net $TEST", "inside_one_interface");
 }
 
 #[test]
 #[ignore = "started by one_interface_is_told_of_by_its_name"]
 fn inside_one_interface() {
-    if !bench::inside() {
+    if !test_env::inside() {
         return;
     }
     in_runtime(async {
@@ -114,13 +114,13 @@ fn inside_one_interface() {
 
 #[test]
 fn more_changes_than_the_kernel_keeps_are_heard_of() {
-    bench::run_inside("unshare --net $TEST", "inside_many_links");
+    test_env::run_inside("unshare --net $TEST", "inside_many_links");
 }
 
 #[test]
 #[ignore = "started by more_changes_than_the_kernel_keeps_are_heard_of"]
 fn inside_many_links() {
-    if !bench::inside() {
+    if !test_env::inside() {
         return;
     }
     in_runtime(async {
@@ -149,13 +149,13 @@ fn devices_are_told_of_by_subsystem() {
 
 #[test]
 fn the_name_of_the_host_is_followed() {
-    bench::run_inside("unshare --uts $TEST", "inside_hostname");
+    test_env::run_inside("unshare --uts $TEST", "inside_hostname");
 }
 
 #[test]
 #[ignore = "started by the_name_of_the_host_is_followed"]
 fn inside_hostname() {
-    if !bench::inside() {
+    if !test_env::inside() {
         return;
     }
     in_runtime(async {
@@ -171,13 +171,13 @@ fn inside_hostname() {
 
 #[test]
 fn mounts_are_followed() {
-    bench::run_inside("unshare --mount --propagation private $TEST", "inside_mounts");
+    test_env::run_inside("unshare --mount --propagation private $TEST", "inside_mounts");
 }
 
 #[test]
 #[ignore = "started by mounts_are_followed"]
 fn inside_mounts() {
-    if !bench::inside() {
+    if !test_env::inside() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
@@ -215,7 +215,7 @@ fn a_source_ends_with_its_followers_and_begins_again() {
                 (0..10).map(|_| KernelEvents::follow(&KernelTopic::Hostname).unwrap()).collect();
             assert_eq!(sockets(), 1);
             drop(followers);
-            let until = std::time::Instant::now() + PATIENCE;
+            let until = std::time::Instant::now() + EVENT_TIMEOUT;
             while sockets() > 0 {
                 assert!(std::time::Instant::now() < until);
                 tokio::task::yield_now().await;

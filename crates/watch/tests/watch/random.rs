@@ -6,7 +6,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
-use crate::bench::Bench;
+use crate::test_env::TestEnv;
 use mgmt_watch::{FileHub, SubscriptionId, Token, WatchPath};
 
 /// A small generator, so that a failure names a seed that replays it.
@@ -63,13 +63,13 @@ fn look(target: &WatchPath) -> State {
 }
 
 /// A path two levels down: a link that points two levels up still ends inside the directory to play in.
-fn inside(bench: &Bench, below: &str) -> PathBuf {
-    bench.path("deep/down").join(below)
+fn inside(env: &TestEnv, below: &str) -> PathBuf {
+    env.path("deep/down").join(below)
 }
 
-fn change(bench: &Bench, random: &mut Random) -> String {
+fn change(env: &TestEnv, random: &mut Random) -> String {
     let (one, two) = (random.path(), random.path());
-    let (first, second) = (inside(bench, &one), inside(bench, &two));
+    let (first, second) = (inside(env, &one), inside(env, &two));
     // Most of these fail now and then: no parent, not empty, into itself. That is part of the game.
     match random.below(16) {
         0..=3 => {
@@ -115,39 +115,39 @@ fn change(bench: &Bench, random: &mut Random) -> String {
 }
 
 fn run(seed: u64, rounds: usize) {
-    let bench = Bench::in_memory(mgmt_watch::FileHubOptions::default());
+    let env = TestEnv::in_memory(mgmt_watch::FileHubOptions::default());
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..10 {
-        change(&bench, &mut random);
+        change(&env, &mut random);
     }
     let choose =
-        |random: &mut Random| WatchPath::new(inside(&bench, &random.path()), random.below(3) == 0).unwrap();
+        |random: &mut Random| WatchPath::new(inside(&env, &random.path()), random.below(3) == 0).unwrap();
     let mut watched: Vec<Watched> = (0..12)
         .map(|token| {
             let path = choose(&mut random);
-            Watched { id: bench.hub.subscribe(Token(token), &path), seen: look(&path), path }
+            Watched { id: env.hub.subscribe(Token(token), &path), seen: look(&path), path }
         })
         .collect();
     let mut log = Vec::new();
-    bench.quiesce();
+    env.quiesce();
     for round in 0..rounds {
         if random.below(4) == 0 {
             let token = random.below(watched.len() as u64);
             let path = choose(&mut random);
             log.push(format!("watch {path:?}"));
-            bench.hub.unsubscribe(watched[token as usize].id);
+            env.hub.unsubscribe(watched[token as usize].id);
             watched[token as usize] =
-                Watched { id: bench.hub.subscribe(Token(token), &path), seen: look(&path), path };
+                Watched { id: env.hub.subscribe(Token(token), &path), seen: look(&path), path };
         }
-        let told: Vec<u64> = (0..watched.len()).map(|token| bench.count(token as u64)).collect();
+        let told: Vec<u64> = (0..watched.len()).map(|token| env.count(token as u64)).collect();
         for _ in 0..=random.below(4) {
-            log.push(change(&bench, &mut random));
+            log.push(change(&env, &mut random));
         }
-        bench.quiesce();
-        bench.hub.check_invariants();
+        env.quiesce();
+        env.hub.check_invariants();
         for (index, watched) in watched.iter_mut().enumerate() {
             let now = look(&watched.path);
-            let silent = bench.count(index as u64) == told[index];
+            let silent = env.count(index as u64) == told[index];
             assert!(
                 !silent || now == watched.seen,
                 "seed {seed}, round {round}: {:?} changed from {:?} to {now:?} in silence; last changes: {:?}",
@@ -160,13 +160,13 @@ fn run(seed: u64, rounds: usize) {
     }
     // Nothing was left behind: a hub that never saw the past watches just as much.
     let fresh =
-        FileHub::new(std::sync::Arc::clone(&bench.memory) as std::sync::Arc<dyn mgmt_watch::Sink>).unwrap();
+        FileHub::new(std::sync::Arc::clone(&env.memory) as std::sync::Arc<dyn mgmt_watch::Sink>).unwrap();
     for watched in &watched {
         fresh.subscribe(Token(1000), &watched.path);
     }
-    let marker = WatchPath::new(bench.marker_path(), false).unwrap();
+    let marker = WatchPath::new(env.marker_path(), false).unwrap();
     fresh.subscribe(Token(1000), &marker);
-    assert_eq!(bench.hub.stats().watches, fresh.stats().watches, "seed {seed}");
+    assert_eq!(env.hub.stats().watches, fresh.stats().watches, "seed {seed}");
 }
 
 #[test]

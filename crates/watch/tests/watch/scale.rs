@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::bench::Bench;
+use crate::test_env::TestEnv;
 
 /// Resident memory in bytes.
 fn resident() -> usize {
@@ -17,11 +17,11 @@ fn resident() -> usize {
 fn many_subscriptions_and_many_events_cost_little() {
     const DIRECTORIES: usize = 1000;
     const FILES: usize = 100;
-    let bench = Bench::in_memory(mgmt_watch::FileHubOptions::default());
+    let env = TestEnv::in_memory(mgmt_watch::FileHubOptions::default());
     for directory in 0..DIRECTORIES {
-        fs::create_dir(bench.path(&format!("directory-{directory:04}"))).unwrap();
+        fs::create_dir(env.path(&format!("directory-{directory:04}"))).unwrap();
     }
-    let root = bench.root().to_owned();
+    let root = env.root().to_owned();
     let path = |directory: usize, file: usize| {
         let path = root.join(format!("directory-{directory:04}/file-{file:04}.conf"));
         mgmt_watch::WatchPath::new(path, false).unwrap()
@@ -32,37 +32,37 @@ fn many_subscriptions_and_many_events_cost_little() {
     let mut ids = Vec::with_capacity(DIRECTORIES * FILES);
     for number in 0..DIRECTORIES * FILES {
         let target = path(number / FILES, number % FILES);
-        ids.push(bench.hub.subscribe(mgmt_watch::Token(number as u64), &target));
+        ids.push(env.hub.subscribe(mgmt_watch::Token(number as u64), &target));
     }
     let each = resident().saturating_sub(before) / ids.len();
     println!("{} subscriptions: {:?}, {each} bytes each", ids.len(), start.elapsed());
     assert!(each <= 250, "{each} bytes for each subscription");
-    let stats = bench.hub.stats();
+    let stats = env.hub.stats();
     assert_eq!(stats.subscriptions, ids.len() + 1);
     assert!(stats.watches <= DIRECTORIES + 5, "{stats:?}");
-    bench.expect(&[54_321], "one of many", |b| b.write("directory-0543/file-0021.conf", "x"));
-    bench.expect_silence(&[54_320, 54_322], "its neighbours", |b| {
+    env.expect(&[54_321], "one of many", |b| b.write("directory-0543/file-0021.conf", "x"));
+    env.expect_silence(&[54_320, 54_322], "its neighbours", |b| {
         b.write("directory-0543/file-0021.conf", "y");
     });
 
     for name in ["one", "two"] {
-        bench.write(&format!("directory-0000/{name}"), "");
+        env.write(&format!("directory-0000/{name}"), "");
     }
     let before = resident();
     for round in 0..300_000u32 {
         let name = if round % 2 == 0 { "directory-0000/one" } else { "directory-0000/two" };
-        fs::set_permissions(bench.path(name), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(env.path(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
-    bench.expect(&[7], "after the flood", |b| b.write("directory-0000/file-0007.conf", "x"));
+    env.expect(&[7], "after the flood", |b| b.write("directory-0000/file-0007.conf", "x"));
     let grown = resident().saturating_sub(before);
-    println!("after the flood: {:?}, {grown} bytes more", bench.hub.stats());
+    println!("after the flood: {:?}, {grown} bytes more", env.hub.stats());
     assert!(grown < 16 << 20, "{grown} bytes more after a flood");
 
     let start = std::time::Instant::now();
     for id in ids {
-        bench.hub.unsubscribe(id);
+        env.hub.unsubscribe(id);
     }
     println!("unsubscribed: {:?}", start.elapsed());
-    bench.hub.check_invariants();
-    assert!(bench.hub.stats().watches <= 5, "{:?}", bench.hub.stats());
+    env.hub.check_invariants();
+    assert!(env.hub.stats().watches <= 5, "{:?}", env.hub.stats());
 }

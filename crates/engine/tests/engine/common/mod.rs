@@ -152,7 +152,7 @@ impl Kind for Probe {
 pub(crate) const KINDS: Registry = Registry::new(&[schema_of::<Probe>]);
 
 /// A temporary host.
-pub(crate) struct World {
+pub(crate) struct TestEnv {
     pub directory: tempfile::TempDir,
     pub host: Arc<Host>,
     pub preparation: Preparation,
@@ -161,8 +161,8 @@ pub(crate) struct World {
     pub witness: Option<Arc<dyn Witness>>,
 }
 
-impl World {
-    pub(crate) fn new() -> World {
+impl TestEnv {
+    pub(crate) fn new() -> TestEnv {
         let directory = tempfile::tempdir().unwrap();
         let host = Host {
             // The name of the world tells the logs of tests apart.
@@ -180,7 +180,7 @@ impl World {
             ends_after: None,
             incomplete: Default::default(),
         };
-        World {
+        TestEnv {
             directory,
             host: Arc::new(host),
             preparation: Preparation::default(),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 
-use mgmt_test_support::program::Said;
+use mgmt_test_support::program::CommandOutput;
 
 /// Plans, runs, and compares. What the plan calls exact has to be in the history, word for word, and what it calls predicted, too,
 /// unless something before it is unknown. Gives how many lines there were.
@@ -134,7 +134,7 @@ fn plan_and_run(
     text: &str,
     prefix: &str,
     flags: &[&str],
-) -> Result<(Json, Json, Said), String> {
+) -> Result<(Json, Json, CommandOutput), String> {
     let plan = ask(program, &["plan", "--prefix", prefix, "--format", "json", front_end, text]);
     let parsed: Json = serde_json::from_str(&plan.stdout).map_err(|error| format!("{error}: {plan:?}"))?;
     assert_eq!(parsed["format_version"], 1);
@@ -182,7 +182,7 @@ fn words(whose: &Json, line: &Json) -> Json {
 }
 
 /// The same as a user without any rights of root.
-fn ask_unprivileged(program: &str, prefix: &str, arguments: &[&str]) -> Said {
+fn ask_unprivileged(program: &str, prefix: &str, arguments: &[&str]) -> CommandOutput {
     std::fs::create_dir_all(prefix).unwrap();
     std::os::unix::fs::chown(prefix, Some(65534), Some(65534)).unwrap();
     let nobody =
@@ -190,6 +190,6 @@ fn ask_unprivileged(program: &str, prefix: &str, arguments: &[&str]) -> Said {
     ask("setpriv", &[&nobody[..], &[program], arguments].concat())
 }
 
-fn ask(program: &str, arguments: &[&str]) -> Said {
+fn ask(program: &str, arguments: &[&str]) -> CommandOutput {
     Command::new(program).args(arguments).current_dir("/").output().unwrap().into()
 }

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use crate::health::{TestEnv, file};
-use mgmt_test_support::program::{Running, eventually, mgmt, said, said_with_input};
+use mgmt_test_support::program::{RunningProgram, eventually, mgmt, mgmt_output, mgmt_output_with_input};
 
 /// Sentences of the table that these tests are about. Whoever changes one changes the tests.
 const ROWS: &[&str] = &[
@@ -38,7 +38,7 @@ const ROWS: &[&str] = &[
 
 #[test]
 fn the_table_says_what_these_tests_test() {
-    let table = said(&["help", "exit-codes"]).stdout;
+    let table = mgmt_output(&["help", "exit-codes"]).stdout;
     let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
     for row in ROWS {
         assert!(table.contains(row), "{row}\n{table}");
@@ -51,7 +51,7 @@ fn once(env: &TestEnv, flags: &[&str], program: &str) -> i32 {
     let mut all = vec!["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit"];
     all.extend(flags);
     all.extend(["lang", &program]);
-    said(&all).code
+    mgmt_output(&all).code
 }
 
 const FAILS: &str = "exec \"x\" {\n\tcmd => \"/bin/false\",\n}\n";
@@ -80,7 +80,7 @@ fn a_run_that_comes_to_rest_with_failures() {
     assert_eq!(once(&env, &["--detailed-exitcode"], &both), 6);
     // The old flag for the same.
     let program = env.write("fails.mcl", FAILS);
-    assert_eq!(said(&["run", "--tmp-prefix", "--converged-timeout", "1", "lang", &program]).code, 1);
+    assert_eq!(mgmt_output(&["run", "--tmp-prefix", "--converged-timeout", "1", "lang", &program]).code, 1);
 }
 
 #[test]
@@ -108,9 +108,10 @@ fn a_run_that_a_signal_ends_while_something_only_ever_failed() {
         (Signal::TERM, &["--detailed-exitcode"][..], 4),
     ] {
         let prefix = env.text("prefix");
-        let run = Running::start(&[&["run", "--prefix", &prefix][..], flags, &["lang", &program]].concat());
+        let run =
+            RunningProgram::start(&[&["run", "--prefix", &prefix][..], flags, &["lang", &program]].concat());
         eventually("it fails", || {
-            said(&["status", "--prefix", &prefix]).stdout.contains("exec[x]  retrying")
+            mgmt_output(&["status", "--prefix", &prefix]).stdout.contains("exec[x]  retrying")
         });
         run.signal(signal);
         let (found, lines) = run.end();
@@ -129,7 +130,7 @@ fn a_run_that_had_to_be_cancelled() {
     );
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let _ = std::fs::remove_file(&mark);
-        let mut run = Running::start(&["run", "--tmp-prefix", "lang", &program]);
+        let mut run = RunningProgram::start(&["run", "--tmp-prefix", "lang", &program]);
         eventually("the command has started", || mark.exists());
         run.signal(signal);
         run.wait_for("what is running may finish");
@@ -142,29 +143,33 @@ fn a_run_that_had_to_be_cancelled() {
 #[test]
 fn a_run_that_ends_for_another_reason() {
     let env = TestEnv::new();
-    assert_eq!(said(&["run", "--tmp-prefix", "--max-runtime", "1", "empty"]).code, 1);
+    assert_eq!(mgmt_output(&["run", "--tmp-prefix", "--max-runtime", "1", "empty"]).code, 1);
     let program = env.write("exit.mcl", "exit \"x\" {\n\tcode => 42,\n}\n");
-    assert_eq!(said(&["run", "--tmp-prefix", "lang", &program]).code, 42);
+    assert_eq!(mgmt_output(&["run", "--tmp-prefix", "lang", &program]).code, 42);
     let prefix = env.text("prefix");
-    let mut run = Running::start(&["run", "--prefix", &prefix, "empty"]);
+    let mut run = RunningProgram::start(&["run", "--prefix", &prefix, "empty"]);
     run.wait_for("graph empty");
-    assert_eq!(said(&["run", "--prefix", &prefix, "empty"]).code, 1, "another instance uses the prefix");
+    assert_eq!(
+        mgmt_output(&["run", "--prefix", &prefix, "empty"]).code,
+        1,
+        "another instance uses the prefix"
+    );
     run.signal(Signal::INT);
     assert_eq!(run.end().0, Some(0));
-    assert_eq!(said(&["run", "--nonsense"]).code, 2);
+    assert_eq!(mgmt_output(&["run", "--nonsense"]).code, 2);
     let wrong = env.write("wrong.mcl", "noop \"a\" {\n");
-    assert_eq!(said(&["run", "--tmp-prefix", "lang", &wrong]).code, 2);
+    assert_eq!(mgmt_output(&["run", "--tmp-prefix", "lang", &wrong]).code, 2);
 }
 
 #[test]
 fn a_run_whose_newest_deploy_is_refused() {
     let env = TestEnv::new();
     let prefix = env.text("prefix");
-    let mut run = Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "empty"]);
+    let mut run = RunningProgram::start(&["run", "--prefix", &prefix, "--hostname", "h1", "empty"]);
     run.wait_for("graph empty");
     let deploy = |text: &str| {
         let program = env.write("deploy.mcl", text);
-        let said = said(&["deploy", "--prefix", &prefix, "--no-git", "lang", &program]);
+        let said = mgmt_output(&["deploy", "--prefix", &prefix, "--no-git", "lang", &program]);
         assert_eq!(said.code, 0, "{said:?}");
     };
     deploy("noop \"a\" {}\n");
@@ -178,7 +183,7 @@ fn a_run_whose_newest_deploy_is_refused() {
     for (flags, expected) in [(&[][..], 1), (&["--detailed-exitcode"][..], 4)] {
         let once =
             ["run", "--prefix", &prefix, "--hostname", "h1", "--converger-timeout", "1", "--converged-exit"];
-        let said = said(&[&once[..], flags, &["empty"]].concat());
+        let said = mgmt_output(&[&once[..], flags, &["empty"]].concat());
         assert_eq!(said.code, expected, "{said:?}");
     }
 }
@@ -187,19 +192,20 @@ fn a_run_whose_newest_deploy_is_refused() {
 fn a_plan_that_no_longer_fits_and_a_prefix_that_cannot_be_used() {
     let env = TestEnv::new();
     let (plan, program) = (env.text("plan.json"), env.write("change.mcl", &file(&env.at("a"), "")));
-    let said_plan = said(&["plan", "--out", &plan, "lang", &program]);
+    let said_plan = mgmt_output(&["plan", "--out", &plan, "lang", &program]);
     assert_eq!(said_plan.code, 0, "{said_plan:?}");
     std::fs::write(env.at("a"), "somebody else").unwrap();
-    let applied = said(&["apply", "--prefix", &env.text("prefix"), &plan]);
+    let applied = mgmt_output(&["apply", "--prefix", &env.text("prefix"), &plan]);
     assert_eq!(applied.code, 1, "{applied:?}");
     let fails = env.write("will-fail.mcl", &file(&env.at("missing/a"), ""));
-    assert_eq!(said(&["plan", "lang", &fails]).code, 1);
+    assert_eq!(mgmt_output(&["plan", "lang", &fails]).code, 1);
     let in_the_way = env.write("in-the-way", "");
-    assert_eq!(said(&["run", "--prefix", &in_the_way, "empty"]).code, 1);
-    assert_eq!(said(&["retry", "--prefix", &env.text("prefix")]).code, 3);
+    assert_eq!(mgmt_output(&["run", "--prefix", &in_the_way, "empty"]).code, 1);
+    assert_eq!(mgmt_output(&["retry", "--prefix", &env.text("prefix")]).code, 3);
     // Nothing listens there.
     let once = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit"];
-    let remote = said(&[&once[..], &["--remote", "ssh://nobody@127.0.0.1:1", "lang", &program]].concat());
+    let remote =
+        mgmt_output(&[&once[..], &["--remote", "ssh://nobody@127.0.0.1:1", "lang", &program]].concat());
     assert_eq!(remote.code, 1, "{remote:?}");
 }
 
@@ -239,10 +245,10 @@ fn commands_that_look() {
         (&["status", "--nonsense"], 2),
     ];
     for (arguments, code) in cases {
-        let said = said(arguments);
+        let said = mgmt_output(arguments);
         assert_eq!(said.code, *code, "{arguments:?}: {said:?}");
     }
-    assert_eq!(said_with_input(&["repl"], "1 + 1\n").code, 0);
-    assert_eq!(said_with_input(&["repl"], "1 +\n").code, 1);
+    assert_eq!(mgmt_output_with_input(&["repl"], "1 + 1\n").code, 0);
+    assert_eq!(mgmt_output_with_input(&["repl"], "1 +\n").code, 1);
     assert_eq!(mgmt(&["--help"]).output().unwrap().status.code(), Some(0));
 }

@@ -3,17 +3,17 @@
 use std::time::{Duration, Instant};
 
 use crate::health::{TestEnv, file, finish};
-use mgmt_test_support::etcd::Cluster;
-use mgmt_test_support::program::{Running, Said, eventually, said};
+use mgmt_test_support::etcd::EtcdCluster;
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, mgmt_output};
 
 struct Hosts {
     env: TestEnv,
-    cluster: Cluster,
+    cluster: EtcdCluster,
 }
 
 impl Hosts {
     fn new() -> Hosts {
-        Hosts { env: TestEnv::new(), cluster: Cluster::start(1) }
+        Hosts { env: TestEnv::new(), cluster: EtcdCluster::start(1) }
     }
 
     fn seeds(&self) -> String {
@@ -21,21 +21,21 @@ impl Hosts {
     }
 
     /// An agent with its own working directory.
-    fn start(&self, directory: &str, name: &str, flags: &[&str]) -> Running {
+    fn start(&self, directory: &str, name: &str, flags: &[&str]) -> RunningProgram {
         let (seeds, prefix) = (self.seeds(), self.env.text(directory));
         let mut all = vec!["run", "--seeds", &seeds, "--prefix", &prefix, "--hostname", name];
         all.extend(flags);
-        Running::start(&all)
+        RunningProgram::start(&all)
     }
 
-    fn said(&self, command: &[&str]) -> Said {
+    fn said(&self, command: &[&str]) -> CommandOutput {
         let seeds = self.seeds();
         let mut all = command.to_vec();
         all.extend(["--seeds", &seeds]);
-        said(&all)
+        mgmt_output(&all)
     }
 
-    fn status_has(&self, parts: &[&str]) -> Said {
+    fn status_has(&self, parts: &[&str]) -> CommandOutput {
         let mut last = self.said(&["status"]);
         eventually(&format!("{parts:?}"), || {
             last = self.said(&["status"]);

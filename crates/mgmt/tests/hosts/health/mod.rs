@@ -8,7 +8,7 @@ mod servers;
 
 use std::path::{Path, PathBuf};
 
-use mgmt_test_support::program::{Running, Said, eventually, said};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, mgmt_output};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -35,25 +35,25 @@ impl TestEnv {
     }
 
     /// Runs a program as the host `h1`.
-    fn run(&self, flags: &[&str], program: &str) -> Running {
+    fn run(&self, flags: &[&str], program: &str) -> RunningProgram {
         let (prefix, program) = (self.text("prefix"), self.write("main.mcl", program));
         let mut all = vec!["run", "--prefix", &prefix, "--hostname", "h1"];
         all.extend(flags);
         all.extend(["lang", &program]);
-        Running::start(&all)
+        RunningProgram::start(&all)
     }
 
-    fn status(&self) -> Said {
-        said(&["status", "--prefix", &self.text("prefix")])
+    fn status(&self) -> CommandOutput {
+        mgmt_output(&["status", "--prefix", &self.text("prefix")])
     }
 
     fn json(&self) -> Value {
-        let said = said(&["--json", "status", "--prefix", &self.text("prefix")]);
+        let said = mgmt_output(&["--json", "status", "--prefix", &self.text("prefix")]);
         serde_json::from_str(said.stdout.lines().next().unwrap_or("null")).unwrap()
     }
 
     /// Waits until the status has all these parts, and gives it.
-    fn status_has(&self, parts: &[&str]) -> Said {
+    fn status_has(&self, parts: &[&str]) -> CommandOutput {
         let mut last = self.status();
         eventually(&format!("{parts:?}"), || {
             last = self.status();
@@ -67,7 +67,7 @@ fn file(path: &Path, more: &str) -> String {
     format!("file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => \"x\",\n{more}\n}}\n", path.display())
 }
 
-fn finish(run: Running) -> String {
+fn finish(run: RunningProgram) -> String {
     run.signal(rustix::process::Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");

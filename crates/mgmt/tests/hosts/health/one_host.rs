@@ -4,13 +4,13 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use crate::health::{TestEnv, file, finish};
-use mgmt_test_support::program::{Running, eventually, mgmt, said};
+use mgmt_test_support::program::{RunningProgram, eventually, mgmt, mgmt_output};
 
 #[test]
 fn a_host_where_nothing_runs_has_a_code_of_its_own() {
     let env = TestEnv::new();
     for format in ["human", "json"] {
-        let said = said(&["--message-format", format, "status", "--prefix", &env.text("prefix")]);
+        let said = mgmt_output(&["--message-format", format, "status", "--prefix", &env.text("prefix")]);
         assert_eq!(said.code, 3, "{said:?}");
         assert!(said.stderr.contains("mgmt is not running on this host"), "{said:?}");
         assert!(said.stderr.contains("mgmt run"), "with a hint: {said:?}");
@@ -25,8 +25,8 @@ trait Started {
     fn started(self) -> Self;
 }
 
-impl Started for Running {
-    fn started(mut self) -> Running {
+impl Started for RunningProgram {
+    fn started(mut self) -> RunningProgram {
         self.wait_for("graph ");
         self
     }
@@ -151,7 +151,7 @@ fn a_failure_is_reported_while_the_window_of_its_resource_is_closed() {
     env.write("main.mcl", &exec("\tMeta:window => [\"never\",],\n"));
     let said = env.status_has(&["h1  degraded: 1 of 1 resource failed", "left alone: its window is never"]);
     assert_eq!(said.code, 1, "{said:?}");
-    let retried = mgmt_test_support::program::said(&["retry", "--prefix", &env.text("prefix")]);
+    let retried = mgmt_test_support::program::mgmt_output(&["retry", "--prefix", &env.text("prefix")]);
     assert!(retried.code == 0 && !retried.stdout.contains("nothing"), "{retried:?}");
     env.write("main.mcl", "exec \"x\" {\n\tcmd => \"/bin/true\",\n}\n");
     assert_eq!(env.status_has(&["h1  converged: 1 resource"]).code, 0);
@@ -190,7 +190,7 @@ fn every_resource_of_a_failing_group_is_named_until_it_recovers_in_whatever_grou
     let mut command = std::process::Command::new("unshare");
     command.args(["--mount", "--net", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_mgmt"), "run"]);
     command.args(["--prefix", &env.text("prefix"), "--hostname", "h1", "lang", &program]);
-    let run = Running::start_command(command);
+    let run = RunningProgram::start_command(command);
     let [a, b, c] = ["a", "b", "c"].map(|name| format!("pkg[none-{name}]  retrying after "));
     env.status_has(&["h1  degraded: 3 of 3 resources retrying", &a, &b, &c]);
     // Another graph takes the group apart. What is not there is right for one of them.
@@ -334,7 +334,7 @@ fn a_program_with_errors_is_invalid_until_it_has_none() {
     // The same for a graph.
     let graph = env.write("graph.yaml", "graph: g\nresources:\n  noop:\n  - name: a\n");
     let prefix = env.text("prefix");
-    let run = Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "yaml", &graph]);
+    let run = RunningProgram::start(&["run", "--prefix", &prefix, "--hostname", "h1", "yaml", &graph]);
     env.status_has(&["h1  converged"]);
     env.write("graph.yaml", "graph: g\nresources:\n  nonsense:\n  - name: a\n");
     assert_eq!(env.status_has(&["h1  stale: 1 resource; program invalid"]).code, 1);
@@ -347,10 +347,10 @@ fn a_program_with_errors_is_invalid_until_it_has_none() {
 fn the_reason_why_a_host_is_not_on_the_newest_deploy_is_shown() {
     let env = TestEnv::new();
     let prefix = env.text("prefix");
-    let run = Running::start(&["run", "--prefix", &prefix, "--hostname", "h1", "empty"]).started();
+    let run = RunningProgram::start(&["run", "--prefix", &prefix, "--hostname", "h1", "empty"]).started();
     let deploy = |text: &str| {
         let program = env.write("deploy.mcl", text);
-        let said = said(&["deploy", "--prefix", &prefix, "--no-git", "lang", &program]);
+        let said = mgmt_output(&["deploy", "--prefix", &prefix, "--no-git", "lang", &program]);
         assert_eq!(said.code, 0, "{said:?}");
     };
     deploy("noop \"a\" {}\n");
@@ -378,7 +378,7 @@ fn the_service_manager_hears_the_same_words() {
     let program = env.write("main.mcl", &file(&parent.join("a"), ""));
     let mut command = mgmt(&["run", "--prefix", &env.text("prefix"), "lang", &program]);
     command.env("NOTIFY_SOCKET", env.at("notify"));
-    let run = Running::start_command(command);
+    let run = RunningProgram::start_command(command);
     let hears = |line: &str| {
         let mut buffer = [0; 4096];
         eventually(line, || {

@@ -1,20 +1,20 @@
 //! The servers of the store: one that is down, most of them, all of them, and one that is full.
 
 use crate::health::TestEnv;
-use mgmt_test_support::etcd::Cluster;
-use mgmt_test_support::program::{Running, Said, eventually, said};
+use mgmt_test_support::etcd::EtcdCluster;
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, mgmt_output};
 
-fn status(cluster: &Cluster, flags: &[&str]) -> Said {
+fn status(cluster: &EtcdCluster, flags: &[&str]) -> CommandOutput {
     let seeds = cluster.endpoints().join(",");
-    said(&[flags, &["status", "--seeds", &seeds, "--timeout", "20s"]].concat())
+    mgmt_output(&[flags, &["status", "--seeds", &seeds, "--timeout", "20s"]].concat())
 }
 
-fn json(cluster: &Cluster) -> serde_json::Value {
+fn json(cluster: &EtcdCluster) -> serde_json::Value {
     let said = status(cluster, &["--json"]);
     serde_json::from_str(said.stdout.lines().next().unwrap_or_else(|| panic!("{said:?}"))).unwrap()
 }
 
-fn becomes(cluster: &Cluster, state: &str) -> Said {
+fn becomes(cluster: &EtcdCluster, state: &str) -> CommandOutput {
     let mut last = status(cluster, &[]);
     eventually(state, || {
         last = status(cluster, &[]);
@@ -23,10 +23,10 @@ fn becomes(cluster: &Cluster, state: &str) -> Said {
     last
 }
 
-fn agent(env: &TestEnv, cluster: &Cluster, flags: &[&str]) -> Running {
+fn agent(env: &TestEnv, cluster: &EtcdCluster, flags: &[&str]) -> RunningProgram {
     let (seeds, prefix) = (cluster.endpoints().join(","), env.text("prefix"));
     let run = ["run", "--seeds", &seeds, "--prefix", &prefix, "--hostname", "h1"];
-    Running::start(&[&run[..], flags, &["empty"]].concat())
+    RunningProgram::start(&[&run[..], flags, &["empty"]].concat())
 }
 
 fn metrics(page: &str) -> String {
@@ -36,7 +36,7 @@ fn metrics(page: &str) -> String {
 
 #[test]
 fn a_server_that_is_down_degrades_the_store_and_most_of_them_make_it_unavailable() {
-    let (env, mut cluster) = (TestEnv::new(), Cluster::start(3));
+    let (env, mut cluster) = (TestEnv::new(), EtcdCluster::start(3));
     let page = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let run = agent(&env, &cluster, &["--prometheus-listen", &page]);
     eventually("all is well", || status(&cluster, &[]).code == 0);
@@ -65,7 +65,7 @@ fn a_server_that_is_down_degrades_the_store_and_most_of_them_make_it_unavailable
 
 #[test]
 fn a_full_store_is_unavailable() {
-    let (env, cluster) = (TestEnv::new(), Cluster::start_one_with(&["--quota-backend-bytes", "4194304"]));
+    let (env, cluster) = (TestEnv::new(), EtcdCluster::start_one_with(&["--quota-backend-bytes", "4194304"]));
     let run = agent(&env, &cluster, &[]);
     eventually("all is well", || status(&cluster, &[]).code == 0);
     let value = "x".repeat(100 << 10);

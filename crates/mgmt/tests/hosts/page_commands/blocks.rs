@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::page_commands::scene::Scene;
+use crate::page_commands::test_env::TestEnv;
 use mgmt_test_support::pages::{blocks, fences, root, written};
 use mgmt_test_support::program::plain;
 
@@ -254,17 +254,17 @@ fn every_program_in_the_pages_can_be_run() {
 
 #[test]
 fn graphs_of_the_pages_are_right() {
-    let scene = Scene::of("how-to/write-a-graph-file.md");
-    scene.write("graph.yaml", &scene.block("yaml", 0));
-    scene.types_well("mgmt check --deny-warnings yaml graph.yaml");
+    let env = TestEnv::of("how-to/write-a-graph-file.md");
+    env.write("graph.yaml", &env.block("yaml", 0));
+    env.types_well("mgmt check --deny-warnings yaml graph.yaml");
     // A part of a graph, with what is around it in its file; and it is undone.
-    let mut scene = Scene::of("how-to/reverse.md");
-    scene.calls("/etc/motd", "/tmp/motd");
-    scene.write("before.yaml", &format!("graph: x\nresources:\n{}", scene.block("yaml", 0)));
-    scene.write("after.yaml", "graph: x\n");
+    let mut env = TestEnv::of("how-to/reverse.md");
+    env.calls("/etc/motd", "/tmp/motd");
+    env.write("before.yaml", &format!("graph: x\nresources:\n{}", env.block("yaml", 0)));
+    env.write("after.yaml", "graph: x\n");
     let run = "mgmt run --converger-timeout=1 --converged-exit yaml";
-    scene.types_well(&format!("{run} before.yaml"));
-    scene.waits_for_text("motd", "maintenance tonight");
-    scene.types_well(&format!("{run} after.yaml"));
-    assert!(!scene.path("motd").exists());
+    env.types_well(&format!("{run} before.yaml"));
+    env.waits_for_text("motd", "maintenance tonight");
+    env.types_well(&format!("{run} after.yaml"));
+    assert!(!env.path("motd").exists());
 }

@@ -7,7 +7,7 @@ use flate2::Compression;
 use mgmt_release::{Release, deb, elf};
 
 use crate::packaging::{EPOCH, stripped, tree};
-use crate::page_commands::scene::lines;
+use crate::page_commands::test_env::lines;
 use mgmt_test_support::booted_host;
 use mgmt_test_support::pages::{blocks, root};
 use mgmt_test_support::program::eventually;
@@ -118,8 +118,8 @@ fn installed_made_and_read() {
     // The program alone makes a service, too.
     types("dpkg --purge mgmt; cp /mgmt-test-result/mgmt /usr/local/bin/mgmt");
     types(&make);
-    assert_eq!(booted_host::told("is-active", "mgmt.service"), "active");
-    assert_eq!(booted_host::told("is-enabled", "mgmt.service"), "enabled");
+    assert_eq!(booted_host::unit_state("is-active", "mgmt.service"), "active");
+    assert_eq!(booted_host::unit_state("is-enabled", "mgmt.service"), "enabled");
     let mut etcd = Background::start(
         "etcd --data-dir /root/etcd --log-level error --listen-client-urls http://10.0.0.1:2379 \
          --advertise-client-urls http://10.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380",
@@ -268,8 +268,8 @@ fn turned_off() {
     let manifests = blocks(&text, "puppet");
     std::fs::write("/root/site.pp", manifests.last().unwrap()).unwrap();
     types(turn_off);
-    assert_eq!(booted_host::told("is-enabled", "puppet.service"), "disabled");
-    assert_ne!(booted_host::told("is-active", "puppet.service"), "active");
+    assert_eq!(booted_host::unit_state("is-enabled", "puppet.service"), "disabled");
+    assert_ne!(booted_host::unit_state("is-active", "puppet.service"), "active");
     types(look);
     assert!(!Path::new("/etc/motd.d/hello").exists());
     let _run = Background::start(run);

@@ -1,7 +1,7 @@
 //! What pages tell somebody to type is typed, in the order of the page.
 //!
-//! Each page has a scene: the files that its commands speak of, in a directory of its own that stands for `/tmp/`. What does
-//! not end by itself goes on beside the rest until the scene is over. A page that needs more has it: hosts with the addresses
+//! Each page has a env: the files that its commands speak of, in a directory of its own that stands for `/tmp/`. What does
+//! not end by itself goes on beside the rest until the env is over. A page that needs more has it: hosts with the addresses
 //! of the page in a network of their own, hosts with an sshd, a Puppet server, or a host that was booted for it. [`TYPED`]
 //! says who types which page, and a test sees to it that no page is forgotten.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
@@ -13,7 +13,7 @@ mod booted;
 mod hosts;
 mod modules;
 mod puppet;
-mod scene;
+mod test_env;
 mod together;
 
 use mgmt_test_support::pages::{blocks, written};
@@ -90,7 +90,7 @@ const CHORES: &[(&str, usize)] = &[
 
 fn is_chore(block: &str) -> bool {
     let chores = ["cargo xtask ", "cargo build ", "rustup ", "alias mgmt=", "#"];
-    scene::lines(block).iter().all(|line| chores.iter().any(|chore| line.trim_start().starts_with(chore)))
+    test_env::lines(block).iter().all(|line| chores.iter().any(|chore| line.trim_start().starts_with(chore)))
 }
 
 #[test]

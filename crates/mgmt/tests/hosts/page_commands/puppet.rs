@@ -1,6 +1,6 @@
 //! What is typed beside Puppet.
 
-use crate::page_commands::scene::Scene;
+use crate::page_commands::test_env::TestEnv;
 use crate::puppet_server::{Server, make_certificates};
 use mgmt_test_support::pages::{assert_shown, blocks};
 
@@ -8,8 +8,8 @@ const PAGE: &str = "how-to/coming-from-puppet.md";
 
 #[test]
 fn manifests_are_counted_and_joined() {
-    let mut scene = Scene::of(PAGE);
-    let [stats, _first_run, joint, ..] = &scene.shell.clone()[..] else { panic!("{:?}", scene.shell) };
+    let mut env = TestEnv::of(PAGE);
+    let [stats, _first_run, joint, ..] = &env.shell.clone()[..] else { panic!("{:?}", env.shell) };
     // What the page counts.
     let mut site = String::new();
     for number in 0..40 {
@@ -23,46 +23,46 @@ fn manifests_are_counted_and_joined() {
         site.push_str(&format!("package {{ '{name}': ensure => present, install_options => ['--x'] }}\n"));
     }
     site.push_str("resources { 'host': purge => true }\n");
-    scene.write("site.pp", &site);
-    let said = scene.types_well(stats);
-    assert_shown(&blocks(&scene.page, "text")[0], &said.stdout);
+    env.write("site.pp", &site);
+    let said = env.types_well(stats);
+    assert_shown(&blocks(&env.page, "text")[0], &said.stdout);
     // A program and a manifest that name the same point. The page says nothing of what is in `base`.
-    let base = scene.here("class base {\n  file { '/tmp/base': content => \"base\\n\" }\n}\n");
-    scene.write("site.pp", &(base + &scene.block("puppet", 0)));
-    let program = scene.block("mcl", 0);
+    let base = env.here("class base {\n  file { '/tmp/base': content => \"base\\n\" }\n}\n");
+    env.write("site.pp", &(base + &env.block("puppet", 0)));
+    let program = env.block("mcl", 0);
     assert!(program.contains("/etc/app.conf"));
-    scene.write("main.mcl", &program.replace("/etc/app.conf", &scene.here("/tmp/app.conf")));
-    scene.leaves_running(joint);
-    scene.waits_for_text("app.conf", "after base\n");
-    scene.waits_for_text("base", "base\n");
-    scene.ends_it();
+    env.write("main.mcl", &program.replace("/etc/app.conf", &env.here("/tmp/app.conf")));
+    env.leaves_running(joint);
+    env.waits_for_text("app.conf", "after base\n");
+    env.waits_for_text("base", "base\n");
+    env.ends_it();
 }
 
 #[test]
 fn a_server_is_kept() {
     const NAME: &str = "agent.example.com";
-    let mut scene = Scene::of(PAGE);
-    let agent = scene.shell.last().unwrap().clone();
-    let certificates = scene.path("certificates");
+    let mut env = TestEnv::of(PAGE);
+    let agent = env.shell.last().unwrap().clone();
+    let certificates = env.path("certificates");
     make_certificates(&certificates, NAME);
-    let out = scene.path("out");
-    scene.write("environments/production/manifests/site.pp", "notify { 'the wrong environment': }\n");
-    scene.write(
+    let out = env.path("out");
+    env.write("environments/production/manifests/site.pp", "notify { 'the wrong environment': }\n");
+    env.write(
         "environments/special/manifests/site.pp",
         &format!("file {{ '{}': content => 'from the server' }}\n", out.display()),
     );
-    std::fs::create_dir_all(scene.path("environments/special/modules")).unwrap();
-    let server = Server::start(&scene.path("environments"), &certificates);
+    std::fs::create_dir_all(env.path("environments/special/modules")).unwrap();
+    let server = Server::start(&env.path("environments"), &certificates);
     for (from, to) in [
         ("client.pem", format!("ssl/certs/{NAME}.pem")),
         ("client.key", format!("ssl/private_keys/{NAME}.pem")),
         ("ca.pem", "ssl/certs/ca.pem".to_owned()),
     ] {
-        scene.write(&to, &std::fs::read_to_string(certificates.join(from)).unwrap());
+        env.write(&to, &std::fs::read_to_string(certificates.join(from)).unwrap());
     }
     // Puppet's own settings are where they always are.
-    let place = scene.place.path().display().to_string();
-    scene.write(
+    let place = env.place.path().display().to_string();
+    env.write(
         "puppet.conf",
         &format!(
             "[main]\nssldir = {place}/ssl\nvardir = {place}/var\ncertname = {NAME}\nenvironment = production\n\
@@ -71,9 +71,9 @@ fn a_server_is_kept() {
         ),
     );
     let own = "mount --bind \"$1\" /etc/puppet/puppet.conf && export HOME=/root && shift && exec \"$@\"";
-    let conf = scene.path("puppet.conf").display().to_string();
-    scene.arranges(&["unshare", "--mount", "--", "sh", "-ec", own, "sh", &conf]);
-    scene.leaves_running(&agent);
-    scene.waits_for_text("out", "from the server");
-    scene.ends_it();
+    let conf = env.path("puppet.conf").display().to_string();
+    env.arranges(&["unshare", "--mount", "--", "sh", "-ec", own, "sh", &conf]);
+    env.leaves_running(&agent);
+    env.waits_for_text("out", "from the server");
+    env.ends_it();
 }

@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mgmt_test_support::numbers::{Numbers, seed};
-use mgmt_test_support::program::Running;
+use mgmt_test_support::program::RunningProgram;
 use monitor::Monitor;
 use site::Site;
 use trouble::{ALL, Agent};
@@ -56,7 +56,7 @@ fn on_a_booted_host() {
     let duration = Duration::from_secs(seconds.parse().unwrap());
     let mut numbers = Numbers::new(seed.parse().unwrap());
     site::prepare();
-    let mut source = package_source::Source::new();
+    let mut source = package_source::PackageSource::new();
     source.publish(&package_source::Package {
         files: &[],
         postinst: "printf '#!/bin/sh\\nexec touch \"$1\"\\n' >/usr/bin/chaos-tool",
@@ -72,7 +72,7 @@ fn on_a_booted_host() {
     command.args(["run", "--prefix", monitor::PREFIX, "--converger-timeout=1"]);
     command.args(["--prometheus-listen", &format!("127.0.0.1:{}", monitor::METRICS_PORT)]);
     command.args(["lang", "/chaos.mcl"]).stdin(Stdio::null());
-    let running = Running::start_command(command);
+    let running = RunningProgram::start_command(command);
     let agent = Agent::new(rustix::process::Pid::from_raw(running.id().cast_signed()).unwrap());
     let monitor = Monitor::start(site.expectations, agent.paused());
     let healthy = |what: &str, limit| {

@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::fault_lab::habits::Habits;
-use crate::fault_lab::{Lab, behind, runs};
+use crate::fault_lab::{TestEnv, behind, runs};
 use mgmt_test_support::numbers::{Numbers, seed};
 
 /// What a disk, a table of descriptors or a kernel without memory can answer to which calls, and the words for it. `read` and
@@ -103,7 +103,7 @@ const KILLED_AT: [&str; 22] = [
 ];
 
 /// Runs with a fault; says how it ended, and whether the fault was felt.
-fn run(lab: &Lab, call: &str, injection: &str, paths: &[String]) -> (std::process::Output, bool) {
+fn run(lab: &TestEnv, call: &str, injection: &str, paths: &[String]) -> (std::process::Output, bool) {
     let trace = lab.home.path().join("trace");
     let (call, injection) = (format!("trace={call}"), format!("inject={injection}"));
     let mut before = vec!["timeout", "120", "strace", "-f", "-qqq", "-o", trace.to_str().unwrap()];
@@ -119,7 +119,7 @@ fn run(lab: &Lab, call: &str, injection: &str, paths: &[String]) -> (std::proces
 #[test]
 fn a_call_that_fails_is_told_and_made_up_for() {
     let mut numbers = Numbers::new(seed());
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     lab.recovers("at first");
     let habits = Habits::of(&mut lab);
     let all: Vec<(&str, &str, &str)> = ERRORS
@@ -148,7 +148,7 @@ fn a_call_that_fails_is_told_and_made_up_for() {
 #[test]
 fn what_cannot_be_read_or_written_is_told_and_made_up_for() {
     let mut numbers = Numbers::new(seed() + 3000);
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     lab.recovers("at first");
     let own = lab.own_directory();
     let own = |name: &str| own.join(name).display().to_string();
@@ -177,7 +177,7 @@ fn what_cannot_be_read_or_written_is_told_and_made_up_for() {
 
 #[test]
 fn a_directory_of_its_own_that_cannot_be_looked_at_is_told_as_such() {
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     lab.recovers("at first");
     let own = lab.own_directory().display().to_string();
     let (output, is_felt) = run(&lab, "statx", "statx:error=EIO", &[own]);
@@ -191,7 +191,7 @@ fn a_directory_of_its_own_that_cannot_be_looked_at_is_told_as_such() {
 #[test]
 fn a_program_that_is_killed_at_a_call_is_made_up_for() {
     let mut numbers = Numbers::new(seed() + 1000);
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     lab.recovers("at first");
     let habits = Habits::of(&mut lab);
     let calls: Vec<&str> = KILLED_AT.into_iter().filter(|call| habits.makes(call)).collect();
@@ -215,7 +215,7 @@ fn a_program_that_is_killed_at_a_call_is_made_up_for() {
 
 #[test]
 fn a_slow_disk_only_takes_longer() {
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     lab.recovers("at first");
     lab.next_version();
     let (written, looked) = (

@@ -4,7 +4,7 @@
 //! The mounts are in a namespace of their own, and the loop device goes with the last of them.
 
 use crate::fault_lab::limits::{take_copy, with_mounts};
-use crate::fault_lab::{Lab, in_order, runs};
+use crate::fault_lab::{TestEnv, in_order, runs};
 use mgmt_test_support::numbers::{Numbers, seed};
 
 /// A small ext4 in a file on a tmpfs, mounted where the managed files are: `$IMAGE` is its file. `plug` mounts it anew, so
@@ -20,7 +20,7 @@ const DISK: &str = "
 
 #[test]
 fn what_a_disk_cannot_read_is_told_and_made_up_for() {
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     // The content differs and is as long, so that it has to be read.
     let old = lab.home.path().join("old.yaml");
     std::fs::copy(lab.graph(), &old).unwrap();
@@ -57,7 +57,7 @@ fn what_a_disk_cannot_keep_is_told_and_made_up_for() {
         // Kilobytes that the disk can still take: a part of what is to be written.
         let room = numbers.below(120);
         let told = format!("run {run} of seed {}: a disk that keeps {room} kB", seed());
-        let mut lab = Lab::new();
+        let mut lab = TestEnv::new();
         let old = lab.home.path().join("old.yaml");
         std::fs::copy(lab.graph(), &old).unwrap();
         lab.next_version();

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use mgmt_test_support::program::{Running, eventually, holds};
+use mgmt_test_support::program::{RunningProgram, eventually, holds};
 
 /// An address that nobody uses.
 fn free() -> SocketAddr {
@@ -35,7 +35,7 @@ fn without_watches_files_are_repaired_all_the_same() {
     );
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "sh", "-c", &script]).stdin(Stdio::null());
-    let mut running = Running::start_command(command);
+    let mut running = RunningProgram::start_command(command);
     running.wait_for("max_user_watches");
     holds(&file, "right");
     eventually("what is scanned is counted", || {
@@ -57,7 +57,7 @@ fn events_that_were_lost_are_made_up_for() {
     let (file, graph, address) = (home.path().join("file"), home.path().join("graph.yaml"), free());
     std::fs::write(&graph, mgmt_test_support::program::one_file(&file, "right")).unwrap();
     let port = address.to_string();
-    let mut running = Running::start(&[
+    let mut running = RunningProgram::start(&[
         "run",
         "--tmp-prefix",
         "--prometheus-listen",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fault_lab::{Lab, behind, in_order};
+use crate::fault_lab::{TestEnv, behind, in_order};
 use mgmt_test_support::numbers::Numbers;
 
 /// How often each thread made each call, in one run. A count of `strace` is one for each thread, too.
@@ -14,7 +14,7 @@ pub(crate) struct Habits {
 
 impl Habits {
     /// Watches a run that has work, and goes on to the next version.
-    pub(crate) fn of(lab: &mut Lab) -> Habits {
+    pub(crate) fn of(lab: &mut TestEnv) -> Habits {
         lab.next_version();
         let trace = lab.home.path().join("trace");
         let before = ["strace", "-f", "-qqq", "-o", trace.to_str().unwrap()];

@@ -2,12 +2,12 @@
 
 use std::process::{Command, Output, Stdio};
 
-use crate::fault_lab::{Lab, behind, in_order};
-use mgmt_test_support::program::{Running, holds};
+use crate::fault_lab::{TestEnv, behind, in_order};
+use mgmt_test_support::program::{RunningProgram, holds};
 
 /// Runs a script in a mount namespace of its own, with `mgmt` for the program with its arguments and `$DIR` for the directory
 /// of the managed files.
-pub(crate) fn with_mounts(script: &str, lab: &Lab) -> Output {
+pub(crate) fn with_mounts(script: &str, lab: &TestEnv) -> Output {
     let words: Vec<String> = lab.arguments().iter().map(|word| format!("'{word}'")).collect();
     let program = format!("{} {}", env!("CARGO_BIN_EXE_mgmt"), words.join(" "));
     let script = format!("set -u; DIR='{}'; mgmt() {{ {program}; }}\n{script}", lab.managed.display());
@@ -15,14 +15,14 @@ pub(crate) fn with_mounts(script: &str, lab: &Lab) -> Output {
 }
 
 /// Puts what was on a disk that is gone where the managed files are.
-pub(crate) fn take_copy(lab: &Lab) {
+pub(crate) fn take_copy(lab: &TestEnv) {
     std::fs::remove_dir_all(&lab.managed).unwrap();
     std::fs::rename(lab.managed.with_extension("copy"), &lab.managed).unwrap();
 }
 
 #[test]
 fn a_full_disk_is_told_and_made_up_for_when_there_is_room() {
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     // What is on the small disk is copied out at its end, to be looked at.
     let script = "mount -t tmpfs -o size=40k,mode=755 tmpfs \"$DIR\"; mgmt; first=$?
         find \"$DIR\" -name '.mgmt-*' -exec echo LEFT {} \\;
@@ -39,7 +39,7 @@ fn a_full_disk_is_told_and_made_up_for_when_there_is_room() {
 
 #[test]
 fn a_disk_that_is_read_only_is_told_and_made_up_for() {
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     lab.recovers("at first");
     lab.next_version();
     let script = "mount --bind \"$DIR\" \"$DIR\"; mount -o remount,ro,bind \"$DIR\"; mgmt; echo \"code $?\"";
@@ -75,7 +75,7 @@ fn a_disk_that_becomes_read_only_while_it_runs_is_told_and_made_up_for() {
     );
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &script]).stdin(Stdio::null());
-    let mut running = Running::start_command(command);
+    let mut running = RunningProgram::start_command(command);
     holds(&file, "right");
     remount(running.id(), &managed, "ro");
     std::fs::write(&file, "wrong").unwrap();
@@ -93,7 +93,7 @@ fn a_disk_that_becomes_read_only_while_it_runs_is_told_and_made_up_for() {
 
 #[test]
 fn few_descriptors_are_told_or_enough() {
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     lab.recovers("at first");
     let mut codes = Vec::new();
     for descriptors in (4..24).chain([32, 64]) {

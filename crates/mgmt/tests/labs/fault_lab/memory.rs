@@ -3,12 +3,12 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
-use crate::fault_lab::{Lab, behind};
-use mgmt_test_support::program::{eventually, said};
+use crate::fault_lab::{TestEnv, behind};
+use mgmt_test_support::program::{eventually, mgmt_output};
 
 #[test]
 fn little_memory_ends_the_program_and_nothing_else() {
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     lab.recovers("at first");
     let mut codes = Vec::new();
     for megabytes in [16, 64, 128, 160, 192, 224, 256, 512, 1200] {
@@ -70,7 +70,7 @@ impl Drop for Group {
 
 #[test]
 fn a_program_that_the_kernel_kills_for_want_of_memory_is_made_up_for() {
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     lab.recovers("at first");
     let group = Group::new();
     let join = format!("echo $$ > {} && exec \"$@\"", group.path.join("cgroup.procs").display());
@@ -93,5 +93,5 @@ fn a_program_that_the_kernel_kills_for_want_of_memory_is_made_up_for() {
     }
     assert!(killed > 0, "no limit was felt");
     assert_eq!(last, Some(0), "the largest is enough");
-    assert_eq!(said(&["--version"]).code, 0);
+    assert_eq!(mgmt_output(&["--version"]).code, 0);
 }

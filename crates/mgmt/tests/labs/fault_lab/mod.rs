@@ -22,7 +22,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use mgmt_test_support::program::{Said, eventually, said};
+use mgmt_test_support::program::{CommandOutput, eventually, mgmt_output};
 
 /// Files in the graph.
 const FILES: usize = 8;
@@ -34,7 +34,7 @@ pub(crate) fn runs(otherwise: usize) -> usize {
 
 /// A directory with a graph of which the end is known: files, a directory of their own, a link, a file that shall not be,
 /// and a command that runs after all of them.
-pub(crate) struct Lab {
+pub(crate) struct TestEnv {
     home: tempfile::TempDir,
     managed: PathBuf,
     version: usize,
@@ -42,12 +42,12 @@ pub(crate) struct Lab {
     prefix: OnceCell<Vec<String>>,
 }
 
-impl Lab {
-    fn new() -> Lab {
+impl TestEnv {
+    fn new() -> TestEnv {
         let home = tempfile::tempdir().unwrap();
         let managed = home.path().join("managed");
         std::fs::create_dir_all(&managed).unwrap();
-        let lab = Lab { home, managed, version: 0, prefix: OnceCell::new() };
+        let lab = TestEnv { home, managed, version: 0, prefix: OnceCell::new() };
         lab.write_graph();
         lab
     }
@@ -152,7 +152,7 @@ impl Lab {
     #[track_caller]
     fn runs_right(&self, told: &str) {
         let arguments = self.arguments();
-        let run = said(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let run = mgmt_output(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(run.code, 0, "{told}: the run after it: {}", run.stderr);
         self.is_right(told);
     }
@@ -187,7 +187,7 @@ impl Lab {
     /// The end of a program under a fault: an exit code of its own, which is 0 if all is right and only then, and words
     /// for people, with one of `words` or a path in them.
     #[track_caller]
-    fn has_ended_in_order(&self, told: &str, output: Output, words: &[&str]) -> Said {
+    fn has_ended_in_order(&self, told: &str, output: Output, words: &[&str]) -> CommandOutput {
         let run = in_order(told, output);
         if run.code == 0 {
             self.is_right(&format!("{told}, and it ended with 0: {}", run.stderr));
@@ -254,9 +254,9 @@ fn expected() -> Vec<String> {
 
 /// An end that the program has chosen itself, with words for people if something was wrong.
 #[track_caller]
-fn in_order(told: &str, output: Output) -> Said {
+fn in_order(told: &str, output: Output) -> CommandOutput {
     let killed = std::os::unix::process::ExitStatusExt::signal(&output.status);
-    let run = Said::from(output);
+    let run = CommandOutput::from(output);
     assert_eq!(killed, None, "{told}: {}", run.stderr);
     assert!(matches!(run.code, 0..=2), "{told}: ended with {}: {}", run.code, run.stderr);
     assert!(!run.stderr.contains("panicked"), "{told}: {}", run.stderr);
@@ -269,7 +269,7 @@ fn in_order(told: &str, output: Output) -> Said {
 }
 
 /// A program with others before it that set the stage: `prlimit`, `strace`, `unshare`.
-fn behind(before: &[&str], lab: &Lab) -> Command {
+fn behind(before: &[&str], lab: &TestEnv) -> Command {
     let mut command = Command::new(before[0]);
     command.args(&before[1..]).arg(env!("CARGO_BIN_EXE_mgmt")).args(lab.arguments());
     program::plain(&mut command);

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::fault_lab::{Lab, runs};
+use crate::fault_lab::{TestEnv, runs};
 use mgmt_test_support::clock::Clock;
 use mgmt_test_support::numbers::{Numbers, seed};
-use mgmt_test_support::program::{Running, eventually, holds, mgmt};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt};
 
 #[test]
 fn a_program_that_is_stopped_catches_up() {
     let home = tempfile::tempdir().unwrap();
     let (file, graph) = (home.path().join("file"), home.path().join("graph.yaml"));
     std::fs::write(&graph, mgmt_test_support::program::one_file(&file, "right")).unwrap();
-    let running = Running::start(&["run", "--tmp-prefix", "yaml", graph.to_str().unwrap()]);
+    let running = RunningProgram::start(&["run", "--tmp-prefix", "yaml", graph.to_str().unwrap()]);
     holds(&file, "right");
     let mut numbers = Numbers::new(seed());
     for round in 0..10 {
@@ -39,7 +39,7 @@ fn a_program_that_is_stopped_catches_up() {
 #[test]
 fn a_program_that_is_killed_at_random_is_made_up_for() {
     let mut numbers = Numbers::new(seed() + 2000);
-    let mut lab = Lab::new();
+    let mut lab = TestEnv::new();
     lab.recovers("at first");
     let (mut ended, runs) = (0, runs(15));
     for run in 0..runs {
@@ -75,7 +75,7 @@ fn a_clock_that_jumps_holds_nothing_up() {
     let clock = Clock::new(home.path());
     let mut command = mgmt(&["run", "--prefix", prefix.to_str().unwrap(), "yaml", graph.to_str().unwrap()]);
     clock.given_to(&mut command);
-    let running = Running::start_command(command);
+    let running = RunningProgram::start_command(command);
     holds(&file, "right");
     let count = || std::fs::read_to_string(&ticks).unwrap_or_default().lines().count();
     for step in ["+3600", "-86400", "+0", "+3650d", "-400d", "+1"] {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use mgmt_test_support::program::said;
+use mgmt_test_support::program::mgmt_output;
 
 const OLD: &str = "old content\n";
 const NEW: &str = "new content\n";
@@ -67,7 +67,7 @@ fn threat_05_crash_leaves_half_a_file() {
             kills += 1;
         }
         std::fs::write(&target, OLD).unwrap();
-        let after = said(&arguments);
+        let after = mgmt_output(&arguments);
         assert_eq!(after.code, 0, "after kills at {call}: {}", after.stderr);
         assert_eq!(std::fs::read_to_string(&target).unwrap(), NEW);
         let left: Vec<_> =

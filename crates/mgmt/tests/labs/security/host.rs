@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mgmt_test_support::program::{Running, holds, one_file, said};
+use mgmt_test_support::program::{RunningProgram, holds, mgmt_output, one_file};
 
 const ONCE: [&str; 2] = ["--converger-timeout=0", "--converged-exit"];
 
@@ -20,7 +20,7 @@ fn threat_14_planted_state() {
     };
     for prefix in [planted("theirs", 12345, 0o700), planted("open", 0, 0o777)] {
         let arguments = [&["run", "--prefix", prefix.to_str().unwrap()][..], &ONCE, &["empty"]].concat();
-        let refused = said(&arguments);
+        let refused = mgmt_output(&arguments);
         assert_eq!(refused.code, 1, "{}", refused.stderr);
         assert!(refused.stderr.contains(prefix.to_str().unwrap()), "{}", refused.stderr);
         assert_eq!(std::fs::read_dir(&prefix).unwrap().count(), 0, "nothing is put there");
@@ -42,7 +42,7 @@ fn threat_14_planted_module() {
     std::fs::write(module.join("metadata.yaml"), "").unwrap();
     std::fs::write(module.join("main.mcl"), "$text = \"planted\"\n").unwrap();
     let run = || {
-        said(&[
+        mgmt_output(&[
             "run",
             "--tmp-prefix",
             "--converged-timeout",
@@ -108,7 +108,7 @@ fn threat_20_watch_limits_exhausted() {
     );
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "sh", "-c", &script]).stdin(Stdio::null());
-    let mut running = Running::start_command(command);
+    let mut running = RunningProgram::start_command(command);
     running.wait_for("max_user_watches");
     holds(&file, "right");
     std::fs::write(&file, "wrong").unwrap();
@@ -126,7 +126,8 @@ fn threat_27_commands_in_a_storm_are_told_apart() {
         text += &format!("  - name: c{command}\n    cmd: /bin/{}\n", if fails { "false" } else { "true" });
     }
     std::fs::write(&graph, text).unwrap();
-    let run = said(&[&["run", "--tmp-prefix"][..], &ONCE, &["yaml", graph.to_str().unwrap()]].concat());
+    let run =
+        mgmt_output(&[&["run", "--tmp-prefix"][..], &ONCE, &["yaml", graph.to_str().unwrap()]].concat());
     assert_eq!(run.code, 1, "{}", run.stderr);
     for command in 0..200 {
         let has_failed = run
@@ -143,7 +144,8 @@ fn threat_31_log_forging_by_managed_names() {
     let graph = home.path().join("graph.yaml");
     let text = "graph: g\nresources:\n  print:\n  - name: \"a\\n00:00:00 error fake: \\e[31m\"\n    msg: \"b\\r\\nc\\e]0;title\\a\"\n";
     std::fs::write(&graph, text).unwrap();
-    let run = said(&[&["run", "--tmp-prefix"][..], &ONCE, &["yaml", graph.to_str().unwrap()]].concat());
+    let run =
+        mgmt_output(&[&["run", "--tmp-prefix"][..], &ONCE, &["yaml", graph.to_str().unwrap()]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains("fake"), "{}", run.stderr);
     assert!(!run.stderr.lines().any(|line| line.starts_with("00:00:00 error fake")), "{}", run.stderr);

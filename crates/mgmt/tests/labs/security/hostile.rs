@@ -4,15 +4,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use mgmt_test_support::program::{Running, Said, mgmt, said};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, mgmt, mgmt_output};
 
-struct Scene {
+struct TestEnv {
     home: tempfile::TempDir,
 }
 
-impl Scene {
-    fn new() -> Scene {
-        Scene { home: tempfile::tempdir().unwrap() }
+impl TestEnv {
+    fn new() -> TestEnv {
+        TestEnv { home: tempfile::tempdir().unwrap() }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -26,9 +26,9 @@ impl Scene {
     }
 
     /// Runs these resources until all is done.
-    fn graph(&self, resources: &str) -> Said {
+    fn graph(&self, resources: &str) -> CommandOutput {
         let graph = self.write("graph.yaml", &format!("graph: hostile\nresources:\n{resources}"));
-        said(&["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit", "yaml", &graph])
+        mgmt_output(&["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit", "yaml", &graph])
     }
 }
 
@@ -38,7 +38,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn threat_07_lost_attributes_on_replace() {
-    let scene = Scene::new();
+    let scene = TestEnv::new();
     let mut resources = String::from("  file:\n");
     let mut expected = Vec::new();
     for owner in [0, 7, 65534] {
@@ -71,7 +71,7 @@ fn threat_07_lost_attributes_on_replace() {
 
 #[test]
 fn threat_08_setuid_bit() {
-    let scene = Scene::new();
+    let scene = TestEnv::new();
     let given = scene.at("given");
     std::fs::write(&given, "program").unwrap();
     std::fs::set_permissions(&given, std::fs::Permissions::from_mode(0o4755)).unwrap();
@@ -89,7 +89,7 @@ fn threat_08_setuid_bit() {
 
 #[test]
 fn threat_09_device_fifo_or_socket_at_the_path() {
-    let scene = Scene::new();
+    let scene = TestEnv::new();
     let (pipe, socket, plain) = (scene.at("pipe"), scene.at("socket"), scene.at("plain"));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let _listening = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -113,7 +113,7 @@ fn threat_09_device_fifo_or_socket_at_the_path() {
 
 #[test]
 fn threat_10_recursive_delete_escaping_the_tree() {
-    let scene = Scene::new();
+    let scene = TestEnv::new();
     let (tree, vault) = (scene.at("tree"), scene.at("vault"));
     std::fs::create_dir_all(tree.join("deep/mounted")).unwrap();
     std::fs::create_dir(&vault).unwrap();
@@ -139,20 +139,21 @@ fn threat_10_recursive_delete_escaping_the_tree() {
     assert!(told.contains("mount"), "{told}");
     assert_eq!(std::fs::read_to_string(vault.join("precious")).unwrap(), "precious");
     // Without the mount it goes, and what the link led to stays.
-    let run = said(&["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit", "yaml", &graph]);
+    let run =
+        mgmt_output(&["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit", "yaml", &graph]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(!tree.exists() && vault.join("precious").exists());
 }
 
 #[test]
 fn threat_11_path_from_data() {
-    let scene = Scene::new();
+    let scene = TestEnv::new();
     for name in ["relative", "", "a\\0b", "/a\\0b", "/dev/shm/../../etc/passwd/..", "/", "//", "/.", "~/.x"] {
         let text = format!(
             "graph: x\nresources:\n  file:\n  - name: \"{name}\"\n    state: absent\n    content: x\n"
         );
         let graph = scene.write("graph.yaml", &text);
-        let check = said(&["check", "yaml", &graph]);
+        let check = mgmt_output(&["check", "yaml", &graph]);
         assert_eq!(check.code, 1, "{name}: {}", check.stderr);
         assert!(!check.stderr.contains("panicked"), "{}", check.stderr);
     }
@@ -161,14 +162,14 @@ fn threat_11_path_from_data() {
     let text = format!("file {:?} {{\n\tstate => \"exists\",\n}}\n", odd.to_str().unwrap())
         .replace("\\u{1b}", "\u{1b}");
     let program = scene.write("main.mcl", &text);
-    let run = said(&["run", "--tmp-prefix", "--converged-timeout", "0", "lang", &program]);
+    let run = mgmt_output(&["run", "--tmp-prefix", "--converged-timeout", "0", "lang", &program]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(odd.exists());
 }
 
 #[test]
 fn threat_12_command_injection() {
-    let scene = Scene::new();
+    let scene = TestEnv::new();
     let (output, planted) = (scene.at("output"), scene.at("planted"));
     let hostile = [
         format!("$(touch {})", planted.display()),
@@ -193,7 +194,7 @@ fn threat_12_command_injection() {
     let graph = scene.write("graph.yaml", &text);
     let mut command =
         mgmt(&["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit", "yaml", &graph]);
-    let run: Said = command.env("LD_CANARY", "inherited").output().unwrap().into();
+    let run: CommandOutput = command.env("LD_CANARY", "inherited").output().unwrap().into();
     assert_eq!(run.code, 0, "{}", run.stderr);
     let found = std::fs::read_to_string(&output).unwrap();
     let words: Vec<&str> = found.split('\0').collect();
@@ -205,7 +206,7 @@ fn threat_12_command_injection() {
 #[test]
 fn threat_13_secret_in_any_output() {
     const CANARY: &str = "canary5f1e";
-    let scene = Scene::new();
+    let scene = TestEnv::new();
     let (secret, prefix) = (scene.at("secret"), scene.at("prefix"));
     let (prefix, secret) = (prefix.to_str().unwrap(), secret.to_str().unwrap());
     let graph = scene.write(
@@ -255,7 +256,7 @@ fn threat_13_secret_in_any_output() {
         &["history", "--prefix", prefix, "--format", "json"],
     ];
     for arguments in channels {
-        let told = said(arguments);
+        let told = mgmt_output(arguments);
         assert!(told.code == 0 || arguments[0] == "plan", "{arguments:?}: {}", told.stderr);
         let text = format!("{}{}", told.stdout, told.stderr);
         assert!(!text.contains(CANARY), "{arguments:?} shows the secret: {text}");
@@ -275,7 +276,7 @@ fn threat_13_secret_in_a_core_dump() {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(&program);
     command.args(["run", "--prefix"]).arg(place.path().join("prefix")).arg("empty").env_clear();
-    let running = Running::start_command({
+    let running = RunningProgram::start_command({
         command.stdin(Stdio::null());
         command
     });
@@ -286,7 +287,7 @@ fn threat_13_secret_in_a_core_dump() {
 
 #[test]
 fn threat_21_resource_exhaustion_by_program() {
-    let scene = Scene::new();
+    let scene = TestEnv::new();
     let long = format!("$x = {}1\n", "1 + ".repeat(100_000));
     let deep = format!("$x = {}1{}\n", "(".repeat(50_000), ")".repeat(50_000));
     let programs = [
@@ -316,7 +317,7 @@ fn threat_21_resource_exhaustion_by_program() {
 
 #[test]
 fn threat_22_parser_attacks() {
-    let scene = Scene::new();
+    let scene = TestEnv::new();
     let mut laughs = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
     for level in 1..30 {
         let before = format!("*a{}", level - 1);

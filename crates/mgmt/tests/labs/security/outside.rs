@@ -17,9 +17,9 @@ use mgmt_test_support::bus::Bus;
 use mgmt_test_support::clock::Clock;
 use mgmt_test_support::network::Network;
 use mgmt_test_support::numbers::{Numbers, seed};
-use mgmt_test_support::program::{Running, eventually, holds, mgmt, one_file, said};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt, mgmt_output, one_file};
 
-fn finish(run: Running) {
+fn finish(run: RunningProgram) {
     run.signal(Signal::INT);
     let (code, told) = run.end();
     assert_eq!(code, Some(0), "{told}");
@@ -56,7 +56,7 @@ fn threat_19_self_caused_event_loops() {
     std::fs::write(&program, text).unwrap();
     let listen = address.to_string();
     let flags = ["run", "--tmp-prefix", "--prometheus", "--prometheus-listen", &listen, "lang"];
-    let run = Running::start(&[&flags[..], &[program.to_str().unwrap()]].concat());
+    let run = RunningProgram::start(&[&flags[..], &[program.to_str().unwrap()]].concat());
     let marker = home.path().join("marker");
     // What happens to the marker is told after all that happened before it: the echo of every file has come by then.
     for round in 0..3 {
@@ -83,9 +83,9 @@ fn threat_19_self_caused_event_loops() {
          file \"other\" {{\n\tpath => \"{contested}\",\n\tstate => \"exists\",\n\tcontent => \"two\",\n\tMeta:autoedge => false,\n}}\n"
     );
     std::fs::write(&program, two).unwrap();
-    let run = Running::start(&["run", "--prefix", &prefix, "lang", program.to_str().unwrap()]);
+    let run = RunningProgram::start(&["run", "--prefix", &prefix, "lang", program.to_str().unwrap()]);
     let history = || -> Vec<Value> {
-        let told = said(&["history", "--prefix", &prefix, "--format", "json"]).stdout;
+        let told = mgmt_output(&["history", "--prefix", &prefix, "--format", "json"]).stdout;
         let told: Value = serde_json::from_str(&told).unwrap_or_default();
         told["changes"].as_array().cloned().unwrap_or_default()
     };
@@ -202,8 +202,9 @@ fn threat_24_servers_inside_a_daemon_of_root() {
         std::fs::write(&program, file + server).unwrap();
     };
     declare("first", "");
-    let run =
-        Running::start_command(network.mgmt(0, &["run", "--tmp-prefix", "lang", program.to_str().unwrap()]));
+    let run = RunningProgram::start_command(
+        network.mgmt(0, &["run", "--tmp-prefix", "lang", program.to_str().unwrap()]),
+    );
     holds(&at("ready"), "first");
     // Nobody listens whom no resource asks to.
     assert_eq!(on_host(&network, 0, listening), [0; 0]);
@@ -292,8 +293,9 @@ fn threat_25_fetching_from_where_one_should_not() {
     }
     let program = home.path().join("main.mcl");
     std::fs::write(&program, text).unwrap();
-    let run =
-        Running::start_command(network.mgmt(0, &["run", "--tmp-prefix", "lang", program.to_str().unwrap()]));
+    let run = RunningProgram::start_command(
+        network.mgmt(0, &["run", "--tmp-prefix", "lang", program.to_str().unwrap()]),
+    );
     let address = SocketAddr::from(([127, 0, 0, 1], 8080));
     on_host(&network, 0, || {
         eventually("the server listens", || TcpStream::connect(address).is_ok());
@@ -321,7 +323,7 @@ fn threat_25_fetching_from_where_one_should_not() {
             "http:server \"127.0.0.1:8080\" {{}}\nhttp:server:proxy \"/x/\" {{\n\thead => \"{head}\",\n}}\n"
         );
         std::fs::write(&program, text).unwrap();
-        let graph = said(&["graph", "lang", program.to_str().unwrap()]);
+        let graph = mgmt_output(&["graph", "lang", program.to_str().unwrap()]);
         assert!(
             graph.code == 1 && graph.stderr.contains("address of a directory"),
             "{head}: {}",
@@ -413,7 +415,7 @@ async fn forged_or_never() {
     let stranger = zbus::connection::Builder::address(address.as_str()).build().await.unwrap();
     let mut command = mgmt(&["run", "--tmp-prefix", "lang", program.to_str().unwrap()]);
     command.env("DBUS_SYSTEM_BUS_ADDRESS", &address);
-    let run = Running::start_command(command);
+    let run = RunningProgram::start_command(command);
     holds(&out, "restart");
     // A stranger says that it has changed. Whoever believes that asks, each time; what the start has led to is over soon.
     let (mut quiet, mut rounds) = (0, 0);
@@ -479,7 +481,7 @@ fn threat_28_clock_jumps() {
     let mut command =
         mgmt(&["run", "--tmp-prefix", "--converger-timeout=2", "yaml", graph.to_str().unwrap()]);
     clock.given_to(&mut command);
-    let run = Running::start_command(command);
+    let run = RunningProgram::start_command(command);
     holds(&file, "right");
     let count = || std::fs::read_to_string(&tries).unwrap_or_default().lines().count();
     for step in ["-86400", "+86400", "-3650d", "+0"] {
@@ -502,7 +504,7 @@ fn threat_28_clock_jumps() {
         graph.to_str().unwrap(),
     ]);
     clock.given_to(&mut command);
-    let mut run = Running::start_command(command);
+    let mut run = RunningProgram::start_command(command);
     run.wait_for("graph one");
     clock.set("-400d");
     let (code, told) = run.end();

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 
 use crate::security::resident;
 use mgmt_test_support::numbers::{Numbers, seed};
-use mgmt_test_support::program::{PATIENCE, eventually, mgmt};
+use mgmt_test_support::program::{EVENT_TIMEOUT, eventually, mgmt};
 
 /// Paths under attack at the same time: while one of them is refused, another is being written.
 const PATHS: usize = 8;
@@ -48,15 +48,15 @@ impl Drop for Attacked {
 }
 
 /// A place to be attacked in, without a disk, which would only slow the attackers down.
-struct Place {
+struct TestEnv {
     home: tempfile::TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
+impl TestEnv {
+    fn new() -> TestEnv {
         let home = tempfile::tempdir_in("/dev/shm").unwrap();
         std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        Place { home }
+        TestEnv { home }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -96,7 +96,7 @@ impl Place {
             let (mut struck, mut hit, mut turns) = (0, 0, 0);
             let began = Instant::now();
             // Goes on beyond its number, if need be, until the program was seen at work in between.
-            while (hit < flips && began.elapsed() < time) || (turns < 20 && began.elapsed() < PATIENCE) {
+            while (hit < flips && began.elapsed() < time) || (turns < 20 && began.elapsed() < EVENT_TIMEOUT) {
                 hit += strike(struck, &mut numbers);
                 struck += 1;
                 if struck.is_multiple_of(128) {
@@ -120,7 +120,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl TestEnv {
     /// How much the program has changed, as far as it remembers.
     fn changes(&self) -> usize {
         let records = std::fs::read_dir(self.at("prefix/history")).unwrap();
@@ -154,7 +154,7 @@ fn defend(arguments: &[&str], lap: Duration, over: &AtomicBool) -> u64 {
         let resident = resident(child.0.id());
         assert!(resident < 256 << 20, "a flood of events filled the memory: {resident} bytes");
         rustix::process::kill_process(rustix::process::Pid::from_child(&child.0), Signal::TERM).unwrap();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + EVENT_TIMEOUT;
         while child.0.try_wait().unwrap().is_none() {
             assert!(Instant::now() < until, "the program does not end");
             std::thread::sleep(Duration::from_millis(5));
@@ -170,7 +170,7 @@ struct Decoys {
 }
 
 impl Decoys {
-    fn new(place: &Place, make: impl Fn(&Path, usize)) -> Decoys {
+    fn new(place: &TestEnv, make: impl Fn(&Path, usize)) -> Decoys {
         let directory = place.at("decoys");
         std::fs::create_dir(&directory).unwrap();
         let decoys = Decoys { places: numbered(&directory, "decoy") };
@@ -257,7 +257,7 @@ fn holds_declared(path: &Path) -> bool {
 
 #[test]
 fn threat_01_symlink_swapped_in_the_last_component() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let victim = Victim::new(place.at("victim"));
     let directory = place.open_directory("open");
     let targets = numbered(&directory, "target");
@@ -281,7 +281,7 @@ fn threat_01_symlink_swapped_in_the_last_component() {
 
 #[test]
 fn threat_02_symlink_or_rename_of_a_parent() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let vault = place.at("vault");
     std::fs::create_dir(&vault).unwrap();
     let victim = Victim::new(vault.join("file"));
@@ -316,7 +316,7 @@ fn threat_02_symlink_or_rename_of_a_parent() {
 
 #[test]
 fn threat_03_hard_link_to_a_sensitive_file() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let victim = Victim::new(place.at("victim"));
     let directory = place.open_directory("open");
     let targets = numbered(&directory, "target");
@@ -345,7 +345,7 @@ fn threat_03_hard_link_to_a_sensitive_file() {
 
 #[test]
 fn threat_04_change_between_check_and_apply() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let vault = place.at("vault");
     std::fs::create_dir(&vault).unwrap();
     let victim = Victim::new(vault.join("file0"));
@@ -387,7 +387,7 @@ fn threat_04_change_between_check_and_apply() {
 
 #[test]
 fn threat_06_secret_readable_for_an_instant() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let directory = place.open_directory("open");
     let targets = numbered(&directory, "target");
     let rest = format!("    content: {DECLARED}\n    mode: \"0600\"\n    owner: \"7\"\n");
@@ -462,7 +462,7 @@ fn read_as_somebody_else(directory: &Path, reads: &AtomicU64, over: &AtomicBool)
 
 #[test]
 fn threat_18_event_flood() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let directory = place.open_directory("open");
     let targets = numbered(&directory, "target");
     let (one, other) = (directory.join("one"), directory.join("other"));

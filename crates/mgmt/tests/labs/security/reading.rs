@@ -11,7 +11,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use mgmt_test_support::program::said;
+use mgmt_test_support::program::mgmt_output;
 
 /// A program that opens the path `{P}`. What it makes is at `{O}`.
 struct Reader {
@@ -78,7 +78,7 @@ fn threat_09_every_kind_is_in_the_table_of_readers() {
         .chain(OTHERS.split_whitespace())
         .chain(ELSEWHERE.map(|(kind, _)| kind))
         .collect();
-    let said = said(&["kinds"]);
+    let said = mgmt_output(&["kinds"]);
     let kinds: BTreeSet<&str> =
         said.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(known, kinds);
@@ -114,8 +114,14 @@ fn threat_09_special_files_and_planted_links_are_refused() {
             put(&path);
             let program = reader.program.replace("{P}", path.to_str().unwrap());
             let program = program.replace("{O}", output.to_str().unwrap());
-            let run =
-                said(&["run", "--tmp-prefix", "--converged-timeout=0", "--max-runtime=60", "lang", &program]);
+            let run = mgmt_output(&[
+                "run",
+                "--tmp-prefix",
+                "--converged-timeout=0",
+                "--max-runtime=60",
+                "lang",
+                &program,
+            ]);
             let context = format!("{}, {word}: {}", reader.name, run.stderr);
             if reader.keeps_links && *word == "link" {
                 assert_eq!(run.code, 0, "{context}");

@@ -7,17 +7,17 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::security::trust::runs;
-use mgmt_test_support::etcd::Cluster;
+use mgmt_test_support::etcd::EtcdCluster;
 use mgmt_test_support::network::{Network, text};
-use mgmt_test_support::program::{Running, Said, eventually, holds, mgmt, said};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, holds, mgmt, mgmt_output};
 
-struct Scene {
+struct TestEnv {
     home: tempfile::TempDir,
 }
 
-impl Scene {
-    fn new() -> Scene {
-        Scene { home: tempfile::tempdir().unwrap() }
+impl TestEnv {
+    fn new() -> TestEnv {
+        TestEnv { home: tempfile::tempdir().unwrap() }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -41,7 +41,7 @@ impl Scene {
         (path.clone(), format!("{path}.pub"))
     }
 
-    fn deploy(&self, prefix: &str, arguments: &[&str]) -> Said {
+    fn deploy(&self, prefix: &str, arguments: &[&str]) -> CommandOutput {
         let all = [&["deploy", "--no-git"], arguments].concat();
         mgmt(&all).env("MGMT_PREFIX", prefix).output().unwrap().into()
     }
@@ -51,7 +51,7 @@ fn file(path: &Path, content: &str) -> String {
     format!("file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => {content:?},\n}}\n", path.display())
 }
 
-fn finish(run: Running) -> String {
+fn finish(run: RunningProgram) -> String {
     run.signal(Signal::INT);
     let (code, lines) = run.end();
     assert_eq!(code, Some(0), "{lines}");
@@ -85,37 +85,37 @@ fn flip(text: &mut String, at: usize) {
 
 #[test]
 fn threat_15_malicious_or_truncated_deploy() {
-    let scene = Scene::new();
-    let (key, public) = scene.keys("key");
-    let (origin, out) = (scene.text("origin"), scene.at("out"));
+    let env = TestEnv::new();
+    let (key, public) = env.keys("key");
+    let (origin, out) = (env.text("origin"), env.at("out"));
     drop(finish({
-        let mut run = Running::start(&["run", "--prefix", &origin, "empty"]);
+        let mut run = RunningProgram::start(&["run", "--prefix", &origin, "empty"]);
         run.wait_for("graph empty");
         run
     }));
     let mut stored = Vec::new();
     for version in ["first", "second"] {
-        let program = scene.write(&format!("{version}.mcl"), &file(&out, version));
-        let done = scene.deploy(&origin, &["--sign-key", &key, "lang", &program]);
+        let program = env.write(&format!("{version}.mcl"), &file(&out, version));
+        let done = env.deploy(&origin, &["--sign-key", &key, "lang", &program]);
         assert_eq!(done.code, 0, "{}", done.stderr);
-        stored.push(said(&["world", "export", "--prefix", &origin]).stdout);
+        stored.push(mgmt_output(&["world", "export", "--prefix", &origin]).stdout);
     }
     let [first, both] = [&stored[0], &stored[1]].map(|stored| entries(stored));
     // A host with the key, and a store that somebody has filled.
     let host = |entries: &[Value], prefix: &str| {
         let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
-        let copy = scene.write("copy", &lines);
+        let copy = env.write("copy", &lines);
         // Neither a store of its own nor a deploy that ran before; what it has accepted is remembered elsewhere.
-        let _ = std::fs::remove_dir_all(scene.at(prefix).join("world"));
-        let _ = std::fs::remove_file(scene.at(prefix).join("deploys/last.json"));
+        let _ = std::fs::remove_dir_all(env.at(prefix).join("world"));
+        let _ = std::fs::remove_file(env.at(prefix).join("deploys/last.json"));
         let _ = std::fs::remove_file(&out);
-        let prefix = scene.text(prefix);
-        let mut empty = Running::start(&["run", "--prefix", &prefix, "empty"]);
+        let prefix = env.text(prefix);
+        let mut empty = RunningProgram::start(&["run", "--prefix", &prefix, "empty"]);
         empty.wait_for("graph empty");
         finish(empty);
-        let filled = said(&["world", "import", "--prefix", &prefix, "--force", &copy]);
+        let filled = mgmt_output(&["world", "import", "--prefix", &prefix, "--force", &copy]);
         assert_eq!(filled.code, 0, "{}", filled.stderr);
-        Running::start(&["run", "--prefix", &prefix, "--deploy-key", &public, "empty"])
+        RunningProgram::start(&["run", "--prefix", &prefix, "--deploy-key", &public, "empty"])
     };
     let refused = |told: &str, entries: &[Value], prefix: &str| {
         let mut run = host(entries, prefix);
@@ -212,11 +212,11 @@ impl Drop for Etcd {
 
 #[test]
 fn threat_17_split_brain_runs_a_singleton_twice() {
-    let scene = Scene::new();
+    let env = TestEnv::new();
     let network = Network::new(2);
-    let _etcd = Etcd::start(&network, &scene.at("etcd"));
-    let here = scene.home.path().display();
-    let program = scene.write(
+    let _etcd = Etcd::start(&network, &env.at("etcd"));
+    let here = env.home.path().display();
+    let program = env.write(
         "main.mcl",
         &format!(
             "import \"fmt\"\nimport \"world\"\n$name = $hostname\nschedule \"job\" {{\n\tttl => 3,\n}}\n\
@@ -225,13 +225,13 @@ fn threat_17_split_brain_runs_a_singleton_twice() {
     );
     let names = ["a", "b"];
     let host = |at: usize| {
-        let prefix = scene.text(names[at]);
+        let prefix = env.text(names[at]);
         let flags = ["run", "--hostname", names[at], "--prefix", &prefix, "--seeds", Etcd::CLIENTS];
-        Running::start_command(network.mgmt(at, &[&flags[..], &["lang", &program]].concat()))
+        RunningProgram::start_command(network.mgmt(at, &[&flags[..], &["lang", &program]].concat()))
     };
     let hosts = [host(0), host(1)];
     let told =
-        |at: usize| std::fs::read_to_string(scene.at(&format!("chosen-{}", names[at]))).unwrap_or_default();
+        |at: usize| std::fs::read_to_string(env.at(&format!("chosen-{}", names[at]))).unwrap_or_default();
     let claims = |at: usize| told(at) == format!("[{:?}]", names[at]);
     let agree = || {
         eventually("all agree on one", || told(0) == told(1) && (claims(0) || claims(1)));
@@ -259,10 +259,10 @@ fn threat_17_split_brain_runs_a_singleton_twice() {
 
 #[test]
 fn threat_17_commands_of_a_singleton_never_overlap() {
-    let scene = Scene::new();
+    let env = TestEnv::new();
     let network = Network::new(3);
-    let _etcd = Etcd::start(&network, &scene.at("etcd"));
-    let here = scene.home.path().display();
+    let _etcd = Etcd::start(&network, &env.at("etcd"));
+    let here = env.home.path().display();
     // A command that says who else runs when it begins, and ends when it is asked to unless it is stubborn.
     let program = format!(
         r#"import "fmt"
@@ -279,19 +279,19 @@ if $hostname in world.schedule("job") {{
 }}
 "#
     );
-    let program = scene.write("main.mcl", &program);
-    scene.write("stubborn", "");
+    let program = env.write("main.mcl", &program);
+    env.write("stubborn", "");
     let names = ["a", "b", "c"];
     let host = |at: usize| {
-        let prefix = scene.text(&format!("prefix-{}", names[at]));
+        let prefix = env.text(&format!("prefix-{}", names[at]));
         let flags = ["run", "--hostname", names[at], "--prefix", &prefix, "--seeds", Etcd::CLIENTS];
-        Running::start_command(network.mgmt(at, &[&flags[..], &["lang", &program]].concat()))
+        RunningProgram::start_command(network.mgmt(at, &[&flags[..], &["lang", &program]].concat()))
     };
     let command =
-        |at: usize| std::fs::read_to_string(scene.at(&format!("command-{}", names[at]))).unwrap_or_default();
+        |at: usize| std::fs::read_to_string(env.at(&format!("command-{}", names[at]))).unwrap_or_default();
     let is_running = |at: usize| !command(at).is_empty() && runs(&command(at));
     let overlaps =
-        |at: usize| std::fs::read_to_string(scene.at(&format!("overlaps-{}", names[at]))).unwrap_or_default();
+        |at: usize| std::fs::read_to_string(env.at(&format!("overlaps-{}", names[at]))).unwrap_or_default();
     let another = |than: usize| (0..3).find(|at| *at != than && is_running(*at));
     let alone = |at: usize| is_running(at) && another(at).is_none();
     let mut hosts = [0, 1, 2].map(|at| Some(host(at)));
@@ -305,7 +305,7 @@ if $hostname in world.schedule("job") {{
     assert_eq!(overlaps(second), "", "{} began too early", names[second]);
     assert!(!is_running(first), "who is cut off goes on");
     network.heal(first);
-    std::fs::remove_file(scene.at("stubborn")).unwrap();
+    std::fs::remove_file(env.at("stubborn")).unwrap();
 
     // Stopped past its lease, it can end nothing. It does as soon as it goes on, and for ever.
     hosts[second].as_ref().unwrap().signal(Signal::STOP);
@@ -343,15 +343,15 @@ if $hostname in world.schedule("job") {{
 
 #[test]
 fn threat_16_peer_writes_another_hosts_keys() {
-    let scene = Scene::new();
-    let cluster = Cluster::start(1);
+    let env = TestEnv::new();
+    let cluster = EtcdCluster::start(1);
     let seeds = cluster.endpoints().join(",");
-    let logins = ["operator", "a", "b"].map(|who| scene.text(&format!("{who}.login")));
+    let logins = ["operator", "a", "b"].map(|who| env.text(&format!("{who}.login")));
     let [operator, a, b] = &logins;
     let with = |arguments: &[&str], login: &str| {
-        said(&[arguments, &["--seeds", &seeds, "--seeds-login", login][..]].concat())
+        mgmt_output(&[arguments, &["--seeds", &seeds, "--seeds-login", login][..]].concat())
     };
-    let closed = said(&["admit", "--operator", "--login-file", operator, "--seeds", &seeds]);
+    let closed = mgmt_output(&["admit", "--operator", "--login-file", operator, "--seeds", &seeds]);
     assert_eq!(closed.code, 0, "{}", closed.stderr);
     for (host, login) in [("a", a), ("b", b)] {
         let admitted = with(&["admit", host, "--login-file", login], operator);
@@ -361,13 +361,13 @@ fn threat_16_peer_writes_another_hosts_keys() {
     }
     // With its rights, a host can do all that it has to: run what is deployed, export, share, be chosen.
     let host = |name: &str, login: &str, prefix: &str| {
-        let prefix = scene.text(prefix);
+        let prefix = env.text(prefix);
         let flags = ["run", "--hostname", name, "--prefix", &prefix, "--seeds", &seeds];
-        Running::start(&[&flags[..], &["--seeds-login", login, "empty"]].concat())
+        RunningProgram::start(&[&flags[..], &["--seeds-login", login, "empty"]].concat())
     };
     let hosts = [host("a", a, "at-a"), host("b", b, "at-b")];
-    let here = scene.home.path().display();
-    let program = scene.write(
+    let here = env.home.path().display();
+    let program = env.write(
         "main.mcl",
         &format!(
             "import \"fmt\"\nimport \"world\"\n$name = $hostname\nschedule \"job\" {{\n\tttl => 3,\n}}\n\
@@ -379,9 +379,9 @@ fn threat_16_peer_writes_another_hosts_keys() {
     let deployed = with(&["deploy", "--no-git", "lang", &program], operator);
     assert_eq!(deployed.code, 0, "{}", deployed.stderr);
     for name in ["a", "b"] {
-        holds(&scene.at(&format!("names-{name}")), "{\"a\": \"a\", \"b\": \"b\"}");
+        holds(&env.at(&format!("names-{name}")), "{\"a\": \"a\", \"b\": \"b\"}");
         eventually("one is chosen", || {
-            let chosen = std::fs::read_to_string(scene.at(&format!("chosen-{name}"))).unwrap_or_default();
+            let chosen = std::fs::read_to_string(env.at(&format!("chosen-{name}"))).unwrap_or_default();
             ["[\"a\"]", "[\"b\"]"].contains(&chosen.as_str())
         });
     }
@@ -444,18 +444,18 @@ fn threat_16_peer_writes_another_hosts_keys() {
     impostor.wait_for("cannot be stored");
     finish(impostor);
     for arguments in
-        [&["deploy", "--no-git", "lang", &program][..], &["admit", "c", "--login-file", &scene.text("c")]]
+        [&["deploy", "--no-git", "lang", &program][..], &["admit", "c", "--login-file", &env.text("c")]]
     {
         let refused = with(arguments, a);
         assert_eq!(refused.code, 1, "{arguments:?}: {}", refused.stderr);
         assert!(refused.stderr.contains("may not do this"), "{arguments:?}: {}", refused.stderr);
     }
-    assert!(!scene.at("c").exists() && !scene.at("c.new").exists());
-    let stranger = said(&["status", "--seeds", &seeds]);
+    assert!(!env.at("c").exists() && !env.at("c.new").exists());
+    let stranger = mgmt_output(&["status", "--seeds", &seeds]);
     assert!(stranger.code == 1 && stranger.stderr.contains("asks for a user"), "{stranger:?}");
     assert_eq!(everything(), before);
     // One that was admitted again has another password, and the old one is worth nothing.
-    let old = scene.write("old.login", &login);
+    let old = env.write("old.login", &login);
     assert_eq!(with(&["admit", "a", "--login-file", a], operator).code, 0);
     let late = with(&["status"], &old);
     assert!(late.code == 1 && late.stderr.contains("password is wrong"), "{}", late.stderr);

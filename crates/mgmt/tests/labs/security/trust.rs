@@ -8,15 +8,15 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 
 use crate::security::resident;
-use mgmt_test_support::program::{Running, eventually, holds, mgmt, plain, said};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt, mgmt_output, plain};
 
-struct Place {
+struct TestEnv {
     home: tempfile::TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place { home: tempfile::tempdir().unwrap() }
+impl TestEnv {
+    fn new() -> TestEnv {
+        TestEnv { home: tempfile::tempdir().unwrap() }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -64,11 +64,11 @@ fn written(path: &Path) -> String {
 
 #[test]
 fn threat_09_functions_are_not_held_up_by_what_is_at_a_path() {
-    let place = Place::new();
+    let place = TestEnv::new();
     place.write("a", "a0");
     place.write("b", "b0");
     let program = place.copies(&["a", "b"]);
-    let mut running = Running::start(&["run", "--tmp-prefix", "lang", &program]);
+    let mut running = RunningProgram::start(&["run", "--tmp-prefix", "lang", &program]);
     holds(&place.at("out-a"), "a0");
     type Obstacle = (&'static str, fn(&Path), &'static str);
     let in_the_way: [Obstacle; 4] = [
@@ -92,7 +92,7 @@ fn threat_09_functions_are_not_held_up_by_what_is_at_a_path() {
         // What does not depend on it goes on to live.
         place.write("b", &format!("b{}", round + 1));
         holds(&place.at("out-b"), &format!("b{}", round + 1));
-        let plan = said(&["plan", "lang", &program]);
+        let plan = mgmt_output(&["plan", "lang", &program]);
         assert!(plan.code == 1 && plan.stderr.contains(error), "{told}: {}", plan.stderr);
         assert!(resident(running.id()) < 1 << 30, "{told}: it has filled the memory");
         std::fs::remove_file(place.at("a")).unwrap();
@@ -101,14 +101,14 @@ fn threat_09_functions_are_not_held_up_by_what_is_at_a_path() {
     }
     // The limit can be another, and the kernel's own files are read.
     std::fs::File::create(place.at("a")).unwrap().set_len((16 << 20) + 1).unwrap();
-    let graph = |limit: &str| -> mgmt_test_support::program::Said {
+    let graph = |limit: &str| -> mgmt_test_support::program::CommandOutput {
         mgmt(&["graph", "lang", &program]).env("MGMT_READ_LIMIT", limit).output().unwrap().into()
     };
     assert_eq!(graph("17000000").code, 0);
     assert_eq!(graph("16777216").code, 1);
     assert!(graph("much").stderr.contains("MGMT_READ_LIMIT"));
     let kernel = "import \"os\"\nprint \"p\" { msg => os.readfile(\"/proc/sys/kernel/ostype\"), }\n";
-    assert_eq!(said(&["graph", "lang", kernel]).code, 0);
+    assert_eq!(mgmt_output(&["graph", "lang", kernel]).code, 0);
 }
 
 /// A mount whose server never answers. It ends with this.
@@ -147,11 +147,11 @@ impl Drop for DeadMount {
 
 #[test]
 fn threat_09_functions_are_not_held_up_by_a_file_system_that_does_not_answer() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let dead = DeadMount::new(&place.at("dead"));
     place.write("b", "b0");
     let program = place.copies(&["b", "dead/x", "dead/y", "dead/z"]);
-    let mut running = Running::start(&["run", "--tmp-prefix", "lang", &program]);
+    let mut running = RunningProgram::start(&["run", "--tmp-prefix", "lang", &program]);
     running.wait_for("timed out after 5 s");
     // What does not depend on it goes on to live. (A process that ends meanwhile is kept by the kernel until the mount is
     // gone, so no other one is asked here.)
@@ -168,7 +168,7 @@ fn threat_09_functions_are_not_held_up_by_a_file_system_that_does_not_answer() {
 
 #[test]
 fn threat_01_functions_follow_no_planted_link() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let secret = place.write("secret", "root's secret");
     std::fs::create_dir(place.at("theirs")).unwrap();
     std::os::unix::fs::chown(place.at("theirs"), Some(12345), Some(12345)).unwrap();
@@ -184,7 +184,7 @@ fn threat_01_functions_follow_no_planted_link() {
              content => fmt.printf(\"%v\", m.{function}(\"{}\")),\n}}\n",
             planted.display()
         );
-        let run = said(&["run", "--tmp-prefix", "--converged-timeout", "0", "lang", &program]);
+        let run = mgmt_output(&["run", "--tmp-prefix", "--converged-timeout", "0", "lang", &program]);
         assert!(run.code != 0 && run.stderr.contains("belongs to user 12345"), "{call}: {}", run.stderr);
         assert!(!Path::new(&out).exists(), "{call}: it was published");
     }
@@ -192,7 +192,7 @@ fn threat_01_functions_follow_no_planted_link() {
 
 #[test]
 fn threat_12_commands_inherit_only_what_they_are_given() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let list = |name: &str| format!("cd /proc/$$/fd && echo * > {}; sleep 0.1", place.path(name));
     std::os::unix::fs::chown(place.home.path(), Some(65534), Some(65534)).unwrap();
     let exec = |name: &str, more: &str| {
@@ -215,7 +215,7 @@ fn threat_12_commands_inherit_only_what_they_are_given() {
     );
     let mut command = Command::new("sh");
     plain(command.args(["-c", &script]));
-    let _running = Running::start_command(command);
+    let _running = RunningProgram::start_command(command);
     for name in ["plain", "other-user", "guard", "guarded", "function"] {
         let listed = written(&place.at(name));
         // The shell opens the directory that it lists, with the next number.
@@ -227,7 +227,7 @@ fn threat_12_commands_inherit_only_what_they_are_given() {
 }
 
 /// A command that says who it is, and who it has started.
-fn lasting(place: &Place, more: &str) -> String {
+fn lasting(place: &TestEnv, more: &str) -> String {
     format!(
         "graph: g\nresources:\n  exec:\n  - name: lasting\n    shell: /bin/sh\n    env:\n      PATH: /usr/bin:/bin\n    \
          cmd: 'sleep 1000 & echo $! > {0}; echo $$ > {1}; wait'\n{more}",
@@ -238,9 +238,9 @@ fn lasting(place: &Place, more: &str) -> String {
 
 #[test]
 fn threat_27_a_command_does_not_outlive_a_killed_agent() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let (prefix, graph) = (place.path("prefix"), place.write("graph.yaml", &lasting(&place, "")));
-    let first = Running::start(&["run", "--prefix", &prefix, "yaml", &graph]);
+    let first = RunningProgram::start(&["run", "--prefix", &prefix, "yaml", &graph]);
     let (leader, child) = (written(&place.at("leader")), written(&place.at("child")));
     first.signal(Signal::KILL);
     let (code, _) = first.end_killed();
@@ -248,7 +248,7 @@ fn threat_27_a_command_does_not_outlive_a_killed_agent() {
     assert!(runs(&leader) && runs(&child), "a kill ends the agent alone");
     // Somebody else who happens to be in a group of its own is left alone.
     let mut bystander = Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap();
-    let mut second = Running::start(&["run", "--prefix", &prefix, "empty"]);
+    let mut second = RunningProgram::start(&["run", "--prefix", &prefix, "empty"]);
     let line = second.wait_for("still running since the last start");
     assert!(line.contains("exec[lasting]"), "{line}");
     assert!(!runs(&leader) && !runs(&child), "they are ended before anything is run");
@@ -264,10 +264,10 @@ fn threat_17_a_command_ends_when_its_resource_leaves() {
         ("    meta:\n      onleave: cancel\n", false),
         ("    meta:\n      onleave: finish\n", true),
     ] {
-        let place = Place::new();
+        let place = TestEnv::new();
         let graph = place.write("graph.yaml", &lasting(&place, more));
         let mark = place.at("mark");
-        let mut running = Running::start(&["run", "--tmp-prefix", "yaml", &graph]);
+        let mut running = RunningProgram::start(&["run", "--tmp-prefix", "yaml", &graph]);
         let (leader, child) = (written(&place.at("leader")), written(&place.at("child")));
         place.write("graph.yaml", &mgmt_test_support::program::one_file(&mark, "there"));
         holds(&mark, "there");
@@ -286,7 +286,7 @@ fn threat_17_a_command_ends_when_its_resource_leaves() {
 
 #[test]
 fn threat_21_a_source_that_does_not_fit_is_refused_and_holes_stay_holes() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let sparse = std::fs::File::create(place.at("sparse")).unwrap();
     sparse.set_len(1 << 40).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&sparse, b"end", (1 << 40) - 3).unwrap();
@@ -300,13 +300,13 @@ fn threat_21_a_source_that_does_not_fit_is_refused_and_holes_stay_holes() {
     };
     let once = ["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit", "yaml"];
     let graph = place.write("sparse.yaml", &files(&[("copy", "sparse")]));
-    let run = said(&[&once[..], &[&graph]].concat());
+    let run = mgmt_output(&[&once[..], &[&graph]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     let copy = place.at("copy").metadata().unwrap();
     assert_eq!(copy.len(), 1 << 40);
     assert!(copy.blocks() * 512 < 1 << 20, "it has {} blocks", copy.blocks());
     // Nor are holes read when the two are compared.
-    let again = said(&[&once[..], &[&graph]].concat());
+    let again = mgmt_output(&[&once[..], &[&graph]].concat());
     assert!(again.code == 0 && again.stderr.contains(" 0 changed, 0 failed"), "{}", again.stderr);
     // A file system with little room, and one with room for few files, which go with the shell.
     let graph = place.write("large.yaml", &files(&[("small/copy", "large")]));
@@ -319,14 +319,14 @@ fn threat_21_a_source_that_does_not_fit_is_refused_and_holes_stay_holes() {
         );
         let mut command = Command::new("unshare");
         plain(command.args(["--mount", "sh", "-c", &script]));
-        let (code, log) = Running::start_command(command).end();
+        let (code, log) = RunningProgram::start_command(command).end();
         assert!(code != Some(0) && log.contains(error), "{options}: {code:?}\n{log}");
     }
 }
 
 #[test]
 fn threat_21_a_long_copy_says_how_far_it_is_and_ends_when_asked() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let source = std::fs::File::create(place.at("source")).unwrap();
     rustix::fs::fallocate(&source, rustix::fs::FallocateFlags::empty(), 0, 640 << 20).unwrap();
     let (copy, source) = (place.path("copy"), place.path("source"));
@@ -338,7 +338,7 @@ fn threat_21_a_long_copy_says_how_far_it_is_and_ends_when_asked() {
     let mut command = Command::new("strace");
     command.args(["-D", "-f", "-qqq", "-o", "/dev/null"]).args(slow);
     plain(command.args([env!("CARGO_BIN_EXE_mgmt"), "run", "--tmp-prefix", "yaml", &graph]));
-    let mut running = Running::start_command(command);
+    let mut running = RunningProgram::start_command(command);
     let line = running.wait_for("copying the source: ");
     assert!(line.contains(" of 640 MiB (") && line.contains(&copy), "{line}");
     running.signal(Signal::TERM);
@@ -382,7 +382,7 @@ fn threat_24_one_client_does_not_starve_another_and_names_the_host_it_asks() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let program =
         format!("http:server \"{address}\" {{}}\nhttp:server:file \"/a\" {{ data => \"fine\", }}\n");
-    let mut running = Running::start(&["run", "--tmp-prefix", "lang", &program]);
+    let mut running = RunningProgram::start(&["run", "--tmp-prefix", "lang", &program]);
     running.wait_for("listening on ");
     let crowd = half_open(address);
     for _ in 0..20 {
@@ -402,7 +402,7 @@ fn threat_24_one_client_does_not_starve_another_and_names_the_host_it_asks() {
 
 #[test]
 fn threat_24_metrics_are_not_given_to_who_asks_by_another_name() {
-    let mut running = Running::start(&[
+    let mut running = RunningProgram::start(&[
         "run",
         "--tmp-prefix",
         "--prometheus-listen",

@@ -1,7 +1,7 @@
 //! Runs a resource without an engine: a host in a temporary directory, and a vertex that remembers its state.
 //!
 //! ```ignore
-//! let bench = Bench::new();
+//! let bench = TestEnv::new();
 //! let mut vertex = bench.vertex("name", Print { msg: "hello".into(), ..Print::default() });
 //! assert_eq!(vertex.apply().await.checked(), Checked::Changed);
 //! assert_eq!(vertex.look().await.checked(), Checked::Right);
@@ -27,7 +27,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, span};
 
 /// A host of its own in a temporary directory.
-pub(crate) struct Bench {
+pub(crate) struct TestEnv {
     directory: TempDir,
     /// What hosts share, which outlives each of them.
     store: Arc<dyn Store>,
@@ -35,12 +35,12 @@ pub(crate) struct Bench {
     pub(crate) host: Host,
 }
 
-impl Bench {
-    pub(crate) fn new() -> Bench {
+impl TestEnv {
+    pub(crate) fn new() -> TestEnv {
         let directory = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(Embedded::in_memory().unwrap());
         let host = host_in(directory.path(), Arc::clone(&store));
-        Bench { directory, store, host }
+        TestEnv { directory, store, host }
     }
 
     /// What a restarted process would find.

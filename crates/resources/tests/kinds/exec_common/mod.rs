@@ -17,7 +17,7 @@ use mgmt_value::{Str, Value};
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// One resource in a directory of its own.
-pub(crate) struct World {
+pub(crate) struct TestEnv {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) host: Host,
     pub(crate) id: Id,
@@ -45,8 +45,8 @@ pub(crate) const APPLY: How = How { apply: true, refresh: false };
 pub(crate) const NOTIFIED: How = How { apply: true, refresh: true };
 pub(crate) const LOOK: How = How { apply: false, refresh: false };
 
-impl World {
-    pub(crate) fn new() -> World {
+impl TestEnv {
+    pub(crate) fn new() -> TestEnv {
         let directory = tempfile::Builder::new().prefix("mgmt-exec-").tempdir().unwrap();
         let path = std::fs::canonicalize(directory.path()).unwrap();
         let host = Host {
@@ -64,7 +64,7 @@ impl World {
             ends_after: None,
             incomplete: Default::default(),
         };
-        World { directory, host, id: Id::new("exec", "test"), cancel: Cancel::default(), state: fresh() }
+        TestEnv { directory, host, id: Id::new("exec", "test"), cancel: Cancel::default(), state: fresh() }
     }
 
     /// A path in the directory, as text for a command.

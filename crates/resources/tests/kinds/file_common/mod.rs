@@ -22,22 +22,22 @@ use mgmt_world::Local;
 /// The name of the resource under test.
 pub(crate) const NAME: &str = "/name/is/not/the/path";
 
-pub(crate) struct World {
+pub(crate) struct TestEnv {
     directory: tempfile::TempDir,
     pub(crate) host: Host,
 }
 
-impl World {
-    pub(crate) fn new() -> World {
-        World::within(tempfile::tempdir().unwrap())
+impl TestEnv {
+    pub(crate) fn new() -> TestEnv {
+        TestEnv::within(tempfile::tempdir().unwrap())
     }
 
     /// In memory if there is a place for it, where a race has many more rounds than on a disk.
-    pub(crate) fn in_memory() -> World {
-        World::within(tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap()))
+    pub(crate) fn in_memory() -> TestEnv {
+        TestEnv::within(tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap()))
     }
 
-    fn within(directory: tempfile::TempDir) -> World {
+    fn within(directory: tempfile::TempDir) -> TestEnv {
         std::fs::create_dir(directory.path().join("scratch")).unwrap();
         let local = Local::open_with(directory.path().join("local"), Durability::None).unwrap();
         let host = Host {
@@ -55,7 +55,7 @@ impl World {
             ends_after: None,
             incomplete: Default::default(),
         };
-        World { directory, host }
+        TestEnv { directory, host }
     }
 
     /// Lets other users into the scratch directory.

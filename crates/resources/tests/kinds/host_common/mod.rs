@@ -79,15 +79,15 @@ pub(crate) fn snapshot(paths: &[&str]) -> BTreeMap<PathBuf, (u64, i64, i64)> {
 static FAILURES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// A running engine.
-pub(crate) struct Running {
+pub(crate) struct RunningEngine {
     directory: TempDir,
     host: Arc<Host>,
     engine: Engine,
     events: UnboundedReceiver<EngineEvent>,
 }
 
-impl Running {
-    pub(crate) fn start() -> Running {
+impl RunningEngine {
+    pub(crate) fn start() -> RunningEngine {
         let directory = tempfile::tempdir().unwrap();
         let (host, engine, mut told) = engine_common::start(directory.path(), Preparation::default());
         let (sender, events) = tokio::sync::mpsc::unbounded_channel();
@@ -99,7 +99,7 @@ impl Running {
                 let _ = sender.send(event);
             }
         });
-        Running { directory, host, engine, events }
+        RunningEngine { directory, host, engine, events }
     }
 
     /// What resources see of the program.

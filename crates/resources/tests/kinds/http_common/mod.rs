@@ -16,22 +16,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-pub(crate) struct Running {
+pub(crate) struct RunningEngine {
     directory: TempDir,
     pub(crate) host: Arc<Host>,
     pub(crate) engine: Engine,
     pub(crate) events: UnboundedReceiver<EngineEvent>,
 }
 
-impl Running {
-    pub(crate) fn start() -> Running {
-        Running::start_with(Preparation::default())
+impl RunningEngine {
+    pub(crate) fn start() -> RunningEngine {
+        RunningEngine::start_with(Preparation::default())
     }
 
-    pub(crate) fn start_with(preparation: Preparation) -> Running {
+    pub(crate) fn start_with(preparation: Preparation) -> RunningEngine {
         let directory = tempfile::tempdir().unwrap();
         let (host, engine, events) = engine_common::start(directory.path(), preparation);
-        Running { directory, host, engine, events }
+        RunningEngine { directory, host, engine, events }
     }
 
     /// A path in a directory of the test's own.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use mgmt_test_support::pages::{blocks, root};
-use mgmt_test_support::program::{PATIENCE, Said};
-use mgmt_test_support::terminal::Screen;
+use mgmt_test_support::program::{CommandOutput, EVENT_TIMEOUT};
+use mgmt_test_support::terminal::TerminalSession;
 
 /// A page, and a directory in which it is followed.
-pub(crate) struct Scene {
+pub(crate) struct TestEnv {
     pub(crate) place: tempfile::TempDir,
     pub(crate) page: String,
     pub(crate) shell: Vec<String>,
@@ -24,21 +24,21 @@ pub(crate) struct Scene {
     has_prefix: bool,
 }
 
-impl Scene {
+impl TestEnv {
     /// A page, by its path in `docs`.
-    pub(crate) fn of(page: &str) -> Scene {
+    pub(crate) fn of(page: &str) -> TestEnv {
         let page = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
         let shell = blocks(&page, "sh");
         let place = tempfile::tempdir().unwrap();
         let program = Path::new(env!("CARGO_BIN_EXE_mgmt")).parent().unwrap();
         let names = names(&[&root().canonicalize().unwrap(), &root(), program], place.path());
         let (running, around) = (Vec::new(), Vec::new());
-        Scene { place, page, shell, running, network: None, around, names, has_prefix: true }
+        TestEnv { place, page, shell, running, network: None, around, names, has_prefix: true }
     }
 
     /// The same, with hosts that are in one network, at the addresses that pages have.
-    pub(crate) fn in_a_network(page: &str) -> Scene {
-        let mut scene = Scene::of(page);
+    pub(crate) fn in_a_network(page: &str) -> TestEnv {
+        let mut scene = TestEnv::of(page);
         scene.network = Some(Network::new());
         scene
     }
@@ -100,21 +100,21 @@ impl Scene {
     }
 
     /// Types something that ends, and gives what was said.
-    pub(crate) fn types(&self, text: &str) -> Said {
+    pub(crate) fn types(&self, text: &str) -> CommandOutput {
         self.types_on("here", text)
     }
 
-    pub(crate) fn types_on(&self, host: &str, text: &str) -> Said {
+    pub(crate) fn types_on(&self, host: &str, text: &str) -> CommandOutput {
         self.command(host, text).output().unwrap().into()
     }
 
     #[track_caller]
-    pub(crate) fn types_well(&self, text: &str) -> Said {
+    pub(crate) fn types_well(&self, text: &str) -> CommandOutput {
         self.types_well_on("here", text)
     }
 
     #[track_caller]
-    pub(crate) fn types_well_on(&self, host: &str, text: &str) -> Said {
+    pub(crate) fn types_well_on(&self, host: &str, text: &str) -> CommandOutput {
         let said = self.types_on(host, text);
         assert_eq!(said.code, 0, "{text}{}{}\n{}", said.stdout, said.stderr, self.logs());
         said
@@ -149,10 +149,10 @@ impl Scene {
     }
 
     /// Types something at a terminal.
-    pub(crate) fn at_a_terminal(&self, text: &str) -> Screen {
+    pub(crate) fn at_a_terminal(&self, text: &str) -> TerminalSession {
         let mut command = self.command("here", &format!("exec {}", text.trim()));
         command.env("TERM", "xterm").env("NO_COLOR", "1");
-        Screen::with_keyboard(command)
+        TerminalSession::with_keyboard(command)
     }
 
     fn log(&self, host: &str) -> PathBuf {
@@ -178,7 +178,7 @@ impl Scene {
 
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn() -> bool) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + EVENT_TIMEOUT;
         while !is_so() {
             assert!(Instant::now() < until, "waited in vain: {what}\n{}", self.logs());
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -187,8 +187,8 @@ impl Scene {
 
     /// Types something that ends on a host, again until it says this.
     #[track_caller]
-    pub(crate) fn waits_until_it_says(&self, host: &str, text: &str, part: &str) -> Said {
-        let until = Instant::now() + PATIENCE;
+    pub(crate) fn waits_until_it_says(&self, host: &str, text: &str, part: &str) -> CommandOutput {
+        let until = Instant::now() + EVENT_TIMEOUT;
         loop {
             let said = self.types_on(host, text);
             if said.stdout.contains(part) {
@@ -224,7 +224,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for TestEnv {
     fn drop(&mut self) {
         match std::thread::panicking() {
             true => self.kills_it(),

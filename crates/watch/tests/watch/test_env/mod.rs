@@ -11,7 +11,7 @@ use mgmt_watch::{Change, FileHub, FileHubOptions, Notice, Sink, SubscriptionId, 
 use tempfile::TempDir;
 
 /// How long an event may take before a test gives up. Nothing is ever this slow.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 const MARKER: Token = Token(u64::MAX);
 
@@ -52,45 +52,45 @@ impl Memory {
         let start = Instant::now();
         let mut heard = self.heard.lock().unwrap();
         while !done(&heard) {
-            let Some(left) = PATIENCE.checked_sub(start.elapsed()) else { return false };
+            let Some(left) = EVENT_TIMEOUT.checked_sub(start.elapsed()) else { return false };
             heard = self.changed.wait_timeout(heard, left).unwrap().0;
         }
         true
     }
 }
 
-pub(crate) struct Bench {
+pub(crate) struct TestEnv {
     root: TempDir,
     marker: TempDir,
     pub memory: Arc<Memory>,
     pub hub: FileHub,
 }
 
-impl Bench {
-    pub(crate) fn new() -> Bench {
-        Bench::with_options(FileHubOptions::default())
+impl TestEnv {
+    pub(crate) fn new() -> TestEnv {
+        TestEnv::with_options(FileHubOptions::default())
     }
 
-    pub(crate) fn with_options(options: FileHubOptions) -> Bench {
-        Bench::in_directory(&std::env::temp_dir(), options)
+    pub(crate) fn with_options(options: FileHubOptions) -> TestEnv {
+        TestEnv::in_directory(&std::env::temp_dir(), options)
     }
 
     /// In memory where possible, for tests that make very many directories.
-    pub(crate) fn in_memory(options: FileHubOptions) -> Bench {
+    pub(crate) fn in_memory(options: FileHubOptions) -> TestEnv {
         let shared_memory = Path::new("/dev/shm");
         match tempfile::tempdir_in(shared_memory) {
-            Ok(_) => Bench::in_directory(shared_memory, options),
-            Err(_) => Bench::with_options(options),
+            Ok(_) => TestEnv::in_directory(shared_memory, options),
+            Err(_) => TestEnv::with_options(options),
         }
     }
 
-    fn in_directory(directory: &Path, options: FileHubOptions) -> Bench {
+    fn in_directory(directory: &Path, options: FileHubOptions) -> TestEnv {
         let memory = Arc::new(Memory::default());
         let hub = FileHub::with_options(Arc::clone(&memory) as Arc<dyn Sink>, options).unwrap();
         let root = tempfile::tempdir_in(directory).unwrap();
         let marker = tempfile::tempdir_in(directory).unwrap();
         hub.subscribe(MARKER, &WatchPath::new(marker.path().join("marker"), false).unwrap());
-        Bench { root, marker, memory, hub }
+        TestEnv { root, marker, memory, hub }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -166,7 +166,7 @@ impl Bench {
 
     /// The action is reported to each of the tokens.
     #[track_caller]
-    pub(crate) fn expect(&self, tokens: &[u64], what: &str, action: impl FnOnce(&Bench)) {
+    pub(crate) fn expect(&self, tokens: &[u64], what: &str, action: impl FnOnce(&TestEnv)) {
         self.quiesce();
         let before: Vec<u64> = tokens.iter().map(|&token| self.count(token)).collect();
         action(self);
@@ -181,7 +181,7 @@ impl Bench {
 
     /// The action is reported to none of the tokens.
     #[track_caller]
-    pub(crate) fn expect_silence(&self, tokens: &[u64], what: &str, action: impl FnOnce(&Bench)) {
+    pub(crate) fn expect_silence(&self, tokens: &[u64], what: &str, action: impl FnOnce(&TestEnv)) {
         self.quiesce();
         let before: Vec<u64> = tokens.iter().map(|&token| self.count(token)).collect();
         action(self);

@@ -17,12 +17,12 @@ const ROUNDS: usize = 2;
 /// it has started.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// A lab: what it is called, the test program that it is, and what that is told.
+/// A lab: some tests, with what they are told.
 struct Lab {
     name: &'static str,
-    /// The package, and the program in it; that of the package's own name has the tests beside the code.
+    /// The folder of the package, and a test program of it; the one with the package's own name has the tests beside the code.
     program: (&'static str, &'static str),
-    /// Which of its tests, by a part of their names; all if it is empty.
+    /// The beginning of the paths of its tests: a module.
     tests: &'static str,
     variables: &'static [(&'static str, &'static str)],
     /// It does something random of which the seed can be chosen. A simulator plays thousands of seeds by itself, and only one
@@ -30,37 +30,39 @@ struct Lab {
     has_seed: bool,
 }
 
-const fn lab(name: &'static str, program: (&'static str, &'static str), has_seed: bool) -> Lab {
-    Lab { name, program, tests: "", variables: &[], has_seed }
+const fn lab(
+    name: &'static str,
+    program: (&'static str, &'static str),
+    tests: &'static str,
+    has_seed: bool,
+) -> Lab {
+    Lab { name, program, tests, variables: &[], has_seed }
 }
 
 const LABS: [Lab; 14] = [
-    lab("fault lab", ("mgmt", "fault_lab"), true),
-    lab("kills", ("mgmt", "kill"), true),
+    lab("fault lab", ("mgmt", "labs"), "fault_lab::", true),
+    lab("kills", ("mgmt", "labs"), "kill::", true),
     Lab {
-        tests: "races::",
         variables: &[("MGMT_RACE_FLIPS", "100000")],
-        ..lab("race lab", ("mgmt", "security"), true)
+        ..lab("race lab", ("mgmt", "labs"), "security::races::", true)
     },
-    lab("threats", ("mgmt", "security"), true),
-    Lab { variables: &[("FUZZ_SECONDS", "5")], ..lab("fuzzer", ("fuzz", "fuzz"), true) },
+    lab("threats", ("mgmt", "labs"), "security::", true),
+    Lab { variables: &[("FUZZ_SECONDS", "5")], ..lab("fuzzer", ("fuzz", "fuzz"), "", true) },
     Lab {
-        tests: "hostile::",
         variables: &[("FUZZ_SECONDS", "5")],
-        ..lab("fuzzer of the program", ("mgmt", "mgmt"), true)
+        ..lab("fuzzer of the program", ("mgmt", "mgmt"), "hostile::", true)
     },
-    lab("soak", ("mgmt", "soak"), true),
+    lab("soak", ("mgmt", "labs"), "soak::", true),
     Lab {
-        tests: "driver::model::",
         variables: &[("MGMT_MODEL_RUNS", "10000")],
-        ..lab("threads of the engine", ("engine", "mgmt_engine"), true)
+        ..lab("threads of the engine", ("engine", "mgmt_engine"), "driver::model::", true)
     },
-    lab("simulator of the scheduler", ("engine", "sim_core"), false),
-    lab("simulator of the cluster", ("cluster", "cluster_sim"), false),
-    lab("simulator of hosts and servers", ("store", "faults"), false),
-    lab("bus", ("watch", "bus"), false),
-    lab("bus of a booted host", ("mgmt", "bus_restart"), false),
-    lab("instructions", ("bench", "instructions"), false),
+    lab("simulator of the scheduler", ("engine", "engine"), "sim_core::", false),
+    lab("simulator of the cluster", ("cluster", "cluster_sim"), "", false),
+    lab("simulator of hosts and servers", ("store", "faults"), "", false),
+    lab("bus", ("watch", "watch"), "bus::", false),
+    lab("bus of a booted host", ("mgmt", "hosts"), "bus_restart::", false),
+    lab("instructions", ("bench", "instructions"), "", false),
 ];
 
 /// Takes a seed, which may be left out.
@@ -82,15 +84,22 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
             .find(is_it)
             .ok_or_else(|| Failed::new(format!("{}: there is no such program", lab.name)))
     };
-    let programs = LABS.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+    let tests = |lab: &Lab| {
+        let program = of(lab)?;
+        match programs::tests_below(program, lab.tests)? {
+            tests if tests.is_empty() => Err(Failed::new(format!("{}: there is no such test", lab.name))),
+            tests => Ok((program, tests)),
+        }
+    };
+    let programs = LABS.iter().map(tests).collect::<Result<Vec<_>, _>>()?;
     let built = began.elapsed();
     let mut took = LABS.map(|_| Vec::new());
     for round in 1..=ROUNDS {
-        for ((lab, program), took) in LABS.iter().zip(&programs).zip(&mut took) {
+        for ((lab, (program, tests)), took) in LABS.iter().zip(&programs).zip(&mut took) {
             say(&format!("\nround {round} of {ROUNDS}: {}\n", lab.name));
             let failed = |Failed(why)| Failed::new(format!("{}, round {round}, {what}: {why}", lab.name));
             let began = Instant::now();
-            step_in(&program.package, &mut lab.command(program, seed)).map_err(failed)?;
+            step_in(&program.package, &mut lab.command(program, tests, seed)).map_err(failed)?;
             took.push(began.elapsed());
             say(&format!("{}: {}\n", lab.name, minutes(began.elapsed())));
         }
@@ -112,11 +121,11 @@ fn minutes(time: Duration) -> String {
 }
 
 impl Lab {
-    fn command(&self, program: &Program, seed: u64) -> Command {
+    fn command(&self, program: &Program, tests: &[String], seed: u64) -> Command {
         // With a group of its own, all of which is ended when the time is over, or when we are gone.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM", "timeout", "--kill-after=30"]).arg(LIMIT.as_secs().to_string());
-        command.arg(&program.executable).args(Some(self.tests).filter(|tests| !tests.is_empty()));
+        command.arg(&program.executable).arg("--exact").args(tests);
         command.env("CARGO", cargo()).env("CARGO_MANIFEST_DIR", &program.package).env_remove("MGMT_SEED");
         command.envs(self.variables.iter().copied());
         if self.has_seed {
@@ -152,13 +161,22 @@ mod tests {
         for lab in &LABS {
             let (package, name) = lab.program;
             let folder = workspace().join("crates").join(package);
-            let test = folder.join("tests").join(name);
             // Those beside the code have the name of the package.
             let is_of_package = name == package || name == format!("mgmt_{package}");
-            let is_there = test.with_extension("rs").is_file() || test.join("main.rs").is_file();
+            let module = lab.tests.split("::").next().unwrap_or_default();
+            let test = folder.join("tests").join(name);
+            let is_there = match module {
+                "" => test.with_extension("rs").is_file() || test.join("main.rs").is_file(),
+                _ => {
+                    test.join(module).with_extension("rs").is_file()
+                        || test.join(module).is_dir()
+                        || test.join("main.rs").is_file()
+                }
+            };
             assert!(folder.is_dir() && (is_of_package || is_there), "{}", lab.name);
-            let program = Program { name: name.to_owned(), executable: "/program".into(), package: folder };
-            let command = lab.command(&program, 7);
+            let (name, executable) = (name.to_owned(), "/program".into());
+            let program = Program { name, executable, package: folder, is_integration: is_there };
+            let command = lab.command(&program, &["a::test".to_owned()], 7);
             let seeds = command.get_envs().filter(|(name, value)| *name == "MGMT_SEED" && value.is_some());
             assert_eq!(seeds.count(), usize::from(lab.has_seed), "{}", lab.name);
         }

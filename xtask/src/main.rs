@@ -27,7 +27,7 @@ const HELP: &str = "\
 Chores of the project
 
   cargo xtask setup           install the programs that the tests need (Debian and its kin)
-  cargo xtask test [ARGS]     set up, then run all tests; ARGS go to `cargo test`
+  cargo xtask test [ARGS]     set up, then run all tests, or those of `-p PACKAGE`; ARGS go to `cargo test`; the last line has the counts
   cargo xtask test-hosts [ARGS]  the same for the tests of resources alone, on throw-away hosts
   cargo xtask faults [MINUTES] [SEED]  system calls that fail, hosts and servers that die at random, longer than the tests have them do
   cargo xtask races [FLIPS]   exchange what lies at managed paths while they are kept right, a million times for each attacker
@@ -80,6 +80,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Failed(why)) if why.is_empty() => ExitCode::FAILURE,
         Err(Failed(why)) => {
             say(&format!("xtask: {why}\n"));
             ExitCode::FAILURE

@@ -113,10 +113,20 @@ fn applies(column: &str, traits: &BTreeSet<String>) -> bool {
     }
 }
 
-/// Where a file of tests is. Those of another crate than that of the resources are named with it: `engine/echo`.
+/// Where a file of tests is: in the folder of a test program. Those of another crate than that of the resources are named with
+/// it: `engine/echo`.
 fn path(file: &str) -> String {
     let (krate, file) = file.split_once('/').unwrap_or(("resources", file));
-    format!("crates/{krate}/tests/{file}.rs")
+    let tests = format!("crates/{krate}/tests");
+    let mut programs: Vec<_> = std::fs::read_dir(workspace().join(&tests))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    programs.sort_unstable();
+    let paths = programs.iter().map(|program| format!("{tests}/{program}/{file}.rs"));
+    let found = paths.into_iter().find(|path| workspace().join(path).is_file());
+    found.unwrap_or_else(|| format!("{tests}/{file}.rs"))
 }
 
 fn has_test(path: &Path, test: &str) -> bool {

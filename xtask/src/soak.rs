@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::programs::run_tests;
 use crate::step::{Failed, cargo, step};
 
 /// Resources of a run that is to be long.
@@ -13,10 +14,9 @@ pub(crate) fn soak(arguments: &[&str]) -> Result<(), Failed> {
     if let [unknown, ..] = rest[..] {
         return Err(Failed::new(format!("`{unknown}`: expected `--minutes N`")));
     }
-    let mut command = Command::new(cargo());
-    command.args(["test", "--package", "mgmt", "--test", "soak", "--", "--nocapture"]);
-    command.env("MGMT_SOAK_SECONDS", (minutes * 60).to_string());
-    step(command.env("MGMT_SOAK_RESOURCES", RESOURCES.to_string()))
+    let variables =
+        [("MGMT_SOAK_SECONDS", (minutes * 60).to_string()), ("MGMT_SOAK_RESOURCES", RESOURCES.to_string())];
+    run_tests(("mgmt", "labs"), "soak::", &["--nocapture"], &variables)
 }
 
 /// A booted host in trouble, watched by an independent oracle.
@@ -25,9 +25,8 @@ pub(crate) fn chaos(arguments: &[&str]) -> Result<(), Failed> {
     if let [unknown, ..] = rest[..] {
         return Err(Failed::new(format!("`{unknown}`: expected `--minutes N`")));
     }
-    let mut command = Command::new(cargo());
-    command.args(["test", "--package", "mgmt", "--test", "chaos", "--", "--nocapture"]);
-    step(command.env("MGMT_CHAOS_SECONDS", (minutes * 60).to_string()))
+    let variables = [("MGMT_CHAOS_SECONDS", (minutes * 60).to_string())];
+    run_tests(("mgmt", "labs"), "chaos::", &["--nocapture"], &variables)
 }
 
 /// Hostile input, for all targets or for one.

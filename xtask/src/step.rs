@@ -13,6 +13,11 @@ impl Failed {
     pub(crate) fn new(why: impl Into<String>) -> Failed {
         Failed(why.into())
     }
+
+    /// Everything about it has been said already.
+    pub(crate) fn reported() -> Failed {
+        Failed(String::new())
+    }
 }
 
 /// Writes to standard error. There is nobody to tell if that fails.

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::report::Report;
-use crate::sshd::Hosts;
+use mgmt_test_support::sshd::Hosts;
 
 const FILES: usize = 1000;
 const SIZE: usize = 4096;

@@ -23,8 +23,6 @@ mod programs;
 mod puppet;
 mod report;
 mod shared;
-#[path = "../../remote/tests/sshd/mod.rs"]
-mod sshd;
 mod start;
 mod units;
 mod world;

@@ -265,10 +265,6 @@ fn guess<'a>(arguments: &'a [OsString], flag: &str) -> Option<&'a OsStr> {
 }
 
 #[cfg(test)]
-#[path = "../tests/pages/mod.rs"]
-mod pages;
-
-#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -397,8 +393,8 @@ mod tests {
     #[test]
     fn every_command_in_the_pages_is_understood() {
         let mut found = 0;
-        for (page, text) in super::pages::written() {
-            for line in super::pages::blocks(&text, "sh").iter().flat_map(|block| lines(block)) {
+        for (page, text) in mgmt_test_support::pages::written() {
+            for line in mgmt_test_support::pages::blocks(&text, "sh").iter().flat_map(|block| lines(block)) {
                 let (rewritten, _) = run::rewrite_historic(line.clone())
                     .unwrap_or_else(|failure| panic!("{page}: {line:?}: {}", failure.message));
                 if let Err(error) = definition().try_get_matches_from(rewritten)

@@ -4,9 +4,6 @@
 //! Replay: `MGMT_SEED=… cargo test -p mgmt-store --test faults`; more: `MGMT_FAULTS_RUNS=…`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
-#[path = "../../engine/tests/sim/random.rs"]
-#[allow(dead_code, reason = "others use the rest")]
-mod random;
 #[path = "faults/store.rs"]
 mod store;
 
@@ -15,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mgmt_store::{Commits, EVERYBODY, File, Offer, Program, SharedState, StoreError, Tree};
+use mgmt_test_support::random::Random;
 use mgmt_value::Str;
-use random::Random;
 use store::{Center, Line, Reach};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -16,7 +16,5 @@ macro_rules! tell {
 mod faults;
 pub(crate) mod judge;
 mod network;
-#[path = "../../../engine/tests/sim/random.rs"]
-pub(crate) mod random;
 pub(crate) mod servers;
 pub(crate) mod story;

@@ -10,8 +10,8 @@ use mgmt_cluster::{
 use mgmt_store::{Effect, LeaseId};
 
 use super::judge::{Judge, Marks};
-use super::random::Random;
 use super::servers::Servers;
+use mgmt_test_support::random::Random;
 
 pub(crate) struct Story {
     pub(crate) random: Random,

@@ -14,7 +14,7 @@ use mgmt_store::{
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::random::Random;
+use mgmt_test_support::random::Random;
 
 /// What all hosts share.
 pub(crate) struct Center {

@@ -1,0 +1,197 @@
+//! The monitor: compares what `mgmt status` and the metrics say with what the oracle sees, about twice a second.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::chaos::site::{self, Expectation};
+
+/// The working directory of the agent.
+pub(crate) const PREFIX: &str = "/chaos-prefix";
+/// The port of its metrics.
+pub(crate) const METRICS_PORT: u16 = 9237;
+/// The number of samples in a row in which the agent may claim to be converged while the same resource is wrong: it takes a
+/// moment from a change to its event.
+const MAX_FALSE_CLAIMS: u32 = 6;
+/// The number of samples in a row in which status and metrics may differ: they are read one after the other.
+const MAX_DISAGREEMENTS: u32 = 10;
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Samples on a thread of its own.
+pub(crate) struct Monitor {
+    shared: Arc<Shared>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    latest: Mutex<Latest>,
+}
+
+#[derive(Default)]
+struct Latest {
+    samples: u64,
+    converged: u64,
+    degraded: u64,
+    /// All resources were right before and after a status that said converged.
+    healthy_at: Option<Instant>,
+    wrong: Vec<String>,
+    status: Option<Value>,
+    failure: Option<String>,
+}
+
+/// Counts in a row.
+#[derive(Default)]
+struct Streaks {
+    false_claims: BTreeMap<String, u32>,
+    disagreements: u32,
+}
+
+impl Monitor {
+    pub(crate) fn start(expectations: Vec<Expectation>, paused: Arc<AtomicBool>) -> Monitor {
+        let shared = Arc::<Shared>::default();
+        let thread = std::thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                let mut streaks = Streaks::default();
+                while !shared.stop.load(Ordering::Acquire) {
+                    sample(&expectations, &paused, &mut streaks, &shared);
+                    std::thread::sleep(SAMPLE_INTERVAL);
+                }
+            }
+        });
+        Monitor { shared, thread: Some(thread) }
+    }
+
+    /// Waits until everything is right and the agent says so, and gives how long that took.
+    pub(crate) fn wait_until_healthy(&self, limit: Duration) -> Result<Duration, String> {
+        let began = Instant::now();
+        loop {
+            let latest = self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(failure) = &latest.failure {
+                return Err(failure.clone());
+            }
+            if let Some(at) = latest.healthy_at.filter(|at| *at > began) {
+                return Ok(at - began);
+            }
+            if began.elapsed() > limit {
+                let Latest { wrong, status, .. } = &*latest;
+                return Err(format!("not right after {limit:?}: {wrong:?}\nstatus: {status:#?}"));
+            }
+            drop(latest);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Stops and gives a summary.
+    pub(crate) fn finish(mut self) -> String {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+        let latest = self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = &latest.failure {
+            panic!("{failure}");
+        }
+        // A run in which nothing was ever seen to be wrong has tested nothing.
+        assert!(latest.degraded > 0 && latest.converged > 0, "{} samples", latest.samples);
+        format!("{} samples, {} converged, {} degraded", latest.samples, latest.converged, latest.degraded)
+    }
+}
+
+/// The resources that are wrong.
+fn wrong(expectations: &[Expectation]) -> Vec<&str> {
+    expectations
+        .iter()
+        .filter(|expectation| !expectation.holds())
+        .map(|expectation| expectation.resource.as_str())
+        .collect()
+}
+
+fn sample(expectations: &[Expectation], paused: &AtomicBool, streaks: &mut Streaks, shared: &Shared) {
+    let began = Instant::now();
+    let before = wrong(expectations);
+    let status = status();
+    let counts = metrics();
+    let after = wrong(expectations);
+    // An agent that is stopped by a signal knows nothing and says nothing.
+    if paused.load(Ordering::Acquire) {
+        return;
+    }
+    let converged = status.as_ref().is_some_and(|status| state(status) == "converged");
+    let still_wrong: Vec<&str> = before.iter().copied().filter(|resource| after.contains(resource)).collect();
+    let mut failure = streaks.claim(converged, &still_wrong);
+    if let (Some(status), Some(counts)) = (&status, &counts) {
+        failure = failure.or(streaks.compare(status, counts));
+    }
+    let mut latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+    latest.samples += 1;
+    latest.converged += u64::from(converged);
+    latest.degraded += u64::from(status.as_ref().is_some_and(|status| state(status) == "degraded"));
+    if converged && before.is_empty() && after.is_empty() {
+        latest.healthy_at = Some(began);
+    }
+    latest.wrong = after.into_iter().map(str::to_owned).collect();
+    latest.status = status;
+    latest.failure = latest.failure.take().or(failure);
+}
+
+impl Streaks {
+    /// Converged implies that every resource is right.
+    fn claim(&mut self, converged: bool, still_wrong: &[&str]) -> Option<String> {
+        self.false_claims.retain(|resource, _| converged && still_wrong.contains(&resource.as_str()));
+        for resource in still_wrong.iter().filter(|_| converged) {
+            let streak = self.false_claims.entry((*resource).to_owned()).or_default();
+            *streak += 1;
+            if *streak > MAX_FALSE_CLAIMS {
+                return Some(format!("converged, says mgmt in {streak} samples, and {resource} is wrong"));
+            }
+        }
+        None
+    }
+
+    /// Status and metrics count the same.
+    fn compare(&mut self, status: &Value, metrics: &BTreeMap<String, u64>) -> Option<String> {
+        let counts = &host(status)["report"]["counts"];
+        let differs = ["retrying", "failed", "blocked", "flapping", "stale"]
+            .into_iter()
+            .find(|state| counts[*state].as_u64().unwrap_or(0) != metrics.get(*state).copied().unwrap_or(0));
+        self.disagreements = differs.map_or(0, |_| self.disagreements + 1);
+        let state = differs.filter(|_| self.disagreements > MAX_DISAGREEMENTS)?;
+        Some(format!("status counts {} {state}, the metrics {:?}", counts[state], metrics.get(state)))
+    }
+}
+
+/// What `mgmt status` says.
+fn status() -> Option<Value> {
+    let output = Command::new("/mgmt-test-result/mgmt")
+        .args(["status", "--prefix", PREFIX, "--format", "json"])
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+/// The only host.
+fn host(status: &Value) -> &Value {
+    status["hosts"].as_object().and_then(|hosts| hosts.values().next()).unwrap_or(&Value::Null)
+}
+
+fn state(status: &Value) -> &str {
+    host(status)["state"].as_str().unwrap_or("")
+}
+
+/// The number of resources in each state, by the metrics.
+fn metrics() -> Option<BTreeMap<String, u64>> {
+    let page = site::fetch(METRICS_PORT, "/metrics")?;
+    let lines = page.lines().filter_map(|line| line.strip_prefix("mgmt_resource_state{state=\""));
+    let counts = lines.filter_map(|line| {
+        let (state, rest) = line.split_once('"')?;
+        Some((state.to_owned(), rest.rsplit(' ').next()?.parse().ok()?))
+    });
+    Some(counts.collect())
+}

@@ -1,0 +1,12 @@
+//! The program under attack and in trouble: faults, kills, threats, chaos, and long runs.
+//!
+//! The runner (`cargo xtask test`) gives each of these modules a process of its own.
+
+mod chaos;
+mod cluster_faults;
+mod fault_lab;
+mod faults;
+mod history;
+mod kill;
+mod security;
+mod soak;

@@ -1,0 +1,66 @@
+//! Every resource kind on real files, daemons and hosts. A module has the name of the kind that it tests.
+//!
+//! The runner (`cargo xtask test`) gives each of these modules a process of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
+
+mod accounts;
+mod archives;
+mod augeas;
+mod common;
+mod cron;
+mod crontab;
+mod debconf;
+mod deploy_tar;
+mod engine_common;
+mod exec_apply;
+mod exec_common;
+mod exec_declaration;
+mod exec_guards;
+mod exec_stop;
+mod exec_user;
+mod exec_watch;
+mod file_check;
+mod file_common;
+mod file_declaration;
+mod file_download;
+mod file_huge;
+mod file_mount;
+mod file_random;
+mod file_reversal;
+mod file_safety;
+mod file_tree;
+mod firewalld;
+mod gsettings;
+mod host;
+mod host_common;
+mod hostname;
+mod how_to_kind;
+mod http_common;
+mod http_events;
+mod http_hostile;
+mod http_kinds;
+mod http_left;
+mod http_proxy;
+mod http_server;
+mod json_edit;
+mod kinds_engine;
+mod kv;
+mod line;
+mod mount;
+mod net;
+mod nspawn;
+mod password;
+mod pippet;
+mod pkg;
+mod pkg_packagekit;
+mod schedule;
+mod small_kinds;
+mod small_msg;
+mod small_registry;
+mod small_test;
+mod ssh_authorized_key;
+mod ssh_known_host;
+mod svc;
+mod swaps;
+mod sysctl;
+mod tidy;

@@ -1,4 +1,4 @@
-//! Runs git to fetch a module, and trusts nothing that it fetches.
+//! Git client: runs git to fetch a module, and trusts nothing that it fetches.
 //!
 //! Only arguments and environment reach git: its configuration files are not read, hooks do not run, no
 //! question is asked, and transports other than those that are needed are off, also for submodules. Whatever the far end

@@ -1,4 +1,4 @@
-//! Puts downloaded modules in their place, in one step.
+//! Atomic installation: puts downloaded modules in their place, in one step.
 //!
 //! A module is fetched into a hidden directory beside the others, looked at, stripped of what git keeps for
 //! itself, and then renamed. Whoever is killed in between leaves nothing that looks like a module, and what is left

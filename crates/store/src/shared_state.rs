@@ -41,7 +41,7 @@ pub(crate) struct Inner {
 }
 
 impl SharedState {
-    /// The world as this host sees it.
+    /// The shared state as this host sees it.
     pub fn new(store: Arc<dyn Store>, host: &str) -> SharedState {
         const BURST: u32 = 500;
         const PER_SECOND: u32 = 50;
@@ -61,7 +61,7 @@ impl SharedState {
         SharedState { inner, tasks: Mutex::default() }
     }
 
-    /// The world of a host that is alone, and forgets it in the end.
+    /// The shared state of a host that is alone, and forgets it in the end.
     pub fn in_memory(host: &str) -> Result<SharedState, StoreError> {
         Ok(SharedState::new(Arc::new(crate::Embedded::in_memory()?), host))
     }
@@ -173,7 +173,7 @@ impl SharedState {
 impl Inner {
     #[expect(
         clippy::expect_used,
-        reason = "whoever has an inner world got it from one that follows the store"
+        reason = "every inner state comes from a shared state that follows the store"
     )]
     pub(crate) fn cache(&self) -> &Cache {
         self.cache.get().expect("the store is followed")

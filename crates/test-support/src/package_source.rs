@@ -148,8 +148,9 @@ pub fn transactions() -> usize {
     log.lines().filter(|line| line.starts_with("Start-Date:")).count()
 }
 
-/// Everything that package tools could have changed, with inode and time of the last change.
-pub fn snapshot() -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
+/// Everything that package tools could have changed, with size and time of the last change. Inode numbers do not count: on an overlay file
+/// system a file or directory has another one once the kernel has forgotten it.
+pub fn snapshot() -> BTreeMap<PathBuf, (u64, i64, i64)> {
     let mut seen = BTreeMap::new();
     let mut pending: Vec<PathBuf> =
         ["/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/log/apt", "/etc/apt", "/usr/bin"]
@@ -160,7 +161,7 @@ pub fn snapshot() -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
         if found.is_dir() {
             pending.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         }
-        seen.insert(path, (found.ino(), found.size(), found.ctime(), found.ctime_nsec()));
+        seen.insert(path, (found.size(), found.ctime(), found.ctime_nsec()));
     }
     seen
 }

@@ -339,7 +339,7 @@ pub(crate) const REFUSED: &[Failing] = &[
 
 /// The same on a booted host.
 pub(crate) const REFUSED_BOOTED: &[Failing] = &[failing(
-    "printf '[Service]\\nExecStart=/bin/false\\n' >/etc/systemd/system/brief.service; systemctl daemon-reload",
+    "printf '[Service]\\nType=oneshot\\nExecStart=/bin/false\\n' >/etc/systemd/system/brief.service; systemctl daemon-reload",
     r#"svc "brief" { state => "running", }"#,
     &["svc[brief]"],
 )];

@@ -23,11 +23,12 @@ use crate::step::{Failed, cargo, say, show, step_in, workspace};
 
 /// Units that take long, the longest first. They start first, or the others would have to wait for them at the end. All others are
 /// short, and any order will do.
-const LONG: [&str; 40] = [
+const LONG: [&str; 41] = [
     "puppet",
     "pkg_packagekit",
     "agent",
     "security",
+    "flow",
     "fault_lab",
     "agent_real",
     "clustering",

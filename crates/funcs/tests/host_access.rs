@@ -306,9 +306,7 @@ const PLACES: &[(&str, Option<&str>)] = &[
 
 #[test]
 fn whatever_is_at_a_path_a_function_comes_back_and_is_not_misled() {
-    if !rustix::process::geteuid().is_root() {
-        panic!("this test gives links to another user, so it has to run as root");
-    }
+    mgmt_test_support::require_root!();
     let scratch = hostile();
     let at = |name: &str| Value::str(scratch.path().join(name).as_os_str().as_encoded_bytes());
     for (function, access) in ACCESS {

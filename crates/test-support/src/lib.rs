@@ -5,6 +5,7 @@
 //! - [`sandbox`]: a view of this machine on an overlay file system; every change is thrown away.
 //! - [`booted_host`]: a host with a service manager and a message bus of its own, in namespaces.
 //! - [`network`], [`sshd`], [`etcd`], [`bus`], [`package_source`]: networks and servers that a test owns.
+//! - [`address`]: loopback addresses whose ports nobody else gets.
 //! - [`terminal`]: a pseudo-terminal and what is to be seen on it.
 //! - [`clock`], [`numbers`], [`random`]: time and chance under the control of the test.
 //! - [`pages`]: the code blocks of the documentation.
@@ -16,6 +17,7 @@
 //! engine and store), and any way to pass without doing the work: a test that needs root says so with [`require_root!`].
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
+pub mod address;
 pub mod booted_host;
 pub mod bus;
 pub mod clock;

@@ -5,13 +5,14 @@
 //! `plain`, who is nobody special. Only such a host knows where `etcd1` is: on this machine.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+use crate::address::reserved_port;
 
 /// The password of root.
 pub const PASSWORD: &str = "open sesame";
@@ -131,7 +132,7 @@ impl Sshd {
         keygen(&own.join("key"));
         let key = std::fs::read_to_string(own.join("key.pub")).unwrap();
         let key = key.split(' ').take(2).collect::<Vec<_>>().join(" ").trim().to_owned();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = reserved_port();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {own}/key\nPidFile none\nAuthorizedKeysFile {directory}/id.pub\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication yes\nKbdInteractiveAuthentication no\nPermitRootLogin yes\nLogLevel ERROR\n\

@@ -497,9 +497,7 @@ fn mistakes_are_shown_where_they_are_and_the_rest_is_fetched() {
 
 #[test]
 fn a_directory_of_modules_that_anyone_can_write_to_is_refused_as_root() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    mgmt_test_support::require_root!();
     let place = TestEnv::new("");
     place.commit("m", &[("metadata.yaml", ""), ("main.mcl", "")]);
     place.write("site/main.mcl", &format!("import \"{}\"\n", place.url("m")));

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use expect_test::expect;
 use mgmt_test_support::program::{CommandOutput, mgmt_output, mgmt_output_with_input};
 
 /// A declared edge, one that notifies, and one that is found.
@@ -41,14 +42,17 @@ fn hostile() -> String {
 
 #[test]
 fn the_plain_form_is_what_tools_read() {
+    let expected = expect![[r#"
+        Vertex: file[/tmp/x/]
+        Vertex: file[/tmp/x/a]
+        Vertex: print[told]
+        Vertex: noop[first]
+        Edge: file[/tmp/x/] -> file[/tmp/x/a]
+        Edge: file[/tmp/x/a] -> print[told] # notify
+        Edge: noop[first] -> print[told]
+    "#]];
     for arguments in [&["graph", "lang", "-"][..], &["graph", "--format=text", "lang", "-"]] {
-        let said = mgmt_output_with_input(arguments, SMALL);
-        assert_eq!(
-            said.stdout,
-            "Vertex: file[/tmp/x/]\nVertex: file[/tmp/x/a]\nVertex: print[told]\nVertex: noop[first]\n\
-             Edge: file[/tmp/x/] -> file[/tmp/x/a]\nEdge: file[/tmp/x/a] -> print[told] # notify\n\
-             Edge: noop[first] -> print[told]\n"
-        );
+        expected.assert_eq(&mgmt_output_with_input(arguments, SMALL).stdout);
     }
 }
 
@@ -65,19 +69,37 @@ fn a_name_does_not_end_its_line_in_the_plain_form() {
 
 #[test]
 fn graphviz_text_tells_what_was_found_from_what_was_declared() {
-    let text = drawn("dot", SMALL).stdout;
-    assert!(text.contains("n0 -> n1 [style=\"dashed\"];"), "{text}");
-    assert!(text.contains("n1 -> n2 [label=\"notify\"];"), "{text}");
-    assert!(text.contains("n3 -> n2;"), "{text}");
+    expect![[r#"
+        digraph "standard input" {
+        	label="standard input";
+        	labelloc="t";
+        	node [shape="box"];
+        	n0 [label="file[/tmp/x/]"];
+        	n1 [label="file[/tmp/x/a]"];
+        	n2 [label="print[told]"];
+        	n3 [label="noop[first]"];
+        	n0 -> n1 [style="dashed"];
+        	n1 -> n2 [label="notify"];
+        	n3 -> n2;
+        }
+    "#]]
+    .assert_eq(&drawn("dot", SMALL).stdout);
 }
 
 #[test]
 fn mermaid_text_is_a_flowchart() {
-    assert_eq!(
-        drawn("mermaid", SMALL).stdout.lines().skip(2).collect::<Vec<_>>().join("\n"),
-        "    n0[\"file[/tmp/x/]\"]\n    n1[\"file[/tmp/x/a]\"]\n    n2[\"print[told]\"]\n    n3[\"noop[first]\"]\n    \
-         n0 -.-> n1\n    n1 -->|notify| n2\n    n3 --> n2"
-    );
+    expect![[r#"
+        flowchart LR
+            accTitle: standard input
+            n0["file[/tmp/x/]"]
+            n1["file[/tmp/x/a]"]
+            n2["print[told]"]
+            n3["noop[first]"]
+            n0 -.-> n1
+            n1 -->|notify| n2
+            n3 --> n2
+    "#]]
+    .assert_eq(&drawn("mermaid", SMALL).stdout);
 }
 
 #[test]

@@ -2,15 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
+use mgmt_test_support::address::reserved;
 use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt_output};
 use rustix::process::Signal;
-
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 fn asked(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -61,7 +58,7 @@ fn run(directory: &std::path::Path, address: SocketAddr) -> RunningProgram {
 #[test]
 fn what_a_run_does_can_be_asked_for() {
     let directory = tempfile::tempdir().unwrap();
-    let (address, file) = (free(), directory.path().join("file"));
+    let (address, file) = (reserved(), directory.path().join("file"));
     let run = run(directory.path(), address);
     holds(&file, "right");
     std::fs::write(&file, "wrong").unwrap();
@@ -181,7 +178,7 @@ fn alerts_and_dashboard_ask_for_what_there_is() {
         );
     }
     let directory = tempfile::tempdir().unwrap();
-    let (address, prometheus) = (free(), free());
+    let (address, prometheus) = (reserved(), reserved());
     let run = run(directory.path(), address);
     let config = directory.path().join("prometheus.yml");
     let text = format!(

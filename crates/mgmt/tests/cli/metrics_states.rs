@@ -3,7 +3,7 @@
 
 use mgmt_test_support::program;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
@@ -16,7 +16,7 @@ struct Page(SocketAddr);
 
 impl Page {
     fn new() -> Page {
-        Page(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+        Page(mgmt_test_support::address::reserved())
     }
 
     fn run(&self, arguments: &[&str]) -> RunningProgram {

@@ -73,9 +73,7 @@ fn one_that_others_can_write_to_is_refused() {
 
 #[test]
 fn one_that_belongs_to_somebody_else_is_refused() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    mgmt_test_support::require_root!();
     let scratch = tempfile::tempdir().unwrap();
     let prefix = scratch.path().join("theirs");
     std::fs::create_dir(&prefix).unwrap();

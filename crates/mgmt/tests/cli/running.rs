@@ -291,9 +291,7 @@ fn each_graph_is_drawn() {
 
 #[test]
 fn a_drawing_belongs_to_who_ran_sudo() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    mgmt_test_support::require_root!();
     let env = TestEnv::new();
     let mut command = mgmt(&["run", "--tmp-prefix", "--hostname", "here", "-g"]);
     command.arg(env.at("drawing")).args(["--converger-timeout", "0", "--converged-exit", "empty"]);
@@ -306,9 +304,7 @@ fn a_drawing_belongs_to_who_ran_sudo() {
 
 #[test]
 fn a_file_that_anyone_can_write_to_is_mistrusted() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    mgmt_test_support::require_root!();
     use std::os::unix::fs::PermissionsExt;
     let env = TestEnv::new();
     let graph = env.write("graph.yaml", "graph: x\n");

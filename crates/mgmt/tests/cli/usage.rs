@@ -3,6 +3,7 @@
 
 use std::process::{Command, Stdio};
 
+use expect_test::expect_file;
 use mgmt_test_support::program::{CommandOutput, mgmt, mgmt_output, mgmt_output_with_input};
 
 #[test]
@@ -60,6 +61,13 @@ fn a_build_in_a_checkout_knows_its_commit() {
     assert_eq!(told(place.path(), &given), ("0123abc".to_owned(), "7".to_owned()));
     assert_eq!(told(place.path(), &[("PROFILE", "release")]), (String::new(), "0".to_owned()));
     assert_eq!(told(&checkout, &[("PROFILE", "debug")]), (String::new(), "0".to_owned()));
+}
+
+#[test]
+fn the_help_of_the_program_is_as_it_was() {
+    let said = mgmt_output(&["--help"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    expect_file!["usage/help.txt"].assert_eq(&said.stdout);
 }
 
 #[test]

@@ -57,8 +57,7 @@ impl Drop for Server {
 
 impl Server {
     fn start(root: &Path, certificates: &Path) -> Server {
-        // Nobody else takes a port that was free a moment ago, as a rule; if somebody does, the server says so.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = mgmt_test_support::address::reserved_port();
         configure_server(root, certificates, port);
         let at = |name: &str| root.join(name).display().to_string();
         let log = std::fs::File::create(root.join("server.log")).unwrap();

@@ -1,30 +1,22 @@
 //! Whom `exec` runs its commands as. Needs root.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stderr,
-    reason = "helpers of tests are tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 use crate::exec_common::{APPLY, LONG, TestEnv, path_env};
 use mgmt_resource::{Cancel, Resource, Watch};
 use mgmt_resources::exec::Exec;
 use mgmt_sys::process::Helper;
-use nix::unistd::{Group, Uid, User};
+use nix::unistd::{Group, User};
 
-/// A world with the helper that changes credentials; none if we may not change them.
-fn world() -> Option<TestEnv> {
-    if !Uid::effective().is_root() {
-        eprintln!("skipped: only root can run commands as somebody else");
-        return None;
-    }
-    let mut world = TestEnv::new();
+/// A test environment with the helper that changes credentials, which only root can do.
+fn test_env() -> TestEnv {
+    mgmt_test_support::require_root!();
+    let mut env = TestEnv::new();
     let tests = std::env::current_exe().unwrap();
     let helper = tests.ancestors().nth(2).unwrap().join("examples/resources_exec_as");
     assert!(helper.exists(), "build the helper: cargo build -p mgmt-resources --examples");
-    world.host.helper = Helper::program(helper);
-    Some(world)
+    env.host.helper = Helper::program(helper);
+    env
 }
 
 /// Prints user, group and all groups.
@@ -41,7 +33,7 @@ fn who(user: &str, group: &str) -> Exec {
 
 #[tokio::test]
 async fn a_user_brings_its_own_groups_and_none_of_ours() {
-    let Some(mut world) = world() else { return };
+    let mut world = test_env();
     let nobody = User::from_name("nobody").unwrap().unwrap();
     let expected = format!("{0}\n{1}\n{1} ", nobody.uid, nobody.gid);
     for user in ["nobody".to_owned(), nobody.uid.to_string()] {
@@ -52,7 +44,7 @@ async fn a_user_brings_its_own_groups_and_none_of_ours() {
 
 #[tokio::test]
 async fn a_declared_group_takes_the_place_of_the_primary_one() {
-    let Some(mut world) = world() else { return };
+    let mut world = test_env();
     let nobody = User::from_name("nobody").unwrap().unwrap();
     let daemon = Group::from_name("daemon").unwrap().unwrap();
     let ran = world.run(&who("nobody", "daemon"), APPLY).await.unwrap();
@@ -65,7 +57,7 @@ async fn a_declared_group_takes_the_place_of_the_primary_one() {
 
 #[tokio::test]
 async fn every_command_runs_as_the_user_with_exactly_the_environment() {
-    let Some(mut world) = world() else { return };
+    let mut world = test_env();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(world.directory.path(), open).unwrap();
     let note = |world: &TestEnv, name: &str| format!("id -un > {}", world.path(name));
@@ -89,7 +81,7 @@ async fn every_command_runs_as_the_user_with_exactly_the_environment() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_watch_runs_as_the_user() {
-    let Some(world) = world() else { return };
+    let world = test_env();
     let exec = Exec {
         watchcmd: "test $(id -un) = nobody && echo event; sleep 1000".into(),
         watchshell: "/bin/sh".into(),
@@ -103,7 +95,7 @@ async fn the_watch_runs_as_the_user() {
 
 #[tokio::test]
 async fn an_account_that_does_not_exist_is_an_error_only_when_a_command_runs() {
-    let Some(mut world) = world() else { return };
+    let mut world = test_env();
     let error = world.run(&who("no-such-user", ""), APPLY).await.unwrap_err();
     assert!(error.to_string().contains("there is no user"), "{error}");
     let error = world.run(&who("", "no-such-group"), APPLY).await.unwrap_err();
@@ -113,7 +105,7 @@ async fn an_account_that_does_not_exist_is_an_error_only_when_a_command_runs() {
 
 #[tokio::test]
 async fn a_guard_that_the_user_cannot_start_is_an_error() {
-    let Some(mut world) = world() else { return };
+    let mut world = test_env();
     std::fs::write(world.file("closed"), "#!/bin/sh\n").unwrap();
     for guard in ["/no/such/program".to_owned(), world.path("closed")] {
         let exec = Exec { ifcmd: guard.into(), ..who("nobody", "") };

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::http_common::{RunningEngine, free_port, get, graph, post, request, server, soon, spec};
+use crate::http_common::{RunningEngine, get, graph, post, request, server, soon, spec};
 use mgmt_resource::Spec;
 use mgmt_resources::http::{HttpServer, HttpServerProxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -137,7 +137,7 @@ async fn a_server_that_cannot_be_asked_is_an_error_and_no_end() {
     running
         .swap(graph(vec![
             spec("proxy", server),
-            spec("/mirror/nobody/", proxy(free_port(), &cache)),
+            spec("/mirror/nobody/", proxy(mgmt_test_support::address::reserved_port(), &cache)),
             spec("/mirror/forbidden/", forbidden),
             spec("/kept/", only_kept),
         ]))

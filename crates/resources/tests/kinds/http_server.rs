@@ -6,8 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::http_common::{
-    RunningEngine, before, free_port, get, graph, listens, receives, request, server, soon, spec, string,
-    text,
+    RunningEngine, before, get, graph, listens, receives, request, server, soon, spec, string, text,
 };
 use mgmt_engine::{EngineEvent, Preparation};
 use mgmt_resource::Spec;
@@ -113,7 +112,7 @@ async fn the_address_is_free_once_the_server_has_gone() {
     assert_eq!(get(port, "/a").await.text(), "b");
 
     // And one that moves leaves the old address.
-    let next = free_port();
+    let next = mgmt_test_support::address::reserved_port();
     let moved = HttpServer { address: format!("127.0.0.1:{next}").into(), ..server.clone() };
     running.swap(graph(vec![spec("other", moved), spec("/a", text("b"))])).await;
     assert_eq!(get(next, "/a").await.text(), "b");

@@ -78,7 +78,7 @@ async fn nothing_is_left_of_ten_thousand_graphs() {
     let work = directory.path().join("work");
     fs::create_dir_all(work.join("tree")).unwrap();
     fs::write(work.join("settings.json"), "{}\n").unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = mgmt_test_support::address::reserved_port();
     leaves_nothing(10_000, directory.path(), &["value", "password", "server"], || anywhere(&work, port))
         .await;
 }

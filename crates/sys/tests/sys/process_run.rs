@@ -434,9 +434,7 @@ fn as_nobody(text: &str, groups: &[u32]) -> Command {
 
 #[tokio::test]
 async fn another_user_means_all_its_ids_and_nothing_of_ours() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    mgmt_test_support::require_root!();
     let text = "id -u; id -ru; id -g; id -rg; id -G; grep -E '^(Groups|CapEff|Uid):' /proc/self/status";
     let finished = patiently(as_nobody(text, &[]).spawn().unwrap().wait()).await.unwrap();
     let output = String::from_utf8(finished.stdout.bytes).unwrap();
@@ -449,9 +447,7 @@ async fn another_user_means_all_its_ids_and_nothing_of_ours() {
 
 #[tokio::test]
 async fn the_environment_of_another_user_cannot_reach_the_step_that_has_our_privileges() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    mgmt_test_support::require_root!();
     let mut command = as_nobody("", &[]);
     command.argv = vec!["/usr/bin/env".into()];
     command.env = [("LD_PRELOAD", "/nonexistent.so"), ("SECRET", "value")]
@@ -467,9 +463,7 @@ async fn the_environment_of_another_user_cannot_reach_the_step_that_has_our_priv
 
 #[tokio::test]
 async fn another_user_still_means_a_group_of_its_own_that_can_be_stopped() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    mgmt_test_support::require_root!();
     let mut lines = as_nobody("sleep 1000 & echo up; wait", &[]).spawn().unwrap().lines();
     let LineEvent::Line(line) = patiently(lines.next()).await.unwrap() else { panic!("no line") };
     assert_eq!(line.bytes, b"up");
@@ -481,9 +475,7 @@ async fn another_user_still_means_a_group_of_its_own_that_can_be_stopped() {
 
 #[tokio::test]
 async fn a_program_that_another_user_cannot_run_says_so() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    mgmt_test_support::require_root!();
     let mut command = as_nobody("", &[]);
     command.argv = vec!["/no/such/program".into()];
     let finished = patiently(command.spawn().unwrap().wait()).await.unwrap();

@@ -484,9 +484,7 @@ fn a_sink_may_hold_the_last_handle() {
 
 #[test]
 fn mounting_over_a_parent_is_reported() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    mgmt_test_support::require_root!();
     test_env::run_inside("unshare --mount --propagation private $TEST", "inside_mounting");
 }
 

@@ -153,9 +153,7 @@ fn inside_no_watch_at_all() {
 
 #[test]
 fn a_directory_that_must_not_be_read_is_scanned() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    mgmt_test_support::require_root!();
     test_env::run_inside_as_anybody(
         "exec setpriv --reuid 65534 --regid 65534 --clear-groups $TEST",
         "inside_unreadable_directory",

@@ -99,7 +99,7 @@ fn of_two_agents_with_one_name_the_younger_stands_back() {
     let hosts = Hosts::new();
     let path = hosts.env.at("managed");
     let program = hosts.env.write("main.mcl", &file(&path, ""));
-    let page = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let page = mgmt_test_support::address::reserved().to_string();
     let mut elder = hosts.start("elder", "twin", &["--no-deploy-watch", "empty"]);
     hosts.status_has(&["twin  converged"]);
     let mut younger = hosts.start("younger", "twin", &["--prometheus-listen", &page, "lang", &program]);

@@ -37,7 +37,7 @@ fn metrics(page: &str) -> String {
 #[test]
 fn a_server_that_is_down_degrades_the_store_and_most_of_them_make_it_unavailable() {
     let (env, mut cluster) = (TestEnv::new(), EtcdCluster::start(3));
-    let page = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let page = mgmt_test_support::address::reserved().to_string();
     let run = agent(&env, &cluster, &["--prometheus-listen", &page]);
     eventually("all is well", || status(&cluster, &[]).code == 0);
     cluster.kill(2);

@@ -1,8 +1,7 @@
 //! Pages about hosts that are reached with ssh. They have an sshd and nothing else.
 
-use std::net::TcpListener;
-
 use crate::page_commands::test_env::{TestEnv, lines};
+use mgmt_test_support::address::reserved_port;
 use mgmt_test_support::sshd::Hosts;
 
 /// A env whose user knows hosts by their names, as somebody has them in `~/.ssh/config`, and who has a `/var/lib` of their own.
@@ -70,9 +69,9 @@ fn hosts_without_an_agent_are_reached() {
         env.waits_for_text(name, "hello\n");
     }
     // Stores of others: that of the run on a host, and that of servers which a host can reach.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = reserved_port();
     env.calls("etcd1:2379", &format!("etcd1:{port}"));
-    let peers = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let peers = reserved_port();
     env.leaves_running_on(
         "etcd",
         &format!(

@@ -1,17 +1,13 @@
 //! Watches that there are none of, and events that were lost.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
+use mgmt_test_support::address::reserved;
 use mgmt_test_support::program::{RunningProgram, eventually, holds};
-
-/// An address that nobody uses.
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 /// A number of the page for Prometheus; nothing while nobody answers.
 fn metric(address: SocketAddr, name: &str) -> Option<f64> {
@@ -25,7 +21,7 @@ fn metric(address: SocketAddr, name: &str) -> Option<f64> {
 #[test]
 fn without_watches_files_are_repaired_all_the_same() {
     let home = tempfile::tempdir().unwrap();
-    let (file, graph, address) = (home.path().join("file"), home.path().join("graph.yaml"), free());
+    let (file, graph, address) = (home.path().join("file"), home.path().join("graph.yaml"), reserved());
     std::fs::write(&graph, mgmt_test_support::program::one_file(&file, "right")).unwrap();
     // The limit is that of a user namespace, and goes with it.
     let script = format!(
@@ -54,7 +50,7 @@ fn without_watches_files_are_repaired_all_the_same() {
 #[test]
 fn events_that_were_lost_are_made_up_for() {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (file, graph, address) = (home.path().join("file"), home.path().join("graph.yaml"), free());
+    let (file, graph, address) = (home.path().join("file"), home.path().join("graph.yaml"), reserved());
     std::fs::write(&graph, mgmt_test_support::program::one_file(&file, "right")).unwrap();
     let port = address.to_string();
     let mut running = RunningProgram::start(&[

@@ -41,7 +41,7 @@ fn threat_19_self_caused_event_loops() {
     // Where files can be made without a name, which is how the program knows its own from those of others.
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     let at = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = mgmt_test_support::address::reserved();
     let mut text = format!(
         "line \"marker\" {{\n\tfile => \"{}\",\n\tstate => \"exists\",\n\tcontent => \"right\",\n}}\n",
         at("marker")

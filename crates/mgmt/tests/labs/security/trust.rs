@@ -379,7 +379,7 @@ fn answered(address: std::net::SocketAddr, request: &str) -> String {
 
 #[test]
 fn threat_24_one_client_does_not_starve_another_and_names_the_host_it_asks() {
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = mgmt_test_support::address::reserved();
     let program =
         format!("http:server \"{address}\" {{}}\nhttp:server:file \"/a\" {{ data => \"fine\", }}\n");
     let mut running = RunningProgram::start(&["run", "--tmp-prefix", "lang", &program]);

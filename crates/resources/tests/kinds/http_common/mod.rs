@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use mgmt_engine::{Engine, EngineEvent, Level, Preparation};
 use mgmt_resource::{Edge, Host, Id, Receive, Resource, ResourceGraph, Spec};
 use mgmt_resources::http::{HttpServer, HttpServerFile};
+use mgmt_test_support::address::reserved_port;
 use mgmt_value::{Str, Value};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -93,12 +94,8 @@ pub(crate) fn before(graph: &mut ResourceGraph, from: &str, to: &str) {
 
 /// A server on an address that is free.
 pub(crate) fn server() -> (HttpServer, u16) {
-    let port = free_port();
+    let port = reserved_port();
     (HttpServer { address: format!("127.0.0.1:{port}").into(), ..HttpServer::default() }, port)
-}
-
-pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 pub(crate) fn text(data: &str) -> HttpServerFile {

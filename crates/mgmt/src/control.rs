@@ -72,6 +72,9 @@ pub(crate) enum Reply {
     Retried {
         /// How many.
         count: u64,
+        /// How many failed values of the program are evaluated again.
+        #[serde(default)]
+        values: u64,
     },
     /// The host is known by this name. The last line.
     Identity {

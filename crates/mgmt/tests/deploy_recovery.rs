@@ -117,6 +117,30 @@ fn a_deploy_that_cannot_run_is_tried_again_when_what_it_reads_changes() {
 }
 
 #[test]
+fn a_deploy_with_a_failed_look_at_the_host_runs() {
+    let scene = Scene::new();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    let text = format!(
+        "import \"os\"\n{}{}",
+        file(&scene.at("user"), "os.uid(\"mgmt-no-such-user\")"),
+        file(&scene.at("out"), "\"one\"")
+    );
+    scene.deploy_file(&scene.write("user.mcl", &text));
+    holds(&scene.at("out"), "one");
+    eventually("the value is named, and nothing is refused", || {
+        let status = scene.command(&["status"]).stdout;
+        status.contains("deploy 1") && status.contains("mgmt-no-such-user") && !status.contains("refused")
+    });
+    // A constant that fails has a deploy refused, and the one before goes on.
+    scene.deploy_file(&scene.write("constant.mcl", &file(&scene.at("out"), "[\"a\"][3]")));
+    run.wait_for("deploy 2 cannot be run; what ran before goes on");
+    std::fs::write(scene.at("out"), "broken").unwrap();
+    holds(&scene.at("out"), "one");
+    finish(run);
+}
+
+#[test]
 fn after_a_restart_the_last_deploy_that_ran_runs_while_the_newest_is_tried() {
     let scene = Scene::new();
     let mut run = scene.run();

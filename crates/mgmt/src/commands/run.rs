@@ -370,6 +370,7 @@ async fn engage(
     let durable = settings.durability != Durability::None;
     let managed = (!settings.noop && !settings.idle && !prefix.is_temporary())
         .then(|| Arc::new(ManagedList::start(&engine_directory, durable)));
+    let retry_values = Arc::<Notify>::default();
     let means = Means {
         engine: Arc::clone(&engine),
         exports,
@@ -381,6 +382,7 @@ async fn engage(
         managed: managed.clone(),
         half: None,
         heritage: program::Heritage::default(),
+        retry_values: Arc::clone(&retry_values),
     };
     let Others { fleet, changes, repack, _repacking } =
         Others::start(settings, &loaded, &means, hosts_store)?;
@@ -395,6 +397,8 @@ async fn engage(
         preparation: settings.preparation(),
         orders,
         questions,
+        told: Arc::clone(&told),
+        retry_values,
     };
     let following = tokio::select! {
         following = Deploys::begin(here, settings, means, place, (handed, applies)) => following?,
@@ -560,6 +564,8 @@ struct Means {
     /// What is brought is one half of a graph.
     half: Option<(Side, Arc<Joint>)>,
     heritage: program::Heritage,
+    /// Has the program make failed calls again, and set broken sources of events up again.
+    retry_values: Arc<Notify>,
 }
 
 /// Why the engine does not run a graph.

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use crate::common::{Running, eventually, mgmt, said};
-use crate::{TestEnv, file, finish};
+use crate::{TestEnv, content, file, finish};
 
 #[test]
 fn a_host_where_nothing_runs_has_a_code_of_its_own() {
@@ -286,6 +286,83 @@ fn a_failed_value_makes_the_program_stale_and_names_what_is_frozen() {
         crate::common::holds(path, content);
     }
     std::fs::write(&input, "two").unwrap();
+    assert_eq!(env.status_has(&["h1  converged"]).code, 0);
+    finish(run);
+}
+
+#[test]
+fn a_failed_look_at_the_host_keeps_nothing_else_from_running_and_is_made_again() {
+    let env = TestEnv::new();
+    let (input, live) = (env.at("input"), env.write("live", "1"));
+    let (user, read, free) = (env.at("user"), env.at("read"), env.at("free"));
+    let program = [
+        "import \"os\"\nimport \"golang/os\" as gos\n".to_owned(),
+        content(&user, "os.uid(\"mgmt-no-such-user\")"),
+        content(&read, &format!("gos.read_file(\"{}\")", input.display())),
+        content(&free, &format!("os.readfile(\"{live}\")")),
+    ];
+    let run = env.run(&[], &program.concat());
+    let named = env.status_has(&["h1  stale: ", "program stale", "mgmt-no-such-user", "gos.read_file("]);
+    assert_eq!(named.code, 1, "{named:?}");
+    crate::common::holds(&free, "1");
+    std::fs::write(&live, "2").unwrap();
+    crate::common::holds(&free, "2");
+    // No event tells of the file.
+    std::fs::write(&input, "there").unwrap();
+    crate::common::holds(&read, "there");
+    eventually("the file has been read", || {
+        let status = env.status().stdout;
+        status.contains("mgmt-no-such-user") && !status.contains("gos.read_file(")
+    });
+    let retry = said(&["retry", "--prefix", &env.text("prefix")]);
+    assert_eq!((retry.code, retry.stdout.as_str()), (0, "evaluating 1 failed value again\n"), "{retry:?}");
+    // Edited away, it is gone.
+    env.write("main.mcl", &program[..1].concat());
+    assert_eq!(env.status_has(&["h1  converged"]).code, 0);
+    // In a program that runs, too, and what is frozen is named.
+    env.write("main.mcl", &[&program[0], &program[1], &program[3]].map(String::as_str).concat());
+    env.status_has(&["program stale", "mgmt-no-such-user"]);
+    std::fs::write(&live, "3").unwrap();
+    crate::common::holds(&free, "3");
+    finish(run);
+}
+
+#[test]
+fn a_retry_evaluates_failed_values_at_once() {
+    let env = TestEnv::new();
+    let (input, out) = (env.at("input"), env.at("out"));
+    let run = env.run(
+        &[],
+        &format!("import \"os\"\n{}", content(&out, &format!("os.system(\"cat {}\")", input.display()))),
+    );
+    env.status_has(&["program stale", "the command ended without printing a line"]);
+    // After some attempts the next one is so far away that time alone cannot be what heals it.
+    std::thread::sleep(Duration::from_secs(16));
+    std::fs::write(&input, "there\n").unwrap();
+    let asked = std::time::Instant::now();
+    let retry = said(&["retry", "--prefix", &env.text("prefix")]);
+    assert_eq!(retry.stdout, "evaluating 1 failed value again\n", "{retry:?}");
+    crate::common::holds(&out, "there");
+    assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
+    assert_eq!(env.status_has(&["h1  converged"]).code, 0);
+    finish(run);
+}
+
+#[test]
+fn a_program_that_panics_leaves_no_resource_unnamed() {
+    let env = TestEnv::new();
+    let input = env.write("input", "well");
+    let program = format!(
+        "import \"os\"\npanic(os.readfile(\"{input}\") == \"ill\", \"it is ill\")\n{}{}",
+        file(&env.at("one"), ""),
+        file(&env.at("two"), "")
+    );
+    let run = env.run(&[], &program);
+    env.status_has(&["h1  converged"]);
+    env.write("input", "ill");
+    let named = |name: &str| format!("file[{}]  stale: ", env.at(name).display());
+    env.status_has(&["h1  stale: 2 of 2 resources stale", "it is ill", &named("one"), &named("two")]);
+    env.write("input", "well");
     assert_eq!(env.status_has(&["h1  converged"]).code, 0);
     finish(run);
 }

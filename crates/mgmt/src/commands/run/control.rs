@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::{Ended, Engine, Preparation, Ran};
+use mgmt_health::{FailedValue, ProgramState};
 use mgmt_resource::{Id, ResourceGraph};
 use tokio::io::BufReader;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::told::Told;
 use crate::commands::plan::Stored;
 use crate::control::{self, ALIVE_INTERVAL, Asked, Reply, Request, VERSION};
 use crate::failure::Failure;
@@ -91,6 +93,9 @@ pub(super) struct Control {
     pub(super) orders: mpsc::Sender<ApplyOrder>,
     /// Answered by the session when it has heard of all that the engine has said.
     pub(super) questions: mpsc::Sender<oneshot::Sender<()>>,
+    pub(super) told: Arc<Told>,
+    /// Has failed values of the program evaluated again.
+    pub(super) retry_values: Arc<Notify>,
 }
 
 /// Clients are served until this is dropped.
@@ -187,11 +192,24 @@ impl Control {
             None => None,
         };
         let count = self.engine.retry(id).await.map_err(Failure::failed)?;
+        let values = self.failed_values(resource.as_deref());
+        if values > 0 {
+            self.retry_values.notify_one();
+        }
         tracing::info!(
             "attempting {} again: asked for",
             resource.as_deref().unwrap_or("everything that is failing")
         );
-        Ok(Reply::Retried { count: count as u64 })
+        Ok(Reply::Retried { count: count as u64, values })
+    }
+
+    /// The number of values that have failed, or because of which this resource is stale.
+    fn failed_values(&self, resource: Option<&str>) -> u64 {
+        let ProgramState::Stale { values, .. } = self.told.report().program else { return 0 };
+        let is_meant = |value: &&FailedValue| {
+            resource.is_none_or(|resource| value.frozen.iter().any(|frozen| frozen == resource))
+        };
+        values.iter().filter(is_meant).count() as u64
     }
 
     /// The resource of a name.

@@ -231,7 +231,7 @@ impl Rehearsal {
                 Some(left) => tokio::time::timeout(left, happenings.next()).await.unwrap_or_default(),
                 None => happenings.next().await,
             };
-            happened.iter().for_each(|watch| running.happened(watch));
+            happened.tell(&mut running);
         }
     }
 }

@@ -124,6 +124,11 @@ impl Report {
         self.means.host.incomplete.store(self.is_incomplete, Ordering::Release);
     }
 
+    /// The engine has a graph of this program, or of an earlier version.
+    pub(super) fn has_graph(&self) -> bool {
+        self.has_graph
+    }
+
     /// Whether the engine needs the whole graph, because it says something else about what is not declared than the last one.
     pub(super) fn needs_graph(&self) -> bool {
         self.has_graph && self.is_incomplete != self.graph_is_incomplete
@@ -168,7 +173,8 @@ impl Report {
                 if part.error.is_some() && !is_open {
                     let (position, expression) =
                         (position(sources, part.span), expression(sources, part.span));
-                    tracing::info!("{position}: `{expression}` has a value again");
+                    let again = if part.is_unwatched { "is watched again" } else { "has a value again" };
+                    tracing::info!("{position}: `{expression}` {again}");
                 }
             }
             let waited_for = self.parts.iter().filter(|part| part.error.is_none()).map(|part| part.span);
@@ -193,7 +199,15 @@ impl Report {
         let mut shown = error.clone();
         if !part.frozen.is_empty() {
             let frozen = listed(&names(&part.frozen));
-            shown.hints.push(format!("frozen until it has a value again: {frozen}"));
+            shown.hints.push(match part {
+                FrozenPart { is_unwatched: true, .. } => {
+                    format!("may be outdated until it is watched again: {frozen}")
+                }
+                FrozenPart { is_final: true, .. } => {
+                    format!("kept as last declared until the program is edited: {frozen}")
+                }
+                _ => format!("frozen until it has a value again: {frozen}"),
+            });
         }
         // What nothing can change will never be there.
         if !part.missing.is_empty() && !part.is_final {

@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn an_outdated_program_or_deploy_is_stale() {
         let error = "no such file".to_owned();
-        let stale = ProgramState::Stale { since: 1, error: error.clone(), values: Vec::new() };
+        let stale = ProgramState::Stale { since: 1, error: error.clone(), values: Vec::new(), whole: false };
         let invalid = ProgramState::Invalid { since: 1, error: error.clone() };
         for program in [stale, invalid] {
             assert_eq!(HostReport { program, ..converged() }.state(), HostState::Stale);

@@ -28,6 +28,9 @@ pub enum ProgramState {
         /// The values that have failed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         values: Vec<FailedValue>,
+        /// No part of the program is current: there is no graph, so every resource is kept as last declared.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        whole: bool,
     },
     /// The newest text has errors, so an earlier version runs, or none.
     Invalid {

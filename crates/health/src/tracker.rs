@@ -20,6 +20,8 @@ pub struct Tracker<K> {
     /// The blocked resources that are listed, and the number of all.
     blocked: (Vec<ResourceReport>, u64),
     total: u64,
+    /// Some of the resources, at most [`MAX_LISTED`], for when all are stale.
+    some: Vec<K>,
     pending: u64,
     changed: u64,
     quiet: bool,
@@ -46,6 +48,7 @@ impl<K> Default for Tracker<K> {
             states: HashMap::new(),
             blocked: (Vec::new(), 0),
             total: 0,
+            some: Vec::new(),
             pending: 0,
             changed: 0,
             quiet: false,
@@ -101,8 +104,12 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
     {
         let mut stay = HashMap::new();
         let mut total = 0;
+        self.some.clear();
         for resource in resources {
             total += 1;
+            if self.some.len() < MAX_LISTED {
+                self.some.push(resource.clone());
+            }
             if let Some((resource, state)) = self.states.remove_entry(resource) {
                 stay.insert(resource, state);
             }
@@ -221,7 +228,20 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
             counts.blocked += self.blocked.1;
             listed.extend(self.blocked.0.iter().cloned());
         }
-        listed.extend(self.frozen(&mut counts));
+        match &self.program {
+            ProgramState::Stale { since, error, whole: true, .. } => {
+                // A resource has one state, and the worst one counts.
+                counts.stale = counts.total.saturating_sub(counts.unhealthy());
+                let is_well = |resource: &&K| !self.states.contains_key(*resource);
+                let all = self.some.iter().filter(is_well).take(usize::try_from(counts.stale).unwrap_or(0));
+                listed.extend(all.map(|resource| ResourceReport {
+                    resource: resource.to_string(),
+                    since: *since,
+                    state: ResourceState::Stale { error: error.clone() },
+                }));
+            }
+            _ => listed.extend(self.frozen(&mut counts)),
+        }
         // A check that an event leads to is nothing to wait for while everything is in its declared state.
         if !self.converged || counts.failing() > 0 {
             counts.pending = self.pending;
@@ -353,7 +373,12 @@ mod tests {
             error: "no such file".to_owned(),
             frozen: vec!["a".to_owned()],
         };
-        let stale = |since, values| ProgramState::Stale { since, error: "no such file".to_owned(), values };
+        let stale = |since, values| ProgramState::Stale {
+            since,
+            error: "no such file".to_owned(),
+            values,
+            whole: false,
+        };
         tracker.program(stale(3, vec![value.clone(), value]));
         tracker.quiet(true, true);
         let report = tracker.report();
@@ -362,6 +387,20 @@ mod tests {
         assert_eq!(report.unhealthy[0].state.error(), Some(error));
         tracker.program(stale(9, Vec::new()));
         assert!(matches!(tracker.program_state(), ProgramState::Stale { since: 3, .. }));
+    }
+
+    #[test]
+    fn a_program_without_a_graph_leaves_no_resource_that_is_current() {
+        let mut tracker = Tracker::<&str>::default();
+        tracker.graph(&mut ["a", "b", "c"].iter());
+        tracker.resource(&"a", retrying(1), 5);
+        let error = "main.mcl:1:1: the program panics".to_owned();
+        tracker.program(ProgramState::Stale { since: 3, error, values: Vec::new(), whole: true });
+        let report = tracker.report();
+        assert_eq!((report.counts.retrying, report.counts.stale), (1, 2));
+        let named: Vec<&str> = report.unhealthy.iter().map(|found| found.resource.as_str()).collect();
+        assert_eq!(named, ["a", "b", "c"]);
+        assert_eq!(report.unhealthy[1].state.error(), Some("main.mcl:1:1: the program panics"));
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
 fn program_lines(lines: &mut String, now: u64, program: &ProgramState) {
     let (since, error, values) = match program {
         ProgramState::Waiting { values, .. } => return waiting_lines(lines, now, values),
-        ProgramState::Stale { since, error, values } => (since, error, values.as_slice()),
+        ProgramState::Stale { since, error, values, .. } => (since, error, values.as_slice()),
         ProgramState::Invalid { since, error } => (since, error, &[][..]),
         ProgramState::Starting | ProgramState::Live => return,
     };

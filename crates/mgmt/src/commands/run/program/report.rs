@@ -311,7 +311,9 @@ impl Report {
             };
         };
         let since = *self.stale_since.get_or_insert_with(now);
-        ProgramState::Stale { since, error: bounded_error(&error).to_owned(), values }
+        // Without a graph, all that runs is as it was last declared. The other half of a graph may go on.
+        let whole = self.no_graph.is_some() && self.has_graph && self.means.half.is_none();
+        ProgramState::Stale { since, error: bounded_error(&error).to_owned(), values, whole }
     }
 
     fn failed_values(&self, sources: &Sources) -> Vec<FailedValue> {

@@ -57,7 +57,15 @@ impl Health {
         let converged = report.state() == HostState::Converged;
         assert_eq!(converged, core.is_converged(), "{report:?}");
         assert!(report.quiet || report.state() != HostState::Converged, "{report:?}");
-        let failing = oracle.nodes.iter().flatten().any(|node| node.is_open() && node.is_failing());
-        assert!(!failing || report.counts.failing() > 0, "a failure is not reported: {report:?}");
+        assert_eq!(report.counts.by_state().iter().map(|(_, count)| count).sum::<u64>(), report.counts.total);
+        for (id, node) in oracle.nodes.iter().enumerate() {
+            let Some(node) = node.as_ref().filter(|node| node.is_open() && node.has_work()) else { continue };
+            let state = self.tracker.state_of(&(id as u32));
+            let reported =
+                matches!(state, Some(ResourceState::Retrying { .. } | ResourceState::Failed { .. }));
+            assert!(reported || !node.is_failing(), "the failure of {id} is not reported: {report:?}");
+            let fails = node.is_failing() || node.owes_success || node.dirty || node.running.is_some();
+            assert!(!reported || fails, "{id} is reported as failing, and is not: {report:?}");
+        }
     }
 }

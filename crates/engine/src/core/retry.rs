@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::rules::{Retry, Rules, backoff, prompt_pause};
-use super::{Action, Cause, Core, Running, State, Token, Vertex, WatchState};
+use super::{Action, Cause, Core, Running, State, Vertex, WatchState};
 
 /// A watch that worked for this long is steady: an earlier failure of it does not lengthen the backoff of the next.
 const STEADY_WATCH: u64 = 60_000_000_000;

@@ -19,6 +19,7 @@ const ROWS: &[&str] = &[
     "`check`: a program or a graph has errors, or has warnings with `--deny-warnings`",
     "`fmt`: a file has syntax errors or, with `--check` or `--diff`, would change",
     "`repl`: a line of standard input was wrong",
+    "`graph`: a value of the program has failed or is not there in time",
     "`graph --settle`: a resource failed",
     "`diff`: there is a difference",
     "`plan`: a resource will fail",
@@ -34,6 +35,7 @@ const ROWS: &[&str] = &[
     "Nothing was changed and nothing failed. What `print` writes is not a change",
     "Something was changed, or would have been with `--noop`",
     "At the end, the last attempt of a resource had failed, or the program or deploy was outdated",
+    "or the run ended at rest, and a resource was blocked, flapping or held back by a `limit` of 0",
 ];
 
 #[test]

@@ -12,6 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::told::Told;
 use crate::commands::plan::Stored;
 use crate::control::{self, ALIVE_INTERVAL, Asked, Reply, Request, VERSION};
 use crate::failure::Failure;
@@ -84,6 +85,7 @@ pub(super) struct ApplyOrder {
 #[derive(Clone)]
 pub(super) struct Control {
     pub(super) engine: Arc<Engine>,
+    pub(super) status: Arc<Told>,
     pub(super) feed: Arc<Feed>,
     pub(super) hostname: String,
     /// What holds for every resource of this run, whatever a plan says.
@@ -175,6 +177,10 @@ impl Control {
         let last = match asked.request {
             Request::Retry { resource } => self.retry(resource).await,
             Request::Identify => Ok(Reply::Identity { hostname: self.hostname.clone() }),
+            Request::Report => Ok(Reply::Report {
+                hostname: self.hostname.clone(),
+                report: Box::new(self.status.full_report().await),
+            }),
             Request::Apply { plan } => self.apply(&plan, &mut client).await,
         };
         let last = last.unwrap_or_else(|failure| Reply::refused(&failure));

@@ -329,7 +329,9 @@ impl Session<'_> {
     /// evaluated yet is under way.
     fn rest(&self, end: &End) -> Option<Rest> {
         let report = self.status.report();
-        if !end.is_quiet || report.program == ProgramState::Starting {
+        // A deploy that is about to be taken is under way as well.
+        let starts = report.program == ProgramState::Starting || self.status.takes_newer_deploy(&report);
+        if !end.is_quiet || starts {
             return None;
         }
         let is_well = end.is_converged && !report.has_failures() && !report.is_outdated();

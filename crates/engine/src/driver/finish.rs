@@ -145,11 +145,11 @@ impl Driver {
                 "flapping: reverted by an external process {times} times; backing off {wait:?}"
             ),
         }
-        // Of a group, those that were reverted.
+        // Of a group, those that were reverted; all of them, if it is not known which.
         let members = end.effects.iter().filter(|member| !member.effects.is_empty()).map(|member| &member.id);
         let mut members: Vec<&Id> = members.collect();
         if members.is_empty() {
-            members.push(id);
+            members.extend(super::node::specs(end.spec).map(|spec| &spec.id));
         }
         for id in members {
             let undone = Undone { id, by: by.as_ref(), times, wait };

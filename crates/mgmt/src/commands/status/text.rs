@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use mgmt_health::{
-    FailedValue, HostReport, Instead, PendingValue, ProgramState, ResourceReport, ResourceState,
+    FailedValue, HostReport, Instead, MAX_LISTED, PendingValue, ProgramState, ResourceReport, ResourceState,
 };
 use mgmt_telemetry::escape;
 use mgmt_world::Status;
@@ -112,8 +112,8 @@ fn program_lines(lines: &mut String, now: u64, report: &HostReport) {
         push(lines, 2, escape(&format!("{position}: {expression}: no value yet")).as_ref());
         value_lines(lines, now, *since, missing);
     }
-    if values.truncated > 0 {
-        push(lines, 2, &format!("and {} more values and declarations", values.truncated));
+    if values.failed.len().max(values.pending.len()) >= MAX_LISTED && values.truncated > 0 {
+        push(lines, 2, "and more; `mgmt status --all` on that host names them");
     }
 }
 

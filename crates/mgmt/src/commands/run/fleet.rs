@@ -348,7 +348,8 @@ impl Host {
         match &self.end {
             None => self.rest,
             Some(End::NotReached) => Rest::Quiet,
-            Some(_) if self.is_well(detailed) => Rest::Converged,
+            // One that was told to end while it was quiet ends with 0 as well.
+            Some(_) if self.is_well(detailed) && self.rest != Rest::Quiet => Rest::Converged,
             Some(_) => Rest::Quiet,
         }
     }
@@ -579,6 +580,7 @@ mod tests {
         for end in [End::Code(1), End::Lost, refused, End::NotReached] {
             assert_eq!(of(&[well(), (Rest::Converged, Some(end))]), Rest::Quiet);
         }
+        assert_eq!(of(&[(Rest::Quiet, Some(End::Code(0)))]), Rest::Quiet, "it was told to end");
         let changed = fleet(&[(Rest::Converged, Some(End::Code(2)))]);
         assert_eq!((changed.rest(true), changed.rest(false)), (Rest::Converged, Rest::Quiet));
         assert_eq!(changed.not_converged(false), "web1: ended with code 2");

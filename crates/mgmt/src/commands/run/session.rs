@@ -360,7 +360,10 @@ impl Session<'_> {
             });
         }
         let rest = rest.and_then(|rest| self.rest_with_hosts(rest));
-        if rest == end.rest {
+        // Hosts that end because of a signal have not converged by that.
+        let is_signalled = end.cause.is_none() && end.ladder.ending().is_some();
+        let is_end = self.fleet.is_some() && is_signalled && rest == Some(Rest::Converged);
+        if rest == end.rest || is_end {
             return;
         }
         let has_converged = rest == Some(Rest::Converged);

@@ -197,6 +197,27 @@ fn hosts_that_fail_are_told_apart_from_those_that_do_not() {
     ] {
         assert!(done.stderr.contains(line), "{line}: {}", done.stderr);
     }
+    // Quiet is not converged, on this side neither.
+    let (status, failing) =
+        (scene.at("status-file"), scene.write("false.mcl", "exec \"x\" {\n\tcmd => \"/bin/false\",\n}\n"));
+    let flags = ["--converger-timeout", "1", "--converger-status-file", status.to_str().unwrap()];
+    let mut run = scene.start("one", &[&flags[..], &["lang", &failing]].concat());
+    run.wait_for("not converged: one: not converged");
+    assert!(!std::fs::read_to_string(&status).unwrap().contains("true"));
+    run.signal(Signal::INT);
+    let (_, lines) = run.end();
+    assert!(!lines.contains("converged for 1 s"), "{lines}");
+    // Held back by its rate is not failed, and not converged.
+    let held = scene.at("held");
+    let text = format!(
+        "file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => \"x\",\n\tMeta:limit => 0.0,\n\tMeta:burst => 1,\n}}\nexec \"y\" {{\n\tcmd => \"echo disturbed > {}\",\n\tshell => \"/bin/sh\",\n\tDepend => File[\"{}\"],\n}}\n",
+        held.display(),
+        held.display(),
+        held.display()
+    );
+    let held = scene.write("held.mcl", &text);
+    let done = scene.said("one", &[&CONVERGE[..], &["lang", &held]].concat());
+    assert_eq!(done.code, 1, "{}", done.stderr);
     // One is lost on the way; the others go on.
     let mut run = scene.start("one,two", &["lang", &program]);
     for host in ["out-one", "out-two"] {

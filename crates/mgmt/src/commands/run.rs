@@ -32,7 +32,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary, SwapError, SwapReport};
-use mgmt_health::ProgramState;
+use mgmt_health::{OpenValues, ProgramState};
 use mgmt_lang::module::Entry;
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph, Spec};
@@ -339,7 +339,12 @@ async fn engage(
     };
     let recorder = if settings.history { witnesses::recorder(prefix, settings.durability) } else { None };
     let (world, noop) = (Arc::clone(&host.world), settings.noop);
-    let told = Told::new(world, counted.clone(), Arc::clone(&manager), recorder.clone(), noop);
+    let following = match (&settings.launched, settings.deploy_watch) {
+        (Some(arguments::Launched::Program), _) => told::Following::Nothing,
+        (_, true) if !settings.idle => told::Following::Taken,
+        _ => told::Following::Reported,
+    };
+    let told = Told::new(world, counted.clone(), Arc::clone(&manager), recorder.clone(), noop, following);
     let (told, kept) = (Arc::new(told), recorder.clone());
     let metrics = counted.clone();
     // Others are watched, and may be asked about, on the same terminal.
@@ -392,6 +397,7 @@ async fn engage(
     let (questions, hearing) = mpsc::channel(1);
     let control = Control {
         engine: Arc::clone(&engine),
+        status: Arc::clone(&told),
         feed: Arc::clone(&feed),
         hostname: settings.hostname.clone(),
         preparation: settings.preparation(),
@@ -443,7 +449,9 @@ async fn engage(
     // Who only wants to look wants to know whether there is something to do.
     let changes = if settings.noop { summary.would_change } else { summary.changes };
     let changes = usize::try_from(changes).unwrap_or(usize::MAX);
-    let failed = summary.failed + usize::from(told.report().is_outdated());
+    let report = told.report();
+    let is_outdated = report.is_outdated() && !told.takes_newer_deploy(&report);
+    let failed = summary.failed + usize::from(is_outdated);
     let code = exit_codes::of(ending, settings.detailed_exitcode, changes, failed);
     // A run on other hosts has done nothing here.
     let Some(fleet) = fleet else {
@@ -587,11 +595,12 @@ impl Means {
     }
 
     /// Reports the state of a program or a manifest, or of both where this is one half.
-    fn report_program(&self, state: ProgramState) {
-        self.told.program(match &self.half {
-            Some((side, joint)) => joint.state(*side, state),
-            None => state,
-        });
+    fn report_program(&self, state: ProgramState, values: OpenValues) {
+        let (state, values) = match &self.half {
+            Some((side, joint)) => joint.state(*side, state, values),
+            None => (state, values),
+        };
+        self.told.program(state, values);
     }
 
     /// Gives the engine a graph, and tells others how many resources there are now.

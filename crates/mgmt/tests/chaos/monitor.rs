@@ -155,8 +155,11 @@ impl Streaks {
         None
     }
 
-    /// Status and metrics count the same.
+    /// Status and metrics count the same, and every resource once.
     fn compare(&mut self, status: &Value, metrics: &BTreeMap<String, u64>) -> Option<String> {
+        if let Some(failure) = counted_twice(&host(status)["report"], metrics) {
+            return Some(failure);
+        }
         let counts = &host(status)["report"]["counts"];
         let differs = ["retrying", "failed", "blocked", "flapping", "stale"]
             .into_iter()
@@ -165,6 +168,26 @@ impl Streaks {
         let state = differs.filter(|_| self.disagreements > MAX_DISAGREEMENTS)?;
         Some(format!("status counts {} {state}, the metrics {:?}", counts[state], metrics.get(state)))
     }
+}
+
+/// A resource is in one state: the counts add up to all resources, and no resource is listed twice.
+fn counted_twice(report: &Value, metrics: &BTreeMap<String, u64>) -> Option<String> {
+    let names = report["unhealthy"].as_array().into_iter().flatten();
+    let names: Vec<&str> = names.filter_map(|resource| resource["resource"].as_str()).collect();
+    let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+    if let Some((_, name)) = twice {
+        return Some(format!("{name} is listed twice: {report}"));
+    }
+    let counts = report["counts"].as_object()?;
+    let total = counts.get("total").and_then(Value::as_u64).unwrap_or(0);
+    let others = counts.iter().filter(|(state, _)| *state != "total");
+    let sum: u64 = others.filter_map(|(_, count)| count.as_u64()).sum();
+    if sum > total {
+        return Some(format!("{sum} states of {total} resources: {report}"));
+    }
+    // `ok` is what is left, so the metrics add up unless too many were counted.
+    let ok = metrics.get("ok").copied().unwrap_or(0);
+    (ok > total).then(|| format!("the metrics count {ok} of {total} resources as ok"))
 }
 
 /// What `mgmt status` says.

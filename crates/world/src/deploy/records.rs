@@ -109,9 +109,22 @@ impl World {
 
     /// What the store says about the newest deploy, as soon as the store answers. An error is the end of the store.
     pub async fn newest_when_reachable(&self) -> Result<NewestDeploy, StoreError> {
+        self.await_newest(true).await
+    }
+
+    /// The number of the newest deploy, as soon as the store answers. Errors are logged by whoever takes deploys.
+    pub async fn newest_number_when_reachable(&self) -> Result<Option<u64>, StoreError> {
+        Ok(match self.await_newest(false).await? {
+            NewestDeploy::None => None,
+            NewestDeploy::Readable(deploy) => Some(deploy.id),
+            NewestDeploy::Unreadable(unreadable) => unreadable.id,
+        })
+    }
+
+    async fn await_newest(&self, log: bool) -> Result<NewestDeploy, StoreError> {
         const MAX_DELAY: Duration = Duration::from_secs(10);
         let mut delay = Duration::from_millis(500);
-        let mut reported = false;
+        let mut reported = !log;
         loop {
             match self.deploy_records().await {
                 Ok(records) => return Ok(records.newest()),

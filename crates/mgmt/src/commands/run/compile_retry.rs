@@ -73,12 +73,9 @@ impl CompileRetry {
             Some(CompileError::Invalid(error)) => {
                 ProgramState::Invalid { since: self.since, error: bounded(error) }
             }
-            Some(CompileError::Unavailable(error) | CompileError::Refused(error)) => ProgramState::Stale {
-                since: self.since,
-                error: bounded(error),
-                values: Vec::new(),
-                whole: false,
-            },
+            Some(CompileError::Unavailable(error) | CompileError::Refused(error)) => {
+                ProgramState::Stale { since: self.since, error: bounded(error), whole: false }
+            }
         }
     }
 }

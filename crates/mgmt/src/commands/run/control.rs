@@ -86,6 +86,7 @@ pub(super) struct ApplyOrder {
 #[derive(Clone)]
 pub(super) struct Control {
     pub(super) engine: Arc<Engine>,
+    pub(super) status: Arc<Told>,
     pub(super) feed: Arc<Feed>,
     pub(super) hostname: String,
     /// What holds for every resource of this run, whatever a plan says.
@@ -180,6 +181,10 @@ impl Control {
         let last = match asked.request {
             Request::Retry { resource } => self.retry(resource).await,
             Request::Identify => Ok(Reply::Identity { hostname: self.hostname.clone() }),
+            Request::Report => Ok(Reply::Report {
+                hostname: self.hostname.clone(),
+                report: Box::new(self.status.full_report().await),
+            }),
             Request::Apply { plan } => self.apply(&plan, &mut client).await,
         };
         let last = last.unwrap_or_else(|failure| Reply::refused(&failure));

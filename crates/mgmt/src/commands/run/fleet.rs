@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_remote::{Ended, Handed, Launch, Login, News, Place, SshError, Stop, Target};
+use mgmt_remote::{Ended, Handed, Launch, Login, News, Place, Rest, SshError, Stop, Target};
 use mgmt_telemetry::{Format, json_line};
 use mgmt_world::store::Store;
 use tokio::sync::{Semaphore, mpsc};
@@ -145,7 +145,7 @@ struct Host {
     orders: mpsc::UnboundedSender<Order>,
     /// Runs what this run was given.
     takes_program: bool,
-    converged: bool,
+    rest: Rest,
     end: Option<End>,
     /// What the run there has said of itself in the end.
     summary: Option<String>,
@@ -160,7 +160,7 @@ enum Order {
 enum Happening {
     Started { copied: Option<u64> },
     Line(String),
-    Converged(bool),
+    Rest(Rest),
     End(End),
 }
 
@@ -215,7 +215,7 @@ impl Fleet {
                 name: member.name,
                 orders,
                 takes_program,
-                converged: false,
+                rest: Rest::Active,
                 end: None,
                 summary: None,
             });
@@ -244,8 +244,8 @@ impl Fleet {
                 Happening::Started { copied: None } => {
                     tracing::info!("{}: started, the program was there", host.name);
                 }
-                Happening::Converged(yes) => {
-                    host.converged = yes;
+                Happening::Rest(rest) => {
+                    host.rest = rest;
                     return;
                 }
                 Happening::End(end) => {
@@ -262,9 +262,31 @@ impl Fleet {
         self.hosts.iter().all(|host| host.end.is_some())
     }
 
-    /// Of those that run, none has anything to do.
-    pub(super) fn has_converged(&self) -> bool {
-        self.hosts.iter().all(|host| host.converged || host.end.is_some())
+    /// Whether all hosts are at rest: converged only if each of them is, or has ended well.
+    pub(super) fn rest(&self, detailed: bool) -> Rest {
+        let rests = || self.hosts.iter().map(|host| host.rest(detailed));
+        if rests().any(|rest| rest == Rest::Active) {
+            Rest::Active
+        } else if rests().any(|rest| rest == Rest::Quiet) {
+            Rest::Quiet
+        } else {
+            Rest::Converged
+        }
+    }
+
+    /// The hosts that have not converged, and why not, such as `web1: not started`.
+    pub(super) fn not_converged(&self, detailed: bool) -> String {
+        let hosts = self.hosts.iter().filter(|host| host.rest(detailed) != Rest::Converged);
+        let reasons = hosts.map(|host| {
+            let reason = match &host.end {
+                Some(End::Code(code)) => format!("ended with code {code}"),
+                Some(End::Lost) => "connection lost".to_owned(),
+                Some(End::Refused(_) | End::NotReached) => "not started".to_owned(),
+                None => "not converged".to_owned(),
+            };
+            format!("{}: {reason}", host.name)
+        });
+        reasons.collect::<Vec<_>>().join(", ")
     }
 
     /// Tells all to end.
@@ -321,6 +343,17 @@ impl Fleet {
 }
 
 impl Host {
+    /// A host that has ended is at rest, as its end says.
+    fn rest(&self, detailed: bool) -> Rest {
+        match &self.end {
+            None => self.rest,
+            Some(End::NotReached) => Rest::Quiet,
+            // One that was told to end while it was quiet ends with 0 as well.
+            Some(_) if self.is_well(detailed) && self.rest != Rest::Quiet => Rest::Converged,
+            Some(_) => Rest::Quiet,
+        }
+    }
+
     fn is_well(&self, detailed: bool) -> bool {
         match &self.end {
             Some(End::Code(code)) if detailed => matches!(*code, exit_codes::OK | exit_codes::CHANGED),
@@ -459,7 +492,7 @@ impl Attendant {
             tokio::select! {
                 news = launched.next() => match news {
                     News::Line(line) => self.say(Happening::Line(line)).await,
-                    News::Converged(yes) => self.say(Happening::Converged(yes)).await,
+                    News::Rest(rest) => self.say(Happening::Rest(rest)).await,
                     News::Ended(Ended::Code(code)) => return End::Code(code),
                     News::Ended(Ended::Lost) => return End::Lost,
                 },
@@ -517,6 +550,40 @@ mod tests {
         assert_eq!(code(0, true, &[End::Code(1)]), 4);
         assert_eq!(code(130, false, &[End::Code(130)]), 130);
         assert_eq!(code(130, true, &[refused]), 130);
+    }
+
+    #[test]
+    fn hosts_have_converged_only_if_each_has_or_has_ended_well() {
+        let fleet = |hosts: &[(Rest, Option<End>)]| {
+            let host = |(rest, end): &(Rest, Option<End>)| Host {
+                name: "web1".to_owned(),
+                orders: mpsc::unbounded_channel().0,
+                takes_program: true,
+                rest: *rest,
+                end: end.clone(),
+                summary: None,
+            };
+            let hosts = hosts.iter().map(host).collect();
+            Fleet {
+                hosts,
+                news: mpsc::channel(1).1,
+                terminal: Terminal::new(Format::Human, clap::ColorChoice::Never),
+                _tasks: JoinSet::new(),
+            }
+        };
+        let of = |hosts: &[(Rest, Option<End>)]| fleet(hosts).rest(false);
+        let well = || (Rest::Active, Some(End::Code(0)));
+        assert_eq!(of(&[(Rest::Converged, None), well()]), Rest::Converged);
+        assert_eq!(of(&[(Rest::Converged, None), (Rest::Active, None)]), Rest::Active);
+        assert_eq!(of(&[(Rest::Converged, None), (Rest::Quiet, None)]), Rest::Quiet);
+        let refused = End::Refused(SshError { message: String::new(), hint: None });
+        for end in [End::Code(1), End::Lost, refused, End::NotReached] {
+            assert_eq!(of(&[well(), (Rest::Converged, Some(end))]), Rest::Quiet);
+        }
+        assert_eq!(of(&[(Rest::Quiet, Some(End::Code(0)))]), Rest::Quiet, "it was told to end");
+        let changed = fleet(&[(Rest::Converged, Some(End::Code(2)))]);
+        assert_eq!((changed.rest(true), changed.rest(false)), (Rest::Converged, Rest::Quiet));
+        assert_eq!(changed.not_converged(false), "web1: ended with code 2");
     }
 
     #[test]

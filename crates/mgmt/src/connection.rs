@@ -233,7 +233,8 @@ impl Connection {
 pub(crate) fn working_directory(prefix: Option<&Path>) -> Result<PathBuf, Failure> {
     let choice = Choice::new(prefix.map(Path::to_owned), false, false, &Surroundings::of_this_process())?;
     match choice {
-        Choice::Path(path) | Choice::PathOrTemporary(path) => Ok(path),
+        Choice::Path(path) | Choice::PathOrTemporary(path) => std::path::absolute(&path)
+            .map_err(|error| Failure::usage(format!("cannot use the prefix {}: {error}", path.display()))),
         Choice::Temporary => Err(Failure::usage("there is no working directory")),
     }
 }

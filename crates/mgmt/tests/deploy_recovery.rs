@@ -220,6 +220,184 @@ fn a_deploy_is_tried_again_on_sighup_and_with_time() {
     finish(run);
 }
 
+#[test]
+fn the_last_deploy_that_ran_is_tried_again_while_it_cannot_run() {
+    let scene = Scene::new();
+    scene.write("input", "c");
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy_file(&scene.contradictory("\"one\""));
+    holds(&scene.at("out"), "one");
+    finish(run);
+    // The store is lost with the deploy in it, and the last deploy does not run at the start.
+    std::fs::remove_dir_all(scene.at("prefix/world")).unwrap();
+    std::fs::remove_file(scene.at("out")).unwrap();
+    scene.write("input", "a");
+    let mut run = scene.run();
+    let line = run.wait_for("deploy 1, the last that ran here, cannot be run");
+    assert!(line.contains("retrying in "), "{line}");
+    eventually("the host is stale", || {
+        let status = scene.command(&["status"]);
+        status.code == 1 && status.stdout.contains("stale") && status.stdout.contains("deploy 1 refused: ")
+    });
+    scene.write("input", "c");
+    holds(&scene.at("out"), "one");
+    eventually("the host is well", || {
+        let status = scene.command(&["status"]);
+        status.code == 0 && status.stdout.contains("deploy 1;") && !status.stdout.contains("refused")
+    });
+    finish(run);
+}
+
+#[test]
+fn a_deploy_in_whose_attempts_mgmt_ended_is_backed_off_from() {
+    let scene = Scene::new();
+    let trying = scene.at("prefix/deploys/trying.json");
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.deploy("\"one\"");
+    holds(&scene.at("out"), "one");
+    finish(run);
+    assert!(!trying.exists());
+    scene.deploy("\"two\"");
+    std::fs::remove_file(scene.at("out")).unwrap();
+    // As runs leave it that were killed in the second attempt, for example for lack of memory.
+    std::fs::write(&trying, "{\"id\":2,\"attempts\":2}").unwrap();
+    let mut run = scene.run();
+    let line = run.wait_for("deploy 2 is not run now: mgmt ended while it was tried (2 times in a row)");
+    assert!(line.contains("retrying in "), "{line}");
+    run.wait_for("deploy 2 refused");
+    holds(&scene.at("out"), "two");
+    eventually("the attempt is over", || !trying.exists());
+    let lines = finish(run);
+    assert!(lines.contains("made ") && lines.contains("trying deploy 2 again"), "{lines}");
+}
+
+#[test]
+fn a_deploy_that_cannot_be_kept_for_the_next_start_is_kept_later() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.at("prefix")).unwrap();
+    let (one, two) = (
+        scene.write("one.mcl", &file(&scene.at("out"), "\"one\"")),
+        scene.write("two.mcl", &file(&scene.at("out"), "\"two\"")),
+    );
+    let script = format!(
+        "set -e; cd {at}; mkdir prefix/deploys
+        mount -t tmpfs -o size=1m,nr_inodes=6,mode=700 deploys prefix/deploys
+        {mgmt} run --prefix prefix empty > log 2>&1 & pid=$!
+        trap 'kill -9 $pid' EXIT
+        said() {{ n=0; until grep -q \"$1\" log; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ] || {{ cat log; exit 7; }}; done; }}
+        is() {{ n=0; until test \"$(cat out)\" = $1; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ] || {{ cat log; exit 8; }}; done; }}
+        said 'graph empty'
+        {mgmt} deploy --prefix prefix --no-git lang {one}; is one
+        {mgmt} deploy --prefix prefix --no-git lang {two}; is two
+        said 'deploy 2 is not kept for the next start yet'
+        mount -o remount,nr_inodes=100 prefix/deploys
+        said 'deploy 2 is kept for the next start now'
+        grep -Eq '\"id\": ?2' prefix/deploys/last.json
+        trap - EXIT; kill -INT $pid; wait $pid; echo ended well",
+        at = scene.0.path().display(),
+        mgmt = env!("CARGO_BIN_EXE_mgmt"),
+    );
+    let said = with_mounts(&script);
+    assert!(said.code == 0 && said.stdout.contains("ended well"), "{said:?}");
+}
+
+#[test]
+fn what_runs_goes_on_while_a_deployed_manifest_is_compiled_and_the_status_has_its_error() {
+    let scene = Scene::new();
+    scene.write("input", "old");
+    let at = scene.0.path().display();
+    let manifest = scene.write(
+        "site.pp",
+        &format!(
+            "$x = generate('/bin/sh', '-c', 'cat {at}/fail 2>/dev/null; if test -e {at}/slow; then echo > {at}/started; \
+             exec sleep 60; fi')\nif $x =~ /first/ {{ fail('the first reason') }}\n\
+             if $x =~ /other/ {{ fail('quite another reason') }}\nfile {{ '{at}/native': ensure => file, content => $x }}\n"
+        ),
+    );
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    let said = scene.command(&["deploy", "--no-git", "puppet", &manifest]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    eventually("the manifest runs", || scene.at("native").exists());
+    let program =
+        format!("import \"os\"\n{}", file(&scene.at("out"), &format!("os.readfile(\"{at}/input\")")));
+    scene.deploy_file(&scene.write("main.mcl", &program));
+    holds(&scene.at("out"), "old");
+    scene.write("fail", "first");
+    assert_eq!(scene.command(&["deploy", "rollback", "1"]).code, 0);
+    eventually("the status has the reason", || {
+        let status = scene.command(&["status"]).stdout;
+        status.contains("deploy 3 refused: ") && status.contains("the first reason")
+    });
+    // Another reason is said.
+    scene.write("fail", "other");
+    run.wait_for("quite another reason");
+    // A compilation that takes long holds up neither what runs nor the end.
+    scene.write("slow", "");
+    eventually("a compilation is under way", || scene.at("started").exists());
+    let began = std::time::Instant::now();
+    scene.write("input", "new");
+    holds(&scene.at("out"), "new");
+    finish(run);
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[test]
+fn attempts_of_a_refused_program_with_a_manifest_leave_what_runs_alone() {
+    let scene = Scene::new();
+    let at = scene.0.path().display();
+    let mut run = scene.run();
+    run.wait_for("graph empty");
+    scene.write("input", "c");
+    let lang = scene.contradictory("\"two\"");
+    let manifest =
+        scene.write("site.pp", &format!("file {{ '{at}/native': ensure => file, content => 'x' }}\n"));
+    let said = scene.command(&["deploy", "--no-git", "langpuppet", "--lang", &lang, "--puppet", &manifest]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    holds(&scene.at("out"), "two");
+    let count = scene.text("count");
+    let command = format!("os.system(\"echo >> {count}; echo one\")");
+    scene.deploy_file(
+        &scene.write("main.mcl", &format!("import \"os\"\n{}", file(&scene.at("out"), &command))),
+    );
+    holds(&scene.at("out"), "one");
+    scene.write("input", "a");
+    assert_eq!(scene.command(&["deploy", "rollback", "1"]).code, 0);
+    run.wait_for("deploy 3 cannot be run; what");
+    for _ in 0..3 {
+        run.wait_for("trying deploy 3 again");
+    }
+    // Once at first, and once more after the first attempt.
+    let times = std::fs::read_to_string(&count).unwrap().lines().count();
+    assert!(times <= 2, "it was started {times} times");
+    scene.write("input", "c");
+    holds(&scene.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn a_program_of_a_run_is_run_while_the_store_does_not_answer_and_given_to_hosts_later() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let prefix = scene.text("prefix");
+    cluster.kill(0);
+    let program = scene.write("main.mcl", &file(&scene.at("out"), "\"one\""));
+    let arguments = ["run", "--prefix", &prefix, "--hostname", "h1", "--seeds", &seeds];
+    let mut run = Running::start(&[&arguments[..], &["lang", &program]].concat());
+    holds(&scene.at("out"), "one");
+    cluster.restart_and_wait(0);
+    run.wait_for("deployed as number 1");
+    finish(run);
+    // The time that a run may take is over without a store, too.
+    cluster.kill(0);
+    let limited = ["--max-runtime", "3", "--converger-timeout", "1", "--converged-exit", "lang", &program];
+    let said = said(&[&arguments[..], &limited].concat());
+    assert!(said.code != 0 && said.stderr.contains("the maximum time to run is over"), "{said:?}");
+}
+
 /// Runs a script in a mount namespace of its own, as root there.
 fn with_mounts(script: &str) -> Said {
     let mut command = Command::new("unshare");

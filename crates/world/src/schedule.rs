@@ -81,7 +81,7 @@ impl Strategy {
 
 /// Who was chosen under a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Choice {
+pub(crate) struct Choice {
     /// The chosen, sorted.
     hosts: Vec<String>,
     /// All volunteers in the order in which they would be chosen.
@@ -136,8 +136,8 @@ pub const STOP_GRACE: Duration = Duration::from_secs(12);
 const LEADING: Duration = Duration::from_secs(3);
 
 #[derive(Serialize, Deserialize)]
-struct Leader {
-    host: String,
+pub(crate) struct Leader {
+    pub(crate) host: String,
 }
 
 impl World {
@@ -250,14 +250,22 @@ impl Inner {
         let mut lease = session.changes();
         let mut leader = self.live().follow(Topic::Leader);
         let mut volunteers = self.live().follow(Topic::Volunteers);
+        // A choice that somebody else damages or removes is made anew.
+        let mut schedules = self.live().follow(Topic::Schedules);
         loop {
             lease.mark_unchanged();
             leader.mark_unchanged();
             volunteers.mark_unchanged();
+            schedules.mark_unchanged();
             if let Some(held) = session.held() {
                 let done = match self.live().get(SCHEDULER) {
-                    None => self.win(held.lease).await,
+                    None => self.win(held.lease, Condition::Missing(SCHEDULER.to_owned())).await,
                     Some(entry) if entry.lease == Some(held.lease) => self.decide(&entry).await,
+                    // No leader has written it, and it would never end.
+                    Some(entry) if entry.lease.is_none() => {
+                        tracing::warn!("`{SCHEDULER}` belongs to no leader, and is replaced");
+                        self.win(held.lease, Condition::Modified(SCHEDULER.to_owned(), entry.modified)).await
+                    }
                     Some(_) => Ok(()),
                 };
                 if let Err(error) = done {
@@ -270,6 +278,7 @@ impl Inner {
                 changed = lease.changed() => if changed.is_err() { return },
                 _ = leader.changed() => {}
                 _ = volunteers.changed() => {}
+                _ = schedules.changed() => {}
             }
         }
     }
@@ -292,11 +301,11 @@ impl Inner {
     }
 
     /// Becomes the leader, unless somebody else was faster.
-    async fn win(&self, lease: crate::store::LeaseId) -> Result<(), StoreError> {
+    async fn win(&self, lease: crate::store::LeaseId, unled: Condition) -> Result<(), StoreError> {
         let value = json::stored(&Leader { host: self.host.to_text().into_owned() })?;
         let won = self
             .commit(Transaction {
-                conditions: vec![Condition::Missing(SCHEDULER.to_owned())],
+                conditions: vec![unled],
                 effects: vec![Effect::Put { key: SCHEDULER.to_owned(), value, lease: Some(lease) }],
                 otherwise: Vec::new(),
             })
@@ -304,7 +313,7 @@ impl Inner {
         if won.done {
             self.live().seen(SCHEDULER, won.revision).await;
         } else {
-            self.live().until(SCHEDULER, |leader| leader.is_some()).await;
+            self.live().until(SCHEDULER, |leader| leader.is_some_and(|leader| leader.lease.is_some())).await;
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ mod world;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary, SwapError, SwapReport};
 use mgmt_health::{OpenValues, ProgramState};
@@ -269,6 +269,20 @@ fn ended_without_store(stop: ladder::Stop) -> Exit {
     Exit(exit_codes::of(Ending::Graceful, false, 0, 0))
 }
 
+/// Waits until the run is over by its maximum time.
+async fn max_runtime(began: Instant, settings: &Settings) {
+    match settings.max_runtime.and_then(|time| began.checked_add(time)) {
+        Some(end) => tokio::time::sleep_until(end.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The time to run was over before the store was reached.
+fn timed_out_without_store(settings: &Settings) -> Exit {
+    tracing::error!("the maximum time to run is over; the store was not reached");
+    Exit(exit_codes::of(Ending::MaxRuntime, settings.detailed_exitcode, 0, 0))
+}
+
 /// The same, once others can be reached.
 struct Reached {
     loaded: First,
@@ -290,6 +304,7 @@ async fn engage(
     mut signals: session::Signals,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
+    let began = Instant::now();
     let Reached { loaded, thread, store, servers, mut far, handed, beside } = given;
     let status_file = settings.status_file.clone().map(StatusFile::new).transpose().map_err(|error| {
         Failure::failed(format!("cannot write the file of `--converger-status-file`: {error}"))
@@ -320,6 +335,7 @@ async fn engage(
     // Without its store, this can take for ever; and nothing has begun that would have to be finished.
     tokio::select! {
         () = world::ready(&host.world, &manager, can_begin) => {}
+        () = max_runtime(began, settings) => return Ok(timed_out_without_store(settings)),
         stop = signals.end() => return Ok(ended_without_store(stop)),
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     }
@@ -388,6 +404,7 @@ async fn engage(
         half: None,
         heritage: program::Heritage::default(),
         retry_values: Arc::clone(&retry_values),
+        feed: Arc::clone(&feed),
     };
     let Others { fleet, changes, repack, _repacking } =
         Others::start(settings, &loaded, &means, hosts_store)?;
@@ -408,6 +425,7 @@ async fn engage(
     };
     let following = tokio::select! {
         following = Deploys::begin(here, settings, means, place, (handed, applies)) => following?,
+        () = max_runtime(began, settings) => return Ok(timed_out_without_store(settings)),
         stop = signals.end() => return Ok(ended_without_store(stop)),
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     };
@@ -574,6 +592,8 @@ struct Means {
     heritage: program::Heritage,
     /// Has the program make failed calls again, and set broken sources of events up again.
     retry_values: Arc<Notify>,
+    /// Is told whenever something else runs.
+    feed: Arc<Feed>,
 }
 
 /// Why the engine does not run a graph.

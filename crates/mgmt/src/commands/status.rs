@@ -171,13 +171,14 @@ impl Shown {
             }
         };
         let (deploys, mut warnings) = (world.deploys().await.unwrap_or_default(), Vec::new());
-        let last = deploys.deploys.last().map(|last| last.id);
-        for older in deploys.unreadable.iter().filter(|unreadable| unreadable.id < last) {
-            let number = older.id.unwrap_or(0);
-            warnings.push(format!(
-                "deploy {number} cannot be read, and cannot be rolled back to: {}",
-                older.reason
-            ));
+        let is_named =
+            |number: u64| problems.iter().any(|problem| problem.contains(&format!(" deploy {number}, ")));
+        for unreadable in &deploys.unreadable {
+            if let Some(number) = unreadable.id.filter(|number| !is_named(*number)) {
+                let reason = &unreadable.reason;
+                warnings
+                    .push(format!("deploy {number} cannot be read, and cannot be rolled back to: {reason}"));
+            }
         }
         let named = |host: mgmt_value::Str| host.to_text().into_owned();
         let hosts = world.statuses().into_iter().map(|(host, mut status)| {

@@ -365,7 +365,17 @@ impl Exec {
                     return if cx.may_come(needed) { Ok(()) } else { Err(error) };
                 }
             };
-            let Err(error) = line.command(self, cx.id, who, cx.host).check() else { continue };
+            let check = |line: &CommandLine<'a>| line.command(self, cx.id, who.clone(), cx.host).check();
+            // Of a condition, a program that is not there is an answer.
+            let plain = line.without_shell().filter(|_| line.field == "cmd");
+            let (line, error) = match (check(&line), plain) {
+                (Err(error), _) => (line, error),
+                (Ok(()), Some(plain)) => match check(&plain) {
+                    Err(error) => (plain, error),
+                    Ok(()) => continue,
+                },
+                (Ok(()), None) => continue,
+            };
             let program = line.program().unwrap_or_default();
             let comes = match &error {
                 SpawnError::WorkingDirectory { .. } => cx.may_come(Needed::Path(line.cwd)),

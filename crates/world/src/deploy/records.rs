@@ -63,14 +63,14 @@ impl Records {
     }
 
     /// The number that the next deploy gets: above everything that has a record or was said to be the newest. A pointer to the last
-    /// number that there is leads nowhere, and does not count.
+    /// number that there is leads nowhere, and does not count; neither does a record of that number.
     pub(super) fn next_id(&self) -> u64 {
         let named = match self.newest() {
             NewestDeploy::None => 0,
             NewestDeploy::Readable(deploy) => deploy.id,
             NewestDeploy::Unreadable(unreadable) => unreadable.id.unwrap_or(0),
         };
-        let stored = self.by_id.keys().last().copied().unwrap_or(0);
+        let stored = self.by_id.keys().rev().copied().find(|id| *id < u64::MAX).unwrap_or(0);
         named.max(stored).checked_add(1).unwrap_or_else(|| stored.saturating_add(1))
     }
 

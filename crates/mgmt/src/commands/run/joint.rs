@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 
 use mgmt_engine::SwapReport;
 use mgmt_health::{OpenValues, ProgramState};
-use mgmt_puppet::{Half, Merged, merge};
+use mgmt_puppet::{Half, Level, Merged, merge};
 use mgmt_resource::ResourceGraph;
 use tokio::sync::{Mutex, oneshot, watch};
 
@@ -25,6 +25,16 @@ pub(super) struct Loaded {
     pub(super) program: program::Loaded,
     pub(super) manifest: puppet::Loaded,
     pub(super) allow_unmatched: bool,
+}
+
+impl Loaded {
+    /// The graph of both, with this one of the program. Nothing, if they do not fit or the manifest has none yet.
+    pub(super) fn merge(&self, program: &ResourceGraph) -> Option<ResourceGraph> {
+        let manifest = self.manifest.graph()?;
+        let [program, manifest] =
+            [(program, "program"), (manifest, "manifest")].map(|(graph, name)| Half { graph, name });
+        merge(program, manifest, self.allow_unmatched).graph
+    }
 }
 
 /// Which of the two.
@@ -136,7 +146,11 @@ impl Joint {
         show(&merged);
         let outcome = match merged.graph {
             Some(graph) => hand(graph).await,
-            None => Err(Unswapped::Refused(Failure::shown(exit_codes::USAGE))),
+            None => {
+                let first = merged.diagnostics.iter().find(|found| found.level == Level::Error);
+                let reason = first.map_or("the program and the manifest do not fit", |first| &first.message);
+                Err(Unswapped::Refused(Failure::shown_as(exit_codes::USAGE, reason)))
+            }
         };
         self.first
             .send_if_modified(|first| first.is_none().then(|| *first = Some(outcome.clone())).is_some());

@@ -297,10 +297,7 @@ impl<'a> Walk<'a, '_> {
                 let text = unless_gone(source.read_link(&entry.name))?;
                 link::put(self.run, &place, &text, &self.link).map(Next::Stay)
             }
-            kind => Err(Trouble::new(format_args!(
-                "cannot copy {}: it is {kind}, and only files, directories and links are copied",
-                Escaped(&join(source.path_bytes(), &entry.name))
-            ))),
+            _ => Err(not_copied(source, entry)),
         }
     }
 
@@ -399,7 +396,7 @@ impl<'a> Walk<'a, '_> {
                     let text = unless_gone(source.read_link(&entry.name))?;
                     effects::linked(self.run, &path, &text, None, &self.link);
                 }
-                _ => {}
+                _ => return Err(not_copied(source, &entry)),
             }
         }
         Ok(())
@@ -514,6 +511,15 @@ impl Managed {
 fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let directory = directory.strip_suffix(b"/").unwrap_or(directory);
     [directory, b"/", name].concat()
+}
+
+/// The error for an entry of a source that is not of a kind that is copied.
+fn not_copied(source: &Parent, entry: &Entry) -> Trouble {
+    Trouble::new(format_args!(
+        "cannot copy {}: it is {}, and only files, directories and links are copied",
+        Escaped(&join(source.path_bytes(), &entry.name)),
+        entry.kind
+    ))
 }
 
 #[cfg(test)]

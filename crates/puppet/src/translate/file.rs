@@ -116,7 +116,11 @@ fn with_files_below(rule: &mut Rule<'_>, path: &str) {
         |declared: &Declared| declared.kind == "File" && is_below(&squeezed(&declared.subject()), path);
     rule.needs_to_know(below);
     let around = rule.around;
-    let others = around.claims.below(path).filter(|(at, _)| around.catalogue.resources[*at].kind != "File");
+    // Of a file, that is the copy of what was there before.
+    let others = around.claims.below(path).filter(|(at, path)| {
+        let declared = &around.catalogue.resources[*at];
+        declared.kind != "File" || squeezed(&declared.subject()) != *path
+    });
     let led = around.claims.led_below(path);
     rule.spares(others.map(|(_, path)| path.to_owned()).chain(led.into_iter().map(str::to_owned)));
 }

@@ -194,7 +194,7 @@ fn bucket(rule: &mut Rule<'_>, name: &str) {
     match declared {
         None if name == "puppet" => rule.set("bucket", usual()),
         None => {
-            rule.is_wrong(format!("`backup` names the filebucket `{name}`, which is not in the catalogue"))
+            rule.is_wrong(format!("`backup` names the filebucket `{name}`, which is not in the catalogue"));
         }
         Some(declared) => match path(declared).as_deref() {
             None if declared.get("server").is_none() => rule.set("bucket", usual()),

@@ -135,6 +135,9 @@ pub struct Exec {
     pub refreshshell: Str,
     /// The exit codes with which `cmd` has succeeded. Empty, that is 0 alone. Only this implementation has it.
     pub returns: Vec<u8>,
+    /// Absolute paths that `cmd` makes, besides `creates`. Directories that are purged or tidied leave them alone. A `*` at the end stands for any
+    /// ending. Only this implementation has it.
+    pub paths: Vec<Str>,
 }
 
 /// What is remembered of a command.
@@ -180,7 +183,8 @@ impl Kind for Exec {
 
     // What conditions look at is not what the command makes.
     fn claimed_paths(&self, _: &Str) -> Vec<Str> {
-        self.mtimes.iter().chain(Some(&self.creates).filter(|path| !path.is_empty())).cloned().collect()
+        let creates = Some(&self.creates).filter(|path| !path.is_empty());
+        self.mtimes.iter().chain(creates).chain(&self.paths).cloned().collect()
     }
 
     async fn check_apply(&self, state: &mut ExecState, cx: &mut Context<'_>) -> Result<Checked> {

@@ -95,27 +95,35 @@ pub fn end_left_behind(directory: &Path, grace: Duration) -> io::Result<Vec<Left
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        if let Some(group) = Group::parse(&text).filter(|group| group.boot == boot)
-            && !group.members().is_empty()
-        {
-            groups.push(group);
+        match Group::parse(&text).filter(|group| group.boot == boot && !group.members().is_empty()) {
+            Some(group) => groups.push((group, path)),
+            None => remove(&path)?,
         }
-        std::fs::remove_file(&path)?;
     }
-    for group in &groups {
+    for (group, _) in &groups {
         group.signal(group.signal);
     }
     let until = Instant::now() + grace;
     let mut left = Vec::new();
-    for group in groups {
+    for (group, path) in groups {
         let ended = group.ends_until(until);
         let mut rounds = 0..KILL_ROUNDS;
         while !ended && rounds.next().is_some() && group.signal(rustix::process::Signal::KILL) {
             group.ends_until(Instant::now() + Duration::from_millis(100));
         }
+        // Only now: whoever is killed meanwhile leaves the rest to the next start.
+        remove(&path)?;
         left.push(LeftBehind { name: group.name, group: group.leader, killed: !ended });
     }
     Ok(left)
+}
+
+/// Removes a record, unless somebody else has done so.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// What a record says.
@@ -267,7 +275,13 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
         }
         let group = stubborn.id().cast_signed();
-        let left = end_left_behind(&records, Duration::from_millis(300)).unwrap();
+        let path = records.join(stubborn.id().to_string());
+        let left = std::thread::scope(|scope| {
+            let ending = scope.spawn(|| end_left_behind(&records, Duration::from_secs(2)).unwrap());
+            std::thread::sleep(Duration::from_millis(500));
+            assert!(path.exists(), "a second kill would lose the record of a command that runs");
+            ending.join().unwrap()
+        });
         assert_eq!(left, [LeftBehind { name: "exec[a b]".into(), group, killed: true }]);
         assert!(!stubborn.wait().unwrap().success());
         assert!(std::fs::read_dir(&records).unwrap().next().is_none());

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use mgmt_resource::{
     Cancel, Checked, Child, Context, Effect, Effects, Error, Foreseen, Host, Received, Resource, Result,
-    Sent, Spec, Stage,
+    Sent, Spec, Stage, Watch,
 };
 
 use mgmt_sys::made::{Made, noting};
+use mgmt_sys::unresponsive::{has_served_mounts, unresponsive_mount};
 use tokio::runtime::Handle;
 
 use crate::core::{Pool, Run, Vertex};
@@ -164,6 +165,7 @@ impl Order {
             effects: Effects::default(),
             foreseen: self.foreseen.as_deref(),
         };
+        answers(&*member.effective, spec)?;
         let state = member.state.get_or_insert_with(|| member.effective.new_state());
         let result = member.effective.check_apply(&mut **state, &mut cx).await;
         told.rearm |= cx.rearm;
@@ -180,6 +182,23 @@ impl Order {
         }
         result
     }
+}
+
+/// Fails if something that a resource watches is on a mount whose server does not answer: the run would block its thread for ever.
+fn answers(resource: &dyn Resource, spec: &Spec) -> Result<()> {
+    if !has_served_mounts() {
+        return Ok(());
+    }
+    for watch in resource.watches(&spec.id.name) {
+        if let Watch::Path { path, .. } = watch
+            && let Some(mount) = unresponsive_mount(&path)
+        {
+            let mount = mgmt_value::Str::from(mount);
+            return Err(Error::new(format_args!("the file system at {} does not answer", mount.display()))
+                .with_hint("is its server running? The resource is run again when it answers"));
+        }
+    }
+    Ok(())
 }
 
 /// Turns a panic into an error: one broken resource must not end the program, nor go unheard.

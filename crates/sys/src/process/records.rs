@@ -34,6 +34,8 @@ pub struct Recorded {
     pub name: String,
     /// What asks it to stop.
     pub signal: Signal,
+    /// It belongs to a choice of the cluster: the watchdog ends it when this process is gone or the deadline of the choice has passed.
+    pub choice: Option<u64>,
 }
 
 /// A command that was still running at the next start.
@@ -52,6 +54,10 @@ pub fn keep_records_in(directory: PathBuf) {
     *DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner) = Some(directory);
 }
 
+pub(super) fn directory() -> Option<PathBuf> {
+    DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// A record that is there. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -61,9 +67,7 @@ pub(super) struct Record {
 impl Record {
     /// Records the group of a leader; nothing if records are not kept.
     pub(super) fn write(leader: Pid, recorded: &Recorded) -> io::Result<Option<Record>> {
-        let Some(directory) = DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
-            return Ok(None);
-        };
+        let Some(directory) = directory() else { return Ok(None) };
         let number = leader.as_raw_nonzero().get();
         let stat = Stat::of(number).ok_or_else(|| io::Error::other("/proc does not have the command"))?;
         let name: String = recorded.name.chars().filter(|c| !c.is_control()).take(MAX_NAME_LEN).collect();
@@ -74,7 +78,10 @@ impl Record {
             stat.session,
             recorded.signal.as_raw()
         );
-        let path = directory.join(number.to_string());
+        let path = directory.join(match recorded.choice {
+            Some(choice) => format!("{number}-{}-{choice}", std::process::id()),
+            None => number.to_string(),
+        });
         std::fs::write(&path, text)?;
         Ok(Some(Record { path }))
     }
@@ -90,10 +97,23 @@ impl Drop for Record {
 /// Ends the commands that a directory has records of, all at once: each gets its own signal, and SIGKILL once `grace` has
 /// passed. Blocks until they have ended.
 pub fn end_left_behind(directory: &Path, grace: Duration) -> io::Result<Vec<LeftBehind>> {
+    end_recorded(directory, grace, |_| true)
+}
+
+/// The same for some of the records, by their names.
+pub(super) fn end_recorded(
+    directory: &Path,
+    grace: Duration,
+    wanted: impl Fn(&str) -> bool,
+) -> io::Result<Vec<LeftBehind>> {
     let boot = boot_id()?;
     let mut groups = Vec::new();
     for entry in std::fs::read_dir(directory)? {
-        let path = entry?.path();
+        let entry = entry?;
+        if !wanted(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
+        let path = entry.path();
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         match Group::parse(&text).filter(|group| group.boot == boot && !group.members().is_empty()) {
             Some(group) => groups.push((group, path)),

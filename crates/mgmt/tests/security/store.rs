@@ -263,7 +263,7 @@ fn threat_17_commands_of_a_singleton_never_overlap() {
     let network = Network::new(3);
     let _etcd = Etcd::start(&network, &scene.at("etcd"));
     let here = scene.home.path().display();
-    // A command that says who else runs when it begins, and ends when it is asked to unless it is stubborn.
+    // A command that says who else runs when it begins (one that has ended stays a zombie while its agent is stopped), and ends when it is asked to unless it is stubborn.
     let program = format!(
         r#"import "fmt"
 import "world"
@@ -274,7 +274,7 @@ if $hostname in world.schedule("job") {{
 	exec "singleton" {{
 		shell => "/bin/sh",
 		env => {{"PATH" => "/usr/bin:/bin", "NAME" => $hostname,}},
-		cmd => "cd {here}; for other in command-*; do kill -0 $(cat $other) && echo $other >> overlaps-$NAME; done; trap '[ -e stubborn ] || exit 0' TERM; echo $$ > next-$NAME; mv next-$NAME command-$NAME; while :; do sleep 0.1; done",
+		cmd => "cd {here}; for other in command-*; do grep -q '^State:.[^ZX]' /proc/$(cat $other)/status && echo $other >> overlaps-$NAME; done; trap '[ -e stubborn ] || exit 0' TERM; echo $$ > next-$NAME; mv next-$NAME command-$NAME; while :; do sleep 0.1; done",
 	}}
 }}
 "#

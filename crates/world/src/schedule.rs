@@ -196,6 +196,19 @@ impl World {
         Ok(hosts.filter(|host| sure || host != self.host()).collect())
     }
 
+    /// Whether this host is chosen under a name, and until when at least, by the clock that goes on while the host is suspended; without
+    /// a time if that does not end by itself.
+    pub fn is_chosen(&self, name: &Str) -> Option<Option<Duration>> {
+        if !self.scheduled(name).is_ok_and(|hosts| hosts.contains(self.host())) {
+            return None;
+        }
+        let want = self.inner().own.wanted(&keys::volunteer(self.host(), name));
+        let Some(term) = want.and_then(|want| want.time) else { return Some(None) };
+        // Lost between the two questions.
+        let held = self.inner().session(term).held()?;
+        Some(Some(held.until_boottime))
+    }
+
     /// Follows who is chosen under a name.
     pub fn watch_schedule(&self, name: &Str) -> Changes {
         Changes(self.live().follow(Topic::Schedule(name.clone())))

@@ -495,7 +495,8 @@ impl Driver {
             crate::core::Pool::Blocking => self.jobs.push(job),
             crate::core::Pool::Waiting => {
                 let inbox = Arc::clone(&self.inbox);
-                self.runtime.spawn(async move { inbox.send(Message::Finished(vec![job.run().await])) });
+                self.runtime
+                    .spawn(async move { inbox.send(Message::Finished(vec![job.run_while_chosen().await])) });
             }
         }
     }

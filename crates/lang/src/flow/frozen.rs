@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use mgmt_dataflow::{Delta, NodeId, State};
 use mgmt_resource::{Id, Registry};
-use rustc_hash::FxHashMap;
+use mgmt_value::Str;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::declared::{Declarations, Declared};
@@ -191,9 +192,14 @@ impl Frozen {
         // What depends on an unwatched value may be something else now.
         self.changed |= !delta.changed.is_empty() && !lock(&program.watches).broken.is_empty();
         self.adopt(delta, gone, &outputs, declarations, kinds);
+        let schedules = chosen_schedules(program);
         for &id in &delta.changed {
             if let State::Value(Datum::Declared(declared)) = graph.state(id) {
-                declarations.set(id, declared, kinds);
+                let choices = choices(id, &schedules, graph, &outputs);
+                match choices.is_empty() {
+                    true => declarations.set(id, declared, kinds),
+                    false => declarations.set(id, &Arc::new(declared.depending_on(&choices.into())), kinds),
+                }
             }
         }
         for id in &delta.removed {
@@ -392,6 +398,23 @@ impl Frozen {
         });
         (frozen, missing)
     }
+}
+
+/// The schedules that the program asks about and under which this host is chosen, with the calls that ask.
+fn chosen_schedules(program: &Program) -> Vec<(Str, FxHashSet<NodeId>)> {
+    let mut schedules = lock(&program.watches).schedules();
+    let host = program.host.hostname();
+    schedules.retain(|(name, _)| program.host.world_schedule(name).is_ok_and(|hosts| hosts.contains(&host)));
+    schedules
+}
+
+/// Those of them without which an output would declare something else.
+fn choices(id: NodeId, schedules: &[(Str, FxHashSet<NodeId>)], graph: &Flow, outputs: &Outputs) -> Vec<Str> {
+    let depends = |calls: &FxHashSet<NodeId>| {
+        let mut nodes = std::iter::once(id).chain(outputs.owners(id));
+        nodes.any(|id| graph.depends_on(id, MAX_VISITED, |node| calls.contains(&node)))
+    };
+    schedules.iter().filter(|(_, calls)| depends(calls)).map(|(name, _)| name.clone()).collect()
 }
 
 /// Whether resources are declared somewhere in these blocks, in the classes that they include, too.

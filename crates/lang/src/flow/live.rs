@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mgmt_dataflow::{Compute, NodeId, State};
 use mgmt_funcs::{Body, Failure, Function, Memory, Watch};
-use mgmt_value::Value;
+use mgmt_value::{Str, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -134,6 +134,15 @@ impl Watches {
     pub(super) fn of(&self, watch: &Watch) -> Vec<NodeId> {
         let waiting = self.watchers.get(watch).into_iter().flatten();
         waiting.filter_map(|ticket| self.nodes.get(ticket).copied()).collect()
+    }
+
+    /// The schedules that somebody waits for, and the nodes that do.
+    pub(super) fn schedules(&self) -> Vec<(Str, FxHashSet<NodeId>)> {
+        let found = self.watchers.keys().filter_map(|watch| match watch {
+            Watch::Schedule(name) => Some((name.clone(), self.of(watch).into_iter().collect())),
+            _ => None,
+        });
+        found.collect()
     }
 
     pub(super) fn changes(&mut self) -> Vec<WatchChange> {

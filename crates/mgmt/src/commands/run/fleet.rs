@@ -250,6 +250,10 @@ impl Fleet {
                 }
                 Happening::End(end) => {
                     told(&host.name, &end);
+                    // A run that did not come to its end has said nothing of itself.
+                    if !matches!(end, End::Code(_)) {
+                        host.summary = None;
+                    }
                     host.end = Some(end);
                     return;
                 }
@@ -385,8 +389,11 @@ fn summary_of(line: &str) -> Option<String> {
         let (resources, changed, failed) = (number("resources"), number("changed"), number("failed"));
         return is_summary.then(|| format!("{resources} resources, {changed} changed, {failed} failed"));
     }
-    let (_, summary) = line.split_once("ended: ")?;
-    summary.contains(" resource").then(|| summary.trim_end().to_owned())
+    // After the time comes the level and the part of the program. What a resource says has the resource there, whatever it prints.
+    let (time, summary) = line.split_once(" info  main: ended: ")?;
+    let is_time =
+        time.len() == "00:00:00".len() && time.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    is_time.then(|| summary.trim_end().to_owned())
 }
 
 fn combined<'a>(own: u8, detailed: bool, ends: impl Iterator<Item = &'a End>) -> u8 {
@@ -592,6 +599,21 @@ mod tests {
         let line = shown("web1", "{\"type\":\"log\"}", Format::Json);
         assert_eq!(line, "{\"type\":\"log\",\"host\":\"web1\"}\n");
         assert!(shown("web1", "plain", Format::Json).contains("\"text\":\"plain\""));
+    }
+
+    #[test]
+    fn only_the_run_itself_tells_its_summary() {
+        let summary = "2 resources, 1 changed, 0 failed";
+        let own = format!("12:34:56 info  main: ended: {summary}\n");
+        assert_eq!(summary_of(&own).as_deref(), Some(summary));
+        for forged in [
+            format!("12:34:56 info  print[p]: ended: {summary}"),
+            format!("12:34:56 info  print[p]: 12:34:56 info  main: ended: {summary}"),
+            format!("print[p]: info  main: ended: {summary}"),
+            format!("ended: {summary}"),
+        ] {
+            assert_eq!(summary_of(&forged), None, "{forged}");
+        }
     }
 
     #[test]

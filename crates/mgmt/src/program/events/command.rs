@@ -53,7 +53,7 @@ async fn run(command: &Str, mut printed: impl FnMut(Str)) -> std::io::Result<End
     let mut shell = Command::shell("/bin/sh", std::ffi::OsStr::from_bytes(command));
     shell.env = std::env::vars_os().collect();
     let name = format!("`os.system` {}", command.display());
-    shell.recorded = Some(Recorded { name, signal: Signal::TERM });
+    shell.recorded = Some(Recorded { name, signal: Signal::TERM, choice: None });
     let mut lines = shell.spawn().map_err(std::io::Error::other)?.lines();
     let (mut complaint, mut without) = (String::new(), " without printing a line");
     loop {

@@ -111,7 +111,7 @@ impl<'a> CommandLine<'a> {
         command.helper = host.helper.clone();
         // What is no signal is told by the validation.
         let signal = exec.signal().unwrap_or(Signal::TERM);
-        command.recorded = Some(Recorded { name: format!("{id} `{}`", self.field), signal });
+        command.recorded = Some(Recorded { name: format!("{id} `{}`", self.field), signal, choice: None });
         command
     }
 
@@ -239,7 +239,10 @@ impl<'a> Runner<'a> {
     }
 
     async fn start(&mut self, line: &CommandLine<'_>) -> Result<Running> {
-        let command = line.command(self.exec, self.id, self.who().await?, self.host);
+        let mut command = line.command(self.exec, self.id, self.who().await?, self.host);
+        if let Some(recorded) = &mut command.recorded {
+            recorded.choice = self.cancel.choice();
+        }
         let (mut attempts, pause) = BUSY;
         loop {
             checkpoint(self.cancel)?;

@@ -242,12 +242,27 @@ impl<V: Clone + PartialEq, E: Clone + PartialEq> Graph<V, E> {
     /// The outputs that a change of a node has reached in the last settling, through values or through what was attached
     /// because of it. At most so many nodes are looked at.
     pub fn reached(&self, from: NodeId, most: usize) -> Vec<NodeId> {
+        self.outputs_behind(from, most, |node| node.changed_at == self.revision)
+    }
+
+    /// The outputs whose state can come from a node, directly or through others, or through what was attached because of it. At
+    /// most so many nodes are looked at.
+    pub fn dependents(&self, from: NodeId, most: usize) -> Vec<NodeId> {
+        self.outputs_behind(from, most, |_| true)
+    }
+
+    fn outputs_behind(
+        &self,
+        from: NodeId,
+        most: usize,
+        accepts: impl Fn(&Node<V, E>) -> bool,
+    ) -> Vec<NodeId> {
         let mut outputs = Vec::new();
         let mut seen = std::collections::HashSet::from([from]);
         let mut to_do = vec![from];
         while let Some(id) = to_do.pop() {
             let Some(node) = self.node(id) else { continue };
-            if node.is_output && node.changed_at == self.revision {
+            if node.is_output && accepts(node) {
                 outputs.push(id);
             }
             let mut next: SmallVec<[NodeId; 4]> = node.readers.iter().copied().collect();
@@ -260,8 +275,7 @@ impl<V: Clone + PartialEq, E: Clone + PartialEq> Graph<V, E> {
             for id in next {
                 // What attaches things has no value that could change.
                 let passes = self.node(id).is_some_and(|node| {
-                    node.changed_at == self.revision
-                        || matches!(node.kind, Kind::Switch { .. } | Kind::Guard { .. })
+                    accepts(node) || matches!(node.kind, Kind::Switch { .. } | Kind::Guard { .. })
                 });
                 if passes && seen.len() < most && seen.insert(id) {
                     to_do.push(id);
@@ -289,13 +303,23 @@ impl<V: Clone + PartialEq, E: Clone + PartialEq> Graph<V, E> {
     /// The nodes that keep a node undefined: undefined themselves, and not because of what they read. At most so many nodes are
     /// looked at.
     pub fn undefined_roots(&self, id: NodeId, most: usize) -> Vec<NodeId> {
+        self.roots(id, most, |state| matches!(state, State::Undefined))
+    }
+
+    /// The nodes because of which a node fails: failed themselves, and not because of what they read. At most so many nodes are
+    /// looked at.
+    pub fn failed_roots(&self, id: NodeId, most: usize) -> Vec<NodeId> {
+        self.roots(id, most, |state| matches!(state, State::Failed(_)))
+    }
+
+    fn roots(&self, id: NodeId, most: usize, is_open: impl Fn(&State<V, E>) -> bool) -> Vec<NodeId> {
         let mut roots = Vec::new();
         let mut seen = std::collections::HashSet::from([id]);
         let mut to_do = vec![id];
         while let Some(id) = to_do.pop() {
             let Some(node) = self.node(id) else { continue };
-            let is_undefined = |input: &NodeId| matches!(self.state(*input), State::Undefined);
-            let mut below = node.inputs.iter().copied().filter(is_undefined).peekable();
+            let mut below =
+                node.inputs.iter().copied().filter(|input| is_open(self.state(*input))).peekable();
             if below.peek().is_none() {
                 roots.push(id);
                 continue;

@@ -149,12 +149,25 @@ fn no_world(key: &Str) -> Failure {
 pub struct Memory {
     result: Type,
     kept: Option<Box<dyn Any + Send>>,
+    /// The last call has not looked at the host, although the function may.
+    is_unread: bool,
 }
 
 impl Memory {
     /// Nothing is kept yet. The type is the one that the checker found for the result of the call.
     pub fn new(result: Type) -> Memory {
-        Memory { result, kept: None }
+        Memory { result, kept: None, is_unread: false }
+    }
+
+    /// Notes whether the present call looks at the host, for functions that do so only with some arguments. Without such a note,
+    /// a function that may look at the host does.
+    pub fn reads_host(&mut self, reads: bool) {
+        self.is_unread = !reads;
+    }
+
+    /// Whether the last call has looked at the host.
+    pub fn has_read_host(&self) -> bool {
+        !self.is_unread
     }
 
     /// The type of the result.

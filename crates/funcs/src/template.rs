@@ -14,12 +14,19 @@ mod lexer;
 mod parser;
 mod verb;
 
+use std::cell::Cell;
+
 use mgmt_value::{Str, Value};
 
 use crate::{Failure, Host};
 
-/// Runs a template. Without a value the dot is nothing.
-pub(crate) fn run(host: &dyn Host, template: &Str, vars: Option<&Value>) -> Result<Str, Failure> {
+/// Runs a template, and notes whether it looks at the host. Without a value the dot is nothing.
+pub(crate) fn run(
+    host: &dyn Host,
+    has_read: &Cell<bool>,
+    template: &Str,
+    vars: Option<&Value>,
+) -> Result<Str, Failure> {
     let source = template.as_bytes();
     let templates = parser::parse(source).map_err(|error| {
         Failure::fatal(format!(
@@ -32,7 +39,7 @@ pub(crate) fn run(host: &dyn Host, template: &Str, vars: Option<&Value>) -> Resu
         Some(value) => data::Datum::from_value(value)?,
         None => data::Datum::Nil,
     };
-    let out = executor::execute(host, source, &templates, dot);
+    let out = executor::execute(host, has_read, source, &templates, dot);
     out.map(Str::new).map_err(|failure| failure.within("can't run the template"))
 }
 

@@ -22,7 +22,7 @@ pub enum Watch {
     Kernel(&'static str),
     /// What the daemon for updates of firmware says on the system bus.
     Firmware,
-    /// Lines that a shell command prints. It runs as long as somebody watches, and is not started again when it ends.
+    /// Lines that a shell command prints. It runs as long as somebody watches, and is started again if it fails.
     Command(Str),
     /// The value under a key of the local store.
     Value(Str),
@@ -36,6 +36,9 @@ pub enum Watch {
     Schedule(Str),
     /// Resources of a kind that hosts export.
     Exports(Str),
+    /// A call has failed, and may succeed at another time: an event after 1 s, and then after growing pauses. The number is the
+    /// call's.
+    Retry(u64),
     /// The next event comes as soon as the last one has been dealt with. For tests.
     Endless,
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DeployState, Instead, ProgramState, ResourceReport, plural};
+use crate::program::is_zero;
+use crate::{DeployState, Instead, OpenValues, ProgramState, ResourceReport, plural};
 
 /// The number of resources in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +71,9 @@ pub struct HostReport {
     pub noop: bool,
     /// The program.
     pub program: ProgramState,
+    /// The values of the program that have failed or are waited for.
+    #[serde(skip_serializing_if = "OpenValues::is_empty")]
+    pub values: OpenValues,
     /// The deploy.
     pub deploy: DeployState,
     /// The number of resources in each state.
@@ -77,6 +81,9 @@ pub struct HostReport {
     /// The unhealthy resources, worst first, at most [`crate::MAX_LISTED`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unhealthy: Vec<ResourceReport>,
+    /// The number of unhealthy resources that the list leaves out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub truncated: u64,
     /// Another agent uses the same host name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<DuplicateHost>,
@@ -141,19 +148,6 @@ impl HostReport {
         }
     }
 
-    /// The state, given the number of the newest deploy. A host that runs an older one is stale.
-    pub fn state_with_newest(&self, newest: Option<u64>) -> HostState {
-        match self.state() {
-            HostState::Converged | HostState::Working if self.lag(newest).is_some() => HostState::Stale,
-            state => state,
-        }
-    }
-
-    /// Why the host does not run the newest deploy; nothing if it does, or if it is not meant to.
-    pub fn lag(&self, newest: Option<u64>) -> Option<String> {
-        self.deploy.lag(newest?)
-    }
-
     /// Some resource is failed, retrying, blocked, flapping or in an unknown state.
     pub fn has_failures(&self) -> bool {
         self.counts.failing() + self.counts.blocked + self.counts.flapping + self.counts.unknown > 0
@@ -206,6 +200,8 @@ impl HostReport {
         }
         if let Some(refused) = &self.deploy.refused {
             words += &format!("; {} refused", refused.name());
+        } else if let (Some(newest), true) = (self.deploy.newest, self.deploy.lag().is_some()) {
+            words += &format!("; newest deploy {newest}");
         }
         if let Some(duplicate) = &self.duplicate {
             words += match duplicate.stands_back {
@@ -253,7 +249,7 @@ mod tests {
     #[test]
     fn an_outdated_program_or_deploy_is_stale() {
         let error = "no such file".to_owned();
-        let stale = ProgramState::Stale { since: 1, error: error.clone(), values: Vec::new() };
+        let stale = ProgramState::Stale { since: 1, error: error.clone(), whole: false };
         let invalid = ProgramState::Invalid { since: 1, error: error.clone() };
         for program in [stale, invalid] {
             assert_eq!(HostReport { program, ..converged() }.state(), HostState::Stale);
@@ -274,22 +270,30 @@ mod tests {
         assert_eq!(report.summary(), "degraded: 3 resources; noop, 2 changes pending");
     }
 
+    fn with_newest(mut report: HostReport, newest: u64) -> HostReport {
+        report.deploy.newest = Some(newest);
+        report
+    }
+
     #[test]
     fn a_host_on_an_older_deploy_is_stale_and_says_why() {
         let deploy = DeployState { running: Some(3), ..DeployState::default() };
         let report = HostReport { deploy, ..converged() };
-        assert_eq!(report.state_with_newest(Some(3)), HostState::Converged);
-        assert_eq!(report.state_with_newest(Some(4)), HostState::Stale);
-        assert_eq!(report.lag(Some(4)).unwrap(), "not taken yet");
+        assert_eq!(with_newest(report.clone(), 3).state(), HostState::Converged);
+        let behind = with_newest(report, 4);
+        assert_eq!((behind.state(), behind.is_settled()), (HostState::Stale, false));
+        assert_eq!(behind.deploy.lag().unwrap(), "not taken yet");
+        assert_eq!(behind.summary(), "stale: 0 resources; deploy 3; newest deploy 4");
         let refused =
             RefusedDeploy { deploy: Some(4), since: 1, error: "disk full".to_owned(), next: Some(9) };
         let deploy = DeployState { running: Some(3), refused: Some(refused), ..DeployState::default() };
-        assert_eq!(HostReport { deploy, ..converged() }.lag(Some(4)).unwrap(), "disk full");
-        assert_eq!(converged().state_with_newest(Some(4)), HostState::Converged, "a host that takes none");
+        let report = with_newest(HostReport { deploy, ..converged() }, 4);
+        assert_eq!(report.deploy.lag().unwrap(), "disk full");
+        assert_eq!(with_newest(converged(), 4).state(), HostState::Converged, "a host that takes none");
         let refused = RefusedDeploy { deploy: None, since: 1, error: "not a number".to_owned(), next: None };
         let deploy = DeployState { running: Some(3), refused: Some(refused), ..DeployState::default() };
-        let report = HostReport { deploy, ..converged() };
-        assert_eq!(report.lag(Some(3)).unwrap(), "not a number");
+        let report = with_newest(HostReport { deploy, ..converged() }, 3);
+        assert_eq!(report.deploy.lag().unwrap(), "not a number");
         assert_eq!(report.summary(), "stale: 0 resources; deploy 3; the newest deploy refused");
     }
 
@@ -300,17 +304,19 @@ mod tests {
             HostReport { deploy, ..converged() }
         };
         let plan = |newest| with(Instead::Plan { name: "main.mcl".to_owned(), newest });
-        assert_eq!(plan(None).state_with_newest(None), HostState::Converged, "nothing was deployed");
-        assert_eq!(plan(None).state_with_newest(Some(1)), HostState::Stale);
+        assert_eq!(plan(None).state(), HostState::Converged, "nothing was deployed");
+        assert_eq!(with_newest(plan(None), 1).state(), HostState::Stale);
         // The agent knows it itself, so its metrics say it.
         assert_eq!(plan(Some(1)).state(), HostState::Stale);
-        assert_eq!(plan(Some(1)).lag(Some(1)).unwrap(), "runs a plan (main.mcl)");
+        assert_eq!(with_newest(plan(Some(1)), 1).deploy.lag().unwrap(), "runs a plan (main.mcl)");
         assert_eq!(plan(Some(1)).summary(), "stale: 0 resources; plan main.mcl");
         // A program that is given at the start takes the place of what was deployed before.
         let program = with(Instead::Program { newest: 3 });
-        assert_eq!(program.state_with_newest(Some(3)), HostState::Converged);
-        assert_eq!(program.state_with_newest(Some(4)), HostState::Stale);
-        assert_eq!(program.lag(Some(4)).unwrap(), "runs the program given at the start");
+        assert_eq!(with_newest(program.clone(), 3).state(), HostState::Converged);
+        let behind = with_newest(program.clone(), 4);
+        assert_eq!(behind.state(), HostState::Stale);
+        assert_eq!(behind.deploy.lag().unwrap(), "runs the program given at the start");
+        assert_eq!(behind.summary(), "stale: 0 resources; newest deploy 4");
         let text = serde_json::to_string(&program).unwrap();
         assert_eq!(serde_json::from_str::<HostReport>(&text).unwrap(), program);
         let later = r#"{"deploy":{"instead":{"what":"later","because":"so"}}}"#;

@@ -10,7 +10,8 @@
 //! - [`HostState::Converged`] implies that the program is live, that the host runs the newest deploy it knows of, and that every
 //!   resource is [`ResourceState::Ok`]. [`HostReport::state`] is the only place that decides this.
 //! - A failed resource always carries its error; a retrying resource also carries the time of its next attempt.
-//! - Lists are bounded ([`MAX_LISTED`], [`MAX_ERROR_LEN`]); counts are exact even where a list is cut.
+//! - A resource has one state, the worst that is known of it, so the counts of all states add up to the number of resources.
+//! - Lists are bounded ([`MAX_LISTED`], [`MAX_ERROR_LEN`]); counts are exact even where a list is cut, and say how much is left out.
 //!
 //! # Deliberately absent
 //!
@@ -24,7 +25,7 @@ mod tracker;
 
 pub use cluster::{ClusterMember, ClusterState};
 pub use host::{Counts, DuplicateHost, HostReport, HostState};
-pub use program::{DeployState, FailedValue, Instead, PendingValue, ProgramState, RefusedDeploy};
+pub use program::{DeployState, FailedValue, Instead, OpenValues, PendingValue, ProgramState, RefusedDeploy};
 pub use resource::{ResourceReport, ResourceState};
 pub use tracker::Tracker;
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{MAX_LISTED, bounded_error};
+
 /// The state of the program that an agent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -15,9 +17,6 @@ pub enum ProgramState {
     Waiting {
         /// Since when, in seconds since 1970.
         since: u64,
-        /// The values.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        values: Vec<PendingValue>,
     },
     /// Some values have failed, or the engine refused the graph: what depends on them is kept as last evaluated.
     Stale {
@@ -25,9 +24,9 @@ pub enum ProgramState {
         since: u64,
         /// The first error.
         error: String,
-        /// The values that have failed.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        values: Vec<FailedValue>,
+        /// No part of the program is current: there is no graph, so every resource is kept as last declared.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        whole: bool,
     },
     /// The newest text has errors, so an earlier version runs, or none.
     Invalid {
@@ -62,6 +61,70 @@ impl ProgramState {
     }
 }
 
+/// The values of the program that runs that have failed or are waited for. They are reported beside the program's state: a program
+/// whose newest text is invalid may have them as well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OpenValues {
+    /// The values that have failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedValue>,
+    /// The values that are waited for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<PendingValue>,
+    /// The number of further values, resources and declarations that are left out of the lists.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub truncated: u64,
+}
+
+impl OpenValues {
+    /// Whether every value is there.
+    pub fn is_empty(&self) -> bool {
+        self.failed.is_empty() && self.pending.is_empty()
+    }
+
+    /// The values of two programs that run as one.
+    #[must_use]
+    pub fn merged(mut self, other: OpenValues) -> OpenValues {
+        self.failed.extend(other.failed);
+        self.pending.extend(other.pending);
+        self.truncated += other.truncated;
+        self
+    }
+
+    /// Cuts every list to its bound, and counts what is cut off.
+    pub(crate) fn bounded(&self) -> OpenValues {
+        let mut truncated = self.truncated;
+        let mut cut = |list: &[String]| -> Vec<String> {
+            truncated += list.len().saturating_sub(MAX_LISTED) as u64;
+            list.iter().take(MAX_LISTED).cloned().collect()
+        };
+        let failed = self.failed.iter().take(MAX_LISTED).map(|value| FailedValue {
+            expression: bounded_error(&value.expression).to_owned(),
+            position: value.position.clone(),
+            since: value.since,
+            error: bounded_error(&value.error).to_owned(),
+            frozen: cut(&value.frozen),
+            missing: cut(&value.missing),
+        });
+        let failed: Vec<FailedValue> = failed.collect();
+        let pending = self.pending.iter().take(MAX_LISTED).map(|value| PendingValue {
+            expression: bounded_error(&value.expression).to_owned(),
+            position: value.position.clone(),
+            since: value.since,
+            frozen: cut(&value.frozen),
+            missing: cut(&value.missing),
+        });
+        let pending: Vec<PendingValue> = pending.collect();
+        truncated += (self.failed.len() - failed.len() + self.pending.len() - pending.len()) as u64;
+        OpenValues { failed, pending, truncated }
+    }
+}
+
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A value of a program that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingValue {
@@ -86,11 +149,16 @@ pub struct FailedValue {
     pub expression: String,
     /// Its place, as `FILE:LINE:COLUMN`.
     pub position: String,
+    /// Since when, in seconds since 1970.
+    pub since: u64,
     /// The error.
     pub error: String,
     /// The resources that are frozen because of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frozen: Vec<String>,
+    /// What is not there because of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// Which deploy a host runs, and why that is not the newest.
@@ -105,6 +173,9 @@ pub struct DeployState {
     /// What runs in the place of a deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<Instead>,
+    /// The newest deploy that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest: Option<u64>,
 }
 
 /// What a host runs in the place of a deploy.
@@ -144,7 +215,8 @@ impl Instead {
 
 impl DeployState {
     /// Why this is not the newest deploy; nothing if it is, or if the host is not meant to run it.
-    pub fn lag(&self, newest: u64) -> Option<String> {
+    pub fn lag(&self) -> Option<String> {
+        let newest = self.newest?;
         match (&self.refused, self.running, &self.instead) {
             (Some(refused), ..) if refused.deploy.is_none_or(|deploy| deploy >= newest) => {
                 Some(refused.error.clone())
@@ -155,9 +227,10 @@ impl DeployState {
         }
     }
 
-    /// Whether the host itself knows that what runs is not the newest deploy.
+    /// Whether what runs is not the newest deploy.
     pub fn is_outdated(&self) -> bool {
-        self.refused.is_some() || matches!(self.instead, Some(Instead::Plan { newest: Some(_), .. }))
+        let runs_plan = matches!(self.instead, Some(Instead::Plan { newest: Some(_), .. }));
+        self.refused.is_some() || runs_plan || self.lag().is_some()
     }
 }
 

@@ -1,13 +1,13 @@
 //! Keeps a [`HostReport`] up to date from single events.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::hash::Hash;
 use std::time::Duration;
 
 use crate::{
-    Counts, DeployState, DuplicateHost, HostReport, MAX_LISTED, ProgramState, ResourceReport, ResourceState,
-    bounded_error,
+    Counts, DeployState, DuplicateHost, FailedValue, HostReport, MAX_LISTED, OpenValues, PendingValue,
+    ProgramState, ResourceReport, ResourceState, bounded_error,
 };
 
 /// Everything that an agent reports, as events come in. `K` names a resource.
@@ -17,15 +17,19 @@ use crate::{
 pub struct Tracker<K> {
     /// Every resource whose state is not ok, pending or blocked.
     states: HashMap<K, Known>,
-    /// The blocked resources that are listed, and the number of all.
-    blocked: (Vec<ResourceReport>, u64),
+    blocked: Vec<ResourceReport>,
     total: u64,
+    /// Some of the resources, at most [`MAX_LISTED`], for when all are stale.
+    some: Vec<K>,
     pending: u64,
     changed: u64,
     quiet: bool,
     converged: bool,
     noop: bool,
     program: ProgramState,
+    values: OpenValues,
+    /// The resources that are kept as last declared because of those values. They follow from them.
+    stale: Vec<ResourceReport>,
     deploy: DeployState,
     duplicate: Option<DuplicateHost>,
 }
@@ -44,14 +48,17 @@ impl<K> Default for Tracker<K> {
     fn default() -> Self {
         Tracker {
             states: HashMap::new(),
-            blocked: (Vec::new(), 0),
+            blocked: Vec::new(),
             total: 0,
+            some: Vec::new(),
             pending: 0,
             changed: 0,
             quiet: false,
             converged: false,
             noop: false,
             program: ProgramState::default(),
+            values: OpenValues::default(),
+            stale: Vec::new(),
             deploy: DeployState::default(),
             duplicate: None,
         }
@@ -101,8 +108,12 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
     {
         let mut stay = HashMap::new();
         let mut total = 0;
+        self.some.clear();
         for resource in resources {
             total += 1;
+            if self.some.len() < MAX_LISTED {
+                self.some.push(resource.clone());
+            }
             if let Some((resource, state)) = self.states.remove_entry(resource) {
                 stay.insert(resource, state);
             }
@@ -110,18 +121,21 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         (self.states, self.total) = (stay, total);
     }
 
-    /// Takes the blocked resources: some of them with the resource that blocks each, and the number of all.
-    pub fn blocked(&mut self, listed: impl IntoIterator<Item = (String, String)>, total: u64, now: u64) {
+    /// Takes the blocked resources, each with the resource that blocks it.
+    pub fn blocked(&mut self, blocked: impl IntoIterator<Item = (String, String)>, now: u64) {
         let before: HashMap<String, u64> =
-            self.blocked.0.drain(..).map(|report| (report.resource, report.since)).collect();
+            self.blocked.drain(..).map(|report| (report.resource, report.since)).collect();
         let report = |(resource, by): (String, String)| ResourceReport {
             since: before.get(&resource).copied().unwrap_or(now),
             resource,
             state: ResourceState::Blocked { by },
         };
-        let listed: Vec<ResourceReport> = listed.into_iter().take(MAX_LISTED).map(report).collect();
-        let total = total.max(listed.len() as u64);
-        self.blocked = (listed, total);
+        self.blocked = blocked.into_iter().map(report).collect();
+    }
+
+    /// The names of the resources that are kept as last declared: in no other state unless that is a worse one.
+    pub fn stale(&self) -> HashSet<String> {
+        self.stale.iter().map(|report| report.resource.clone()).collect()
     }
 
     /// Takes the number of resources that have not been checked since they were declared or notified.
@@ -145,38 +159,23 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         self.noop = noop;
     }
 
-    /// Takes the state of the program.
-    pub fn program(&mut self, mut state: ProgramState) {
-        match &mut state {
-            ProgramState::Stale { error, values, .. } => {
-                error.truncate(bounded_error(error).len());
-                values.truncate(MAX_LISTED);
-                for value in values {
-                    value.error.truncate(bounded_error(&value.error).len());
-                    value.expression.truncate(bounded_error(&value.expression).len());
-                    value.frozen.truncate(MAX_LISTED);
-                }
-            }
-            ProgramState::Invalid { error, .. } => error.truncate(bounded_error(error).len()),
-            ProgramState::Waiting { values, .. } => {
-                values.truncate(MAX_LISTED);
-                for value in values {
-                    value.expression.truncate(bounded_error(&value.expression).len());
-                    value.frozen.truncate(MAX_LISTED);
-                    value.missing.truncate(MAX_LISTED);
-                }
-            }
-            ProgramState::Starting | ProgramState::Live => {}
+    /// Takes the state of the program, and the values of what runs that have failed or are waited for, in full.
+    pub fn program(&mut self, mut state: ProgramState, values: OpenValues) {
+        if let ProgramState::Stale { error, .. } | ProgramState::Invalid { error, .. } = &mut state {
+            error.truncate(bounded_error(error).len());
         }
         // The program has been in this state since it first was, whatever is added to it.
-        if let (
-            ProgramState::Stale { since: known, .. } | ProgramState::Invalid { since: known, .. },
-            ProgramState::Stale { since, .. } | ProgramState::Invalid { since, .. },
-        ) = (&self.program, &mut state)
-        {
-            *since = (*known).min(*since);
+        match (&self.program, &mut state) {
+            (ProgramState::Stale { since: known, .. }, ProgramState::Stale { since, .. })
+            | (ProgramState::Invalid { since: known, .. }, ProgramState::Invalid { since, .. })
+            | (ProgramState::Waiting { since: known }, ProgramState::Waiting { since }) => {
+                *since = (*known).min(*since);
+            }
+            _ => {}
         }
         self.program = state;
+        self.stale = stale(&values);
+        self.values = values;
     }
 
     /// The state of the program.
@@ -194,84 +193,106 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         self.duplicate = duplicate;
     }
 
-    /// The report.
+    /// The report, as it is published: its lists are bounded.
     pub fn report(&self) -> HostReport {
+        self.report_of(MAX_LISTED, self.values.bounded())
+    }
+
+    /// The report with every unhealthy resource and every value in it.
+    pub fn full_report(&self) -> HostReport {
+        self.report_of(usize::MAX, self.values.clone())
+    }
+
+    fn report_of(&self, limit: usize, values: OpenValues) -> HostReport {
         let mut counts = Counts { total: self.total, ..Counts::default() };
-        let mut unhealthy: Vec<(&K, u64, &ResourceState)> = Vec::new();
-        for (resource, Known { since, state, .. }) in &self.states {
+        let mut listed: Vec<ResourceReport> = Vec::new();
+        // A resource has one state. The worst comes first, and takes the resource.
+        let mut taken: HashSet<String> = HashSet::new();
+        let (mild, severe): (Vec<_>, Vec<_>) =
+            self.states.iter().partition(|(_, known)| known.state == ResourceState::WouldChange);
+        for (resource, Known { since, state, .. }) in severe {
             *count_of(&mut counts, state) += 1;
-            if state.is_unhealthy() {
-                unhealthy.push((resource, *since, state));
+            let resource = resource.to_string();
+            taken.insert(resource.clone());
+            listed.push(ResourceReport { resource, since: *since, state: state.clone() });
+        }
+        for report in &self.stale {
+            if taken.insert(report.resource.clone()) {
+                counts.stale += 1;
+                listed.push(report.clone());
             }
         }
-        // The worst first; of the others, no more than are listed.
-        let order = |one: &(&K, u64, &ResourceState)| (one.2.rank(), one.1);
-        if unhealthy.len() > MAX_LISTED {
-            unhealthy.select_nth_unstable_by_key(MAX_LISTED, order);
-            unhealthy.truncate(MAX_LISTED);
-        }
-        let named = unhealthy.into_iter().map(|(resource, since, state)| ResourceReport {
-            resource: resource.to_string(),
-            since,
-            state: state.clone(),
-        });
-        let mut listed: Vec<ResourceReport> = named.collect();
         // Without a failing resource nothing is blocked, whatever was last heard.
-        if counts.failing() > 0 {
-            counts.blocked += self.blocked.1;
-            listed.extend(self.blocked.0.iter().cloned());
+        let blocked = self.blocked.iter().filter(|_| counts.failing() > 0);
+        let blocked: Vec<&ResourceReport> =
+            blocked.filter(|report| taken.insert(report.resource.clone())).collect();
+        counts.blocked += blocked.len() as u64;
+        listed.extend(blocked.into_iter().cloned());
+        let mut unnamed = 0;
+        if let ProgramState::Stale { since, error, whole: true } = &self.program {
+            // All others are as they were last declared, too. Some of them are known by name.
+            let rest = counts.total.saturating_sub(counts.unhealthy());
+            let all = self.some.iter().map(ToString::to_string).filter(|resource| !taken.contains(resource));
+            let named: Vec<String> = all.take(usize::try_from(rest).unwrap_or(usize::MAX)).collect();
+            (counts.stale, unnamed) = (counts.stale + rest, rest - named.len() as u64);
+            for resource in named {
+                taken.insert(resource.clone());
+                let state = ResourceState::Stale { error: error.clone() };
+                listed.push(ResourceReport { resource, since: *since, state });
+            }
         }
-        listed.extend(self.frozen(&mut counts));
+        let would_change = mild.into_iter().filter(|(resource, _)| !taken.contains(&resource.to_string()));
+        // In a program that is stale as a whole nothing else counts.
+        let rest = counts.total.saturating_sub(counts.unhealthy());
+        counts.would_change = (would_change.count() as u64).min(rest);
+        // The numbers of the others are of the last moment at which they were counted.
+        let mut rest = self.total.saturating_sub(counts.unhealthy() + counts.would_change);
         // A check that an event leads to is nothing to wait for while everything is in its declared state.
         if !self.converged || counts.failing() > 0 {
-            counts.pending = self.pending;
+            counts.pending = self.pending.min(rest);
         }
-        // A resource has one state: what was restored may be frozen, or flap.
-        let other = counts.unhealthy() + counts.pending + counts.would_change;
-        counts.changed = self.changed.min(self.total.saturating_sub(other));
-        listed.sort_by(|a, b| {
-            (a.state.rank(), a.since, &a.resource).cmp(&(b.state.rank(), b.since, &b.resource))
-        });
-        listed.truncate(MAX_LISTED);
+        rest -= counts.pending;
+        counts.changed = self.changed.min(rest);
+        // The worst first; of the others, no more than are listed.
+        let order = |one: &ResourceReport| (one.state.rank(), one.since);
+        let truncated = listed.len().saturating_sub(limit);
+        if truncated > 0 {
+            listed.select_nth_unstable_by_key(limit, order);
+            listed.truncate(limit);
+        }
+        listed.sort_by(|a, b| (order(a), &a.resource).cmp(&(order(b), &b.resource)));
         HostReport {
             quiet: self.quiet,
             noop: self.noop,
             program: self.program.clone(),
+            values,
             deploy: self.deploy.clone(),
             counts,
             unhealthy: listed,
+            truncated: truncated as u64 + unnamed,
             duplicate: self.duplicate.clone(),
         }
     }
+}
 
-    /// The resources that are frozen because a value has failed or is waited for.
-    fn frozen(&self, counts: &mut Counts) -> Vec<ResourceReport> {
-        type Value<'a> = (u64, &'a str, &'a str, &'a str, &'a [String]);
-        let values: Vec<Value<'_>> = match &self.program {
-            ProgramState::Stale { since, values, .. } => values
-                .iter()
-                .map(|value| (*since, &*value.position, &*value.expression, &*value.error, &*value.frozen))
-                .collect(),
-            ProgramState::Waiting { values, .. } => values
-                .iter()
-                .map(|value| {
-                    (value.since, &*value.position, &*value.expression, "no value yet", &*value.frozen)
-                })
-                .collect(),
-            ProgramState::Starting | ProgramState::Live | ProgramState::Invalid { .. } => return Vec::new(),
-        };
-        let mut found: Vec<ResourceReport> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
-        for (since, position, expression, error, frozen) in values {
-            for resource in frozen.iter().filter(|resource| seen.insert(resource.as_str())) {
-                counts.stale += 1;
-                let error = format!("{position}: {expression}: {error}");
-                let state = ResourceState::Stale { error: bounded_error(&error).to_owned() };
-                found.push(ResourceReport { resource: resource.clone(), since, state });
-            }
+/// The resources that are kept as last declared because a value has failed or is waited for.
+fn stale(values: &OpenValues) -> Vec<ResourceReport> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut add = |frozen: &[String], since: u64, error: String| {
+        for resource in frozen.iter().filter(|resource| !seen.contains(*resource)).collect::<Vec<_>>() {
+            seen.insert(resource.clone());
+            let state = ResourceState::Stale { error: bounded_error(&error).to_owned() };
+            found.push(ResourceReport { resource: resource.clone(), since, state });
         }
-        found
+    };
+    for FailedValue { expression, position, since, error, frozen, .. } in &values.failed {
+        add(frozen, *since, format!("{position}: {expression}: {error}"));
     }
+    for PendingValue { expression, position, since, frozen, .. } in &values.pending {
+        add(frozen, *since, format!("{position}: {expression}: no value yet"));
+    }
+    found
 }
 
 /// The count that a state belongs to.
@@ -292,7 +313,7 @@ fn count_of<'a>(counts: &'a mut Counts, state: &ResourceState) -> &'a mut u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FailedValue, HostState};
+    use crate::HostState;
 
     fn retrying(attempt: u32) -> ResourceState {
         ResourceState::Retrying { next: 9, attempt, error: "no parent".to_owned() }
@@ -335,40 +356,118 @@ mod tests {
             tracker.resource(name, retrying(1), 5);
         }
         tracker.resource(&names[499], ResourceState::Failed { attempt: 1, error: "x".repeat(9000) }, 6);
-        tracker.blocked((0..300).map(|number| (number.to_string(), "file[/0]".to_owned())), 400, 7);
+        tracker.blocked((0..400).map(|number| (number.to_string(), "file[/0]".to_owned())), 7);
         let report = tracker.report();
         assert_eq!((report.counts.retrying, report.counts.failed, report.counts.blocked), (499, 1, 400));
-        assert_eq!(report.unhealthy.len(), MAX_LISTED);
+        assert_eq!((report.unhealthy.len(), report.truncated), (MAX_LISTED, 800));
+        let full = tracker.full_report();
+        assert_eq!((full.unhealthy.len(), full.truncated, full.counts), (900, 0, report.counts));
         assert_eq!(report.unhealthy[0].resource, names[499], "the worst comes first");
         assert!(report.unhealthy[0].state.error().unwrap().len() <= crate::MAX_ERROR_LEN);
+    }
+
+    fn failed_value(since: u64, frozen: Vec<String>) -> FailedValue {
+        FailedValue {
+            expression: "os.readfile(\"/x\")".to_owned(),
+            position: "main.mcl:3:7".to_owned(),
+            since,
+            error: "no such file".to_owned(),
+            frozen,
+            missing: Vec::new(),
+        }
+    }
+
+    fn pending_value(since: u64, frozen: Vec<String>) -> PendingValue {
+        PendingValue {
+            expression: "world.getval(\"x\")".to_owned(),
+            position: "main.mcl:9:1".to_owned(),
+            since,
+            frozen,
+            missing: Vec::new(),
+        }
+    }
+
+    fn sum(counts: &Counts) -> u64 {
+        counts.by_state().iter().map(|(_, count)| count).sum()
     }
 
     #[test]
     fn a_failed_value_marks_what_it_freezes() {
         let mut tracker = Tracker::<&str>::default();
-        tracker.graph(&mut ["a", "b"].iter());
-        let value = FailedValue {
-            expression: "os.readfile(\"/x\")".to_owned(),
-            position: "main.mcl:3:7".to_owned(),
-            error: "no such file".to_owned(),
-            frozen: vec!["a".to_owned()],
-        };
-        let stale = |since, values| ProgramState::Stale { since, error: "no such file".to_owned(), values };
-        tracker.program(stale(3, vec![value.clone(), value]));
+        tracker.graph(&mut ["a", "b", "c"].iter());
+        let value = failed_value(5, vec!["a".to_owned()]);
+        let pending = vec![pending_value(7, vec!["b".to_owned()])];
+        let values = OpenValues { failed: vec![value.clone(), value], pending, truncated: 0 };
+        let error = || "no such file".to_owned();
+        tracker.program(ProgramState::Stale { since: 3, error: error(), whole: false }, values.clone());
         tracker.quiet(true, true);
         let report = tracker.report();
-        assert_eq!((report.counts.stale, report.state()), (1, HostState::Stale));
-        let error = "main.mcl:3:7: os.readfile(\"/x\"): no such file";
-        assert_eq!(report.unhealthy[0].state.error(), Some(error));
-        tracker.program(stale(9, Vec::new()));
-        assert!(matches!(tracker.program_state(), ProgramState::Stale { since: 3, .. }));
+        assert_eq!((report.counts.stale, report.state()), (2, HostState::Stale));
+        let stale: Vec<_> =
+            report.unhealthy.iter().map(|one| (one.since, one.state.error().unwrap())).collect();
+        let readfile = "main.mcl:3:7: os.readfile(\"/x\"): no such file";
+        assert_eq!(stale, [(5, readfile), (7, "main.mcl:9:1: world.getval(\"x\"): no value yet")]);
+        tracker.program(ProgramState::Stale { since: 9, error: error(), whole: false }, values.clone());
+        assert_eq!(tracker.program_state(), &ProgramState::Stale { since: 3, error: error(), whole: false });
+        // A text with errors hides neither, and has a time of its own.
+        tracker.program(ProgramState::Invalid { since: 9, error: error() }, values);
+        assert_eq!(tracker.program_state(), &ProgramState::Invalid { since: 9, error: error() });
+        assert_eq!(tracker.report().counts.stale, 2);
+    }
+
+    #[test]
+    fn more_frozen_resources_than_are_listed_are_counted() {
+        let mut tracker = Tracker::<String>::default();
+        let names: Vec<String> = (0..250).map(|number| format!("file[/{number}]")).collect();
+        tracker.graph(&mut names.iter());
+        let values = OpenValues { failed: vec![failed_value(5, names)], ..OpenValues::default() };
+        tracker.program(ProgramState::Stale { since: 3, error: String::new(), whole: false }, values);
+        let report = tracker.report();
+        assert_eq!((report.counts.stale, sum(&report.counts)), (250, 250));
+        assert_eq!((report.unhealthy.len(), report.truncated), (MAX_LISTED, 150));
+        assert_eq!((report.values.failed[0].frozen.len(), report.values.truncated), (MAX_LISTED, 150));
+        assert_eq!(tracker.full_report().values.failed[0].frozen.len(), 250);
+    }
+
+    #[test]
+    fn a_resource_has_one_state_the_worst() {
+        let mut tracker = Tracker::<&str>::default();
+        tracker.graph(&mut ["a", "b", "c", "d", "e", "f"].iter());
+        let frozen = ["a", "b"].map(str::to_owned).to_vec();
+        let values = OpenValues { failed: vec![failed_value(5, frozen)], ..OpenValues::default() };
+        tracker.program(ProgramState::Stale { since: 3, error: String::new(), whole: false }, values);
+        tracker.resource(&"a", retrying(1), 5);
+        tracker.resource(&"c", ResourceState::WouldChange, 5);
+        tracker.blocked(["a", "b", "c"].map(|name| (name.to_owned(), "a".to_owned())), 6);
+        tracker.pending(9);
+        tracker.changed(9);
+        let report = tracker.report();
+        let Counts { retrying, stale, blocked, would_change, pending, .. } = report.counts;
+        assert_eq!((retrying, stale, blocked, would_change, pending), (1, 1, 1, 0, 3));
+        assert_eq!(sum(&report.counts), 6);
+        let listed: Vec<&str> = report.unhealthy.iter().map(|one| one.resource.as_str()).collect();
+        assert_eq!(listed, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_program_without_a_graph_leaves_no_resource_that_is_current() {
+        let mut tracker = Tracker::<&str>::default();
+        tracker.graph(&mut ["a", "b", "c"].iter());
+        tracker.resource(&"a", retrying(1), 5);
+        let error = "main.mcl:1:1: the program panics".to_owned();
+        tracker.program(ProgramState::Stale { since: 3, error, whole: true }, OpenValues::default());
+        let report = tracker.report();
+        assert_eq!((report.counts.retrying, report.counts.stale), (1, 2));
+        let named: Vec<&str> = report.unhealthy.iter().map(|found| found.resource.as_str()).collect();
+        assert_eq!(named, ["a", "b", "c"]);
+        assert_eq!(report.unhealthy[1].state.error(), Some("main.mcl:1:1: the program panics"));
     }
 
     #[test]
     fn what_is_pending_counts_unless_everything_is_in_its_declared_state() {
         let mut tracker = Tracker::<&str>::default();
         tracker.graph(&mut ["a", "b"].iter());
-        tracker.program(ProgramState::Live);
+        tracker.program(ProgramState::Live, OpenValues::default());
         tracker.pending(1);
         tracker.quiet(true, true);
         assert_eq!(tracker.report().state(), HostState::Converged, "a check is nothing to wait for");
@@ -399,9 +498,10 @@ mod tests {
         let listed = |names: &[&str]| -> Vec<(String, String)> {
             names.iter().map(|name| ((*name).to_owned(), "f".to_owned())).collect()
         };
+        tracker.graph(&mut ["a", "b", "f"].iter());
         tracker.resource(&"f", retrying(1), 5);
-        tracker.blocked(listed(&["a"]), 1, 5);
-        tracker.blocked(listed(&["a", "b"]), 2, 8);
+        tracker.blocked(listed(&["a"]), 5);
+        tracker.blocked(listed(&["a", "b"]), 8);
         let report = tracker.report();
         let since: Vec<u64> = report.unhealthy[1..].iter().map(|report| report.since).collect();
         assert_eq!(since, [5, 8]);

@@ -12,7 +12,7 @@ use mgmt_resource::{Effect, Id, Origin, Texts};
 use mgmt_sys::aside::checksum;
 use serde::Serialize;
 
-use crate::record::VERSION;
+use crate::record::version;
 use crate::{CauseRecord, Outcome, unified};
 
 /// The longest difference of texts that is kept.
@@ -95,7 +95,7 @@ impl Entry<'_> {
         let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let begin = text.len();
         let mut line = Object::begin(text);
-        line.number("v", VERSION.into());
+        line.number("v", version(self.outcome).into());
         line.text("time", clock.shown(self.time));
         line.shown("resource", self.id);
         line.json("outcome", &self.outcome);

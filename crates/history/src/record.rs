@@ -6,8 +6,16 @@ use mgmt_engine::Cause;
 use mgmt_resource::Effect;
 use serde::{Deserialize, Serialize};
 
-/// The version that this program writes. It reads all up to it.
-pub(crate) const VERSION: u32 = 1;
+/// The newest version that this program writes. It reads all up to it.
+pub(crate) const VERSION: u32 = 2;
+
+/// The version of a record: what earlier programs read stays what they read, and they pass over the rest.
+pub(crate) fn version(outcome: Outcome) -> u32 {
+    match outcome {
+        Outcome::Changed | Outcome::Failed | Outcome::Undone => 1,
+        Outcome::Recovered | Outcome::State => VERSION,
+    }
+}
 
 /// One run that changed something, or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +62,10 @@ pub enum Outcome {
     Failed,
     /// Something else undoes it, again and again.
     Undone,
+    /// It was failing, and was found in its declared state.
+    Recovered,
+    /// The state of the host is another. The resource is `host[NAME]`, the message the summary.
+    State,
 }
 
 /// A change, and whose it is.
@@ -242,6 +254,8 @@ impl fmt::Display for Outcome {
             Outcome::Changed => "changed",
             Outcome::Failed => "failed",
             Outcome::Undone => "undone",
+            Outcome::Recovered => "recovered",
+            Outcome::State => "state",
         })
     }
 }

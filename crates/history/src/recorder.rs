@@ -22,14 +22,27 @@ const SYNC: Duration = Duration::from_secs(1);
 /// together: a burst costs a few writes, and whoever has something to tell wakes nobody.
 const REST: Duration = Duration::from_millis(10);
 
+/// So many transitions of a resource, or of the host, are recorded within [`TRANSITION_WINDOW`].
+const MAX_TRANSITIONS: u32 = 20;
+const TRANSITION_WINDOW: Duration = Duration::from_secs(600);
+
 /// Keeps what the engine tells.
 pub struct Recorder {
     shared: Arc<Shared>,
     /// The deploy that runs; 0 for none.
     deploy: AtomicU64,
     /// The last error of each resource that fails, so that one is not told again with each attempt.
-    errors: Mutex<HashMap<Id, String>>,
+    errors: Mutex<HashMap<Id, Known>>,
+    /// How many transitions of each resource were recorded lately.
+    transitions: Mutex<HashMap<Id, (Instant, u32)>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The error of a resource that fails.
+struct Known {
+    error: String,
+    /// It failed with the group that it is in, of which the record is.
+    is_member: bool,
 }
 
 struct Shared {
@@ -107,6 +120,7 @@ impl Recorder {
             shared,
             deploy: AtomicU64::new(0),
             errors: Mutex::default(),
+            transitions: Mutex::default(),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -142,7 +156,7 @@ impl Recorder {
         }
     }
 
-    fn errors(&self) -> MutexGuard<'_, HashMap<Id, String>> {
+    fn errors(&self) -> MutexGuard<'_, HashMap<Id, Known>> {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -171,10 +185,15 @@ impl Witness for Recorder {
             Ended::Changed => return,
             Ended::Failed => Outcome::Failed,
         };
-        if let Some(error) = run.error
-            && self.errors().insert(run.id.clone(), error.to_owned()).is_some_and(|known| known == error)
-        {
-            return;
+        if let Some(error) = run.error {
+            let known = |is_member| Known { error: error.to_owned(), is_member };
+            let mut errors = self.errors();
+            for child in &run.spec.children {
+                errors.insert(child.id.clone(), known(true));
+            }
+            if errors.insert(run.id.clone(), known(false)).is_some_and(|known| known.error == error) {
+                return;
+            }
         }
         self.push(&Entry {
             time: SystemTime::now(),
@@ -193,26 +212,61 @@ impl Witness for Recorder {
 
     fn health(&self, id: &Id, health: Health<'_>) {
         match health {
-            Health::Ok | Health::Changed | Health::WouldChange => {
-                self.errors().remove(id);
+            // What a run has changed is recorded as that.
+            Health::Changed => drop(self.errors().remove(id)),
+            Health::Ok | Health::WouldChange => {
+                let recovered = self.errors().remove(id).is_some_and(|known| !known.is_member);
+                if recovered && self.may_record(id) {
+                    self.transition(id, Outcome::Recovered, None);
+                }
             }
-            Health::Retrying { .. } | Health::Failed { .. } => {}
-            Health::Flapping(undone) => self.flapping(&undone),
+            Health::Retrying { error, .. } | Health::Failed { error, .. } => {
+                // The error of a run is known by now. This one is of a watch, or of values that could not be received.
+                let mut errors = self.errors();
+                if errors.get(id).is_some_and(|known| error.starts_with(&known.error)) {
+                    return;
+                }
+                errors.insert(id.clone(), Known { error: error.to_owned(), is_member: false });
+                drop(errors);
+                if self.may_record(id) {
+                    self.transition(id, Outcome::Failed, Some(error));
+                }
+            }
+            Health::Flapping(undone) => {
+                let who = undone.by.map_or_else(|| "an external process".to_owned(), ToString::to_string);
+                let Undone { times, wait, .. } = undone;
+                let message = format!("flapping: reverted by {who} {times} times; backing off {wait:?}");
+                self.transition(undone.id, Outcome::Undone, Some(&message));
+            }
         }
     }
 }
 
 impl Recorder {
-    /// Something reverts a resource again and again.
-    fn flapping(&self, undone: &Undone<'_>) {
-        let who = undone.by.map_or_else(|| "an external process".to_owned(), ToString::to_string);
-        let Undone { times, wait, .. } = undone;
-        let message = format!("flapping: reverted by {who} {times} times; backing off {wait:?}");
+    /// The state of this host is another: the line that `status` and the log have.
+    pub fn host(&self, name: &str, summary: &str) {
+        let id = Id::new("host", name);
+        if self.may_record(&id) {
+            self.transition(&id, Outcome::State, Some(summary));
+        }
+    }
+
+    /// Whether a transition of this resource is still recorded: one that fails and recovers all the time is not each time.
+    fn may_record(&self, id: &Id) -> bool {
+        let mut transitions = self.transitions.lock().unwrap_or_else(PoisonError::into_inner);
+        transitions.retain(|_, (since, _)| since.elapsed() < TRANSITION_WINDOW);
+        let (_, count) = transitions.entry(id.clone()).or_insert_with(|| (Instant::now(), 0));
+        *count += 1;
+        *count <= MAX_TRANSITIONS
+    }
+
+    /// Records that a resource is in another state, without a run.
+    fn transition(&self, id: &Id, outcome: Outcome, message: Option<&str>) {
         self.push(&Entry {
             time: SystemTime::now(),
-            id: undone.id,
-            outcome: Outcome::Undone,
-            message: Some(&message),
+            id,
+            outcome,
+            message,
             took: Duration::ZERO,
             since: None,
             deploy: self.deploy.load(Ordering::Relaxed),
@@ -343,6 +397,42 @@ mod tests {
 
     use super::*;
     use crate::Record;
+
+    #[test]
+    fn failures_without_a_run_recoveries_and_states_of_the_host_are_recorded_and_do_not_flood() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::open(directory.path().to_owned(), crate::Limits::default()).unwrap();
+        let recorder = Recorder::start(journal).unwrap();
+        let id = Id::new("exec", "x");
+        let retrying = |error| Health::Retrying { attempt: 1, wait: Duration::ZERO, error };
+        // The same error is recorded once, and what is only said besides it is the same.
+        for error in ["cannot watch: no bus", "cannot watch: no bus", "cannot watch: no bus; closed"] {
+            recorder.health(&id, retrying(error));
+        }
+        recorder.health(&id, Health::Ok);
+        recorder.health(&id, Health::Ok);
+        recorder.host("h1", "degraded: 1 of 2 resources retrying");
+        for _ in 0..1000 {
+            recorder.health(&id, retrying("flaps"));
+            recorder.health(&id, Health::Ok);
+        }
+        recorder.finish();
+        let mut records = Vec::new();
+        assert_eq!(crate::read(directory.path(), |record| records.push(record)).unwrap(), 0);
+        let told = |record: &Record| {
+            format!("{} {} {}", record.resource, record.outcome, record.message.as_deref().unwrap_or(""))
+        };
+        let first: Vec<String> = records.iter().take(3).map(told).collect();
+        assert_eq!(
+            first,
+            [
+                "exec[x] failed cannot watch: no bus",
+                "exec[x] recovered ",
+                "host[h1] state degraded: 1 of 2 resources retrying",
+            ]
+        );
+        assert_eq!(records.len(), MAX_TRANSITIONS as usize + 1);
+    }
 
     #[test]
     fn what_is_written_at_once_and_what_is_written_later_are_in_the_order_they_were_told_in() {

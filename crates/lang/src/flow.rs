@@ -211,11 +211,32 @@ impl Running {
 
     /// Something happened that a watch tells of.
     pub fn happened(&mut self, watch: &Watch) {
-        let nodes = lock(&self.program.watches).of(watch);
-        for node in nodes {
+        let watches = lock(&self.program.watches);
+        for node in watches.of(watch) {
+            if matches!(watch, Watch::Retry(_)) {
+                watches.forget_answers(node);
+            }
             self.graph.touch(node);
             self.woken.insert(node, watch.clone());
         }
+    }
+
+    /// The events of a watch do not come, for this reason, or come again. Until they do, the values that depend on them count as
+    /// outdated, and [`Running::frozen_parts`] names them.
+    pub fn set_source_error(&mut self, watch: &Watch, error: Option<&str>) {
+        let mut watches = lock(&self.program.watches);
+        let is_wanted = !watches.of(watch).is_empty();
+        let before = match error.filter(|_| is_wanted) {
+            Some(error) => watches.broken.insert(watch.clone(), error.into()),
+            None => watches.broken.remove(watch),
+        };
+        self.frozen.changed |= before.as_deref() != error;
+    }
+
+    /// From now on, a failure of constants freezes what depends on them and nothing else, as any other failure does: the program has
+    /// taken the place of one that runs, and the rest of it goes on.
+    pub fn freeze_constants(&mut self) {
+        self.frozen.freezes_constants = true;
     }
 
     /// What is to be watched from now on, and what no longer. Asked after each [`Running::settle`].
@@ -238,8 +259,9 @@ impl Running {
     }
 
     /// Brings everything up to date, and says what the resources are. What depends on a value that fails or is missing stays as it
-    /// was last declared, and is not there if it never was; [`Running::frozen_parts`] names it. Only a panic, a failure that no
-    /// event can change and a graph that cannot be are [`Outcome::Wrong`].
+    /// was last declared, and is not there if it never was; [`Running::frozen_parts`] names it. Only a panic, a failure of constants
+    /// and a graph that cannot be are [`Outcome::Wrong`]. A failed look at the host is none of these: it is made again, as
+    /// [`Watch::Retry`] says.
     pub fn stabilize(&mut self) -> Outcome {
         if !self.update() {
             return Outcome::Wrong(Vec::new());

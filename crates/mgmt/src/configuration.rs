@@ -159,8 +159,11 @@ pub(crate) fn load(input: &Input, terminal: &Terminal) -> Result<Loaded, Failure
 
 /// Makes a graph of what was read, and shows what is wrong with it.
 pub(crate) fn parse(input: &Input, content: Vec<u8>, terminal: &Terminal) -> Result<Loaded, Failure> {
-    let (loaded, _) = parse_and_show(input, content, terminal);
-    loaded.ok_or_else(|| Failure::shown(crate::commands::exit_codes::USAGE))
+    let (loaded, _, mistake) = parse_and_explain(input, content, terminal);
+    loaded.ok_or_else(|| {
+        let code = crate::commands::exit_codes::USAGE;
+        mistake.map_or_else(|| Failure::shown(code), |mistake| Failure::shown_as(code, mistake))
+    })
 }
 
 /// The same, and how much was shown.
@@ -169,6 +172,16 @@ pub(crate) fn parse_and_show(
     content: Vec<u8>,
     terminal: &Terminal,
 ) -> (Option<Loaded>, Tally) {
+    let (loaded, tally, _) = parse_and_explain(input, content, terminal);
+    (loaded, tally)
+}
+
+/// The same, and the first error in one line.
+fn parse_and_explain(
+    input: &Input,
+    content: Vec<u8>,
+    terminal: &Terminal,
+) -> (Option<Loaded>, Tally, Option<String>) {
     let options = mgmt_yaml::ParseOptions { strict: input.strict, ..mgmt_yaml::ParseOptions::default() };
     let name = input.name();
     let parsed = mgmt_yaml::parse_with(&content, &name, &mgmt_resources::KINDS, &options);
@@ -184,7 +197,8 @@ pub(crate) fn parse_and_show(
         let remote = found.remote.map(|remote| remote.display().to_string());
         Loaded { graph: found.graph, name, content, remote }
     });
-    (loaded, tally)
+    let first = parsed.diagnostics.iter().find(|found| found.level == mgmt_yaml::Level::Error);
+    (loaded, tally, first.map(|first| first.message.clone()))
 }
 
 fn shown<'a>(found: &'a mgmt_yaml::Diagnostic, source: Source<'a>) -> Diagnostic<'a> {

@@ -217,6 +217,12 @@ impl Connection {
                 "start `mgmt run` on this host, say where its `--prefix` is, or give the servers with `--seeds`",
             ));
         }
+        // The file belongs to the run that has it open; that one listens, and does not answer.
+        if std::os::unix::net::UnixStream::connect(path.join(SOCKET)).is_ok() {
+            let message = format!("mgmt runs in {} and does not answer: {unreachable}", path.display());
+            return Err(Failure::failed(message)
+                .hint("its process is stopped or overloaded: look at its state and its log"));
+        }
         let store = Embedded::open(&store)
             .map_err(|error| Failure::failed(format!("cannot open the store of this host: {error}")))?;
         Ok(Arc::new(store))
@@ -227,7 +233,8 @@ impl Connection {
 pub(crate) fn working_directory(prefix: Option<&Path>) -> Result<PathBuf, Failure> {
     let choice = Choice::new(prefix.map(Path::to_owned), false, false, &Surroundings::of_this_process())?;
     match choice {
-        Choice::Path(path) | Choice::PathOrTemporary(path) => Ok(path),
+        Choice::Path(path) | Choice::PathOrTemporary(path) => std::path::absolute(&path)
+            .map_err(|error| Failure::usage(format!("cannot use the prefix {}: {error}", path.display()))),
         Choice::Temporary => Err(Failure::usage("there is no working directory")),
     }
 }

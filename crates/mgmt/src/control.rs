@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mgmt_health::HostReport;
 use serde::{Deserialize, Serialize};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
@@ -41,6 +42,8 @@ pub(crate) enum Request {
     },
     /// Name the host.
     Identify,
+    /// Report the health of the host, with every resource that is not well.
+    Report,
     /// Run the graph of a plan, and tell how that goes until it has converged.
     Apply {
         /// What `mgmt plan --out` has written.
@@ -72,11 +75,21 @@ pub(crate) enum Reply {
     Retried {
         /// How many.
         count: u64,
+        /// How many failed values of the program are evaluated again.
+        #[serde(default)]
+        values: u64,
     },
     /// The host is known by this name. The last line.
     Identity {
         /// Which.
         hostname: String,
+    },
+    /// The health of the host. The last line.
+    Report {
+        /// The name of the host.
+        hostname: String,
+        /// Nothing is left out of its lists.
+        report: Box<HostReport>,
     },
     /// Work goes on.
     Alive,

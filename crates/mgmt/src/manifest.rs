@@ -581,7 +581,10 @@ impl Attempt {
     /// The graph, or the failure of which everything has been shown.
     pub(crate) fn into_graph(self) -> Result<(ResourceGraph, String), Failure> {
         let code = if self.is_out_of_reach { exit_codes::FAILED } else { exit_codes::USAGE };
-        self.graph.ok_or_else(|| Failure::shown(code))
+        let Attempt { graph, mistake, .. } = self;
+        graph.ok_or_else(|| {
+            mistake.map_or_else(|| Failure::shown(code), |mistake| Failure::shown_as(code, mistake))
+        })
     }
 }
 

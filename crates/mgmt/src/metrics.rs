@@ -33,7 +33,7 @@ pub(crate) struct Metrics {
     /// Where each kind is.
     places: HashMap<&'static str, usize>,
     /// Resources that are not well.
-    ill: Mutex<HashMap<Id, usize>>,
+    ill: Mutex<HashMap<Id, Failing>>,
     /// When the present graph has begun, in milliseconds since 1970.
     graph_start: AtomicU64,
     swap: Histogram,
@@ -51,6 +51,16 @@ struct LookedAt {
     world: Arc<SharedState>,
     servers: Option<Etcd>,
     report: Box<dyn Fn() -> PendingReport + Send + Sync>,
+}
+
+/// The last failed attempt of a resource.
+struct Failing {
+    /// 0: the next attempt is scheduled. 1: it is not.
+    which: usize,
+    /// Which attempt in a row that was.
+    attempt: u32,
+    /// A run has begun since, and was counted as a retry.
+    is_counted: bool,
 }
 
 /// What is found when somebody asks.
@@ -184,7 +194,7 @@ impl Metrics {
         self.places.get(id.kind).and_then(|at| self.kinds.get(*at)).map(|(_, kind)| kind)
     }
 
-    fn ill(&self) -> MutexGuard<'_, HashMap<Id, usize>> {
+    fn ill(&self) -> MutexGuard<'_, HashMap<Id, Failing>> {
         self.ill.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -222,27 +232,40 @@ impl Witness for Metrics {
         let [apply, eventful, errorful] = [run.apply, eventful, errorful].map(usize::from);
         kind.checks[apply][eventful][errorful].fetch_add(1, Ordering::Relaxed);
         kind.run.observe(run.took);
-        if self.ill().contains_key(run.id) {
+        let mut ill = self.ill();
+        if let Some(failing) = ill.get_mut(run.id) {
+            failing.is_counted = true;
             kind.retries.fetch_add(1, Ordering::Relaxed);
         }
+        // A group is attempted as a whole.
+        for child in &run.spec.children {
+            if let Some(failing) = ill.get_mut(&child.id) {
+                failing.is_counted = true;
+            }
+        }
+        drop(ill);
         if let (Ended::Changed, true, Some(since)) = (run.ended, run.apply, run.since) {
             kind.repair.observe(since);
         }
     }
 
     fn health(&self, id: &Id, health: Health<'_>) {
-        let which = match health {
+        let (which, attempt) = match health {
             Health::Ok | Health::Changed | Health::WouldChange | Health::Flapping(_) => {
                 self.ill().remove(id);
                 return;
             }
-            Health::Retrying { .. } => 0,
-            Health::Failed { .. } => 1,
+            Health::Retrying { attempt, .. } => (0, attempt),
+            Health::Failed { attempt, .. } => (1, attempt),
         };
+        let before = self.ill().insert(id.clone(), Failing { which, attempt, is_counted: false });
         if let Some(kind) = self.kind(id) {
             kind.failures[which].fetch_add(1, Ordering::Relaxed);
+            // An attempt to watch, or one that ended before its run began.
+            if before.is_some_and(|before| !before.is_counted && attempt > before.attempt) {
+                kind.retries.fetch_add(1, Ordering::Relaxed);
+            }
         }
-        self.ill().insert(id.clone(), which);
     }
 }
 
@@ -259,6 +282,21 @@ mod tests {
             std::sync::LazyLock::new(Arc::default);
         let (took, since) = (Duration::from_millis(3), since.map(Duration::from_millis));
         Ran { id, spec: &SPEC, apply, ended, error: None, took, since, causes: &[], effects: &NONE }
+    }
+
+    #[tokio::test]
+    async fn every_attempt_after_a_failed_one_is_a_retry_with_or_without_a_run() {
+        let metrics = Metrics::new(mgmt_resources::KINDS);
+        let exec = Id::new("exec", "x");
+        let retrying = |attempt| Health::Retrying { attempt, wait: Duration::ZERO, error: "no" };
+        metrics.graph(&mut [&exec].into_iter());
+        metrics.health(&exec, retrying(1));
+        // The watch is set up again, and fails again; what is only said once more is no attempt.
+        metrics.health(&exec, retrying(2));
+        metrics.health(&exec, retrying(2));
+        metrics.ran(ran(&exec, true, Ended::Failed, None));
+        metrics.health(&exec, retrying(3));
+        assert!(metrics.page().await.contains("mgmt_retries_total{kind=\"exec\"} 2"));
     }
 
     #[tokio::test]

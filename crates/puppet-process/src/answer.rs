@@ -121,12 +121,18 @@ pub struct Generated {
 }
 
 /// What there is to know of a type.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct TypeFacts {
     /// It makes other resources, of what is in the catalogue.
     pub generates: bool,
     /// It is nothing by itself.
     pub passive: bool,
+    /// Its Ruby writes no file.
+    #[serde(default)]
+    pub silent: bool,
+    /// The directories of modules that its Ruby comes from; with a slash at the end, everything below counts.
+    #[serde(default)]
+    pub code: Vec<String>,
 }
 
 /// One thing happens before another.
@@ -212,7 +218,7 @@ impl Message {
         self.source != "Facter" && matches!(self.level.as_str(), "err" | "alert" | "emerg" | "crit")
     }
 
-    /// The same with the place taken out of the text, and the name of the node, which is this one.
+    /// The same with the place taken out of the text, and the name of the node, which is this one. A place in another file stays.
     #[must_use]
     pub(crate) fn located(mut self) -> Message {
         if let Some((text, node)) = self.message.rsplit_once(" on node ")
@@ -220,12 +226,22 @@ impl Message {
         {
             self.message.truncate(text.len());
         }
+        let mut inner = String::new();
         while let Some(place) = Place::at_end(&self.message) {
+            self.message.truncate(place.start);
+            // What a manifest includes, a template for example, has a place of its own.
+            if let Some((file, outer)) = place.file.as_ref().zip(self.file.as_ref())
+                && file != outer
+            {
+                let number = |number: Option<u32>| number.map_or_else(String::new, |it| format!(":{it}"));
+                inner = format!(" ({file}{}{}){inner}", number(place.line), number(place.column));
+                continue;
+            }
             self.file = self.file.or(place.file);
             self.line = self.line.or(place.line);
             self.column = self.column.or(place.column);
-            self.message.truncate(place.start);
         }
+        self.message.push_str(&inner);
         self
     }
 }
@@ -320,6 +336,12 @@ mod tests {
         assert_eq!(
             located("Evaluation Error: x, (file: /a.pp, line: 3)"),
             ("Evaluation Error: x".into(), Some("/a.pp".into()), Some(3), None)
+        );
+        assert_eq!(
+            located(
+                "Invalid EPP: Syntax error at '}' (file: /t.epp, line: 3, column: 7) (file: /a.pp, line: 1, column: 36)"
+            ),
+            ("Invalid EPP: Syntax error at '}' (/t.epp:3:7)".into(), Some("/a.pp".into()), Some(1), Some(36))
         );
         assert_eq!(located("a (b)"), ("a (b)".into(), None, None, None));
         assert_eq!(located("a (line: b)"), ("a (line: b)".into(), None, None, None));

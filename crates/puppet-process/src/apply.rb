@@ -43,6 +43,94 @@ module MgmtPuppet
     end
   end
 
+  # Paths that nothing removes because nobody manages it, besides what Puppet itself knows to be managed: by where the links on their way lead, with the
+  # directories above them, and with whatever begins like a path that ends in `*`. And files that another program is just writing.
+  module Spared
+    # Names of files that dpkg, Augeas and Ruby write before they rename them, and of Puppet's locks for those.
+    TEMPORARY = /(?:\.dpkg-new|\.dpkg-tmp|\.augnew|\d{8}-\d+-[0-9a-z]+(?:\.lock)?)\z/.freeze
+
+    # Seconds after which such a file was left behind.
+    TEMPORARY_GRACE = 60
+
+    class << self
+      def clear
+        @paths = Set.new
+        @above = Set.new
+        @beginnings = Hash.new { |all, directory| all[directory] = [] }
+        @real = {}
+      end
+
+      def add(path)
+        place = real_place(path.delete_suffix('*'))
+        path.end_with?('*') ? @beginnings[File.dirname(place)] << File.basename(place) : @paths << place
+        [place, path].each do |at|
+          at = File.dirname(at)
+          at = File.dirname(at) while at != '/' && @above.add?(at)
+        end
+      end
+
+      def include?(path)
+        place = real_place(path)
+        known?(place) || known?(path) || leads_on?(path) || fresh_temporary?(path)
+      rescue SystemCallError
+        true
+      end
+
+      private
+
+      def known?(place)
+        name = File.basename(place)
+        @paths.include?(place) || @above.include?(place) || (@beginnings.key?(File.dirname(place)) && @beginnings[File.dirname(place)].any? { |start| name.start_with?(start) })
+      end
+
+      # A link may be the way to something.
+      def leads_on?(path)
+        File.symlink?(path) && File.exist?(path) && known?(File.realpath(path))
+      end
+
+      def fresh_temporary?(path)
+        return false unless File.basename(path).match?(TEMPORARY)
+
+        found = File.lstat(path)
+        (found.file? || path.end_with?('.lock')) && Time.now - found.mtime < TEMPORARY_GRACE
+      rescue Errno::ENOENT
+        true
+      end
+
+      # A path whose directory is called as it is without links.
+      def real_place(path)
+        parent = File.dirname(path)
+        return path if parent == path
+
+        @real[parent] ||= begin
+          File.realpath(parent)
+        rescue SystemCallError
+          real_place(parent)
+        end
+        File.join(@real[parent], File.basename(path))
+      end
+    end
+    clear
+
+    # Stands before Puppet's list of what is below a directory.
+    module Purge
+      def recurse_local
+        purge? ? super.reject { |_, child| Spared.include?(child[:path]) } : super
+      end
+    end
+
+    # Stands before Puppet's question whether a file is to go.
+    module Tidy
+      def tidy?(path)
+        super && !Spared.include?(path)
+      end
+    end
+
+    def self.use
+      { file: Purge, tidy: Tidy }.each { |name, sparing| Puppet::Type.type(name).prepend(sparing) }
+    end
+  end
+
   # Puppet looks up how to quote a text anew for each value that it tells of, which takes longer than most of its work.
   module Quoting
     QUOTER = Puppet::Pops::Types::StringConverter.new
@@ -96,6 +184,7 @@ module MgmtPuppet
       { current_environment: environment, loaders: Puppet::Pops::Loaders.new(environment) }
     end
     environment = @work_environment[:current_environment]
+    @sparing ||= Spared.use
     Puppet.override(@work_environment, 'for mgmt') do
       forget_host_state(environment)
       block.call(environment)
@@ -126,6 +215,7 @@ module MgmtPuppet
     present = work.select(&:ral)
     return later if present.empty?
 
+    Spared.clear
     (context || []).each { |item| add_context(catalogue, item) }
     NoStateFile.kept = present.any? { |one| one.ral[:schedule] || one.ral[:audit] }
     MESSAGES.clear
@@ -165,6 +255,11 @@ module MgmtPuppet
   end
 
   def add_context(catalogue, item)
+    if item['type'] == 'file'
+      Spared.add(text((item['parameters'] || {})['path'] || item['title']).squeeze('/'))
+      # It stands for what begins like it.
+      return if item['title'].to_s.end_with?('*')
+    end
     resource = resource_of(item)
     return if catalogue.resource(resource.ref)
 

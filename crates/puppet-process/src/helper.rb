@@ -98,6 +98,11 @@ module MgmtPuppet
         @stamps[text] = stamp(text) unless @stamps.key?(text) || text.start_with?(*FOREIGN)
       end
 
+      # Notes files of which it is known what they were.
+      def seen_as(stamps)
+        stamps.each { |path, stamp| @stamps[path] = stamp unless @stamps.key?(path) }
+      end
+
       def stamp(path)
         found = File.stat(path)
         [found.dev, found.ino, found.size, nanoseconds(found.mtime), nanoseconds(found.ctime)]
@@ -176,6 +181,7 @@ module MgmtPuppet
 
       path = File.expand_path(file)
       begin
+        Code.loading(path)
         loaded[cleanpath(name).chomp('.rb')] = [path, File.mtime(path)]
         # One that somebody else has loaded is loaded nevertheless, as Puppet does.
         Kernel.require(path) || Kernel.load(path)
@@ -207,6 +213,7 @@ module MgmtPuppet
         case value
         when String, Integer then true
         when Array then value.all? { |one| one.is_a?(String) }
+        when Hash then value.all? { |name, one| name.is_a?(String) && (one.is_a?(String) || one.is_a?(Integer)) }
         else false
         end
       end
@@ -232,20 +239,53 @@ module MgmtPuppet
   # The Ruby code that this process has loaded from modules, and what each file was then.
   module Code
     @stamps = {}
+
+    # What is written so shortly before something looks at it may have the time of the write before.
+    TICK = 100_000_000
+
+    # The stamp of a file of which nobody can tell whether it was loaded as it is now.
+    UNCERTAIN = [0, 0, 0, 0, 0].freeze
+
     class << self
+      # A request begins, which may load something.
+      def begin
+        @began = Files.nanoseconds(Time.now)
+      end
+
+      # Notes a file that is about to be loaded.
+      def loading(path)
+        (@early ||= {})[path] ||= Files.stamp(path)
+      end
+
       # Notes what was loaded since the last time.
       def note(environment)
-        roots = (environment.modulepath + [Puppet[:plugindest]]).map { |path| "#{path}/" }
+        roots = roots(environment)
         loaded = $LOADED_FEATURES.last([$LOADED_FEATURES.length - (@counted || 0), 0].max)
         @counted = $LOADED_FEATURES.length
         (loaded + Puppet::Util::Autoload.loaded.values.map(&:first)).each do |path|
           next if @stamps.key?(path) || !path.start_with?(*roots)
 
-          @stamps[path] = Files.stamp(path)
+          @stamps[path] = (@early || {}).fetch(path) { stamp_since_begin(path) }
           directory = File.dirname(path)
-          @stamps[directory] ||= Files.stamp(directory)
+          @stamps[directory] ||= stamp_since_begin(directory)
         end
         note_places(environment)
+      end
+
+      # Where the code of modules is. Ruby names a file that it loads by where the links on its way lead.
+      def roots(environment)
+        links = environment.modules.map(&:path).select { |path| File.symlink?(path) || File.realpath(path) != path }
+        paths = environment.modulepath + [Puppet[:plugindest]] + links
+        (paths + paths.filter_map { |path| File.realpath(path) if File.exist?(path) }).uniq.map { |path| "#{path}/" }
+      rescue SystemCallError
+        environment.modulepath.map { |path| "#{path}/" }
+      end
+
+      # What a file is that was loaded at some time since the request began. One that was changed since then may have been another one when it was loaded.
+      def stamp_since_begin(path)
+        found = Files.stamp(path)
+        is_late = found && @began && found.last.between?(@began - TICK, Files.nanoseconds(Time.now))
+        is_late ? UNCERTAIN : found
       end
 
       # Notes where a type or a provider may appear of which nothing is loaded yet.
@@ -258,7 +298,7 @@ module MgmtPuppet
         places = libraries.flat_map { |library| ["#{library}/type", "#{library}/provider", *Dir.glob("#{library}/provider/*/")] }
         (@noted + places).each do |path|
           path = path.chomp('/')
-          @stamps[path] = Files.stamp(path) unless @stamps.key?(path)
+          @stamps[path] = stamp_since_begin(path) unless @stamps.key?(path)
         end
       end
 
@@ -267,9 +307,8 @@ module MgmtPuppet
         @stamps.any? { |path, stamp| Files.stamp(path) != stamp }
       end
 
-      def files
-        @stamps.keys
-      end
+      # What was loaded, as it was then.
+      attr_reader :stamps
     end
   end
 
@@ -474,13 +513,13 @@ module MgmtPuppet
         'generated' => generated(catalogue),
         'lookups' => Lookups.found.reject { |name, _| name == 'lookup_options' },
         'relations' => custom_relations(catalogue),
-        'types' => type_facts(catalogue),
+        'types' => type_facts(catalogue, environment),
         'modules' => environment.modules.to_h { |mod| [mod.name, mod.path] },
         'modulepath' => environment.modulepath,
         'fact_directories' => fact_directories(environment)
       }
       Code.note(environment)
-      Code.files.each { |path| Files.seen(path) }
+      Files.seen_as(Code.stamps)
       answer.merge(looked_at)
     end
   end
@@ -522,12 +561,13 @@ module MgmtPuppet
 
   # What there is to know about types that come from modules: whether they look at other resources, and whether they are
   # nothing by themselves.
-  def type_facts(catalogue)
+  def type_facts(catalogue, environment)
+    roots = Code.roots(environment)
     names = catalogue.resources.map { |resource| resource.type.downcase }.uniq.reject { |name| KNOWN.include?(name) }
     types = names.to_h { |name| [name, Puppet::Type.type(name)] }.compact
     types.transform_values do |type|
       generates = generates?(type)
-      { 'generates' => generates, 'passive' => type.properties.empty? && !generates }
+      { 'generates' => generates, 'passive' => type.properties.empty? && !generates, 'silent' => !writes_files?(type, roots), 'code' => code_places(type, roots) }
     end
   end
 
@@ -609,7 +649,7 @@ module MgmtPuppet
       end
       paths = inspect_catalogue(catalogue)
       answer = { 'catalogue' => data, 'paths' => paths, 'generated' => generated(catalogue), 'relations' => custom_relations(catalogue),
-                 'types' => type_facts(catalogue), 'unknown' => unknown }
+                 'types' => type_facts(catalogue, environment), 'unknown' => unknown }
       Code.note(environment)
       answer
     end
@@ -632,6 +672,7 @@ module MgmtPuppet
     method = request['method']
     raise ArgumentError, "there is no method #{method}" unless SERVED.include?(method)
 
+    Code.begin
     return { 'id' => request['id'], 'outdated' => true } if CODE_USERS.include?(method) && Code.outdated?
 
     result = send(method, request)

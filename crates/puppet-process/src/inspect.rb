@@ -7,7 +7,7 @@ module MgmtPuppet
   # The parameters of known types that name a path which the resource manages.
   MANAGED = {
     file: %i[path], concat_file: %i[path], concat_fragment: [], filebucket: %i[path], exec: %i[creates], user: %i[home], mount: %i[name target],
-    host: %i[target], sshkey: %i[target], ssh_authorized_key: %i[target], mailalias: %i[target], augeas: %i[incl context],
+    host: %i[target], sshkey: %i[target], ssh_authorized_key: %i[target], mailalias: %i[target], augeas: %i[incl],
     tidy: [], package: [], service: [], group: [], notify: [], schedule: [], resources: [], cron: [], anchor: []
   }.freeze
 
@@ -17,8 +17,12 @@ module MgmtPuppet
   # Methods of providers that compose a path of what a resource is given.
   PATH_METHODS = %i[path target file_path].freeze
 
-  # Parameters that name a resource or say where it is, for all types that can be purged.
-  NAMING = %i[name path command user target type provider].freeze
+  # Parameters that relate a resource to others. What is known without being applied needs none of them.
+  RELATING = %i[require before notify subscribe alias stage noop schedule audit loglevel].to_set
+
+  # Ruby that writes files. What none of a type's code matches writes none by itself.
+  WRITES = /\b(?:File\.(?:open|new|write|binwrite|rename|symlink|link|mkfifo)|IO\.(?:write|binwrite)|FileUtils|Pathname|Tempfile|Uniquefile|Dir\.mkdir|
+             replace_file|FileSystem\.(?:open|exclusive_create|exclusive_open|touch|mkpath|symlink)|FileType|ParsedFile|IniFile|Augeas)\b|(?<![\w.])open\(/x.freeze
 
   # What only says that this host lacks something now, which another resource may bring, and which a kind of ours may not need.
   HOST_LACKS = /must have features/.freeze
@@ -111,12 +115,13 @@ module MgmtPuppet
   # Absolute paths of what a resource makes or edits, whatever its parameters are called.
   def managed_paths(ral)
     type = ral.class.name
-    return [] if type == :user && !ral[:managehome]
-
     names = MANAGED.fetch(type) { ral.parameters.keys.reject { |name| MENTIONED.include?(name) || Puppet::Type.metaparam?(name) } }
-    paths = names.flat_map { |name| absolute_paths(ral.parameter(name)&.then { |it| it.is_a?(Puppet::Property) ? it.should : it.value }) }
-    paths = paths.map { |path| path.delete_prefix('/files') } if type == :augeas
-    paths << home_of(ral[:name]) if type == :user && paths.empty?
+    values = names.map { |name| ral.parameter(name)&.then { |it| it.is_a?(Puppet::Property) ? it.should : it.value } }
+    # What a type of a module does with a text is not known.
+    paths = MANAGED.key?(type) ? absolute_paths(values) : embedded_paths(values)
+    paths += augeas_paths(ral) if type == :augeas
+    paths += backup_paths(ral) if type == :file
+    paths << home_of(ral[:name]) if type == :user && paths.empty? && ral[:managehome]
     paths += provider_paths(ral) unless MANAGED.key?(type)
     (paths + default_target(ral)).uniq
   rescue StandardError
@@ -129,6 +134,31 @@ module MgmtPuppet
     Etc.getpwnam(name).dir
   rescue ArgumentError
     "/home/#{name}"
+  end
+
+  # The copy of what was there before.
+  def backup_paths(ral)
+    suffix = ral[:backup].to_s
+    suffix = '.puppet-bak' if suffix == 'true'
+    suffix.start_with?('.') ? ["#{ral[:path]}#{suffix}"] : []
+  end
+
+  # The files whose parts are named in Augeas' tree: by the context, and by what is asked and changed.
+  def augeas_paths(ral)
+    context = ral[:context].to_s
+    commands = %i[changes onlyif].flat_map { |name| Array(ral.parameter(name)&.value) }.flat_map { |text| text.to_s.lines }
+    words = commands.flat_map { |command| command.strip.split(/\s+/).drop(1).map { |word| word.delete_prefix('"').delete_prefix("'") } }
+    nodes = [context] + words.map { |word| word.start_with?('/') ? word : "#{context}/#{word}" }
+    nodes.filter_map { |node| augeas_file(node, ral[:root].to_s) }.uniq
+  end
+
+  # The file that a node of the tree is in: what is there of its path, or all of the path that names no part of a file.
+  def augeas_file(node, root)
+    return unless node.start_with?('/files/')
+
+    plain = node.delete_prefix('/files/').split('/').reject(&:empty?).take_while { |part| part.match?(/\A[^\[\]*()'"|=\s]+\z/) }
+    places = (1..plain.length).map { |count| File.join(root.empty? ? '/' : root, *plain.take(count)) }
+    places.reverse.find { |place| File.file?(place) } || places.last
   end
 
   # Paths that a provider composes itself, if it has a method for that.
@@ -160,6 +190,51 @@ module MgmtPuppet
     end
   end
 
+  # Paths in the texts of a type that nobody here knows: a path alone, or several between commas, colons, semicolons, blanks or behind `=`.
+  def embedded_paths(value)
+    case value
+    when String
+      return [] if value.length >= LONGEST_PATH || value.match?(/[\n\0]/)
+
+      text = value.gsub(%r{\bfile://(?=/)}i, ' ').gsub(%r{\b[a-z][a-z0-9+.-]*://\S*}i, ' ')
+      absolute_paths([value, *text.split(/[\s,;:=|"'()\[\]]+/)]).uniq
+    when Array then value.flat_map { |one| embedded_paths(one) }
+    when Hash then value.values.flat_map { |one| embedded_paths(one) }
+    else []
+    end
+  end
+
+  # Whether a type, its properties or its providers have Ruby that writes files, as far as their code is known.
+  def writes_files?(type, roots)
+    parts = [type, *type.allattrs.map { |name| type.attrclass(name) }, *type.providers.map { |name| type.provider(name) }].compact
+    files = parts.flat_map { |part| code_of(part) }.uniq.select { |path| path.start_with?(*roots) }
+    # What they may use besides.
+    helpers = files.map { |path| path[%r{\A.*?/lib(?=/puppet/)}] }.compact.uniq
+    files += helpers.flat_map { |library| Dir.glob(["#{library}/puppet_x/**/*.rb", "#{library}/puppet/util/**/*.rb"]) }
+    files.empty? || files.any? { |path| File.read(path, encoding: 'UTF-8').scrub.match?(WRITES) }
+  rescue StandardError
+    true
+  end
+
+  # Where the Ruby of a type and its providers is, if that is in modules: directories, and with a slash at the end what helpers may be in.
+  def code_places(type, roots)
+    parts = [type, *type.providers.map { |name| type.provider(name) }].compact
+    files = parts.flat_map { |part| code_of(part) }.uniq.select { |path| path.start_with?(*roots) }
+    helpers = files.filter_map { |path| path[%r{\A.*?/lib(?=/puppet/)}] }.uniq.map { |library| "#{library}/puppet_x/" }
+    (files.map { |path| File.dirname(path) } + helpers.select { |path| File.directory?(path) }).uniq.sort
+  rescue StandardError
+    []
+  end
+
+  # The files that a class and what it is made of are defined in.
+  def code_of(part)
+    modules = (part.ancestors + part.singleton_class.ancestors).uniq - Object.ancestors - Class.ancestors
+    modules.flat_map do |one|
+      methods = one.instance_methods(false) + one.private_instance_methods(false)
+      methods.filter_map { |name| one.instance_method(name).source_location&.first }
+    end
+  end
+
   # What a type of a module makes besides itself, as it says itself: paths, and resources by what names them. Only asked where somebody purges: it
   # may take a while. `nil` if only applying the resource would tell.
   def generated(catalogue)
@@ -184,9 +259,22 @@ module MgmtPuppet
 
   # A resource by what tells it from others, in the form in which it is known when another one is applied.
   def named(ral)
-    names = NAMING.select { |name| ral.parameters.key?(name) && [String, Symbol].include?(ral[name].class) }
-    { 'type' => ral.class.name.to_s, 'title' => text(ral.title), 'parameters' => names.to_h { |name| [name.to_s, text(ral[name])] },
-      'sensitive' => [], 'passive' => false }
+    given = ral.original_parameters.transform_keys(&:to_sym).reject { |name, _| RELATING.include?(name) }
+    ral.class.key_attributes.each { |name| given[name] ||= ral[name] }
+    sensitive = given.keys.select { |name| ral.parameter(name)&.sensitive }
+    parameters = given.transform_values { |value| plain(value) }.compact
+    { 'type' => ral.class.name.to_s, 'title' => text(ral.title), 'parameters' => parameters.transform_keys(&:to_s), 'sensitive' => sensitive.map(&:to_s),
+      'passive' => false }
+  end
+
+  # A value as JSON has it, or `nil` if it has no such value.
+  def plain(value)
+    case value
+    when String, Symbol then text(value)
+    when Integer, Float, true, false then value
+    when Array then value.map { |one| plain(one) }.then { |list| list.include?(nil) ? nil : list }
+    when Hash then value.to_h { |key, one| [text(key), plain(one)] }.then { |map| map.value?(nil) ? nil : map }
+    end
   end
 
   # Whether something in the catalogue removes what is not managed.

@@ -360,6 +360,36 @@ async fn a_type_or_a_provider_that_is_edited_is_loaded_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ruby_that_is_edited_while_it_is_loaded_is_loaded_again() {
+    for is_helper in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let (modules, out) = (place.path().join("modules"), place.path().join("out"));
+        let library = modules.join("m/lib/puppet");
+        write_thing(&modules, "", "'two'");
+        let provider = std::fs::read_to_string(library.join("provider/thing/ruby.rb")).unwrap();
+        let (path, newer) = match is_helper {
+            false => (library.join("provider/thing/ruby.rb"), provider.clone()),
+            true => (modules.join("m/lib/puppet_x/helper.rb"), "TEXT = 'two'\n".to_owned()),
+        };
+        if is_helper {
+            let provider = format!("require_relative '../../../puppet_x/helper'\n{provider}");
+            write(&library.join("provider/thing/ruby.rb"), &provider.replace("'two'", "TEXT"));
+        }
+        // Whoever loads it leaves another version behind.
+        write(&path, &format!("File.write(__FILE__, {newer:?})\n{}", newer.replace("'two'", "'one'")));
+        let puppet = with_modules(&modules);
+        for content in ["one", "two"] {
+            let applied = puppet.apply(&[thing(&out)], false, PATIENCE).await.unwrap().remove(0);
+            assert!(applied.changed && !applied.failed, "{is_helper} {content}: {applied:?}");
+            assert_eq!(std::fs::read_to_string(&out).unwrap(), content, "{is_helper}");
+        }
+        let first = puppet.process_id().await;
+        assert!(!puppet.apply(&[thing(&out)], false, PATIENCE).await.unwrap().remove(0).changed);
+        assert_eq!(puppet.process_id().await, first, "{is_helper}: it was started again for nothing");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_comes_where_nothing_was_loaded_from_is_used() {
     let better = |content: &str| {
         format!(

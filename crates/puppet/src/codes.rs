@@ -79,8 +79,9 @@ pub const CODES: &[(&str, &str, &str)] = &[
         NOT_PURGED,
         "a directory is not purged",
         "Purging removes what no resource manages. A resource of a type that comes from a module may make files of which only its Ruby \
-         knows: it names no path, names the directory itself or one above it, or says only when it is applied what it generates. So nothing \
-         is removed here. The directory is managed otherwise. With `--strict`, this is an error.",
+         knows: it names no path although its Ruby writes files, names the directory itself or one above it, or says only when it is applied \
+         what it generates. So nothing is removed here. The directory is managed otherwise. Puppet does not know of those files either, and \
+         would remove them at every look; with `--puppet-only`, it does. With `--strict`, this is an error.",
     ),
     (
         CONFLICT,

@@ -1,10 +1,11 @@
 //! Resources that would undo each other: one has the whole content of a file, another one edits a part of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use mgmt_resource::{Origin, Resource, ResourceGraph, Spec};
 use mgmt_value::{Native as _, Str, Value};
 
+use crate::catalogue::squeezed;
 use crate::codes;
 use crate::diagnostic::{Diagnostic, Level};
 
@@ -47,7 +48,8 @@ impl<'a> Writers<'a> {
                 writers.whole.insert(path, spec);
             } else if may_edit(spec) {
                 let paths = spec.resource.claimed_paths(&spec.id.name);
-                let paths = paths.iter().map(|path| path.to_text().trim_end_matches('/').to_owned());
+                let paths =
+                    paths.iter().map(|path| squeezed(&path.to_text())).filter(|path| !path.ends_with('*'));
                 writers.parts.extend(paths.map(|path| (path, spec)));
             }
         }
@@ -56,9 +58,23 @@ impl<'a> Writers<'a> {
 
     /// Where these edit what others have the whole content of.
     pub(crate) fn against(&self, others: &Writers<'_>) -> Vec<Diagnostic> {
-        let pairs =
-            self.parts.iter().filter_map(|(path, part)| Some((path, *part, *others.whole.get(path)?)));
-        pairs.take(MAX_TOLD).map(|(path, part, whole)| conflict(path, part, whole)).collect()
+        // What lies below a file, in a tree of Augeas for example, is a part of the file.
+        let whole = |path: &str| {
+            let mut place = path;
+            loop {
+                if let Some((path, whole)) = others.whole.get_key_value(place) {
+                    return Some((path.clone(), *whole));
+                }
+                place = place.rsplit_once('/').map(|(above, _)| above).filter(|above| !above.is_empty())?;
+            }
+        };
+        let pairs = self.parts.iter().filter_map(|(path, part)| {
+            let (path, whole) = whole(path)?;
+            (part.id != whole.id).then_some((path, *part, whole))
+        });
+        let mut told = HashSet::new();
+        let pairs = pairs.filter(|(path, part, _)| told.insert((path.clone(), part.id.clone())));
+        pairs.take(MAX_TOLD).map(|(path, part, whole)| conflict(&path, part, whole)).collect()
     }
 }
 
@@ -90,11 +106,19 @@ pub(crate) fn file_path(spec: &Spec) -> Option<String> {
         _ => false,
     };
     let path = spec.resource.claimed_paths(&spec.id.name).into_iter().next().filter(|_| is_file)?;
-    Some(path.to_text().trim_end_matches('/').to_owned()).filter(|path| !path.is_empty())
+    Some(squeezed(&path.to_text())).filter(|path| path.len() > 1)
+}
+
+/// The path of a file that a kind of ours makes of others.
+pub(crate) fn derived_path(spec: &Spec) -> Option<String> {
+    let is_derived = matches!(spec.id.kind, "gzip" | "tar" | "deploy:tar");
+    let path = text(&*spec.resource, "path").filter(|path| !path.is_empty());
+    let path = path.unwrap_or_else(|| spec.id.name.to_text().into_owned());
+    is_derived.then(|| squeezed(&path))
 }
 
 /// Whether a file has content of its own, at all times.
-fn has_content(spec: &Spec) -> bool {
+pub(crate) fn has_content(spec: &Spec) -> bool {
     let resource = &*spec.resource;
     if spec.id.kind == "file" {
         let is = |field: &str| resource.get(field) == Some(Value::Bool(true));

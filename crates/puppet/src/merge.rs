@@ -16,7 +16,7 @@ use mgmt_resource::{Edge, Id, Origin, ResourceGraph, Spec, did_you_mean};
 use mgmt_value::Str;
 
 use crate::codes;
-use crate::conflict::{Writers, file_path};
+use crate::conflict::{Writers, derived_path, file_path, has_content};
 use crate::diagnostic::{Diagnostic, Level};
 use objects::object;
 use purging::Beside;
@@ -129,6 +129,10 @@ impl Merging<'_> {
                 }
                 names.insert(spec.id.clone(), spec.origin.clone());
             }
+            if let Some((without, found)) = purging::without_purge(&spec, self.manifest) {
+                self.diagnostics.push(found);
+                spec = without;
+            }
             places.insert((Side::Program, node), self.graph.add_node(spec));
         }
         for (noop, class) in &pairs {
@@ -182,6 +186,14 @@ impl Merging<'_> {
                 continue;
             }
             self.diagnostics.push(both(other, spec, &format!("the same file: {path}")));
+        }
+        let derived = self.program.nodes().filter(|(_, spec)| !spec.meta.hidden);
+        let derived: HashMap<String, &Spec> =
+            derived.filter_map(|(_, spec)| Some((derived_path(spec)?, spec))).collect();
+        for (_, spec) in self.manifest.nodes().filter(|(_, spec)| has_content(spec)) {
+            if let Some((path, other)) = file_path(spec).and_then(|path| derived.get_key_value(&path)) {
+                self.diagnostics.push(both(other, spec, &format!("the same file: {path}")));
+            }
         }
         let (ours, theirs) = (Writers::of(self.program), Writers::of(self.manifest));
         let found = ours.against(&theirs).into_iter().chain(theirs.against(&ours));

@@ -22,7 +22,7 @@ use mgmt_value::{Str, Value};
 use crate::translate::{Decision, Outcome};
 pub use containers::Containers;
 use containers::{Variable, word};
-use text::{Writer, quoted};
+use text::{FORMAT, Writer, quoted};
 
 /// A text with more lines than this goes into a file of its own, if there may be any.
 const LONG: usize = 25;
@@ -78,8 +78,12 @@ pub fn program(
     writing.take(outside);
     let mut text = String::new();
     // Writing to a string cannot fail, here and below.
-    if !writing.files.is_empty() {
-        text.push_str("import \"deploy\"\n\n");
+    let imports = [("deploy", !writing.files.is_empty()), ("fmt", writing.used.contains(FORMAT))];
+    for (module, _) in imports.iter().filter(|(_, is_used)| *is_used) {
+        let _ = writeln!(text, "import \"{module}\"");
+    }
+    if !text.is_empty() {
+        text.push('\n');
     }
     for variable in containers.lookups.iter().filter(|variable| writing.used.contains(&variable.name)) {
         comment(&mut text, &format!("{} in Hiera", variable.key));
@@ -320,7 +324,7 @@ impl Writing<'_> {
         body: &mut Body,
     ) {
         let (mut writer, takes_text) = self.writer(spec.origin.as_ref(), container, shared);
-        let name = writer.text(&spec.id.name);
+        let name = writer.name(&spec.id.name);
         let _ = writeln!(body.text, "{kind} {name} {{");
         if kind == spec.id.kind {
             self.fields(spec, takes_text, &mut writer, body);
@@ -338,7 +342,7 @@ impl Writing<'_> {
                 true => quoted(&from.id.name),
                 false => {
                     let (mut writer, _) = self.writer(from.origin.as_ref(), container, shared);
-                    let name = writer.text(&from.id.name);
+                    let name = writer.name(&from.id.name);
                     body.used.extend(writer.used);
                     name
                 }
@@ -371,7 +375,7 @@ impl Writing<'_> {
                 // What has variables in it stays where they are.
                 if writer.used == known {
                     let path = Str::from(format!("/{file}"));
-                    written = format!("deploy.readfile({})", writer.text(&path));
+                    written = format!("deploy.readfile({})", writer.name(&path));
                     body.files.extend(match value {
                         Value::Str(text) => Some((file, text)),
                         _ => None,

@@ -37,6 +37,7 @@ use claims::Claims;
 use context::PASSIVE;
 use rule::{Around, Rule, Unfit, Wanting, loudness};
 
+pub(crate) use claims::is_below;
 pub(crate) use context::spared_path;
 pub use looked::Looked;
 pub use rule::Reason;
@@ -331,7 +332,7 @@ impl Translating<'_> {
         let catalogue = self.around.catalogue;
         for declared in catalogue.resources.iter().filter(|declared| file::purges(declared)) {
             let directory = squeezed(&declared.subject());
-            let Some(maker) = self.around.claims.unknown_below(&directory) else { continue };
+            let Some(maker) = self.around.unknown_below(&directory) else { continue };
             let maker = &catalogue.resources[maker];
             let place = maker.origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
             let message = format!(
@@ -385,18 +386,32 @@ impl Translating<'_> {
     }
 
     /// Why a resource is none of our business. Whatever it would do, it is still in the order of things.
-    fn left_out(&mut self, declared: &Declared) -> Option<Spec> {
+    fn left_out(&mut self, at: usize, declared: &Declared) -> Option<Spec> {
         let why = self.around.left_out(declared)?;
         self.decide(declared, Outcome::LeftOut(vec![Reason { parameter: None, why }]));
         let schema = self.around.registry.get("noop")?;
         let mut spec = Spec::of(Str::from(declared.to_string()), Arc::from((schema.make)()));
         spec.meta = Meta { autogroup: false, ..Meta::default() }.into();
         spec.origin = declared.origin.clone();
-        Some(spec)
+        Some(self.claiming(at, spec))
+    }
+
+    /// The same with the paths of the resource that its fields do not name, so that nobody purges them.
+    fn claiming(&self, at: usize, mut spec: Spec) -> Spec {
+        let claimed: Vec<String> = spec.resource.claimed_paths(&spec.id.name).iter().map(clean).collect();
+        let missing = self.around.claims.of(at).iter().filter(|path| !claimed.contains(path));
+        let missing: Vec<Str> = missing.map(|path| Str::from(path.as_str())).collect();
+        if !missing.is_empty() && matches!(spec.id.kind, "exec" | "noop") {
+            let mut resource = spec.resource.boxed_clone();
+            // Both kinds have the field, of this type.
+            let _ = resource.set("paths", &missing.to_value());
+            spec.resource = Arc::from(resource);
+        }
+        spec
     }
 
     fn resource(&mut self, at: usize, declared: &Declared) -> Option<Spec> {
-        if let Some(spec) = self.left_out(declared) {
+        if let Some(spec) = self.left_out(at, declared) {
             return Some(spec);
         }
         let translate = TYPES.iter().find(|(kind, _)| *kind == declared.kind);
@@ -411,7 +426,7 @@ impl Translating<'_> {
                         let outcome =
                             if is_passive { Outcome::Passive } else { Outcome::Native(kind, notes) };
                         self.decide(declared, outcome);
-                        return Some(spec);
+                        return Some(self.claiming(at, spec));
                     }
                     Err(Unfit::Wrong(why)) => {
                         self.refuse(declared, &why);
@@ -458,6 +473,10 @@ impl Translating<'_> {
         let given = given.map(|(name, value)| format!("{name}={value}"));
         let settings: Vec<String> = given.chain(path.map(|path| format!("modulepath={path}"))).collect();
         let configuration = self.options.configuration.as_ref().map(|file| file.display().to_string());
+        let mut claimed = self.around.claims.of(at).to_vec();
+        if self.around.claims.is_unknown(at) && !claimed.is_empty() {
+            claimed.push("/".to_owned());
+        }
         let fields = [
             ("type", Str::from(declared.type_name()).to_value()),
             ("title", Str::from(declared.title.as_str()).to_value()),
@@ -466,7 +485,8 @@ impl Translating<'_> {
             ("context", Str::from(context).to_value()),
             ("conf", Str::from(configuration.unwrap_or_default()).to_value()),
             ("settings", texts(&settings)),
-            ("paths", texts(self.around.claims.of(at))),
+            ("paths", texts(&claimed)),
+            ("composes", self.around.claims.composes(at).to_value()),
         ];
         for (field, value) in fields {
             if !matches!(resource.set(field, &value), Some(Ok(()))) {
@@ -481,10 +501,14 @@ impl Translating<'_> {
             poll: self.around.interval,
             ..Meta::default()
         };
-        let paths = match declared.kind.as_str() {
+        let mut paths = match declared.kind.as_str() {
             "Exec" => watched::of_conditions(declared),
-            _ => watched::of_parameters(declared),
+            _ => watched::of_parameters(declared, &|source| self.around.local_source(source)),
         };
+        // Another version of its Ruby may bring about something else.
+        let code =
+            self.types.get(&declared.type_name()).map(|facts| facts.code.as_slice()).unwrap_or_default();
+        paths.extend(code.iter().cloned());
         if !paths.is_empty() && meta.poll > 0 {
             // Both are fields of the kind.
             let interval = u32::try_from(meta.poll).unwrap_or(0);
@@ -548,6 +572,11 @@ impl Translating<'_> {
         let message = format!("resources wait for each other: {}", cycle.describe(named));
         self.diagnostics.push(Diagnostic::new(Level::Error, codes::CYCLE, message).at(origin));
     }
+}
+
+/// A path as claims have it.
+fn clean(path: &Str) -> String {
+    squeezed(&path.to_text())
 }
 
 impl std::fmt::Display for Reason {

@@ -11,7 +11,7 @@ use mgmt_store::socket::Socket;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{mpsc, watch};
 
-use crate::link::{Frame, Handed, Order, Report, Stop, send_store};
+use crate::link::{Frame, Handed, Order, Report, Rest, Stop, send_store};
 
 /// The way back to the one who has started this program here.
 pub struct Far {
@@ -19,7 +19,7 @@ pub struct Far {
     pub store: Arc<dyn Store>,
     /// What else it has to say.
     pub told: mpsc::UnboundedReceiver<Told>,
-    converged: watch::Sender<Option<bool>>,
+    rest: watch::Sender<Option<Rest>>,
 }
 
 /// What the one who has started us has to say.
@@ -60,8 +60,8 @@ impl Far {
     pub async fn begin(streams: Streams) -> io::Result<(Far, mpsc::Receiver<Handed>)> {
         let Streams { input, output } = streams;
         let (reports, outgoing) = mpsc::channel(WAITING);
-        let (converged, telling) = watch::channel(None);
-        tokio::spawn(tell_converged(telling, reports.clone()));
+        let (rest, telling) = watch::channel(None);
+        tokio::spawn(report_rest(telling, reports.clone()));
         let (incoming, frames) = mpsc::channel(WAITING);
         // The streams may be anything; a thread can read and write all of it.
         std::thread::Builder::new().name("far-read".to_owned()).spawn(move || read(input, &incoming))?;
@@ -74,20 +74,20 @@ impl Far {
         tokio::spawn(sort(frames, to_store, hand, tell));
         let (reading, writing) = tokio::io::split(near);
         let store = Socket::over(reading, writing).await.map_err(io::Error::other)?;
-        Ok((Far { store: Arc::new(store), told, converged }, programs))
+        Ok((Far { store: Arc::new(store), told, rest }, programs))
     }
 
-    /// Tells whether there is nothing to be done here.
-    pub fn converged(&self, yes: bool) {
-        self.converged.send_replace(Some(yes));
+    /// Reports whether this run is at rest.
+    pub fn report_rest(&self, rest: Rest) {
+        self.rest.send_replace(Some(rest));
     }
 }
 
-/// Tells the newest state. What was so in between is nobody's business.
-async fn tell_converged(mut converged: watch::Receiver<Option<bool>>, reports: mpsc::Sender<Frame>) {
-    while converged.changed().await.is_ok() {
-        let Some(yes) = *converged.borrow_and_update() else { continue };
-        if reports.send(Frame::Report(Report::Converged(yes))).await.is_err() {
+/// Sends the newest state; states in between are dropped.
+async fn report_rest(mut changes: watch::Receiver<Option<Rest>>, reports: mpsc::Sender<Frame>) {
+    while changes.changed().await.is_ok() {
+        let Some(rest) = *changes.borrow_and_update() else { continue };
+        if reports.send(Frame::Report(Report::Rest(rest))).await.is_err() {
             return;
         }
     }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::binary::{self, Binary};
 use crate::clean;
-use crate::link::{Frame, Handed, Order, Report, Stop, send_store, write_frames};
+use crate::link::{Frame, Handed, Order, Report, Rest, Stop, send_store, write_frames};
 use crate::login::{Login, Process, SshError};
 use crate::script::{BEGIN, LAUNCH};
 use crate::tunnel::mark;
@@ -59,8 +59,8 @@ pub struct Launched {
 pub enum News {
     /// It has printed a line, which can be shown as it is.
     Line(String),
-    /// There is nothing to be done there, or there is again.
-    Converged(bool),
+    /// It is at rest there, or no longer is.
+    Rest(Rest),
     /// It has ended. Nothing comes after that.
     Ended(Ended),
 }
@@ -190,8 +190,8 @@ async fn follow(
     let sorting = async {
         while let Ok(Some(frame)) = Frame::read(&mut output).await {
             match frame {
-                Frame::Report(Report::Converged(yes)) => {
-                    let _ = tell.send(News::Converged(yes)).await;
+                Frame::Report(Report::Rest(rest)) => {
+                    let _ = tell.send(News::Rest(rest)).await;
                 }
                 Frame::Store(bytes) => {
                     let _ = to_store.write_all(&bytes).await;

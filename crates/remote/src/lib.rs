@@ -48,7 +48,7 @@ pub use host_key::HostKey;
 pub use launch::{Ended, Launch, Launched, News, Place};
 #[doc(hidden)]
 pub use link::read_hostile;
-pub use link::{Handed, Stop};
+pub use link::{Handed, Rest, Stop};
 pub use login::{Identity, Login, SshError};
 pub use prompt::{Prompts, ask_entry};
 pub use said::clean;

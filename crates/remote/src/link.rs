@@ -24,7 +24,7 @@ pub struct Handed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stop {
-    /// All hosts have converged, and that was to be the end.
+    /// All hosts are at rest, and that was to be the end.
     Converged,
     /// What is running may finish.
     Graceful,
@@ -55,10 +55,22 @@ pub(crate) enum Order {
     Alive,
 }
 
+/// Whether a run is at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rest {
+    /// Something is under way.
+    Active,
+    /// Nothing is under way but scheduled retries, and something is failed or outdated.
+    Quiet,
+    /// The program is evaluated, and every resource is in its declared state.
+    Converged,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Report {
-    Converged(bool),
+    Rest(Rest),
 }
 
 /// The longest frame that is not a program.
@@ -256,7 +268,7 @@ mod tests {
         let frames = [
             Frame::Order(Order::Stop(Stop::Cancel)),
             Frame::Store(vec![1, 2, 3]),
-            Frame::Report(Report::Converged(true)),
+            Frame::Report(Report::Rest(Rest::Quiet)),
             Frame::Program(Vec::new()),
         ];
         let bytes: Vec<u8> = frames.iter().flat_map(|frame| frame.encoded().unwrap()).collect();

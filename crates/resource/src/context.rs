@@ -1,8 +1,9 @@
 //! What one run of check and apply gets to see.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use mgmt_value::{Str, Value};
 use tokio::sync::Notify;
@@ -180,9 +181,21 @@ struct Climb {
     /// A [`Stage`].
     stage: AtomicU8,
     climbed: Notify,
+    /// The number of the choice of the cluster that the run depends on; 0 for none.
+    choice: AtomicU64,
 }
 
 impl Cancel {
+    /// The run depends on a choice of the cluster, which has this number until it ends: its commands must not outlive that.
+    pub fn depend_on_choice(&self, number: NonZeroU64) {
+        self.0.choice.store(number.get(), Ordering::Release);
+    }
+
+    /// The choice that the run depends on.
+    pub fn choice(&self) -> Option<u64> {
+        Some(self.0.choice.load(Ordering::Acquire)).filter(|number| *number != 0)
+    }
+
     /// Climbs to a stage. A lower one than the present is ignored.
     pub fn raise(&self, stage: Stage) {
         if self.0.stage.fetch_max(stage as u8, Ordering::AcqRel) < stage as u8 {

@@ -101,6 +101,9 @@ pub struct Spec {
     pub origin: Option<Origin>,
     /// The values that made it what it is now, if it was another before.
     pub because: Option<Arc<Because>>,
+    /// The schedules under which this host was chosen when it was declared, and without which it would be declared differently. It
+    /// runs only as long as the host is chosen under all of them.
+    pub choices: Arc<[Str]>,
 }
 
 impl Spec {
@@ -121,6 +124,7 @@ impl Spec {
             loudness: Loudness::default(),
             origin: None,
             because: None,
+            choices: Arc::default(),
         }
     }
 
@@ -140,6 +144,7 @@ impl Spec {
                 || self.resource.same_as(&self.id.name, &*other.resource))
             && self.meta.same_as(&other.meta)
             && self.receives == other.receives
+            && self.choices == other.choices
             && self.children.len() == other.children.len()
             && self.children.iter().zip(&other.children).all(|(a, b)| a.same_as(b))
     }

@@ -23,6 +23,7 @@ pub async fn all(connect: Connect<'_>) {
     what_somebody_else_breaks_is_mended(connect).await;
     scheduling(connect).await;
     a_leader_that_is_gone_is_replaced(connect).await;
+    a_damaged_choice_or_leader_is_replaced(connect).await;
     offers_that_persist_stay(connect).await;
     deploys(connect).await;
     deploys_at_the_same_time_get_numbers_of_their_own(connect).await;
@@ -220,6 +221,33 @@ async fn a_leader_that_is_gone_is_replaced(connect: Connect<'_>) {
     until("the one who is left", || late.scheduled(&job).unwrap() == [text("l3")]).await;
 }
 
+async fn a_damaged_choice_or_leader_is_replaced(connect: Connect<'_>) {
+    let job = text("damaged");
+    let (one, two) = (host(connect, "d1"), host(connect, "d2"));
+    for host in [&one, &two] {
+        host.volunteer(&job, &Offer::default(), true).await.unwrap();
+    }
+    until("one is chosen", || !two.scheduled(&job).unwrap().is_empty()).await;
+    let chosen = two.scheduled(&job).unwrap();
+    let store = connect();
+    let put = async |key: &str| {
+        let effect = Effect::Put { key: key.to_owned(), value: b"garbage".to_vec(), lease: None };
+        store.commit(Transaction { effects: vec![effect], ..Transaction::default() }).await.unwrap();
+    };
+    put("/schedule/damaged").await;
+    until("the choice is made anew", || two.scheduled(&job).unwrap() == chosen).await;
+    put("/leader/scheduler").await;
+    until("somebody leads again", || one.leader().is_some_and(|leader| leader == "d1" || leader == "d2"))
+        .await;
+    put("/host/h/string/x").await;
+    until("what cannot be read is named", || {
+        two.unreadable_records().iter().any(|error| error.to_string().contains("/host/h/string/x"))
+    })
+    .await;
+    let effects = vec![Effect::Delete("/host/h/string/x".to_owned())];
+    store.commit(Transaction { effects, ..Transaction::default() }).await.unwrap();
+}
+
 async fn offers_that_persist_stay(connect: Connect<'_>) {
     let job = text("kept");
     let offer = Offer { persist: true, ..Offer::default() };
@@ -377,6 +405,12 @@ async fn a_record_that_cannot_be_read_concerns_that_record_alone(connect: Connec
         assert_eq!(a.newest_deploy().await.unwrap().unwrap().id, next);
         set(record(last), None).await;
     }
+    // A record of the last number that there is uses up no number.
+    let last_number = record(u64::MAX);
+    set(last_number.clone(), Some("garbage")).await;
+    let before = a.newest_deploy().await.unwrap().unwrap().id;
+    assert_eq!(deploy(b"five and a half").await, before + 1);
+    set(last_number, None).await;
     let last = deploy(b"six").await;
     for damage in ["", "not json", r#"{"format":2,"id":1}"#, r#"{"format":1}"#] {
         set("/deploy/newest".to_owned(), Some(damage)).await;
@@ -418,6 +452,11 @@ async fn damaged_files_are_noticed(connect: Connect<'_>) {
         a.store().commit(Transaction { effects: vec![effect], ..Transaction::default() }).await.unwrap();
         let error = a.deployed_files(&deploy).await.unwrap_err();
         assert!(matches!(error, mgmt_store::StoreError::Corrupt { .. }), "{error}");
+        // A later deploy that shares the chunk stores it again, which mends the former, too.
+        let files = tree(&[("x", b"content")]);
+        let later = a.add_deploy(&program(), &files, &Commits::default(), None).await.unwrap();
+        assert_eq!(a.deployed_files(&later).await.unwrap(), files);
+        assert_eq!(a.deployed_files(&deploy).await.unwrap(), files);
     }
 }
 

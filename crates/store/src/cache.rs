@@ -181,6 +181,9 @@ impl Shared {
             }
             if let Some(key) = parsed {
                 topics.extend(key.host().cloned().map(Topic::Host));
+                if matches!(key, Key::Schedule(_)) {
+                    topics.insert(Topic::Schedules);
+                }
                 topics.insert(key.topic());
             }
         }

@@ -213,7 +213,7 @@ impl SharedState {
             }
             fits(commits, last)?;
             match chunks {
-                Some(chunks) => self.store_chunks(chunks, last).await?,
+                Some(chunks) => self.store_chunks(chunks).await?,
                 // What is repeated has to be there still.
                 None => drop(tree::fetch(store, files).await?),
             }
@@ -252,21 +252,10 @@ impl SharedState {
         Err(DeployError::Raced)
     }
 
-    /// Stores chunks that are not there already.
-    async fn store_chunks(
-        &self,
-        chunks: &HashMap<String, Vec<u8>>,
-        newest: Option<&Deploy>,
-    ) -> Result<(), StoreError> {
-        let there = match newest {
-            Some(newest) => match tree::manifest(&**self.store(), &newest.files).await {
-                Ok(manifest) => manifest.chunks(&newest.files),
-                Err(error) if error.is_passing() => return Err(error),
-                // Files of another deploy that cannot be read are no reason against this one: all chunks are stored.
-                Err(_) => BTreeSet::new(),
-            },
-            None => BTreeSet::new(),
-        };
+    /// Stores chunks that are not there already. What other deploys say of them is not trusted: a chunk that they share may be
+    /// missing or damaged.
+    async fn store_chunks(&self, chunks: &HashMap<String, Vec<u8>>) -> Result<(), StoreError> {
+        let there = tree::intact(&**self.store(), chunks.keys()).await?;
         let limits = self.store().limits();
         let mut batch = Vec::new();
         let mut size = 0;

@@ -108,6 +108,8 @@ pub(crate) enum Topic {
     HostStrings(Str),
     Exports(Str),
     Schedule(Str),
+    /// All schedules.
+    Schedules,
     Volunteers,
     Status,
     LogLevels,

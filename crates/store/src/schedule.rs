@@ -33,7 +33,7 @@ use crate::{SharedState, json};
 
 /// Who was chosen under a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Choice {
+pub(crate) struct Choice {
     /// The chosen, sorted.
     hosts: Vec<String>,
     /// All volunteers in the order in which they would be chosen.
@@ -84,8 +84,8 @@ const OFFER: Duration = Duration::from_secs(10);
 const LEADING: Duration = Duration::from_secs(3);
 
 #[derive(Serialize, Deserialize)]
-struct Leader {
-    host: String,
+pub(crate) struct Leader {
+    pub(crate) host: String,
 }
 
 impl SharedState {
@@ -144,6 +144,19 @@ impl SharedState {
         Ok(hosts.filter(|host| sure || host != self.host()).collect())
     }
 
+    /// Whether this host is chosen under a name, and until when at least, by the clock that goes on while the host is suspended; without
+    /// a time if that does not end by itself.
+    pub fn is_chosen(&self, name: &Str) -> Option<Option<Duration>> {
+        if !self.scheduled(name).is_ok_and(|hosts| hosts.contains(self.host())) {
+            return None;
+        }
+        let want = self.inner().own.wanted(&keys::volunteer(self.host(), name));
+        let Some(term) = want.and_then(|want| want.time) else { return Some(None) };
+        // Lost between the two questions.
+        let held = self.inner().session(term).held()?;
+        Some(Some(held.until_boottime))
+    }
+
     /// Follows who is chosen under a name.
     pub fn watch_schedule(&self, name: &Str) -> Changes {
         Changes(self.cache().follow(Topic::Schedule(name.clone())))
@@ -198,14 +211,22 @@ impl Inner {
         let mut lease = session.changes();
         let mut leader = self.cache().follow(Topic::Leader);
         let mut volunteers = self.cache().follow(Topic::Volunteers);
+        // A choice that somebody else damages or removes is made anew.
+        let mut schedules = self.cache().follow(Topic::Schedules);
         loop {
             lease.mark_unchanged();
             leader.mark_unchanged();
             volunteers.mark_unchanged();
+            schedules.mark_unchanged();
             if let Some(held) = session.held() {
                 let done = match self.cache().get(SCHEDULER) {
-                    None => self.win(held.lease).await,
+                    None => self.win(held.lease, Condition::Missing(SCHEDULER.to_owned())).await,
                     Some(entry) if entry.lease == Some(held.lease) => self.decide(&entry).await,
+                    // No leader has written it, and it would never end.
+                    Some(entry) if entry.lease.is_none() => {
+                        tracing::warn!("`{SCHEDULER}` belongs to no leader, and is replaced");
+                        self.win(held.lease, Condition::Modified(SCHEDULER.to_owned(), entry.modified)).await
+                    }
                     Some(_) => Ok(()),
                 };
                 if let Err(error) = done {
@@ -218,6 +239,7 @@ impl Inner {
                 changed = lease.changed() => if changed.is_err() { return },
                 _ = leader.changed() => {}
                 _ = volunteers.changed() => {}
+                _ = schedules.changed() => {}
             }
         }
     }
@@ -240,11 +262,11 @@ impl Inner {
     }
 
     /// Becomes the leader, unless somebody else was faster.
-    async fn win(&self, lease: crate::store::LeaseId) -> Result<(), StoreError> {
+    async fn win(&self, lease: crate::store::LeaseId, unled: Condition) -> Result<(), StoreError> {
         let value = json::stored(&Leader { host: self.host.to_text().into_owned() })?;
         let won = self
             .commit(Transaction {
-                conditions: vec![Condition::Missing(SCHEDULER.to_owned())],
+                conditions: vec![unled],
                 effects: vec![Effect::Put { key: SCHEDULER.to_owned(), value, lease: Some(lease) }],
                 otherwise: Vec::new(),
             })
@@ -252,7 +274,7 @@ impl Inner {
         if won.done {
             self.cache().seen(SCHEDULER, won.revision).await;
         } else {
-            self.cache().until(SCHEDULER, |leader| leader.is_some()).await;
+            self.cache().until(SCHEDULER, |leader| leader.is_some_and(|leader| leader.lease.is_some())).await;
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ pub(crate) struct Held {
     /// Counted from before the store was asked, so it is over here before it is over there.
     pub(crate) until: Instant,
     /// The same moment by the clock that goes on while the host is suspended.
-    until_boottime: Duration,
+    pub(crate) until_boottime: Duration,
 }
 
 impl Held {

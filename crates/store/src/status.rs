@@ -10,8 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::keys::{self, Key, Topic};
 use crate::reconciler::Want;
+use crate::schedule::{Choice, Leader, Offer};
 use crate::store::{Entry, StoreError};
-use crate::strings::Changes;
+use crate::strings::{Changes, Text};
 use crate::{Agent, Member, SharedState, exports, json};
 
 /// What a host is doing.
@@ -97,17 +98,23 @@ impl SharedState {
         statuses
     }
 
-    /// Why records of hosts cannot be read: statuses, member records, claims and exports that are damaged, or that a later version has
-    /// written. Each affects itself alone.
+    /// Why records cannot be read, apart from those of deploys and shared strings: they are damaged, or a later version has written them.
+    /// Each affects itself alone.
     pub fn unreadable_records(&self) -> Vec<StoreError> {
         let unreadable = |entry: Arc<Entry>| match Key::parse(&entry.key)? {
             Key::Status { .. } => json::value::<Status>(&entry).err(),
             Key::Member { .. } => json::value::<Member>(&entry).err(),
             Key::Agent { .. } | Key::Rival { .. } => json::value::<Agent>(&entry).err(),
             Key::Export { .. } => json::value::<exports::Stored>(&entry).err(),
-            _ => None,
+            Key::Volunteer { .. } => json::value::<Offer>(&entry).err(),
+            Key::Log { .. } | Key::HostString { .. } => json::value::<Text>(&entry).err(),
+            Key::Schedule(_) => json::value::<Choice>(&entry).err(),
+            Key::Leader => json::value::<Leader>(&entry).err(),
+            // Whoever reads it fails, and says why.
+            Key::String(_) => None,
         };
-        self.cache().below(keys::HOSTS).into_iter().filter_map(unreadable).collect()
+        let all = [keys::HOSTS, keys::SCHEDULES, keys::LEADERS].map(|prefix| self.cache().below(prefix));
+        all.into_iter().flatten().filter_map(unreadable).collect()
     }
 
     /// Follows what hosts are doing.
@@ -117,10 +124,6 @@ impl SharedState {
 
     /// The host that schedules, if there is one.
     pub fn leader(&self) -> Option<Str> {
-        #[derive(Deserialize)]
-        struct Leader {
-            host: String,
-        }
         let entry = self.cache().get(keys::SCHEDULER)?;
         json::value(&entry).ok().map(|leader: Leader| Str::from(leader.host.as_str()))
     }

@@ -151,7 +151,7 @@ impl Changes {
 
 /// How a string is stored: as text if it is one.
 #[derive(Serialize, Deserialize)]
-struct Text {
+pub(crate) struct Text {
     #[serde(with = "crate::bytes")]
     value: Vec<u8>,
 }

@@ -1,6 +1,6 @@
 //! File trees: the files of a deploy, cut into chunks that are named by their digests.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use mgmt_state::record::sha256 as digest;
 use serde::{Deserialize, Serialize};
@@ -177,18 +177,19 @@ pub(crate) fn read_hostile(list: &[u8], chunk: &[u8]) -> Result<Tree, StoreError
     assembled(listed(list.as_bytes())?, &HashMap::from([(name, chunk.to_vec())]))
 }
 
+/// So many chunks are read at once that one answer is not too long for anyone.
+const CHUNKS_AT_ONCE: usize = 64;
+
 /// Reads chunks, and makes sure that each is what its name says.
 async fn read(
     store: &dyn Store,
     wanted: impl Iterator<Item = &String>,
 ) -> Result<HashMap<String, Vec<u8>>, StoreError> {
-    // So many that one answer is not too long for anyone.
-    const AT_ONCE: usize = 64;
     let mut wanted: Vec<&String> = wanted.collect();
     wanted.sort_unstable();
     wanted.dedup();
     let mut chunks = HashMap::new();
-    for some in wanted.chunks(AT_ONCE) {
+    for some in wanted.chunks(CHUNKS_AT_ONCE) {
         let spans = some.iter().map(|digest| Span::Key(keys::chunk(digest))).collect();
         for entry in store.read(spans).await?.entries {
             let name = entry.key.strip_prefix(keys::CHUNKS).unwrap_or_default();
@@ -202,6 +203,29 @@ async fn read(
         }
     }
     Ok(chunks)
+}
+
+/// The chunks among these that are in the store with the content that their names say. One that is damaged is not among them.
+pub(crate) async fn intact(
+    store: &dyn Store,
+    wanted: impl Iterator<Item = &String>,
+) -> Result<BTreeSet<String>, StoreError> {
+    let mut intact = BTreeSet::new();
+    let wanted: Vec<&String> = wanted.collect();
+    for some in wanted.chunks(CHUNKS_AT_ONCE) {
+        let spans = some.iter().map(|digest| Span::Key(keys::chunk(digest))).collect();
+        let entries = match store.read(spans).await {
+            Ok(found) => found.entries,
+            Err(error) if error.is_passing() => return Err(error),
+            // What cannot be read is stored again.
+            Err(_) => continue,
+        };
+        let names = entries.iter().filter_map(|entry| Some((entry, entry.key.strip_prefix(keys::CHUNKS)?)));
+        intact.extend(
+            names.filter(|(entry, name)| digest(&entry.value) == *name).map(|(_, name)| name.to_owned()),
+        );
+    }
+    Ok(intact)
 }
 
 fn join(blob: &Blob, chunks: &HashMap<String, Vec<u8>>) -> Result<Vec<u8>, StoreError> {

@@ -9,7 +9,7 @@
 //!   permission bits, [`mount_table`] mount tables, [`xattr`] labels. All of it blocks; callers put it on a thread where that is fine.
 //!   [`preflight`] tells for a plan whether the kernel would refuse a change, [`aside`] renames damaged state files, and [`made`]
 //!   tracks what a thread creates. [`trusted`] reads what functions of a program ask for, and [`bounded`] does that on threads that
-//!   may block.
+//!   may block; [`unresponsive`] tells whether the server of a mount answers.
 //! - **Processes.** [`process`] runs and stops children. It needs an async runtime, so it is a feature, which who only reads and
 //!   writes files does without.
 //! - **Memory.** [`memory`] tells the kernel when much of it is about to be used.
@@ -70,6 +70,7 @@ pub mod replace;
 pub mod stat;
 pub mod tree;
 pub mod trusted;
+pub mod unresponsive;
 pub mod xattr;
 
 mod carry;

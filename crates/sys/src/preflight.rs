@@ -6,8 +6,8 @@ use std::ops::{Add, Sub};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{
-    Access, AtFlags, Mode, StatVfsMountFlags, StatxAttributes, StatxFlags, accessat, fstat, fstatvfs, statat,
-    statx,
+    Access, AtFlags, FsWord, Mode, PROC_SUPER_MAGIC, StatVfsMountFlags, StatxAttributes, StatxFlags,
+    accessat, fstat, fstatfs, fstatvfs, statat, statx,
 };
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, getgroups};
@@ -46,7 +46,7 @@ impl Parent {
         if attributes(self.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).intersects(IMMUTABLE) {
             return Err(self.error("write to", name, Errno::PERM));
         }
-        if self.check_writable().is_ok() {
+        if self.check_writable().is_ok() && !is_append_only(self.as_fd()) {
             return Ok(());
         }
         match accessat(self, name, Access::WRITE_OK, AtFlags::EACCESS) {
@@ -147,6 +147,10 @@ pub fn check_may_mount(point: &[u8]) -> Result<()> {
 }
 
 pub(crate) fn check_writable(directory: BorrowedFd<'_>, path: &[u8]) -> Result<()> {
+    // The kernel makes what is there, and nobody else can.
+    if fstatfs(directory).is_ok_and(|found| matches!(found.f_type, PROC_SUPER_MAGIC | SYSFS_MAGIC)) {
+        return Err(Error::new("write to", path, Errno::PERM));
+    }
     match accessat(directory, c".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
         Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(Error::new("write to", path, errno)),
         // Where the kernel cannot tell, the change itself will.
@@ -160,7 +164,8 @@ pub(crate) fn check_removable(
     path: impl FnOnce() -> Box<[u8]>,
 ) -> Result<()> {
     let attributes = attributes(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-    if attributes.intersects(IMMUTABLE) || is_kept_by_sticky_bit(directory, name) {
+    let is_kept = || is_append_only(directory) && statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    if attributes.intersects(IMMUTABLE) || is_kept_by_sticky_bit(directory, name) || is_kept() {
         return Err(Error::new("replace or remove", path(), Errno::PERM));
     }
     if attributes.contains(StatxAttributes::MOUNT_ROOT) {
@@ -192,6 +197,11 @@ fn has_capability(capability: CapabilitySet) -> bool {
     capabilities(None).map_or(true, |sets| sets.effective.contains(capability))
 }
 
+/// Whether entries of a directory can be neither removed nor replaced.
+fn is_append_only(directory: BorrowedFd<'_>) -> bool {
+    attributes(directory, b"", AtFlags::EMPTY_PATH).contains(StatxAttributes::APPEND)
+}
+
 /// Whether the sticky bit of a directory keeps this process from replacing or removing an entry.
 fn is_kept_by_sticky_bit(directory: BorrowedFd<'_>, name: &[u8]) -> bool {
     let us = geteuid().as_raw();
@@ -201,6 +211,9 @@ fn is_kept_by_sticky_bit(directory: BorrowedFd<'_>, name: &[u8]) -> bool {
         && statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_uid != us)
         && !has_capability(CapabilitySet::FOWNER)
 }
+
+/// The file system below `/sys`.
+const SYSFS_MAGIC: FsWord = 0x6265_6572;
 
 /// What can be neither changed nor removed, or only be appended to.
 const IMMUTABLE: StatxAttributes = StatxAttributes::IMMUTABLE.union(StatxAttributes::APPEND);

@@ -11,7 +11,8 @@
 //!   number cannot have passed to a stranger.
 //! - Dropping a [`Running`] kills the group. Nothing we started outlives its owner by accident; what a command
 //!   left in the background when it *ended by itself* is the command's business and stays.
-//! - A command that says so is recorded while it runs; the next start ends what a killed process could not end.
+//! - A command that says so is recorded while it runs; the next start ends what a killed process could not end, and a
+//!   watchdog does at once for the commands of a singleton.
 //! - Captured output is bounded; what does not fit is counted, and the pipe is still drained, so that a chatty
 //!   command never blocks on us.
 //! - Once the leader has ended, only what is already in the pipes is read. A background descendant that keeps
@@ -26,6 +27,7 @@ mod exec_with;
 mod lines;
 mod records;
 mod signal;
+mod watchdog;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -49,6 +51,7 @@ pub use exec_as::{Credentials, EXEC_AS, exec_as_entry};
 pub use lines::{LINE_LIMIT, Line, LineEvent, Lines};
 pub use records::{LeftBehind, Recorded, end_left_behind, keep_records_in};
 pub use signal::{Signal, UnknownSignal};
+pub use watchdog::{WATCHDOG_GRACE, set_choice_deadline};
 
 /// How many bytes of each stream are kept unless the command says otherwise.
 pub const DEFAULT_CAPTURE_LIMIT: usize = 1 << 20;
@@ -159,6 +162,12 @@ impl Command {
         let (name, program) = self.program()?;
         let failed = |source: io::Error| SpawnError::Failed { program: display(name), source };
 
+        if let Some(records) =
+            records::directory().filter(|_| self.recorded.iter().any(|it| it.choice.is_some()))
+        {
+            // Without it, the command is still ended by this process, or at the next start.
+            let _ = watchdog::start(self.helper.path(), &records);
+        }
         let (stdout, stdout_writer) = pipe().map_err(failed)?;
         let (stderr, stderr_writer) = pipe().map_err(failed)?;
         let mut command = self.prepared(&program)?;

@@ -40,7 +40,9 @@ use crate::stat::{Kind, Stat};
 use crate::temporary::{self, TemporaryName};
 use crate::xattr;
 
-pub use crate::temporary::{is_temporary, is_temporary_of_another_program, sweep_temporaries};
+pub use crate::temporary::{
+    is_fresh_temporary_of_another_program, is_temporary, is_temporary_of_another_program, sweep_temporaries,
+};
 
 /// New content for a path, not yet in place. Dropping it leaves everything as it was.
 pub struct Replacement<'a> {

@@ -7,6 +7,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, st
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::dir::Parent;
 use crate::error::Result;
@@ -114,8 +115,9 @@ pub fn is_temporary(name: &[u8]) -> bool {
 }
 
 /// Whether a name is one under which another program writes a file before it renames it into place: Ruby's and so Puppet's temporary files
-/// (`motd20260131-4711-1a2b3c`), and those of dpkg and Augeas.
+/// (`motd20260131-4711-1a2b3c`), those of dpkg and Augeas, and the directories with which Puppet locks a name for such a file (with `.lock` behind it).
 pub fn is_temporary_of_another_program(name: &[u8]) -> bool {
+    let name = name.strip_suffix(LOCK).unwrap_or(name);
     if [&b".dpkg-new"[..], b".dpkg-tmp", b".augnew"]
         .iter()
         .any(|end| name.len() > end.len() && name.ends_with(end))
@@ -131,6 +133,25 @@ pub fn is_temporary_of_another_program(name: &[u8]) -> bool {
     let is_random =
         !random.is_empty() && random.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
     is_random && digits(process) && date.is_some_and(digits)
+}
+
+/// What the name of a directory ends in with which Puppet locks the name of a temporary file.
+const LOCK: &[u8] = b".lock";
+
+/// How long a file that another program writes in order to rename it is left alone, in seconds.
+const TEMPORARY_GRACE_SECONDS: i64 = 60;
+
+/// Whether another program is just writing an entry, to rename it over another one, or locks the name of such a file. One that is old was left behind.
+pub fn is_fresh_temporary_of_another_program(name: &[u8], stat: Option<&Stat>) -> bool {
+    if !is_temporary_of_another_program(name) {
+        return false;
+    }
+    let now = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
+    stat.is_none_or(|stat| {
+        let is_of_its_kind =
+            stat.kind == Kind::File || (stat.kind == Kind::Directory && name.ends_with(LOCK));
+        is_of_its_kind && now.saturating_sub(stat.modified.seconds) < TEMPORARY_GRACE_SECONDS
+    })
 }
 
 /// Makes something under a name that nobody can guess, so that nobody can be there first. `create` says
@@ -181,7 +202,9 @@ mod tests {
 
     #[test]
     fn temporaries_of_other_programs_are_told_by_their_names() {
-        for name in ["motd20260131-4711-1a2b3c", "20260131-1-z", "x.conf.dpkg-new", "hosts.augnew"] {
+        for name in
+            ["motd20260131-4711-1a2b3c", "m20260131-1-z.lock", "20260131-1-z", "x.dpkg-new", "hosts.augnew"]
+        {
             assert!(is_temporary_of_another_program(name.as_bytes()), "{name}");
         }
         for name in [
@@ -194,6 +217,7 @@ mod tests {
             "20260131-4711",
             "x20260131-4711-",
             ".dpkg-new",
+            "app.lock",
         ] {
             assert!(!is_temporary_of_another_program(name.as_bytes()), "{name}");
         }

@@ -138,6 +138,9 @@ impl RunningProgram {
     pub fn signal(&self, signal: rustix::process::Signal) {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, signal).unwrap();
+        if signal == rustix::process::Signal::STOP {
+            wait_until_stopped(id);
+        }
     }
 
     /// Waits for the end of the process alone: commands that it has left behind may hold its streams.
@@ -167,6 +170,19 @@ impl Drop for RunningProgram {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Waits until every thread of a process is stopped: one that runs a system call stops only at its end.
+pub fn wait_until_stopped(process: rustix::process::Pid) {
+    let is_stopped = |path: std::path::PathBuf| {
+        let stat = std::fs::read_to_string(path.join("stat")).unwrap_or_default();
+        // A thread that has ended meanwhile has no state.
+        stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['T', 't', 'Z', 'X']))
+    };
+    let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
+    eventually("the process is stopped", || {
+        std::fs::read_dir(&tasks).into_iter().flatten().flatten().all(|task| is_stopped(task.path()))
+    });
 }
 
 /// Waits until something is so.

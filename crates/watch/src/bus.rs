@@ -7,7 +7,8 @@
 //! - It hears of every signal under its topic that comes after the service [is ready](BusService::ready), several
 //!   perhaps as one event.
 //! - When the bus or the service restarts, the connection is made anew, less and less often as long as it fails, and
-//!   everybody hears an event then: whatever was missed has to be looked at. A service that merely starts, because it
+//!   everybody hears an event then: whatever was missed has to be looked at. Followers get an error when it has been away for
+//!   5 seconds. A service that merely starts, because it
 //!   was called, costs no connection and loses no signal.
 //! - Only what the service itself sends counts, whoever else sends the same.
 //! - No call takes longer than its limit, once it is its turn: no more calls wait for answers than a bus allows. The rule by which the bus selects messages is one per service, not one per
@@ -37,7 +38,9 @@ use self::connection::{Connection, DAEMON, connect};
 pub(crate) const LIMIT: Duration = Duration::from_secs(25);
 /// How long to wait before another attempt to connect.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A service that was connected and is not any more counts as unwatched after this time. A restart takes less.
+const AWAY_LIMIT: Duration = Duration::from_secs(5);
 /// How many signals may wait to be looked at.
 const QUEUE: usize = 1024;
 
@@ -263,6 +266,23 @@ impl BusService {
         BusSignals { signals, name: self.shared.service.name }
     }
 
+    /// Waits until the service has not been connected for this long, and gives the reason.
+    async fn away_for(&self, limit: Duration) -> BusError {
+        let mut status = self.shared.status.subscribe();
+        loop {
+            // The sender is ours, so neither wait ends before.
+            let _ = status.wait_for(|status| !matches!(status, Status::Ready(_))).await;
+            let back = status.wait_for(|status| matches!(status, Status::Ready(_)));
+            if tokio::time::timeout(limit, back).await.is_ok() {
+                continue;
+            }
+            return match &*status.borrow() {
+                Status::Failed(error) => error.clone(),
+                Status::Connecting | Status::Ready(_) => BusError::Gone(self.shared.service.name),
+            };
+        }
+    }
+
     async fn connection(&self) -> Result<Arc<Connection>, BusError> {
         let mut status = self.shared.status.subscribe();
         let settled = status.wait_for(|status| !matches!(status, Status::Connecting)).await;
@@ -292,15 +312,30 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Waits for the next event. Fails only if the service cannot be reached in the beginning.
+    /// Waits for the next event. Fails if the service cannot be reached in the beginning, or has been away for 5 seconds: nobody
+    /// knows what happens meanwhile. After that the event is its return.
     pub async fn next(&mut self) -> Result<(), BusError> {
         if !self.is_settled {
-            self.service.ready().await?;
+            match self.was_ready() {
+                true => self.service.connected().await,
+                false => self.service.ready().await?,
+            }
             self.is_settled = true;
             return Ok(());
         }
-        self.told.notified().await;
-        Ok(())
+        tokio::select! {
+            biased;
+            () = self.told.notified() => Ok(()),
+            error = self.service.away_for(AWAY_LIMIT) => {
+                self.is_settled = false;
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the service has been reached before, by whomever: it then comes back, mostly, and is waited for.
+    pub fn was_ready(&self) -> bool {
+        self.service.shared.was_ready.load(Ordering::Relaxed)
     }
 }
 

@@ -82,13 +82,11 @@ impl Core {
             let watching = matches!(state.watch, WatchState::Starting | WatchState::Waiting(_));
             assert!(state.is_dirty() || watching, "{} is failing and has nothing to do", vertex.0);
         }
-        // A failing vertex has a next attempt, unless its declared attempts are used up, or it may not run.
-        if state.is_open() && state.is_failing() && state.is_exhausted() {
-            assert!(
-                matches!(state.rules.retry, Retry::Times(_)) || state.is_held(),
-                "{} is failing and will not be attempted again",
-                vertex.0
-            );
+        // A failing check has a next attempt, unless its declared attempts are used up, or it may not run. No rate holds it up.
+        if state.is_open() && state.running.is_none() && state.is_check_failing() {
+            let ended = matches!(state.rules.retry, Retry::Times(_)) || state.is_held();
+            let attempted = state.not_before != u64::MAX && (ended || state.due() != u64::MAX);
+            assert!(attempted, "{} is failing and will not be attempted again", vertex.0);
         }
     }
 

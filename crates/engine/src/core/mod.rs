@@ -324,6 +324,17 @@ enum Token {
     Never,
 }
 
+impl Token {
+    /// From when on the rate allows the run that the event leads to.
+    fn rated(self, now: u64) -> u64 {
+        match self {
+            Token::None => now,
+            Token::Taken(at) => at,
+            Token::Never => u64::MAX,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Running {
     incarnation: u32,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::rules::{Retry, Rules, backoff, prompt_pause};
-use super::{Action, Cause, Core, Running, State, Token, Vertex, WatchState};
+use super::{Action, Cause, Core, Running, State, Vertex, WatchState};
 
 /// A watch that worked for this long is steady: an earlier failure of it does not lengthen the backoff of the next.
 const STEADY_WATCH: u64 = 60_000_000_000;
@@ -181,6 +181,11 @@ impl State {
         self.check.is_failing() || self.is_watch_failing()
     }
 
+    /// The last attempt to check failed.
+    pub(super) fn is_check_failing(&self) -> bool {
+        self.check.is_failing()
+    }
+
     /// The check is failing, and is attempted by time without an end.
     fn is_check_endless(&self) -> bool {
         self.check.is_failing() && !matches!(self.rules.retry, Retry::Times(_))
@@ -204,11 +209,6 @@ impl State {
     pub(super) fn is_excused(&self) -> bool {
         self.check.is_spent(&self.rules)
             || (self.is_watch_failing() && self.watch_attempts.is_spent(&self.rules))
-    }
-
-    /// No time leads to the next attempt of the check.
-    pub(super) fn is_exhausted(&self) -> bool {
-        self.check.is_failing() && self.check.next == u64::MAX
     }
 
     /// The last attempt of the check was not allowed.
@@ -301,11 +301,7 @@ impl Core {
         let first = !state.is_failing();
         let again = state.wanted > running.generation;
         // What the rate holds up is the attempt that an event led to, and no other.
-        let rated = match state.token {
-            Token::None => now,
-            Token::Taken(at) => at,
-            Token::Never => u64::MAX,
-        };
+        let rated = state.token.rated(now);
         state.not_before = 0;
         match held {
             true => state.check.hold(now),
@@ -317,6 +313,18 @@ impl Core {
         state.routine = (state.routine || !again) && state.is_check_endless();
         let report = (!held).then(|| state.check.report(vertex, now));
         self.attempt_failed(vertex, first, report);
+    }
+
+    /// A run was cancelled, so its result says nothing. If the attempt before it failed, that one stays due: what the rate holds up
+    /// is the attempt that an event led to meanwhile, and not this one.
+    pub(super) fn run_cancelled(&mut self, vertex: Vertex, running: Running) {
+        let now = self.now;
+        let Some(state) = self.get_mut(vertex).filter(|state| state.check.is_failing()) else { return };
+        state.not_before = 0;
+        if state.wanted > running.generation {
+            let rated = state.token.rated(now);
+            state.check.prompt(rated);
+        }
     }
 
     /// An attempt to watch failed, or a watch that had begun ended.

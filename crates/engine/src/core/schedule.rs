@@ -291,7 +291,7 @@ impl Core {
                 Outcome::Failed | Outcome::Held if !running.cancelled => {
                     self.run_failed(vertex, running, outcome == Outcome::Held);
                 }
-                _ => {}
+                _ => self.run_cancelled(vertex, running),
             }
         }
         for receiver in dirtied {

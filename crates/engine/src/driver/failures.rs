@@ -1,5 +1,6 @@
 //! Failed attempts: kept per vertex until a run succeeds, logged at most once per attempt, reported to the observer.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -228,10 +229,11 @@ impl Driver {
 
     /// Nothing has reverted a flapping resource for a while.
     pub(super) fn calmed(&mut self, vertex: Vertex) {
-        let Some(id) = self.id(vertex).cloned() else { return };
-        if self.reported.get(&id) == Some(&Reported::Flapping) {
-            self.reported.remove(&id);
-            self.witnessed(|witness| witness.health(&id, Health::Ok));
+        for id in self.members(vertex).cloned().collect::<Vec<_>>() {
+            if self.reported.get(&id) == Some(&Reported::Flapping) {
+                self.reported.remove(&id);
+                self.witnessed(|witness| witness.health(&id, Health::Ok));
+            }
         }
     }
 
@@ -259,26 +261,30 @@ impl Driver {
         self.vertex_of_resource(id).map_or(0, |vertex| self.core.retry(Some(vertex), now))
     }
 
-    /// Counts what is blocked, and lists some of it. A group counts as the resources in it.
-    pub(super) fn blocked(&self, limit: usize) -> Blocked {
+    /// Lists what is blocked, and counts what else has something to do. A group counts as the resources in it.
+    pub(super) fn blocked(&self, stale: &HashSet<String>) -> Blocked {
         let standing = self.core.standing();
         let count = |vertices: &[Vertex]| vertices.iter().map(|vertex| self.members(*vertex).count()).sum();
-        // A resource has one state: one that would change or flaps is not counted as pending or changed as well.
-        let is_unreported = |id: &&Id| !self.reported.contains_key(*id);
+        // A resource has one state, the worst: only one that would change may be blocked instead.
+        let is_stale = |id: &Id| !stale.is_empty() && stale.contains(&id.to_string());
+        let is_unreported = |id: &&Id| !self.reported.contains_key(*id) && !is_stale(id);
+        let may_be_blocked =
+            |id: &Id| matches!(self.reported.get(id), None | Some(Reported::WouldChange)) && !is_stale(id);
         let pending = standing.pending.iter().flat_map(|vertex| self.members(*vertex)).filter(is_unreported);
         let unwell: FxHashSet<Vertex> = standing.failing.iter().chain(&standing.pending).copied().collect();
         let blocked_ones: FxHashSet<Vertex> = standing.blocked.iter().map(|(vertex, _)| *vertex).collect();
         let is_well = |vertex: &Vertex| !unwell.contains(vertex) && !blocked_ones.contains(vertex);
         let changed = self.nodes.iter().zip(0..).filter_map(|(node, at)| {
-            let node = node.as_ref().filter(|node| node.changed > 0 && is_well(&Vertex(at)))?;
-            Some(&node.spec.id).filter(is_unreported).map(|_| node.changed)
+            let vertex = Vertex(at);
+            let node = node.as_ref().filter(|node| node.changed > 0 && is_well(&vertex))?;
+            Some(node.changed.min(self.members(vertex).filter(is_unreported).count()))
         });
-        let blocked =
-            || standing.blocked.iter().flat_map(|(vertex, by)| self.members(*vertex).map(|id| (id, *by)));
-        let listed = blocked().take(limit).filter_map(|(id, by)| Some((id.clone(), self.id(by)?.clone())));
+        let blocked = standing.blocked.iter().flat_map(|(vertex, by)| {
+            let members = self.members(*vertex).filter(|id| may_be_blocked(id));
+            members.filter_map(|id| Some((id.clone(), self.id(*by)?.clone())))
+        });
         Blocked {
-            listed: listed.collect(),
-            count: blocked().count(),
+            listed: blocked.collect(),
             pending: pending.count(),
             changed: changed.sum(),
             failing: count(&standing.failing),

@@ -145,9 +145,17 @@ impl Driver {
                 "flapping: reverted by an external process {times} times; backing off {wait:?}"
             ),
         }
-        let undone = Undone { id, by: by.as_ref(), times, wait };
-        self.witnessed(|witness| witness.health(id, Health::Flapping(undone)));
-        self.reported.insert(id.clone(), Reported::Flapping);
+        // Of a group, those that were reverted; all of them, if it is not known which.
+        let members = end.effects.iter().filter(|member| !member.effects.is_empty()).map(|member| &member.id);
+        let mut members: Vec<&Id> = members.collect();
+        if members.is_empty() {
+            members.extend(super::node::specs(end.spec).map(|spec| &spec.id));
+        }
+        for id in members {
+            let undone = Undone { id, by: by.as_ref(), times, wait };
+            self.witnessed(|witness| witness.health(id, Health::Flapping(undone)));
+            self.reported.insert(id.clone(), Reported::Flapping);
+        }
         let calm = Duration::from_nanos(found.until.saturating_add(PEACE));
         self.alarms.insert(calm, Alarm::Calm(end.vertex));
     }

@@ -1,5 +1,6 @@
 //! The engine as its owner sees it.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -127,9 +128,7 @@ pub struct Summary {
 /// What is blocked, and what else has something to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
-    /// The number of resources that may not run because one before them is failing.
-    pub count: usize,
-    /// Some of them: the resource, and the failing one.
+    /// They: the resource, and the failing one.
     pub listed: Vec<(Id, Id)>,
     /// The number of resources that are not blocked and not failing, and have not been checked since something happened.
     pub pending: usize,
@@ -290,14 +289,15 @@ impl Engine {
         answer.await.map_err(|_| SwapError::Stopped)
     }
 
-    /// Counts what is blocked and pending, and lists up to `limit` blocked resources with the failing resource before each. Walks the graph.
+    /// Lists what is blocked, with the failing resource before each, and counts what is pending and changed. A resource is in one state:
+    /// one that was reported as failing or flapping, or is among the `stale` ones, is none of these. Walks the graph.
     ///
     /// # Errors
     ///
     /// The engine has ended.
-    pub async fn blocked(&self, limit: usize) -> Result<Blocked, SwapError> {
+    pub async fn blocked(&self, stale: HashSet<String>) -> Result<Blocked, SwapError> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.send(Message::Blocked(limit, reply));
+        self.inbox.send(Message::Blocked(stale, reply));
         answer.await.map_err(|_| SwapError::Stopped)
     }
 

@@ -26,7 +26,7 @@ mod watching;
 mod window;
 mod witness;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -62,7 +62,7 @@ enum Message {
     /// Attempt a resource, or all that are failing, once more.
     Retry(Option<Id>, oneshot::Sender<usize>),
     /// Report what is blocked, and list so many.
-    Blocked(usize, oneshot::Sender<Blocked>),
+    Blocked(HashSet<String>, oneshot::Sender<Blocked>),
     Finished(Vec<Done>),
     StreamStarted(Vertex, u32),
     StreamFailed(Vertex, u32, Error),
@@ -299,8 +299,8 @@ impl Driver {
                 let count = self.retry(id.as_ref());
                 let _ = reply.send(count);
             }
-            Message::Blocked(limit, reply) => {
-                let blocked = self.blocked(limit);
+            Message::Blocked(stale, reply) => {
+                let blocked = self.blocked(&stale);
                 let _ = reply.send(blocked);
             }
             Message::Finished(done) => done.into_iter().for_each(|done| self.finished(done)),
@@ -495,7 +495,8 @@ impl Driver {
             crate::core::Pool::Blocking => self.jobs.push(job),
             crate::core::Pool::Waiting => {
                 let inbox = Arc::clone(&self.inbox);
-                self.runtime.spawn(async move { inbox.send(Message::Finished(vec![job.run().await])) });
+                self.runtime
+                    .spawn(async move { inbox.send(Message::Finished(vec![job.run_while_chosen().await])) });
             }
         }
     }

@@ -1,22 +1,29 @@
 //! One run of a vertex: everything that it needs goes in, everything that comes of it comes out, no lock between.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use mgmt_resource::{
     Cancel, Checked, Child, Context, Effect, Effects, Error, Foreseen, Host, Received, Resource, Result,
-    Sent, Spec, Stage,
+    Sent, Spec, Stage, Watch,
 };
 
 use mgmt_sys::made::{Made, noting};
+use mgmt_sys::unresponsive::{has_served_mounts, unresponsive_mount};
 use tokio::runtime::Handle;
 
 use crate::core::{Pool, Run, Vertex};
 use crate::{Export, reversal};
+
+/// How often a run that depends on a choice looks whether this host is still chosen, and until when.
+const CHOICE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a member of a vertex brings to a run. The vertex itself is the first member; a group has more.
 pub(super) struct Member {
@@ -86,6 +93,22 @@ impl Job {
 }
 
 impl Job {
+    /// Does it, and asks it to stop as soon as this host is no longer chosen for it.
+    pub(super) async fn run_while_chosen(self) -> Done {
+        let (spec, cancel, host) =
+            (Arc::clone(&self.order.spec), self.order.cancel.clone(), Arc::clone(&self.order.host));
+        if spec.choices.is_empty() {
+            return self.run().await;
+        }
+        let choice = Choice::new(&cancel);
+        tokio::select! {
+            // The deadline is known before a command starts that it is for.
+            biased;
+            never = choice.follow(&spec, &cancel, &host) => match never {},
+            done = self.run() => done,
+        }
+    }
+
     /// Does it here and now, on a thread that does nothing else meanwhile.
     pub(super) fn run_here(self, runtime: &Handle) -> Done {
         let (done, made) = noting(|| runtime.block_on(self.run()));
@@ -109,6 +132,10 @@ impl Order {
         }
         if self.spec.meta.hidden {
             return Ok(Checked::Right);
+        }
+        if let Some(lost) = lost_choice(&self.spec, &self.host) {
+            return Err(Error::new(format_args!("this host is no longer chosen for the schedule {lost:?}"))
+                .with_hint("it runs again when the host is chosen again and the program declares it"));
         }
         for (spec, member) in self.specs().zip(members.iter()) {
             if !member.received.is_empty() {
@@ -164,6 +191,7 @@ impl Order {
             effects: Effects::default(),
             foreseen: self.foreseen.as_deref(),
         };
+        answers(&*member.effective, spec)?;
         let state = member.state.get_or_insert_with(|| member.effective.new_state());
         let result = member.effective.check_apply(&mut **state, &mut cx).await;
         told.rearm |= cx.rearm;
@@ -180,6 +208,66 @@ impl Order {
         }
         result
     }
+}
+
+/// The schedule for which this host is no longer chosen, if a resource depends on one.
+fn lost_choice<'s>(spec: &'s Spec, host: &Host) -> Option<&'s mgmt_value::Str> {
+    spec.choices.iter().find(|name| host.world.is_chosen(name).is_none())
+}
+
+/// What a run depends on that this host was chosen for. Dropping it tells the watchdog.
+struct Choice(NonZeroU64);
+
+impl Choice {
+    fn new(cancel: &Cancel) -> Choice {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let choice = Choice(NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN));
+        cancel.depend_on_choice(choice.0);
+        choice
+    }
+
+    /// Cancels the run when this host is no longer chosen, and tells the watchdog until when it is.
+    async fn follow(&self, spec: &Spec, cancel: &Cancel, host: &Host) -> Infallible {
+        loop {
+            let chosen = spec.choices.iter().map(|name| host.world.is_chosen(name));
+            // The earliest end; none if one is over.
+            match chosen.collect::<Option<Vec<_>>>() {
+                Some(ends) => {
+                    mgmt_sys::process::set_choice_deadline(self.0.get(), ends.into_iter().flatten().min())
+                }
+                None => {
+                    tracing::info!(target: "mgmt::engine", resource = %spec.id, "this host is no longer chosen: cancelling");
+                    cancel.raise(Stage::Cancel);
+                    return std::future::pending().await;
+                }
+            }
+            tokio::time::sleep(CHOICE_INTERVAL).await;
+        }
+    }
+}
+
+impl Drop for Choice {
+    fn drop(&mut self) {
+        mgmt_sys::process::set_choice_deadline(self.0.get(), None);
+    }
+}
+
+/// Fails if something that a resource watches is on a mount whose server does not answer: the run would block its thread for ever.
+fn answers(resource: &dyn Resource, spec: &Spec) -> Result<()> {
+    if !has_served_mounts() {
+        return Ok(());
+    }
+    for watch in resource.watches(&spec.id.name) {
+        if let Watch::Path { path, .. } = watch
+            && let Some(mount) = unresponsive_mount(&path)
+        {
+            let mount = mgmt_value::Str::from(mount);
+            return Err(Error::new(format_args!("the file system at {} does not answer", mount.display()))
+                .with_hint("is its server running? The resource is run again when it answers"));
+        }
+    }
+    Ok(())
 }
 
 /// Turns a panic into an error: one broken resource must not end the program, nor go unheard.

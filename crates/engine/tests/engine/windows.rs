@@ -58,7 +58,7 @@ async fn a_resource_that_failed_stays_failing_while_its_window_is_closed() {
     running.swap(failing(&["never"])).await;
     assert_eq!(running.quiet().await, 1);
     assert_eq!(running.engine.retry(None).await.unwrap(), 1);
-    assert_eq!(running.engine.blocked(10).await.unwrap().failing, 1);
+    assert_eq!(running.engine.blocked(Default::default()).await.unwrap().failing, 1);
     assert_eq!(world.count("b:run"), 0, "what comes after it waits");
     let repaired = {
         let mut graph = Graph::default();

@@ -1,10 +1,12 @@
 //! `golang` and the modules below it, which follow the standard library of Go.
 
+use std::cell::Cell;
+
 use mgmt_funcs_derive::function;
 use mgmt_value::{Str, Value};
 
 use crate::declare::{arity, module};
-use crate::{Failure, Host, template as engine};
+use crate::{Failure, Host, Memory, template as engine};
 
 pub(crate) mod exec;
 pub(crate) mod filepath;
@@ -36,10 +38,13 @@ module! {
 /// golang.template("{{ math_minus1 43 }}") == "42"
 /// ```
 #[function(reads, inference = Template, signature = "func(template str) str | func(template str, vars ?1) str")]
-fn template(host: &dyn Host, arguments: &[Value]) -> Result<Str, Failure> {
-    match arguments {
-        [Value::Str(template)] => engine::run(host, template, None),
-        [Value::Str(template), vars] => engine::run(host, template, Some(vars)),
+fn template(memory: &mut Memory, host: &dyn Host, arguments: &[Value]) -> Result<Str, Failure> {
+    let has_read = Cell::new(false);
+    let text = match arguments {
+        [Value::Str(template)] => engine::run(host, &has_read, template, None),
+        [Value::Str(template), vars] => engine::run(host, &has_read, template, Some(vars)),
         arguments => Err(arity(2, arguments.len())),
-    }
+    };
+    memory.reads_host(has_read.get());
+    text
 }

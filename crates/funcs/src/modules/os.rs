@@ -250,8 +250,9 @@ fn release() -> Result<Value, Failure> {
 
 /// The last line that a shell command has printed. Each line is a new value.
 ///
-/// There is no value, and nobody waits for one, before the first line. The command is not started again when it ends; its
-/// last line stays. A changed command takes the place of the old one.
+/// There is no value, and nobody waits for one, before the first line. A command that exits after a line is not started again,
+/// whatever its exit code; its last line stays. One that cannot be run, exits without a line, or is killed is started again, after 1 s
+/// and then with growing pauses up to 5 minutes. A changed command takes the place of the old one.
 ///
 /// ```mcl,host
 /// os.system("echo hello") == "hello"

@@ -1,5 +1,7 @@
 //! Running a template.
 
+use std::cell::Cell;
+
 use mgmt_value::Type;
 
 use super::data::Datum;
@@ -16,12 +18,14 @@ const LONGEST: usize = 1 << 28;
 
 pub(super) fn execute(
     host: &dyn Host,
+    has_read: &Cell<bool>,
     source: &[u8],
     templates: &Templates,
     dot: Datum,
 ) -> Result<Vec<u8>, Failure> {
     let mut executor = Executor {
         host,
+        has_read,
         source,
         templates,
         variables: vec![("$".to_owned(), dot.clone())],
@@ -38,6 +42,8 @@ pub(super) fn execute(
 
 struct Executor<'a> {
     host: &'a dyn Host,
+    /// A function that looks at the host was called.
+    has_read: &'a Cell<bool>,
     source: &'a [u8],
     templates: &'a Templates,
     variables: Vec<(String, Datum)>,
@@ -393,7 +399,10 @@ impl<'a> Executor<'a> {
         }
         let result = match function.body {
             Body::Pure(body) => body(&values),
-            Body::Host(read) => read(&mut Memory::new(form.result.clone()), self.host, &values),
+            Body::Host(read) => {
+                self.has_read.set(true);
+                read(&mut Memory::new(form.result.clone()), self.host, &values)
+            }
             Body::Typed(_) | Body::Live { .. } | Body::Graph(_) => {
                 Err(Failure::fatal("it can't be called here"))
             }

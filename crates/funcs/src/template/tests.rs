@@ -1,10 +1,12 @@
+use std::cell::Cell;
+
 use super::run;
 use crate::Failure;
 use crate::modules::tests::Nothing;
 use mgmt_value::{Type, Value};
 
 fn shown(template: &str, vars: Option<&Value>) -> String {
-    match run(&Nothing, &template.into(), vars) {
+    match run(&Nothing, &Cell::default(), &template.into(), vars) {
         Ok(text) => text.to_text().into_owned(),
         Err(Failure::Catchable(message)) => format!("C: {message}"),
         Err(Failure::Fatal(message)) => format!("F: {message}"),
@@ -184,7 +186,7 @@ fn formats_follow_go() {
     }
     // As wide as it gets, and nothing panics.
     for verb in ["%.99999f", "%.99999e", "%.99999g", "%99999.99999f", "%.222222222222222222f"] {
-        let wide = run(&Nothing, &format!("{{{{ printf \"{verb}\" 1.5 }}}}").into(), None);
+        let wide = run(&Nothing, &Cell::default(), &format!("{{{{ printf \"{verb}\" 1.5 }}}}").into(), None);
         assert!(wide.is_ok(), "{verb}");
     }
     check("{{ printf \"%v %q\" .Map .List }}", "map[x:1 y:2] [\"a\" \"b\" \"c\"]");

@@ -124,6 +124,7 @@ fn event(watch: &Watch) -> String {
         }
         Watch::Schedule(name) => format!("the schedule `{}`", name.display()),
         Watch::Exports(kind) => format!("exports of {}", kind.display()),
+        Watch::Retry(_) => "another attempt after a failure".to_owned(),
         Watch::Endless => "no end".to_owned(),
     }
 }

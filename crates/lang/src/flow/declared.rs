@@ -491,6 +491,15 @@ impl Declared {
         self.resources.is_empty() && other.resources.is_empty() && self.edges == other.edges
     }
 
+    /// The same, as it is while this host is chosen under some schedules.
+    pub(super) fn depending_on(&self, choices: &Arc<[mgmt_value::Str]>) -> Declared {
+        let resources = self.resources.iter().map(|declaration| Declaration {
+            spec: Spec { choices: Arc::clone(choices), ..declaration.spec.clone() },
+            span: declaration.span,
+        });
+        Declared { resources: resources.collect(), edges: self.edges.clone(), wrong: Vec::new() }
+    }
+
     /// Itself, or the errors in it.
     pub(super) fn sound(mut self) -> Result<Declared, Fault> {
         if self.wrong.is_empty() {

@@ -408,9 +408,11 @@ impl Builder<'_> {
     ) -> NodeId {
         let ticket = lock(&self.program.watches).ticket();
         let program = self.program.clone();
-        let call = LiveCall { program, function, span, memory, ticket, watching: Vec::new(), last: None };
+        let watching = Vec::new();
+        let call =
+            LiveCall { program, function, span, memory, ticket, watching, has_read: false, last: None };
         let node = self.graph.compute(scope, inputs, call);
-        lock(&self.program.watches).is(ticket, node, span);
+        lock(&self.program.watches).is(ticket, node, span, function);
         node
     }
 

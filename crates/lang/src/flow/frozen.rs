@@ -13,10 +13,12 @@ use std::sync::Arc;
 
 use mgmt_dataflow::{Delta, NodeId, State};
 use mgmt_resource::{Id, Registry};
-use rustc_hash::FxHashMap;
+use mgmt_value::Str;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::declared::{Declarations, Declared};
+use super::live::{self, Watches};
 use super::{Datum, Flow, Program, lock};
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
@@ -25,7 +27,7 @@ use crate::scope::Target;
 use crate::source::Span;
 
 /// The number of nodes that are visited to find out where a value comes from.
-const MAX_VISITED: usize = 1 << 16;
+pub(super) const MAX_VISITED: usize = 1 << 16;
 
 /// Where a statement is while the program runs: below which condition or loop, and on which path.
 #[derive(Clone, Copy, Default)]
@@ -80,13 +82,15 @@ pub struct FrozenPart {
     pub span: Span,
     /// The error; nothing while the value is still to come.
     pub error: Option<Diagnostic>,
-    /// The resources that stay as they were last declared.
+    /// The resources that stay as they were last declared. If the value is unwatched, those that depend on it.
     pub frozen: Vec<Id>,
     /// What is not there because it never had a value: resources as `KIND[NAME]` or `KIND at FILE:LINE`, and conditions and loops with
     /// resources in them, as `if at FILE:LINE`.
     pub missing: Vec<String>,
     /// No event can change it: a panic, or a failure of constants.
     pub is_final: bool,
+    /// It has a value, but nothing tells when that changes, because its source of events is broken.
+    pub is_unwatched: bool,
 }
 
 /// What an earlier version of a program declared, for those statements of the next one that have no value yet.
@@ -114,10 +118,16 @@ pub(super) struct Frozen {
     blocked: BTreeSet<NodeId>,
     /// The outputs that fail and that no event can change: panics, and failures of constants.
     fatal: BTreeSet<NodeId>,
+    /// Failures of constants are no errors of the whole program any more.
+    pub(super) freezes_constants: bool,
+    /// By output that fails: the calls that are made again because of that.
+    retries: BTreeMap<NodeId, SmallVec<[u64; 1]>>,
+    /// The calls that are made again.
+    retried: BTreeSet<u64>,
     /// By output of a condition or loop: what was declared in its block.
     held: FxHashMap<NodeId, Vec<Held>>,
     /// Something of this has changed since somebody asked.
-    changed: bool,
+    pub(super) changed: bool,
     /// What the version before declared, until the first stabilization.
     pub(super) inheritance: Inheritance,
 }
@@ -142,6 +152,7 @@ impl Frozen {
         for &id in &delta.removed {
             self.changed |= self.blocked.remove(&id);
             self.fatal.remove(&id);
+            self.retries.remove(&id);
             let mut items = self.held.remove(&id).unwrap_or_default();
             if declarations.get(id).is_some() {
                 let around = outputs.owners(id).map(|owner| outputs.spot(owner).path).collect();
@@ -158,6 +169,7 @@ impl Frozen {
                 State::Value(_) => {
                     self.changed |= self.blocked.remove(&id);
                     self.fatal.remove(&id);
+                    self.retries.remove(&id);
                     gone.extend(self.held.remove(&id).unwrap_or_default());
                 }
                 state => {
@@ -167,13 +179,27 @@ impl Frozen {
                         true => self.fatal.insert(id),
                         false => self.fatal.remove(&id),
                     };
+                    match state {
+                        State::Failed(_) => {
+                            self.retries.insert(id, to_retry(id, graph, &lock(&program.watches)))
+                        }
+                        _ => self.retries.remove(&id),
+                    };
                 }
             }
         }
+        self.retry(graph, &mut lock(&program.watches));
+        // What depends on an unwatched value may be something else now.
+        self.changed |= !delta.changed.is_empty() && !lock(&program.watches).broken.is_empty();
         self.adopt(delta, gone, &outputs, declarations, kinds);
+        let schedules = chosen_schedules(program);
         for &id in &delta.changed {
             if let State::Value(Datum::Declared(declared)) = graph.state(id) {
-                declarations.set(id, declared, kinds);
+                let choices = choices(id, &schedules, graph, &outputs);
+                match choices.is_empty() {
+                    true => declarations.set(id, declared, kinds),
+                    false => declarations.set(id, &Arc::new(declared.depending_on(&choices.into())), kinds),
+                }
             }
         }
         for id in &delta.removed {
@@ -183,6 +209,23 @@ impl Frozen {
         if !inheritance.0.is_empty() && self.is_any() {
             self.inherit(&inheritance, &outputs, program, declarations);
         }
+    }
+
+    /// Has the calls behind what fails made again, and no others.
+    fn retry(&mut self, graph: &Flow, watches: &mut Watches) {
+        for (id, tickets) in &mut self.retries {
+            // The same failure may come from a call in a block that was built anew.
+            if tickets.iter().any(|ticket| !watches.has(*ticket)) {
+                *tickets = to_retry(*id, graph, watches);
+            }
+        }
+        if self.retries.is_empty() && self.retried.is_empty() {
+            return;
+        }
+        let wanted: BTreeSet<u64> = self.retries.values().flatten().copied().collect();
+        wanted.difference(&self.retried).for_each(|ticket| watches.retry(*ticket, true));
+        self.retried.difference(&wanted).for_each(|ticket| watches.retry(*ticket, false));
+        self.retried = wanted;
     }
 
     /// Lets resources without a value, of names that are known, be as the version before declared them.
@@ -244,9 +287,10 @@ impl Frozen {
         }
     }
 
-    /// The failures that no event can change.
+    /// The failures that no event can change, and because of which there is no graph.
     pub(super) fn fatal(&self, graph: &Flow) -> Vec<Diagnostic> {
-        failures(self.fatal.iter().copied(), graph)
+        let all = self.fatal.iter().copied();
+        failures(all.filter(|id| !self.freezes_constants || is_panic(*id, graph)), graph)
     }
 
     /// All failures.
@@ -291,6 +335,7 @@ impl Frozen {
                     frozen: Vec::new(),
                     missing: Vec::new(),
                     is_final: true,
+                    is_unwatched: false,
                 });
                 part.is_final &= self.fatal.contains(&id);
                 part.frozen.extend(frozen.iter().cloned());
@@ -298,6 +343,7 @@ impl Frozen {
             }
         }
         let mut parts: Vec<FrozenPart> = parts.into_values().collect();
+        parts.extend(unwatched(graph, program, declarations));
         for part in &mut parts {
             part.frozen.sort_unstable();
             part.frozen.dedup();
@@ -354,6 +400,23 @@ impl Frozen {
     }
 }
 
+/// The schedules that the program asks about and under which this host is chosen, with the calls that ask.
+fn chosen_schedules(program: &Program) -> Vec<(Str, FxHashSet<NodeId>)> {
+    let mut schedules = lock(&program.watches).schedules();
+    let host = program.host.hostname();
+    schedules.retain(|(name, _)| program.host.world_schedule(name).is_ok_and(|hosts| hosts.contains(&host)));
+    schedules
+}
+
+/// Those of them without which an output would declare something else.
+fn choices(id: NodeId, schedules: &[(Str, FxHashSet<NodeId>)], graph: &Flow, outputs: &Outputs) -> Vec<Str> {
+    let depends = |calls: &FxHashSet<NodeId>| {
+        let mut nodes = std::iter::once(id).chain(outputs.owners(id));
+        nodes.any(|id| graph.depends_on(id, MAX_VISITED, |node| calls.contains(&node)))
+    };
+    schedules.iter().filter(|(_, calls)| depends(calls)).map(|(name, _)| name.clone()).collect()
+}
+
 /// Whether resources are declared somewhere in these blocks, in the classes that they include, too.
 fn may_declare(blocks: impl IntoIterator<Item = BlockId>, program: &Program) -> bool {
     let checked = &program.checked;
@@ -395,16 +458,66 @@ fn literal_id(stmt: StmtId, program: &Program) -> Option<Id> {
     }
 }
 
+/// The values whose sources of events are broken, with the resources that depend on them. One that fails is named as that.
+fn unwatched(graph: &Flow, program: &Program, declarations: &Declarations) -> Vec<FrozenPart> {
+    let watches = lock(&program.watches);
+    if watches.broken.is_empty() {
+        return Vec::new();
+    }
+    let mut parts: Vec<FrozenPart> = Vec::new();
+    for (&node, call) in &watches.calls {
+        let Some(error) = call.broken_source(&watches.broken) else { continue };
+        if graph.state(node).value().is_none() {
+            continue;
+        }
+        let outputs = graph.dependents(node, MAX_VISITED);
+        let declared = outputs.iter().filter_map(|output| declarations.get(*output));
+        let resources = declared.flat_map(|declared| &declared.resources);
+        parts.push(FrozenPart {
+            span: call.span,
+            error: Some(Diagnostic::new(Code::Failed, call.span, error.to_string())),
+            frozen: resources.map(|found| found.spec.id.clone()).collect(),
+            missing: Vec::new(),
+            is_final: false,
+            is_unwatched: true,
+        });
+    }
+    // The copies of a block have calls in one place.
+    parts.sort_by_key(|part| part.span);
+    parts.dedup_by(|next, part| {
+        let is_same = next.span == part.span && next.error == part.error;
+        if is_same {
+            part.frozen.append(&mut next.frozen);
+        }
+        is_same
+    });
+    parts
+}
+
+fn is_panic(id: NodeId, graph: &Flow) -> bool {
+    matches!(graph.state(id), State::Failed(fault) if fault.diagnostic.code == Code::Panicked.id())
+}
+
 /// A panic, or a failure that does not come from anything that can change.
 fn is_fatal(id: NodeId, graph: &Flow, program: &Program, outputs: &Outputs) -> bool {
-    if let State::Failed(fault) = graph.state(id)
-        && fault.diagnostic.code == Code::Panicked.id()
-    {
+    if is_panic(id, graph) {
         return true;
     }
     let watches = lock(&program.watches);
-    let is_live = |node: NodeId| watches.calls.get(&node).is_some_and(|call| call.is_watching);
-    !std::iter::once(id).chain(outputs.owners(id)).any(|id| graph.depends_on(id, MAX_VISITED, is_live))
+    let can_change = |node: NodeId| {
+        let has_failed = matches!(graph.state(node), State::Failed(_));
+        watches.calls.get(&node).is_some_and(|call| call.is_live() || call.is_read_anew(has_failed))
+    };
+    !std::iter::once(id).chain(outputs.owners(id)).any(|id| graph.depends_on(id, MAX_VISITED, can_change))
+}
+
+/// The calls to make again because an output fails.
+fn to_retry(id: NodeId, graph: &Flow, watches: &Watches) -> SmallVec<[u64; 1]> {
+    let mut tickets = SmallVec::new();
+    for root in graph.failed_roots(id, MAX_VISITED) {
+        live::to_retry(root, graph, watches, &mut tickets);
+    }
+    tickets
 }
 
 fn failures(outputs: impl Iterator<Item = NodeId>, graph: &Flow) -> Vec<Diagnostic> {

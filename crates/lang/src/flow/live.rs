@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use mgmt_dataflow::{Compute, NodeId, State};
 use mgmt_funcs::{Body, Failure, Function, Memory, Watch};
-use mgmt_value::Value;
+use mgmt_value::{Str, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use super::because::Noted;
-use super::{Datum, Fault, Frame, Program, Settled, lock};
+use super::frozen::MAX_VISITED;
+use super::{Datum, Fault, Flow, Frame, Program, Settled, lock};
 use crate::codes::Code;
 use crate::diagnostic::Diagnostic;
 use crate::hir::ModuleId;
@@ -33,6 +35,8 @@ pub(crate) struct Watches {
     pub(super) calls: FxHashMap<NodeId, Call>,
     next: u64,
     changes: Vec<WatchChange>,
+    /// The watches whose events do not come at present, and why.
+    pub(super) broken: FxHashMap<Watch, Arc<str>>,
     /// Calls that gave another value than before, since this was last asked for.
     noted: Vec<Noted>,
     /// The frames of files, which are there once.
@@ -42,8 +46,57 @@ pub(crate) struct Watches {
 /// A call of a function that looks at the outside world.
 pub(super) struct Call {
     pub(super) span: Span,
-    /// Something can wake it.
-    pub(super) is_watching: bool,
+    function: &'static Function,
+    ticket: u64,
+    /// What wakes it.
+    watching: Vec<Watch>,
+    /// It has looked at the host, and not only at its arguments.
+    has_read: bool,
+}
+
+impl Call {
+    /// Something wakes it.
+    pub(super) fn is_live(&self) -> bool {
+        !self.watching.is_empty()
+    }
+
+    /// It has looked at the host, which does not tell when that changes.
+    fn has_read(&self) -> bool {
+        self.has_read && matches!(self.function.body, Body::Host(_))
+    }
+
+    /// Another look at the host can give another value. The files of a deploy are read with the program, unless that fails.
+    pub(super) fn is_read_anew(&self, has_failed: bool) -> bool {
+        self.has_read() && (has_failed || self.function.module != "deploy")
+    }
+
+    /// Why nothing tells when its value changes, if that is so.
+    pub(super) fn broken_source<'a>(&self, broken: &'a FxHashMap<Watch, Arc<str>>) -> Option<&'a Arc<str>> {
+        self.watching.iter().find_map(|watch| broken.get(watch))
+    }
+}
+
+/// The calls to make again because something fails. Found behind one of the nodes that fail first.
+pub(super) fn to_retry(root: NodeId, graph: &Flow, watches: &Watches, tickets: &mut SmallVec<[u64; 1]>) {
+    if let Some(call) = watches.calls.get(&root) {
+        let is_final = match graph.state(root) {
+            State::Failed(fault) => fault.catchable && call.is_live(),
+            _ => false,
+        };
+        if is_final {
+            // The next event is the next attempt.
+            return;
+        }
+        if call.is_live() || call.is_read_anew(true) {
+            tickets.push(call.ticket);
+            return;
+        }
+    }
+    graph.depends_on(root, MAX_VISITED, |node| {
+        let call = watches.calls.get(&node).filter(|call| call.is_read_anew(false));
+        tickets.extend(call.map(|call| call.ticket));
+        false
+    });
 }
 
 impl Watches {
@@ -53,15 +106,43 @@ impl Watches {
         self.next
     }
 
-    pub(super) fn is(&mut self, ticket: u64, node: NodeId, span: Span) {
+    pub(super) fn is(&mut self, ticket: u64, node: NodeId, span: Span, function: &'static Function) {
         self.nodes.insert(ticket, node);
-        self.calls.insert(node, Call { span, is_watching: false });
+        self.calls.insert(node, Call { span, function, ticket, watching: Vec::new(), has_read: false });
+    }
+
+    /// Whether the node of a call is still there.
+    pub(super) fn has(&self, ticket: u64) -> bool {
+        self.nodes.contains_key(&ticket)
+    }
+
+    /// Has a call that has failed made again, with growing pauses, from now on or no longer.
+    pub(super) fn retry(&mut self, ticket: u64, is_failing: bool) {
+        match is_failing {
+            true => self.begin(&Watch::Retry(ticket), ticket),
+            false => self.end(&Watch::Retry(ticket), ticket),
+        }
+    }
+
+    /// Whatever a call reads is asked for anew: answers that were kept are not used again.
+    pub(super) fn forget_answers(&self, node: NodeId) {
+        let watching = self.calls.get(&node).into_iter().flat_map(|call| &call.watching);
+        watching.for_each(mgmt_funcs::touch);
     }
 
     /// The nodes that wait for something.
     pub(super) fn of(&self, watch: &Watch) -> Vec<NodeId> {
         let waiting = self.watchers.get(watch).into_iter().flatten();
         waiting.filter_map(|ticket| self.nodes.get(ticket).copied()).collect()
+    }
+
+    /// The schedules that somebody waits for, and the nodes that do.
+    pub(super) fn schedules(&self) -> Vec<(Str, FxHashSet<NodeId>)> {
+        let found = self.watchers.keys().filter_map(|watch| match watch {
+            Watch::Schedule(name) => Some((name.clone(), self.of(watch).into_iter().collect())),
+            _ => None,
+        });
+        found.collect()
     }
 
     pub(super) fn changes(&mut self) -> Vec<WatchChange> {
@@ -88,6 +169,7 @@ impl Watches {
         waiting.remove(&ticket);
         if waiting.is_empty() {
             self.watchers.remove(watch);
+            self.broken.remove(watch);
             self.changes.push(WatchChange::End(watch.clone()));
         }
     }
@@ -101,6 +183,8 @@ pub(super) struct LiveCall {
     pub(super) memory: Memory,
     pub(super) ticket: u64,
     pub(super) watching: Vec<Watch>,
+    /// It has looked at the host.
+    pub(super) has_read: bool,
     /// What it gave last.
     pub(super) last: Option<Value>,
 }
@@ -117,7 +201,22 @@ impl LiveCall {
         };
         let base = self.program.checked.base(self.span.file);
         let host = Based { host: &*self.program.host, base };
-        read(&mut self.memory, &host, values)
+        let read = read(&mut self.memory, &host, values);
+        let has_read = self.memory.has_read_host();
+        if self.has_read != has_read {
+            self.has_read = has_read;
+            self.with_call(|call| call.has_read = has_read);
+        }
+        read
+    }
+
+    fn with_call(&self, change: impl FnOnce(&mut Call)) {
+        let mut watches = lock(&self.program.watches);
+        if let Some(node) = watches.nodes.get(&self.ticket).copied()
+            && let Some(call) = watches.calls.get_mut(&node)
+        {
+            change(call);
+        }
     }
 
     fn watch(&mut self, wanted: Vec<Watch>) {
@@ -131,12 +230,8 @@ impl LiveCall {
         for watch in self.watching.iter().filter(|watch| !wanted.contains(watch)) {
             watches.end(watch, self.ticket);
         }
-        if let Some(node) = watches.nodes.get(&self.ticket).copied()
-            && let Some(call) = watches.calls.get_mut(&node)
-        {
-            call.is_watching = !wanted.is_empty();
-        }
         drop(watches);
+        self.with_call(|call| call.watching.clone_from(&wanted));
         self.watching = wanted;
     }
 }
@@ -178,7 +273,7 @@ impl Compute<Datum, Fault> for LiveCall {
 impl Drop for LiveCall {
     fn drop(&mut self) {
         let mut watches = lock(&self.program.watches);
-        for watch in &self.watching {
+        for watch in self.watching.iter().chain([&Watch::Retry(self.ticket)]) {
             watches.end(watch, self.ticket);
         }
         if let Some(node) = watches.nodes.remove(&self.ticket) {

@@ -40,14 +40,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     prefix: Option<PathBuf>,
 
-    /// What this host is called [default: as the system says]
+    /// What this host is called [default: as the running mgmt says, or the system]
     #[arg(long, value_name = "NAME")]
     hostname: Option<OsString>,
 }
 
 pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let (stored, text) = Stored::read(&arguments.file)?;
-    let hostname = run::hostname(arguments.hostname)?;
+    let hostname = match arguments.hostname {
+        Some(name) => run::hostname(Some(name))?,
+        None => super::deploy::running_hostname(arguments.prefix.as_deref())?,
+    };
     if hostname != stored.hostname {
         return Err(Failure::failed(format!(
             "the plan is for the host {}, and this is {}: nothing was done",

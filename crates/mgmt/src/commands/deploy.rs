@@ -354,6 +354,14 @@ async fn before(world: &SharedState) -> Result<u64, Failure> {
     before.ok_or_else(|| Failure::failed("there is no deploy before the newest one"))
 }
 
+/// The name by which the agent on this host is known, or else that of the system.
+pub(super) fn running_hostname(prefix: Option<&Path>) -> Result<String, Failure> {
+    match connection::working_directory(prefix) {
+        Ok(directory) => confirm::hostname(&directory),
+        Err(_) => super::run::hostname(None),
+    }
+}
+
 fn program_of(input: &Path, arguments: &Arguments, terminal: &Terminal) -> Result<package::Package, Failure> {
     let module_path = program::module_path(arguments.module_path.as_deref());
     let entry = program::entry(input.as_os_str())?;

@@ -42,8 +42,8 @@ pub(crate) const TABLE: &[Row] = &[
                deploy is refused; a host of `--remote` has failed or was lost; another instance uses the same prefix; the \
                prefix cannot be used. `status`: a host has not converged or is lost, or the store is degraded. `check`: a \
                program or a graph has errors, or has warnings with `--deny-warnings`. `fmt`: a file has syntax errors or, \
-               with `--check` or `--diff`, would change. `repl`: a line of standard input was wrong. `graph --settle`: a \
-               resource failed. `diff`: there is a difference. `plan`: a resource will fail. `apply`: the host has \
+               with `--check` or `--diff`, would change. `repl`: a line of standard input was wrong. `graph`: a value \
+               of the program has failed or is not there in time. `graph --settle`: a resource failed. `diff`: there is a difference. `plan`: a resource will fail. `apply`: the host has \
                changed since the plan was made. `why`: nothing is known.",
     },
     Row {
@@ -63,7 +63,8 @@ pub(crate) const DETAILED: &[Row] = &[
     Row { code: "2", when: "Something was changed, or would have been with `--noop`." },
     Row {
         code: "4",
-        when: "At the end, the last attempt of a resource had failed, or the program or deploy was outdated.",
+        when: "At the end, the last attempt of a resource had failed, or the program or deploy was outdated; or the run ended at \
+               rest, and a resource was blocked, flapping or held back by a `limit` of 0.",
     },
     Row { code: "6", when: "Both." },
 ];

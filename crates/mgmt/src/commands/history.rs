@@ -18,7 +18,8 @@ pub(crate) const DIRECTORY: &str = "history";
 /// Show what was changed on this host, when and why
 ///
 /// Every change that a run has made is kept in its working directory: the newest 32 MiB. Failures are there too, each once
-/// for as long as it stays the same, and so are resources that something else undoes again and again.
+/// for as long as it stays the same, with the recovery, and so are resources that something else undoes again and again, and the
+/// states of the host: when it became degraded or stale, and when it converged after that.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Only what concerns this resource, as `kind[name]` or by its name, or what was changed in this path
@@ -156,8 +157,12 @@ pub(crate) fn headline(record: &Record) -> String {
     let resource = escape(&record.resource);
     let mut line = match record.outcome {
         Outcome::Changed => format!("{when}  {resource} changed in {}", duration(record.took)),
+        // The watch, or what comes before a run.
+        Outcome::Failed if record.took == 0 => format!("{when}  {resource} failed"),
         Outcome::Failed => format!("{when}  {resource} failed after {}", duration(record.took)),
         Outcome::Undone => format!("{when}  {resource} is undone"),
+        Outcome::Recovered => format!("{when}  {resource} recovered"),
+        Outcome::State => format!("{when}  {resource} is in another state"),
     };
     if let Some(deploy) = record.deploy {
         line += &format!(", deploy {deploy}");

@@ -69,13 +69,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
     prefix: Option<PathBuf>,
 
-    /// What this host is called [default: as the system says]
+    /// What this host is called [default: as the running mgmt says, or the system]
     #[arg(long, value_name = "NAME")]
     hostname: Option<OsString>,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
-    let hostname = super::run::hostname(arguments.hostname.clone())?;
+    let hostname = match &arguments.hostname {
+        Some(name) => super::run::hostname(Some(name.clone()))?,
+        None => super::deploy::running_hostname(arguments.prefix.as_deref())?,
+    };
     let input = &arguments.input;
     let computing = input.computing(&arguments.how, "plan", &hostname, terminal);
     let (name, graph) = computing.graph(input.front_end, input.input.as_deref())?;

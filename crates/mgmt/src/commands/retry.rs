@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use mgmt_health::plural;
 use mgmt_telemetry::{Format, escape, json_line};
 use serde_json::json;
 
@@ -13,7 +14,7 @@ use crate::terminal::Terminal;
 /// Have the running mgmt attempt failed resources now
 ///
 /// A failed resource is attempted again with growing pauses, or not at all once its declared `retry` is used up. This attempts it
-/// at once, with everything that waits for it. Exit code 0: it is being attempted, or nothing is failing. 1: mgmt does not know the resource. 3: mgmt is not running.
+/// at once, with everything that waits for it, and evaluates values of the program again that have failed. Exit code 0: it is being attempted, or nothing is failing. 1: mgmt does not know the resource. 3: mgmt is not running.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Only this resource, as `kind[name]` [default: all that are failing]
@@ -32,17 +33,27 @@ pub(crate) fn run(arguments: Arguments, terminal: &Terminal) -> Result<Exit, Fai
         agent.ask(Request::Retry { resource: arguments.resource.clone() }).await?;
         agent.reply().await
     })?;
-    let Reply::Retried { count } = reply else {
+    let Reply::Retried { count, values } = reply else {
         return Err(Failure::failed("mgmt has answered something else than was asked"));
     };
-    terminal.data(&match (terminal.format(), count) {
-        (Format::Json, _) => json_line(&json!({ "type": "retry", "format_version": 1, "count": count })),
-        (Format::Human, 0) => match &arguments.resource {
-            Some(resource) => format!("{} is not failing\n", escape(resource)),
-            None => "nothing is failing\n".to_owned(),
-        },
-        (Format::Human, 1) => "attempting 1 resource\n".to_owned(),
-        (Format::Human, _) => format!("attempting {count} resources\n"),
+    let human = || {
+        let resources = plural(count, "resource", "resources");
+        let failed = plural(values, "failed value", "failed values");
+        match (count, values) {
+            (0, 0) => match &arguments.resource {
+                Some(resource) => format!("{} is not failing\n", escape(resource)),
+                None => "nothing is failing\n".to_owned(),
+            },
+            (_, 0) => format!("attempting {resources}\n"),
+            (0, _) => format!("evaluating {failed} again\n"),
+            (_, _) => format!("attempting {resources}, evaluating {failed} again\n"),
+        }
+    };
+    terminal.data(&match terminal.format() {
+        Format::Json => {
+            json_line(&json!({ "type": "retry", "format_version": 1, "count": count, "values": values }))
+        }
+        Format::Human => human(),
     });
     Ok(Exit::OK)
 }

@@ -29,10 +29,10 @@ mod world;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation, Summary, SwapError, SwapReport};
-use mgmt_health::ProgramState;
+use mgmt_health::{OpenValues, ProgramState};
 use mgmt_lang::module::Entry;
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph, Spec};
@@ -269,6 +269,20 @@ fn ended_without_store(stop: ladder::Stop) -> Exit {
     Exit(exit_codes::of(Ending::Graceful, false, 0, 0))
 }
 
+/// Waits until the run is over by its maximum time.
+async fn max_runtime(began: Instant, settings: &Settings) {
+    match settings.max_runtime.and_then(|time| began.checked_add(time)) {
+        Some(end) => tokio::time::sleep_until(end.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The time to run was over before the store was reached.
+fn timed_out_without_store(settings: &Settings) -> Exit {
+    tracing::error!("the maximum time to run is over; the store was not reached");
+    Exit(exit_codes::of(Ending::MaxRuntime, settings.detailed_exitcode, 0, 0))
+}
+
 /// The same, once others can be reached.
 struct Reached {
     loaded: First,
@@ -290,6 +304,7 @@ async fn engage(
     mut signals: session::Signals,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
+    let began = Instant::now();
     let Reached { loaded, thread, store, servers, mut far, handed, beside } = given;
     let status_file = settings.status_file.clone().map(StatusFile::new).transpose().map_err(|error| {
         Failure::failed(format!("cannot write the file of `--converger-status-file`: {error}"))
@@ -321,6 +336,7 @@ async fn engage(
     // Without its store, this can take for ever; and nothing has begun that would have to be finished.
     tokio::select! {
         () = world::ready(&shared, &manager, can_begin) => {}
+        () = max_runtime(began, settings) => return Ok(timed_out_without_store(settings)),
         stop = signals.end() => return Ok(ended_without_store(stop)),
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     }
@@ -340,7 +356,12 @@ async fn engage(
     };
     let recorder = if settings.history { witnesses::recorder(prefix, settings.durability) } else { None };
     let (world, noop) = (Arc::clone(&shared), settings.noop);
-    let told = Told::new(world, counted.clone(), Arc::clone(&manager), recorder.clone(), noop);
+    let following = match (&settings.launched, settings.deploy_watch) {
+        (Some(arguments::Launched::Program), _) => told::Following::Nothing,
+        (_, true) if !settings.idle => told::Following::Taken,
+        _ => told::Following::Reported,
+    };
+    let told = Told::new(world, counted.clone(), Arc::clone(&manager), recorder.clone(), noop, following);
     let (told, kept) = (Arc::new(told), recorder.clone());
     let metrics = counted.clone();
     // Others are watched, and may be asked about, on the same terminal.
@@ -371,6 +392,7 @@ async fn engage(
     let durable = settings.durability != Durability::None;
     let managed = (!settings.noop && !settings.idle && !prefix.is_temporary())
         .then(|| Arc::new(ManagedList::start(&engine_directory, durable)));
+    let retry_values = Arc::<Notify>::default();
     let means = Means {
         engine: Arc::clone(&engine),
         exports,
@@ -383,6 +405,8 @@ async fn engage(
         managed: managed.clone(),
         half: None,
         heritage: program::Heritage::default(),
+        retry_values: Arc::clone(&retry_values),
+        feed: Arc::clone(&feed),
     };
     let Others { fleet, changes, repack, _repacking } =
         Others::start(settings, &loaded, &means, hosts_store)?;
@@ -392,14 +416,18 @@ async fn engage(
     let (questions, hearing) = mpsc::channel(1);
     let control = Control {
         engine: Arc::clone(&engine),
+        status: Arc::clone(&told),
         feed: Arc::clone(&feed),
         hostname: settings.hostname.clone(),
         preparation: settings.preparation(),
         orders,
         questions,
+        told: Arc::clone(&told),
+        retry_values,
     };
     let following = tokio::select! {
         following = Deploys::begin(here, settings, means, place, (handed, applies)) => following?,
+        () = max_runtime(began, settings) => return Ok(timed_out_without_store(settings)),
         stop = signals.end() => return Ok(ended_without_store(stop)),
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     };
@@ -441,7 +469,9 @@ async fn engage(
     // Who only wants to look wants to know whether there is something to do.
     let changes = if settings.noop { summary.would_change } else { summary.changes };
     let changes = usize::try_from(changes).unwrap_or(usize::MAX);
-    let failed = summary.failed + usize::from(told.report().is_outdated());
+    let report = told.report();
+    let is_outdated = report.is_outdated() && !told.takes_newer_deploy(&report);
+    let failed = summary.failed + usize::from(is_outdated);
     let code = exit_codes::of(ending, settings.detailed_exitcode, changes, failed);
     // A run on other hosts has done nothing here.
     let Some(fleet) = fleet else {
@@ -563,6 +593,10 @@ struct Means {
     /// What is brought is one half of a graph.
     half: Option<(Side, Arc<Joint>)>,
     heritage: program::Heritage,
+    /// Has the program make failed calls again, and set broken sources of events up again.
+    retry_values: Arc<Notify>,
+    /// Is told whenever something else runs.
+    feed: Arc<Feed>,
 }
 
 /// Why the engine does not run a graph.
@@ -584,11 +618,12 @@ impl Means {
     }
 
     /// Reports the state of a program or a manifest, or of both where this is one half.
-    fn report_program(&self, state: ProgramState) {
-        self.told.program(match &self.half {
-            Some((side, joint)) => joint.state(*side, state),
-            None => state,
-        });
+    fn report_program(&self, state: ProgramState, values: OpenValues) {
+        let (state, values) = match &self.half {
+            Some((side, joint)) => joint.state(*side, state, values),
+            None => (state, values),
+        };
+        self.told.program(state, values);
     }
 
     /// Gives the engine a graph, and tells others how many resources there are now.

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::commands::{exit_codes, members};
 use crate::connection::{self, Connection, SOCKET};
+use crate::control::{self, Agent, Reply, Request};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
@@ -22,7 +23,7 @@ use crate::terminal::Terminal;
 ///
 /// One line for each host: `converged` (the program is evaluated, every resource is ok, the newest deploy runs), `working`, `degraded`,
 /// `stale` (what runs is older than what is asked for) or `lost`. Below it every resource that is failed, retrying, blocked, stale or flapping,
-/// with its error, since when, and the next attempt; errors of the program; why the host does not run the newest deploy; and the
+/// with its error, since when, and the next attempt (100 for each host; `--all` names every one on this host); errors of the program; why the host does not run the newest deploy; and the
 /// number of changes that `noop` holds back. Then the servers of the store, if there are any.
 ///
 /// A host that was a member and is gone is listed as `lost` until `mgmt forget HOST` removes it, or for 7 days.
@@ -37,6 +38,12 @@ pub(crate) struct Arguments {
     /// The same as `--message-format`, for this command
     #[arg(long, value_name = "FORMAT")]
     format: Option<Written>,
+
+    /// Name every resource of this host that is not well
+    ///
+    /// Otherwise the worst 100 of each host are named, and the others counted. Other hosts publish no more than those.
+    #[arg(long)]
+    all: bool,
 
     #[command(flatten)]
     connection: Connection,
@@ -55,7 +62,7 @@ struct Shown {
     now: u64,
     hosts: BTreeMap<String, (Status, HostReport)>,
     lost: BTreeMap<String, Member>,
-    rivals: BTreeMap<String, Vec<Agent>>,
+    rivals: BTreeMap<String, Vec<WorldAgent>>,
     scheduler: Option<String>,
     newest: Option<u64>,
     cluster: Option<Cluster>,
@@ -86,10 +93,13 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
             running_here(prefix)?;
         }
         let unreachable = cluster.as_ref().is_some_and(|cluster| cluster.sight.is_none());
-        let shown = match unreachable {
+        let mut shown = match unreachable {
             true => Shown::unreachable(cluster),
             false => Shown::of(&arguments.connection.world(prefix).await?, cluster).await,
         };
+        if arguments.all {
+            shown.complete(prefix).await?;
+        }
         match format {
             Format::Human => terminal.data(&text::human(&shown)),
             Format::Json => terminal.data(&json_line(&describe(&shown))),
@@ -161,17 +171,23 @@ impl Shown {
             }
         };
         let (deploys, mut warnings) = (world.deploys().await.unwrap_or_default(), Vec::new());
-        let last = deploys.deploys.last().map(|last| last.id);
-        for older in deploys.unreadable.iter().filter(|unreadable| unreadable.id < last) {
-            let number = older.id.unwrap_or(0);
-            warnings.push(format!(
-                "deploy {number} cannot be read, and cannot be rolled back to: {}",
-                older.reason
-            ));
+        let is_named =
+            |number: u64| problems.iter().any(|problem| problem.contains(&format!(" deploy {number}, ")));
+        for unreadable in &deploys.unreadable {
+            if let Some(number) = unreadable.id.filter(|number| !is_named(*number)) {
+                let reason = &unreadable.reason;
+                warnings
+                    .push(format!("deploy {number} cannot be read, and cannot be rolled back to: {reason}"));
+            }
         }
         let named = |host: mgmt_value::Str| host.to_text().into_owned();
-        let hosts = world.statuses().into_iter().map(|(host, status)| {
-            let report = status.report();
+        let hosts = world.statuses().into_iter().map(|(host, mut status)| {
+            let mut report = status.report();
+            // A host that follows deploys may not have heard of the newest one yet.
+            if report.deploy.newest.is_some() {
+                report.deploy.newest = report.deploy.newest.max(newest);
+            }
+            status.converged = report.state() == HostState::Converged;
             (named(host), (status, report))
         });
         Shown {
@@ -187,9 +203,23 @@ impl Shown {
         }
     }
 
+    /// Takes the report of this host from its agent: that one leaves nothing out.
+    async fn complete(&mut self, prefix: Option<&Path>) -> Result<(), Failure> {
+        let prefix = connection::working_directory(prefix)?;
+        let agent = Agent::connect(&prefix).await?;
+        let mut agent = agent.ok_or_else(|| control::not_running(&prefix))?;
+        agent.ask(Request::Report).await?;
+        let Reply::Report { hostname, report } = agent.reply().await? else {
+            return Err(Failure::failed("the running mgmt has not reported the health of this host"));
+        };
+        if let Some((_, known)) = self.hosts.get_mut(&hostname) {
+            *known = *report;
+        }
+        Ok(())
+    }
+
     fn is_well(&self) -> bool {
-        let newest = self.newest;
-        self.hosts.values().all(|(_, report)| report.state_with_newest(newest) == HostState::Converged)
+        self.hosts.values().all(|(_, report)| report.state() == HostState::Converged)
             && self.lost.is_empty()
             && self.rivals.is_empty()
             && self.problems.is_empty()
@@ -210,10 +240,10 @@ fn describe(shown: &Shown) -> serde_json::Value {
     let mut hosts = serde_json::Map::new();
     for (host, (status, report)) in &shown.hosts {
         let mut described = json!(status);
-        described["state"] = report.state_with_newest(shown.newest).name().into();
+        described["state"] = report.state().name().into();
         described["summary"] = report.summary().into();
         described["report"] = json!(report);
-        if let Some(reason) = report.lag(shown.newest) {
+        if let Some(reason) = report.deploy.lag() {
             described["not_newest_because"] = reason.into();
         }
         if let Some(rivals) = shown.rivals.get(host) {

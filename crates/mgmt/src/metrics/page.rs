@@ -116,7 +116,7 @@ impl Metrics {
             page.line("mgmt_retries_total", &format!("kind=\"{kind}\""), load(&of.retries));
         }
         let ill: Vec<(&'static str, usize)> =
-            self.ill().iter().map(|(id, which)| (id.kind, *which)).collect();
+            self.ill().iter().map(|(id, failing)| (id.kind, failing.which)).collect();
         page.head("mgmt_failures", "gauge", "Resources that have failed and are not well again.");
         for (kind, _) in &self.kinds {
             for (which, name) in NAMES.iter().enumerate() {

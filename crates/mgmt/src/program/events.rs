@@ -1,6 +1,8 @@
 //! Where the events of functions come from: one source for all that watch the same.
 
+mod command;
 mod firmware;
+mod supervisor;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,29 +10,52 @@ use std::time::{Duration, SystemTime};
 
 use mgmt_engine::{Engine, PathWatch};
 use mgmt_funcs::{Wake, Watch};
-use mgmt_lang::WatchChange;
-use mgmt_store::{Changes, Scope};
-use mgmt_sys::process::{Command, LineEvent, Recorded, Signal};
-use mgmt_value::Str;
+use mgmt_lang::{Running, WatchChange};
+use mgmt_store::{Changes, Scope, SharedState};
 use mgmt_watch::{KernelEvents, KernelTopic, WallClock, WatchPath};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use super::surroundings::Surroundings;
+use supervisor::{Backoff, SourceEvents, supervise};
 
 /// What has happened and has not been dealt with. The same thing twice counts once, so it cannot grow without end.
 #[derive(Default)]
 pub(crate) struct Happenings {
-    open: Mutex<HashSet<Watch>>,
+    open: Mutex<Happened>,
     news: Notify,
+}
+
+/// What has happened since a program was told the last time.
+#[derive(Default)]
+pub(crate) struct Happened {
+    events: HashSet<Watch>,
+    /// The sources that are broken now, with the reason, or work again.
+    sources: HashMap<Watch, Option<String>>,
+}
+
+impl Happened {
+    /// Tells a program.
+    pub(crate) fn tell(&self, running: &mut Running) {
+        for (watch, error) in &self.sources {
+            running.set_source_error(watch, error.as_deref());
+        }
+        self.events.iter().for_each(|watch| running.happened(watch));
+    }
 }
 
 impl Happenings {
     fn add(&self, watch: &Watch) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.insert(watch.clone()) {
+        if open.events.insert(watch.clone()) {
             self.news.notify_one();
         }
+    }
+
+    /// A source is broken, or works again: the value is read anew.
+    fn source(&self, watch: &Watch, error: Option<String>) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).sources.insert(watch.clone(), error);
+        self.changed(watch);
     }
 
     /// Something that functions look at may be another: they ask again.
@@ -40,11 +65,11 @@ impl Happenings {
     }
 
     /// Waits until something has happened, and takes all of it.
-    pub(crate) async fn next(&self) -> HashSet<Watch> {
+    pub(crate) async fn next(&self) -> Happened {
         loop {
             let news = self.news.notified();
             let found = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
-            if !found.is_empty() {
+            if !found.events.is_empty() {
                 return found;
             }
             news.await;
@@ -66,6 +91,8 @@ pub(crate) struct Sources {
     surroundings: Arc<Surroundings>,
     pub(crate) happenings: Arc<Happenings>,
     open: HashMap<Watch, Source>,
+    /// Has broken sources set up again, and failed calls made again, at once.
+    hurry: watch::Sender<()>,
 }
 
 /// Ends when it is dropped.
@@ -93,7 +120,12 @@ impl Sources {
         let happenings = Arc::<Happenings>::default();
         let wakes: Arc<dyn Wake> = happenings.clone();
         mgmt_funcs::wake_on_answers(Arc::downgrade(&wakes));
-        Sources { engine, surroundings, happenings, open: HashMap::new() }
+        Sources { engine, surroundings, happenings, open: HashMap::new(), hurry: watch::Sender::new(()) }
+    }
+
+    /// Sets broken sources up again, and has failed calls made again, without waiting for the time of the next attempt.
+    pub(crate) fn retry(&self) {
+        self.hurry.send_replace(());
     }
 
     pub(crate) fn apply(&mut self, changes: Vec<WatchChange>) {
@@ -135,11 +167,9 @@ impl Sources {
                     }
                 }))
             }
-            Watch::Midnight => Source::Task(tokio::spawn(async move {
-                if let Err(error) = midnights(|| happenings.add(&event)).await {
-                    tracing::warn!("new days are not noticed: {error}");
-                }
-            })),
+            Watch::Midnight => self.supervised(event, |events| async move {
+                midnights(&events).await.map_err(|error| format!("new days are not noticed: {error}"))
+            }),
             Watch::Path(path) => match (&self.engine, WatchPath::new(path, false)) {
                 (None, _) => Source::Silent,
                 (Some(_), Ok(_)) if !mgmt_funcs::answers(path) => Source::Unanswered,
@@ -155,30 +185,40 @@ impl Sources {
                 }
             },
             Watch::Value(key) => {
-                let mut changes = self.surroundings.store().value_watch(key);
-                Source::Task(tokio::spawn(async move {
-                    while changes.changed().await.is_ok() {
-                        happenings.add(&event);
+                let (key, surroundings) = (key.clone(), Arc::clone(&self.surroundings));
+                self.supervised(event, move |events| {
+                    let mut changes = surroundings.store().value_watch(&key);
+                    async move {
+                        events.works();
+                        while changes.changed().await.is_ok() {
+                            events.event();
+                        }
+                        Err("the local store tells of no more changes".to_owned())
                     }
-                }))
+                })
             }
-            Watch::WorldString(key) => self.world(self.surroundings.world().watch(key, Scope::Shared), event),
+            Watch::WorldString(key) => {
+                let key = key.clone();
+                self.world(event, move |world| world.watch(&key, Scope::Shared))
+            }
             Watch::WorldStrings(key) => {
-                self.world(self.surroundings.world().watch(key, Scope::ByHost), event)
+                let key = key.clone();
+                self.world(event, move |world| world.watch(&key, Scope::ByHost))
             }
             Watch::Command(command) => {
                 let (command, surroundings) = (command.clone(), Arc::clone(&self.surroundings));
+                self.supervised(event, move |events| {
+                    command::follow(command.clone(), Arc::clone(&surroundings), events)
+                })
+            }
+            Watch::Retry(_) => {
+                let mut hurried = self.hurry.subscribe();
                 Source::Task(tokio::spawn(async move {
-                    let told = |line: Str| {
-                        surroundings.printed(&command, line);
+                    let mut backoff = Backoff::default();
+                    loop {
+                        backoff.pause(&mut hurried).await;
                         happenings.add(&event);
-                    };
-                    let how = match follow_command(&command, told).await {
-                        Ok(how) => how,
-                        Err(error) => format!("the command cannot be run: {error}"),
-                    };
-                    surroundings.ended(&command, how);
-                    happenings.add(&event);
+                    }
                 }))
             }
             Watch::Endless => Source::Task(tokio::spawn(async move {
@@ -187,9 +227,11 @@ impl Sources {
                     happenings.add(&event);
                 }
             })),
-            Watch::Links => self.kernel(&KernelTopic::Links, event),
-            Watch::Hostname => self.kernel(&KernelTopic::Hostname, event),
-            Watch::Kernel(subsystem) => self.kernel(&KernelTopic::Devices((*subsystem).to_owned()), event),
+            Watch::Links => self.kernel("network interfaces", KernelTopic::Links, event),
+            Watch::Hostname => self.kernel("changes of the host name", KernelTopic::Hostname, event),
+            Watch::Kernel(subsystem) => {
+                self.kernel("events of the kernel", KernelTopic::Devices((*subsystem).to_owned()), event)
+            }
             Watch::Firmware => {
                 let surroundings = Arc::clone(&self.surroundings);
                 Source::Task(tokio::spawn(firmware::follow(move |wanted| {
@@ -197,83 +239,72 @@ impl Sources {
                     happenings.add(&event);
                 })))
             }
-            Watch::Exports(kind) => self.world(self.surroundings.world().watch_exports(kind), event),
-            Watch::Schedule(name) => self.world(self.surroundings.world().watch_schedule(name), event),
+            Watch::Exports(kind) => {
+                let kind = kind.clone();
+                self.world(event, move |world| world.watch_exports(&kind))
+            }
+            Watch::Schedule(name) => {
+                let name = name.clone();
+                self.world(event, move |world| world.watch_schedule(&name))
+            }
             // No kind of resource sends requests, so none is ever answered.
             Watch::Http(_) => Source::Silent,
         }
     }
 
-    fn kernel(&self, topic: &KernelTopic, event: Watch) -> Source {
-        match KernelEvents::follow(topic) {
-            Ok(mut events) => {
-                let happenings = Arc::clone(&self.happenings);
-                Source::Task(tokio::spawn(async move {
-                    // What happened between the first look and now is looked at again.
-                    happenings.add(&event);
-                    while events.next().await.is_ok() {
-                        happenings.add(&event);
-                    }
-                    tracing::warn!("{event:?} is no longer followed: the kernel tells no more about it");
-                }))
-            }
-            Err(error) => {
-                tracing::warn!("{event:?} cannot be followed: {error}");
-                Source::Silent
-            }
-        }
+    /// A source that is set up again whenever it breaks.
+    fn supervised<F, Following>(&self, watch: Watch, follow: F) -> Source
+    where
+        F: FnMut(SourceEvents) -> Following + Send + 'static,
+        Following: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        let events = SourceEvents::new(Arc::clone(&self.happenings), watch);
+        Source::Task(tokio::spawn(supervise(events, self.hurry.subscribe(), follow)))
     }
 
-    fn world(&self, mut changes: Changes, event: Watch) -> Source {
-        let (happenings, surroundings) = (Arc::clone(&self.happenings), Arc::clone(&self.surroundings));
-        Source::Task(tokio::spawn(async move {
-            // What happened between the first look and now is looked at again.
-            happenings.add(&event);
-            if !surroundings.world().is_ready() {
-                surroundings.world().ready().await;
-                happenings.add(&event);
+    fn kernel(&self, name: &'static str, topic: KernelTopic, watch: Watch) -> Source {
+        self.supervised(watch, move |events| {
+            let topic = topic.clone();
+            async move {
+                let mut kernel = KernelEvents::follow(&topic)
+                    .map_err(|error| format!("{name} cannot be followed: {error}"))?;
+                events.works();
+                while kernel.next().await.is_ok() {
+                    events.event();
+                }
+                Err(format!("{name} are no longer followed: the kernel tells no more about them"))
             }
-            while changes.next().await.is_ok() {
-                happenings.add(&event);
+        })
+    }
+
+    fn world(&self, watch: Watch, changes: impl Fn(&World) -> Changes + Send + 'static) -> Source {
+        let surroundings = Arc::clone(&self.surroundings);
+        self.supervised(watch, move |events| {
+            let (mut changes, surroundings) = (changes(surroundings.world()), Arc::clone(&surroundings));
+            async move {
+                events.works();
+                if !surroundings.world().is_ready() {
+                    surroundings.world().ready().await;
+                    events.event();
+                }
+                while changes.next().await.is_ok() {
+                    events.event();
+                }
+                Err("the store tells of no more changes".to_owned())
             }
-        }))
+        })
     }
 }
 
 /// Tells of every new day in the time zone of the process, and whenever somebody sets the clock.
-async fn midnights(told: impl Fn()) -> std::io::Result<()> {
+async fn midnights(events: &SourceEvents) -> std::io::Result<()> {
     const AGAIN: Duration = Duration::from_secs(60);
     let mut clock = WallClock::new()?;
+    events.works();
     loop {
         let left = mgmt_funcs::until_midnight().unwrap_or(AGAIN);
         clock.reaches(SystemTime::now() + left).await?;
-        told();
-    }
-}
-
-/// Runs a shell command and tells of each line that it prints. Its end is the end of the lines; why it ended without one is the
-/// answer. Whatever it has started ends with it, and when nobody asks for its lines any more.
-async fn follow_command(command: &Str, told: impl Fn(Str)) -> std::io::Result<String> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let mut shell = Command::shell("/bin/sh", std::ffi::OsStr::from_bytes(command));
-    shell.env = std::env::vars_os().collect();
-    let name = format!("`os.system` {}", command.display());
-    shell.recorded = Some(Recorded { name, signal: Signal::TERM });
-    let mut lines = shell.spawn().map_err(std::io::Error::other)?.lines();
-    let mut complaint = String::new();
-    loop {
-        match lines.next().await? {
-            LineEvent::Line(line) if line.stderr => {
-                complaint = format!(": {}", String::from_utf8_lossy(&line.bytes));
-            }
-            LineEvent::Line(line) => told(Str::new(line.bytes.strip_suffix(b"\r").unwrap_or(&line.bytes))),
-            LineEvent::Ended(status) => {
-                return Ok(format!("the command ended without printing a line ({status}){complaint}"));
-            }
-            LineEvent::Closed => {
-                return Ok(format!("the command closed its output without printing a line{complaint}"));
-            }
-        }
+        events.event();
     }
 }
 
@@ -282,9 +313,8 @@ mod tests {
     use std::ffi::OsStr;
 
     use mgmt_funcs::Host as _;
-    use mgmt_lang::{Outcome, Running};
+    use mgmt_lang::Outcome;
     use mgmt_state::LocalState;
-    use mgmt_store::SharedState;
 
     use super::*;
     use crate::program::{self, Options};
@@ -310,7 +340,7 @@ mod tests {
         let second = Watch::Interval(Duration::from_secs(1));
         assert_eq!(sources.open.keys().collect::<Vec<_>>(), [&second]);
         for _ in 0..3 {
-            assert_eq!(sources.happenings.next().await, HashSet::from([second.clone()]));
+            assert_eq!(sources.happenings.next().await.events, HashSet::from([second.clone()]));
             surroundings.look_at_the_clock();
             running.happened(&second);
             assert!(matches!(tokio::task::block_in_place(|| running.settle()), Outcome::Unchanged));

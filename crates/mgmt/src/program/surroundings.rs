@@ -119,9 +119,14 @@ impl Surroundings {
         lock(&self.lines).insert(command.clone(), Ok(line));
     }
 
-    /// A command has ended. If it has printed nothing, it never will.
+    /// A command has ended without a line, this time. A line that it printed before stays.
     pub(crate) fn ended(&self, command: &Str, how: String) {
-        lock(&self.lines).entry(command.clone()).or_insert(Err(how));
+        let mut lines = lock(&self.lines);
+        match lines.get_mut(command) {
+            Some(Ok(_)) => {}
+            Some(Err(known)) => *known = how,
+            None => drop(lines.insert(command.clone(), Err(how))),
+        }
     }
 
     /// A command is not run any more.

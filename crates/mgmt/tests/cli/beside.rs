@@ -34,7 +34,7 @@ impl TestEnv {
         eventually("the list of what is managed", || Path::new(&self.at("prefix/engine/managed")).exists());
     }
 
-    fn said(&self, command: &[&str], more: &[&str]) -> CommandOutput {
+    fn mgmt_output(&self, command: &[&str], more: &[&str]) -> CommandOutput {
         mgmt_output(&[command, &["--prefix", &self.at("prefix")][..], more].concat())
     }
 
@@ -51,6 +51,76 @@ impl TestEnv {
 
 fn file(path: &str, content: &str) -> String {
     format!("file \"{path}\" {{ state => \"exists\", content => \"{content}\", mode => \"0644\", }}\n")
+}
+
+#[test]
+fn a_plan_that_is_replaced_before_it_is_done_is_not_said_to_be_applied() {
+    let env = TestEnv::new();
+    let prefix = env.at("prefix");
+    let mut agent = RunningProgram::start(&["run", "--prefix", &prefix, "empty"]);
+    agent.wait_for("graph empty");
+    let program = format!(
+        "exec \"slow\" {{ cmd => \"/bin/sleep 6\", }}\nfile \"{}\" {{ state => \"exists\", Depend => Exec[\"slow\"], }}\n",
+        env.at("last")
+    );
+    let path = env.at("main.mcl");
+    std::fs::write(&path, program).unwrap();
+    let begin = || {
+        assert_eq!(env.plan(&path).code, 0);
+        let mut apply = RunningProgram::start(&["apply", "--prefix", &prefix, &env.at("plan.json")]);
+        apply.wait_for("the running mgmt applies ");
+        apply
+    };
+    let apply = begin();
+    agent.signal(Signal::HUP);
+    let (code, lines) = apply.end();
+    assert!(code == Some(1) && lines.contains("the plan ended (SIGHUP) before it was done"), "{lines}");
+    let apply = begin();
+    let deployed = env.at("deployed.mcl");
+    std::fs::write(&deployed, file(&env.at("deployed"), "d")).unwrap();
+    assert_eq!(env.said(&["deploy"], &["--no-git", "lang", &deployed]).code, 0);
+    let (code, lines) = apply.end();
+    assert!(
+        code == Some(1) && lines.contains("the plan was replaced by deploy 1 before it was done"),
+        "{lines}"
+    );
+    assert!(!Path::new(&env.at("last")).exists());
+    end(agent);
+}
+
+#[test]
+fn a_plan_takes_the_name_of_the_running_agent_and_a_relative_prefix() {
+    let env = TestEnv::new();
+    let a = env.at("a");
+    let agent = env.agent(&["--hostname", "other"], &file(&a, "a"));
+    let planned = env.plan(&file(&env.at("b"), "b"));
+    assert_eq!(planned.code, 0, "{planned:?}");
+    let applied = env.apply(&[]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    // A resource that keeps something below the prefix.
+    let program = "password \"x\" { length => 8, }\n";
+    let relative = |words: &[&str]| -> CommandOutput {
+        let mut command = mgmt(words);
+        command.current_dir(env.0.path()).output().unwrap().into()
+    };
+    for words in [
+        &["plan", "--prefix", "prefix", "lang", program][..],
+        &[
+            "run",
+            "--noop",
+            "--converger-timeout",
+            "1",
+            "--converged-exit",
+            "--prefix",
+            "prefix",
+            "lang",
+            program,
+        ],
+    ] {
+        let said = relative(words);
+        assert!(said.code == 0 && !said.stderr.contains("relative"), "{words:?}: {said:?}");
+    }
+    end(agent);
 }
 
 fn end(agent: RunningProgram) {

@@ -114,6 +114,30 @@ fn a_deploy_that_cannot_run_is_tried_again_when_what_it_reads_changes() {
 }
 
 #[test]
+fn a_deploy_with_a_failed_look_at_the_host_runs() {
+    let env = TestEnv::new();
+    let mut run = env.run();
+    run.wait_for("graph empty");
+    let text = format!(
+        "import \"os\"\n{}{}",
+        file(&env.at("user"), "os.uid(\"mgmt-no-such-user\")"),
+        file(&env.at("out"), "\"one\"")
+    );
+    env.deploy_file(&env.write("user.mcl", &text));
+    holds(&env.at("out"), "one");
+    eventually("the value is named, and nothing is refused", || {
+        let status = env.command(&["status"]).stdout;
+        status.contains("deploy 1") && status.contains("mgmt-no-such-user") && !status.contains("refused")
+    });
+    // A constant that fails has a deploy refused, and the one before goes on.
+    env.deploy_file(&env.write("constant.mcl", &file(&env.at("out"), "[\"a\"][3]")));
+    run.wait_for("deploy 2 cannot be run; what ran before goes on");
+    std::fs::write(env.at("out"), "broken").unwrap();
+    holds(&env.at("out"), "one");
+    finish(run);
+}
+
+#[test]
 fn after_a_restart_the_last_deploy_that_ran_runs_while_the_newest_is_tried() {
     let env = TestEnv::new();
     let mut run = env.run();
@@ -191,6 +215,184 @@ fn a_deploy_is_tried_again_on_sighup_and_with_time() {
     run.signal(Signal::HUP);
     holds(&env.at("out"), "three");
     finish(run);
+}
+
+#[test]
+fn the_last_deploy_that_ran_is_tried_again_while_it_cannot_run() {
+    let env = TestEnv::new();
+    env.write("input", "c");
+    let mut run = env.run();
+    run.wait_for("graph empty");
+    env.deploy_file(&env.contradictory("\"one\""));
+    holds(&env.at("out"), "one");
+    finish(run);
+    // The store is lost with the deploy in it, and the last deploy does not run at the start.
+    std::fs::remove_dir_all(env.at("prefix/world")).unwrap();
+    std::fs::remove_file(env.at("out")).unwrap();
+    env.write("input", "a");
+    let mut run = env.run();
+    let line = run.wait_for("deploy 1, the last that ran here, cannot be run");
+    assert!(line.contains("retrying in "), "{line}");
+    eventually("the host is stale", || {
+        let status = env.command(&["status"]);
+        status.code == 1 && status.stdout.contains("stale") && status.stdout.contains("deploy 1 refused: ")
+    });
+    env.write("input", "c");
+    holds(&env.at("out"), "one");
+    eventually("the host is well", || {
+        let status = env.command(&["status"]);
+        status.code == 0 && status.stdout.contains("deploy 1;") && !status.stdout.contains("refused")
+    });
+    finish(run);
+}
+
+#[test]
+fn a_deploy_in_whose_attempts_mgmt_ended_is_backed_off_from() {
+    let env = TestEnv::new();
+    let trying = env.at("prefix/deploys/trying.json");
+    let mut run = env.run();
+    run.wait_for("graph empty");
+    env.deploy("\"one\"");
+    holds(&env.at("out"), "one");
+    finish(run);
+    assert!(!trying.exists());
+    env.deploy("\"two\"");
+    std::fs::remove_file(env.at("out")).unwrap();
+    // As runs leave it that were killed in the second attempt, for example for lack of memory.
+    std::fs::write(&trying, "{\"id\":2,\"attempts\":2}").unwrap();
+    let mut run = env.run();
+    let line = run.wait_for("deploy 2 is not run now: mgmt ended while it was tried (2 times in a row)");
+    assert!(line.contains("retrying in "), "{line}");
+    run.wait_for("deploy 2 refused");
+    holds(&env.at("out"), "two");
+    eventually("the attempt is over", || !trying.exists());
+    let lines = finish(run);
+    assert!(lines.contains("made ") && lines.contains("trying deploy 2 again"), "{lines}");
+}
+
+#[test]
+fn a_deploy_that_cannot_be_kept_for_the_next_start_is_kept_later() {
+    let env = TestEnv::new();
+    std::fs::create_dir(env.at("prefix")).unwrap();
+    let (one, two) = (
+        env.write("one.mcl", &file(&env.at("out"), "\"one\"")),
+        env.write("two.mcl", &file(&env.at("out"), "\"two\"")),
+    );
+    let script = format!(
+        "set -e; cd {at}; mkdir prefix/deploys
+        mount -t tmpfs -o size=1m,nr_inodes=6,mode=700 deploys prefix/deploys
+        {mgmt} run --prefix prefix empty > log 2>&1 & pid=$!
+        trap 'kill -9 $pid' EXIT
+        said() {{ n=0; until grep -q \"$1\" log; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ] || {{ cat log; exit 7; }}; done; }}
+        is() {{ n=0; until test \"$(cat out)\" = $1; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ] || {{ cat log; exit 8; }}; done; }}
+        said 'graph empty'
+        {mgmt} deploy --prefix prefix --no-git lang {one}; is one
+        {mgmt} deploy --prefix prefix --no-git lang {two}; is two
+        said 'deploy 2 is not kept for the next start yet'
+        mount -o remount,nr_inodes=100 prefix/deploys
+        said 'deploy 2 is kept for the next start now'
+        grep -Eq '\"id\": ?2' prefix/deploys/last.json
+        trap - EXIT; kill -INT $pid; wait $pid; echo ended well",
+        at = env.0.path().display(),
+        mgmt = env!("CARGO_BIN_EXE_mgmt"),
+    );
+    let said = with_mounts(&script);
+    assert!(said.code == 0 && said.stdout.contains("ended well"), "{said:?}");
+}
+
+#[test]
+fn what_runs_goes_on_while_a_deployed_manifest_is_compiled_and_the_status_has_its_error() {
+    let env = TestEnv::new();
+    env.write("input", "old");
+    let at = env.0.path().display();
+    let manifest = env.write(
+        "site.pp",
+        &format!(
+            "$x = generate('/bin/sh', '-c', 'cat {at}/fail 2>/dev/null; if test -e {at}/slow; then echo > {at}/started; \
+             exec sleep 60; fi')\nif $x =~ /first/ {{ fail('the first reason') }}\n\
+             if $x =~ /other/ {{ fail('quite another reason') }}\nfile {{ '{at}/native': ensure => file, content => $x }}\n"
+        ),
+    );
+    let mut run = env.run();
+    run.wait_for("graph empty");
+    let said = env.command(&["deploy", "--no-git", "puppet", &manifest]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    eventually("the manifest runs", || env.at("native").exists());
+    let program =
+        format!("import \"os\"\n{}", file(&env.at("out"), &format!("os.readfile(\"{at}/input\")")));
+    env.deploy_file(&env.write("main.mcl", &program));
+    holds(&env.at("out"), "old");
+    env.write("fail", "first");
+    assert_eq!(env.command(&["deploy", "rollback", "1"]).code, 0);
+    eventually("the status has the reason", || {
+        let status = env.command(&["status"]).stdout;
+        status.contains("deploy 3 refused: ") && status.contains("the first reason")
+    });
+    // Another reason is said.
+    env.write("fail", "other");
+    run.wait_for("quite another reason");
+    // A compilation that takes long holds up neither what runs nor the end.
+    env.write("slow", "");
+    eventually("a compilation is under way", || env.at("started").exists());
+    let began = std::time::Instant::now();
+    env.write("input", "new");
+    holds(&env.at("out"), "new");
+    finish(run);
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[test]
+fn attempts_of_a_refused_program_with_a_manifest_leave_what_runs_alone() {
+    let env = TestEnv::new();
+    let at = env.0.path().display();
+    let mut run = env.run();
+    run.wait_for("graph empty");
+    env.write("input", "c");
+    let lang = env.contradictory("\"two\"");
+    let manifest =
+        env.write("site.pp", &format!("file {{ '{at}/native': ensure => file, content => 'x' }}\n"));
+    let said = env.command(&["deploy", "--no-git", "langpuppet", "--lang", &lang, "--puppet", &manifest]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    holds(&env.at("out"), "two");
+    let count = env.text("count");
+    let command = format!("os.system(\"echo >> {count}; echo one\")");
+    env.deploy_file(
+        &env.write("main.mcl", &format!("import \"os\"\n{}", file(&env.at("out"), &command))),
+    );
+    holds(&env.at("out"), "one");
+    env.write("input", "a");
+    assert_eq!(env.command(&["deploy", "rollback", "1"]).code, 0);
+    run.wait_for("deploy 3 cannot be run; what");
+    for _ in 0..3 {
+        run.wait_for("trying deploy 3 again");
+    }
+    // Once at first, and once more after the first attempt.
+    let times = std::fs::read_to_string(&count).unwrap().lines().count();
+    assert!(times <= 2, "it was started {times} times");
+    env.write("input", "c");
+    holds(&env.at("out"), "two");
+    finish(run);
+}
+
+#[test]
+fn a_program_of_a_run_is_run_while_the_store_does_not_answer_and_given_to_hosts_later() {
+    let env = TestEnv::new();
+    let mut cluster = Cluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let prefix = env.text("prefix");
+    cluster.kill(0);
+    let program = env.write("main.mcl", &file(&env.at("out"), "\"one\""));
+    let arguments = ["run", "--prefix", &prefix, "--hostname", "h1", "--seeds", &seeds];
+    let mut run = RunningProgram::start(&[&arguments[..], &["lang", &program]].concat());
+    holds(&env.at("out"), "one");
+    cluster.restart_and_wait(0);
+    run.wait_for("deployed as number 1");
+    finish(run);
+    // The time that a run may take is over without a store, too.
+    cluster.kill(0);
+    let limited = ["--max-runtime", "3", "--converger-timeout", "1", "--converged-exit", "lang", &program];
+    let said = mgmt_output(&[&arguments[..], &limited].concat());
+    assert!(said.code != 0 && said.stderr.contains("the maximum time to run is over"), "{said:?}");
 }
 
 /// Runs a script in a mount namespace of its own, as root there.

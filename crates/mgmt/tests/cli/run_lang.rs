@@ -215,7 +215,7 @@ fn the_files_of_a_program_are_followed_and_read_again_on_a_signal() {
     env.write("files/text", "new");
     holds(&out, "new");
     std::fs::remove_file(env.at("files/text")).unwrap();
-    run.wait_for("evaluation failed; keeping the last good graph");
+    run.wait_for(&format!("frozen until it has a value again: file[{}]", out.display()));
     env.write("files/text", "back");
     holds(&out, "back");
     finish(run);
@@ -580,6 +580,65 @@ fn an_error_is_reported_once_and_a_program_without_a_graph_is_not_kept() {
     holds(&env.at("out"), "there");
     let lines = finish(run);
     assert!(!lines.contains("still running"), "{lines}");
+}
+
+#[test]
+fn an_edit_with_a_constant_that_fails_freezes_only_what_depends_on_it() {
+    let env = TestEnv::new();
+    let (input, constant, free) = (env.write("input", "1"), env.at("constant"), env.at("free"));
+    let text = |content: &str| {
+        let free = file(&free, &format!("os.readfile(\"{input}\")"));
+        format!("import \"os\"\n{}{free}", file(&constant, content))
+    };
+    let mut run = started(&env.write("main.mcl", &text("\"one\"")));
+    holds(&constant, "one");
+    env.write("main.mcl", &text("[\"a\"][3]"));
+    run.wait_for(&format!("kept as last declared until the program is edited: file[{}]", constant.display()));
+    env.write("input", "2");
+    holds(&free, "2");
+    std::fs::write(&constant, "drift").unwrap();
+    holds(&constant, "one");
+    env.write("main.mcl", &text("\"two\""));
+    holds(&constant, "two");
+    finish(run);
+}
+
+#[test]
+fn a_command_that_fails_is_run_again_and_one_that_has_printed_a_line_is_not() {
+    let env = TestEnv::new();
+    let (input, out, ran) = (env.at("input"), env.at("out"), env.at("ran"));
+    let done = env.at("done");
+    let text = format!(
+        "import \"os\"\n{}{}",
+        file(&out, &format!("os.system(\"cat {}\")", input.display())),
+        file(&done, &format!("os.system(\"echo x >> {}; echo 0; exit 1\")", ran.display()))
+    );
+    let mut run = started(&env.write("main.mcl", &text));
+    run.wait_for("the command ended without printing a line");
+    holds(&done, "0");
+    env.write("next", "there\n");
+    std::fs::rename(env.at("next"), &input).unwrap();
+    holds(&out, "there");
+    assert_eq!(std::fs::read_to_string(&ran).unwrap(), "x\n");
+    let lines = finish(run);
+    assert_eq!(lines.matches("error[M").count(), 1, "{lines}");
+
+    // One that is killed is run again, and its last line stays meanwhile.
+    let id = env.at("id");
+    let command = format!("echo $$ > {0}.new; mv {0}.new {0}; echo up; exec sleep 1000", id.display());
+    let mut run =
+        started(&env.write(
+            "killed.mcl",
+            &format!("import \"os\"\n{}", file(&out, &format!("os.system({command:?})"))),
+        ));
+    holds(&out, "up");
+    let first = std::fs::read_to_string(&id).unwrap();
+    let kill = std::process::Command::new("kill").args(["-KILL", first.trim()]).status().unwrap();
+    assert!(kill.success());
+    run.wait_for("the command ended (killed by");
+    run.wait_for("` is watched again");
+    assert_ne!(std::fs::read_to_string(&id).unwrap(), first);
+    finish(run);
 }
 
 #[test]

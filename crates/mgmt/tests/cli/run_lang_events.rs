@@ -1,7 +1,7 @@
 //! Programs that follow what happens on the host: each with the real source of events, changed from outside.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -95,6 +95,54 @@ fn interfaces_and_their_addresses_are_followed() {
     shows("192.0.2.9/28", "2", "test0");
     ip("link del test0");
     shows("none", "0", "none");
+    finish(run);
+}
+
+/// Leaves a process room for so many more descriptors, or as much room as it wants.
+fn leave_descriptors(process: u32, more: Option<usize>) {
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let open: HashSet<usize> =
+        open.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+    let limit = more.map_or(1024, |more| {
+        let mut free = (0..).filter(|number| !open.contains(number));
+        free.nth(more).unwrap()
+    });
+    shell(&format!("prlimit --pid {process} --nofile={limit}:"));
+}
+
+#[test]
+fn a_source_of_events_that_cannot_be_had_is_named_and_set_up_again() {
+    let env = TestEnv::new();
+    let (out, name) = (env.at("out"), env.at("name"));
+    let prefix = env.at("prefix");
+    let text = [
+        "import \"net\"\nimport \"sys\"\nimport \"os\"\nimport \"fmt\"\n",
+        &file(&out, "fmt.printf(\"%d\", len(net.macs()))"),
+        &file(&name, "fmt.printf(\"%s %t\", sys.hostname(), os.modinfo_loaded(\"none\"))"),
+    ];
+    let program = env.write("main.mcl", text[0]);
+    let command = mgmt(&[
+        "run",
+        "--prefix",
+        prefix.to_str().unwrap(),
+        "--hostname",
+        "h1",
+        "lang",
+        program.to_str().unwrap(),
+    ]);
+    let mut run = RunningProgram::start_command(apart(&command, &["--net"]));
+    let status = || mgmt_output(&["status", "--prefix", prefix.to_str().unwrap()]).stdout;
+    eventually("it has converged", || status().contains("h1  converged"));
+    // The program can be read, and of its three sources of events one can be opened.
+    leave_descriptors(run.id(), Some(1));
+    env.write("main.mcl", &text.concat());
+    run.wait_for("be followed: Too many open files");
+    leave_descriptors(run.id(), None);
+    run.wait_for("` is watched again");
+    eventually("it has converged", || status().contains("h1  converged"));
+    holds(&out, "0");
+    shell(&format!("nsenter --target {} --net ip link add test0 type veth peer name test1", run.id()));
+    holds(&out, "2");
     finish(run);
 }
 

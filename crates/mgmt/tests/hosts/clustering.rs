@@ -82,7 +82,7 @@ impl TestEnv {
         assert_eq!(code, Some(0), "{lines}");
     }
 
-    fn said(&self, words: &[&str]) -> CommandOutput {
+    fn mgmt_output(&self, words: &[&str]) -> CommandOutput {
         let seeds: Vec<String> = (0..self.hosts.len()).map(TestEnv::client).collect();
         let seeds = seeds.join(",");
         let mut all = words.to_vec();
@@ -208,65 +208,65 @@ fn number(name: &str) -> usize {
 /// Acceptance scenario 17.
 #[test]
 fn a_cluster_has_its_size_whatever_becomes_of_its_hosts() {
-    let mut scene = TestEnv::new(5, "3");
+    let mut env = TestEnv::new(5, "3");
     for at in 0..5 {
-        scene.start(at);
+        env.start(at);
     }
-    let members = scene.settled(3);
+    let members = env.settled(3);
     assert!(members.voters.contains("a"), "the founder stays: {members:?}");
-    scene.deploy("first");
+    env.deploy("first");
     for at in 0..5 {
-        scene.runs(at, "first");
+        env.runs(at, "first");
     }
 
     // One is killed, and another takes its place.
     let leader = members.leader.clone().unwrap();
     let victim = members.voters.iter().find(|name| **name != leader).unwrap().clone();
-    scene.kill(number(&victim));
-    let members = scene.until("the killed one is replaced", |members| {
+    env.kill(number(&victim));
+    let members = env.until("the killed one is replaced", |members| {
         members.voters.len() == 3 && !members.voters.contains(&victim) && members.ill.is_empty()
     });
 
     // The leader is cut off: another takes its place, and it goes on working meanwhile.
     let leader = members.leader.unwrap();
-    scene.network.cut(number(&leader));
-    let out = scene.at(&format!("out-{leader}"));
+    env.network.cut(number(&leader));
+    let out = env.at(&format!("out-{leader}"));
     std::fs::write(&out, "broken").unwrap();
     holds(&out, "first");
-    scene.until("the one that is cut off is replaced", |members| {
+    env.until("the one that is cut off is replaced", |members| {
         members.voters.len() == 3 && !members.voters.contains(&leader) && members.ill.is_empty()
     });
-    scene.deploy("second");
+    env.deploy("second");
     for at in (0..5).filter(|at| ![number(&victim), number(&leader)].contains(at)) {
-        scene.runs(at, "second");
+        env.runs(at, "second");
     }
     holds(&out, "first");
-    scene.network.heal(number(&leader));
+    env.network.heal(number(&leader));
     holds(&out, "second");
 
     // All five, when all five shall.
-    assert_eq!(scene.said(&["members", "size", "5"]).code, 0);
-    scene.start(number(&victim));
-    let members = scene.settled(5);
-    scene.runs(number(&victim), "second");
+    assert_eq!(env.said(&["members", "size", "5"]).code, 0);
+    env.start(number(&victim));
+    let members = env.settled(5);
+    env.runs(number(&victim), "second");
 
     // And three again. The leader leaves, and hands its office on before.
-    assert_eq!(scene.said(&["members", "size", "3"]).code, 0);
-    let before = scene.settled(3);
+    assert_eq!(env.said(&["members", "size", "3"]).code, 0);
+    let before = env.settled(3);
     assert!(before.leader == members.leader, "those who lead stay: {members:?} {before:?}");
     let leader = before.leader.unwrap();
-    scene.finish(number(&leader));
-    let after = scene.settled(3);
+    env.finish(number(&leader));
+    let after = env.settled(3);
     assert!(!after.voters.contains(&leader), "{after:?}");
 
     // One that shall not serve does not.
     let other = after.voters.iter().find(|name| after.leader.as_ref() != Some(*name)).unwrap().clone();
-    let removed = scene.said(&["members", "remove", &other]);
+    let removed = env.said(&["members", "remove", &other]);
     assert_eq!(removed.code, 0, "{}", removed.stderr);
-    scene.until("the removed one is replaced", |members| {
+    env.until("the removed one is replaced", |members| {
         members.voters.len() == 3 && !members.voters.contains(&other) && members.ill.is_empty()
     });
-    let status = scene.said(&["status", "--format", "json"]);
+    let status = env.said(&["status", "--format", "json"]);
     let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     assert_eq!(status["servers"]["spares"][&other], "removed", "{status}");
     assert_eq!(status["hosts"][&other]["failed"], 0, "it still runs: {status}");
@@ -274,89 +274,89 @@ fn a_cluster_has_its_size_whatever_becomes_of_its_hosts() {
 
 #[test]
 fn a_host_that_never_starts_its_server_is_sent_back() {
-    let mut scene = TestEnv::new(3, "3");
-    scene.start(0);
-    scene.settled(1);
-    let programs = network::idle_etcd(scene.directory.path());
-    let mut broken = scene.command(1, &["empty"]);
+    let mut env = TestEnv::new(3, "3");
+    env.start(0);
+    env.settled(1);
+    let programs = network::idle_etcd(env.directory.path());
+    let mut broken = env.command(1, &["empty"]);
     let path = std::env::var("PATH").unwrap();
     broken.env("PATH", format!("{}:{path}", programs.display()));
-    scene.hosts[1] = Some(RunningProgram::start_command(broken));
-    scene.start(2);
-    scene.until("the one that does not start is tried", |members| members.learners == 1);
-    scene.until("it is sent back", |members| members.learners == 0);
+    env.hosts[1] = Some(RunningProgram::start_command(broken));
+    env.start(2);
+    env.until("the one that does not start is tried", |members| members.learners == 1);
+    env.until("it is sent back", |members| members.learners == 0);
     // The store has worked all the time, and those that work are there.
-    scene.deploy("text");
-    scene.runs(0, "text");
-    scene.runs(2, "text");
-    let failures = scene.etcd(&["get", "/mgmt/cluster/failure/b"]);
+    env.deploy("text");
+    env.runs(0, "text");
+    env.runs(2, "text");
+    let failures = env.etcd(&["get", "/mgmt/cluster/failure/b"]);
     assert!(failures.stdout.contains("\"count\":"), "{failures:?}");
-    let members = scene.members().unwrap();
+    let members = env.members().unwrap();
     assert!(!members.voters.contains("b"), "{members:?}");
 }
 
 #[test]
 fn a_cluster_comes_back_with_all_it_had() {
-    let mut scene = TestEnv::new(3, "3");
+    let mut env = TestEnv::new(3, "3");
     for at in 0..3 {
-        scene.start(at);
+        env.start(at);
     }
-    scene.settled(3);
-    scene.deploy("kept");
+    env.settled(3);
+    env.deploy("kept");
     for at in 0..3 {
-        scene.runs(at, "kept");
+        env.runs(at, "kept");
     }
     // All at once, as when the power fails.
     for at in 0..3 {
-        scene.kill(at);
+        env.kill(at);
     }
-    std::fs::remove_file(scene.at("out-b")).unwrap();
+    std::fs::remove_file(env.at("out-b")).unwrap();
     for at in 0..3 {
-        scene.start(at);
+        env.start(at);
     }
-    let members = scene.settled(3);
+    let members = env.settled(3);
     assert_eq!(members.voters.len(), 3);
-    scene.runs(1, "kept");
+    env.runs(1, "kept");
     // One that ends while nobody can take its place stays a member.
-    scene.finish(2);
-    let members = scene.members().unwrap();
+    env.finish(2);
+    let members = env.members().unwrap();
     assert!(members.voters.contains("c") && members.ill.contains("c"), "{members:?}");
-    scene.start(2);
-    scene.settled(3);
+    env.start(2);
+    env.settled(3);
 
     // One that has lost its data joins as another member.
-    scene.kill(1);
-    std::fs::remove_dir_all(scene.at("b/cluster/data")).unwrap();
-    scene.start(1);
-    scene.until("it is a member again", |members| {
+    env.kill(1);
+    std::fs::remove_dir_all(env.at("b/cluster/data")).unwrap();
+    env.start(1);
+    env.until("it is a member again", |members| {
         members.voters.contains("b") && members.voters.len() == 3 && members.ill.is_empty()
     });
-    scene.runs(1, "kept");
+    env.runs(1, "kept");
 
     // Two of three are lost for good. The third begins again with what it has.
     for at in 0..3 {
-        scene.kill(at);
+        env.kill(at);
     }
     for name in ["b", "c"] {
-        std::fs::remove_dir_all(scene.at(name)).unwrap();
-        std::fs::remove_file(scene.at(&format!("out-{name}"))).unwrap();
+        std::fs::remove_dir_all(env.at(name)).unwrap();
+        std::fs::remove_file(env.at(&format!("out-{name}"))).unwrap();
     }
     let recover =
-        |name: &str| scene.network.said(&["members", "recover", "--prefix", &network::text(&scene.at(name))]);
+        |name: &str| env.network.said(&["members", "recover", "--prefix", &network::text(&env.at(name))]);
     let recovered = recover("a");
     assert_eq!(recovered.code, 0, "{}", recovered.stderr);
     let nothing = recover("b");
     assert!(nothing.code == 1 && nothing.stderr.contains("no data of a server"), "{}", nothing.stderr);
-    scene.start(0);
-    scene.settled(1);
-    let running = scene.network.said(&["members", "recover", "--prefix", &network::text(&scene.at("a"))]);
+    env.start(0);
+    env.settled(1);
+    let running = env.network.said(&["members", "recover", "--prefix", &network::text(&env.at("a"))]);
     assert_ne!(running.code, 0, "not while it runs");
-    scene.start(1);
-    scene.start(2);
-    scene.settled(3);
-    scene.agree();
-    scene.runs(1, "kept");
-    scene.runs(2, "kept");
+    env.start(1);
+    env.start(2);
+    env.settled(3);
+    env.agree();
+    env.runs(1, "kept");
+    env.runs(2, "kept");
 }
 
 /// The server of a run.
@@ -382,33 +382,33 @@ fn signal(pid: u32, signal: Signal) {
 
 #[test]
 fn a_server_that_ends_is_started_again_and_one_that_is_full_is_given_room() {
-    let mut scene = TestEnv::new(1, "1");
-    let mut command = scene.command(0, &["empty"]);
+    let mut env = TestEnv::new(1, "1");
+    let mut command = env.command(0, &["empty"]);
     // History alone fills this.
     command.env("MGMT_CLUSTER_QUOTA", "4000000");
-    scene.hosts[0] = Some(RunningProgram::start_command(command));
-    scene.settled(1);
-    scene.deploy("first");
-    scene.runs(0, "first");
-    let pid = server_of(scene.hosts[0].as_ref().unwrap()).unwrap();
+    env.hosts[0] = Some(RunningProgram::start_command(command));
+    env.settled(1);
+    env.deploy("first");
+    env.runs(0, "first");
+    let pid = server_of(env.hosts[0].as_ref().unwrap()).unwrap();
     signal(pid, Signal::KILL);
-    scene.hosts[0].as_mut().unwrap().wait_for("the server of the cluster has ended (killed by SIGKILL)");
-    scene.settled(1);
-    let again = server_of(scene.hosts[0].as_ref().unwrap()).unwrap();
+    env.hosts[0].as_mut().unwrap().wait_for("the server of the cluster has ended (killed by SIGKILL)");
+    env.settled(1);
+    let again = server_of(env.hosts[0].as_ref().unwrap()).unwrap();
     assert_ne!(pid, again);
 
     let large = "x".repeat(100_000);
     let full = (0..200).any(|_| {
-        let put = scene.etcd(&["put", "/large", &large]);
+        let put = env.etcd(&["put", "/large", &large]);
         put.code != 0 && put.stderr.contains("space exceeded")
     });
     assert!(full, "the quota counts");
-    scene.hosts[0].as_mut().unwrap().wait_for("making room");
-    scene.deploy("second");
-    scene.runs(0, "second");
+    env.hosts[0].as_mut().unwrap().wait_for("making room");
+    env.deploy("second");
+    env.runs(0, "second");
 
     // However it ends, nobody is left behind.
-    scene.kill(0);
+    env.kill(0);
     program::eventually("the server ends with its host", || {
         std::fs::read_to_string(format!("/proc/{again}/stat")).map_or(true, |stat| stat.contains(") Z "))
     });
@@ -416,13 +416,13 @@ fn a_server_that_ends_is_started_again_and_one_that_is_full_is_given_room() {
 
 #[test]
 fn what_keeps_a_host_from_serving_is_told() {
-    let mut scene = TestEnv::new(1, "1");
+    let mut env = TestEnv::new(1, "1");
     let without = |version: Option<&str>| {
         let programs = tempfile::tempdir().unwrap();
         if let Some(version) = version {
             network::other_etcd(programs.path(), version);
         }
-        let mut command = scene.command(0, &["empty"]);
+        let mut command = env.command(0, &["empty"]);
         let said: CommandOutput = command.env("PATH", programs.path()).output().unwrap().into();
         assert_eq!(said.code, 1, "{}", said.stderr);
         said.stderr
@@ -435,11 +435,11 @@ fn what_keeps_a_host_from_serving_is_told() {
     assert!(odd.contains("cannot find out which version"), "{odd}");
 
     // Acceptance scenario 2: the addresses are taken.
-    scene.start(0);
-    scene.settled(1);
-    let prefix = network::text(&scene.at("other"));
+    env.start(0);
+    env.settled(1);
+    let prefix = network::text(&env.at("other"));
     let url = format!("http://{}:2380", address(0));
-    let mut second = scene
+    let mut second = env
         .network
         .mgmt(0, &["run", "--hostname", "z", "--prefix", &prefix, "--server-urls", &url, "empty"]);
     let second: CommandOutput = second.output().unwrap().into();
@@ -447,34 +447,34 @@ fn what_keeps_a_host_from_serving_is_told() {
     assert!(second.stderr.contains(&format!("listens at {url} already")), "{}", second.stderr);
 
     // Without any of the flags, nobody listens.
-    let quiet = scene.network.said(&["run", "--tmp-prefix", "-t", "0", "--ideal-cluster-size", "0", "empty"]);
+    let quiet = env.network.said(&["run", "--tmp-prefix", "-t", "0", "--ideal-cluster-size", "0", "empty"]);
     assert!(quiet.code == 2 && quiet.stderr.contains("at least 1"), "{}", quiet.stderr);
-    let wrong = scene.said(&["members", "remove", "nobody"]);
+    let wrong = env.said(&["members", "remove", "nobody"]);
     assert!(wrong.code == 1 && wrong.stderr.contains("there is no host \"nobody\""), "{}", wrong.stderr);
-    let last = scene.said(&["members", "remove", "a"]);
+    let last = env.said(&["members", "remove", "a"]);
     assert!(last.code == 1 && last.stderr.contains("the only host"), "{}", last.stderr);
-    let size = scene.said(&["members", "size", "many"]);
+    let size = env.said(&["members", "size", "many"]);
     assert_eq!(size.code, 2, "{}", size.stderr);
 
     // This host knows by itself where the servers are.
-    let prefix = network::text(&scene.at("a"));
-    let known = scene.network.said(&["members", "size", "--prefix", &prefix]);
+    let prefix = network::text(&env.at("a"));
+    let known = env.network.said(&["members", "size", "--prefix", &prefix]);
     assert_eq!(known.stdout, "1\n", "{}", known.stderr);
-    let listed = scene.network.said(&["etcd", "--prefix", &prefix, "member", "list"]);
+    let listed = env.network.said(&["etcd", "--prefix", &prefix, "member", "list"]);
     assert!(listed.stdout.contains(", started, a, "), "{listed:?}");
-    let status = scene.network.said(&["status", "--prefix", &prefix]);
+    let status = env.network.said(&["status", "--prefix", &prefix]);
     assert!(status.stdout.ends_with("served by a (leads)\n"), "{status:?}");
-    let mut command = scene.network.mgmt(0, &["etcd", "--prefix", &prefix, "member", "list"]);
+    let mut command = env.network.mgmt(0, &["etcd", "--prefix", &prefix, "member", "list"]);
     let said: CommandOutput = command.env("PATH", "/nowhere").output().unwrap().into();
     assert!(said.code == 1 && said.stderr.contains("etcd-client"), "{said:?}");
 }
 
 #[test]
 fn servers_with_certificates_serve_nobody_without_one() {
-    let mut scene = TestEnv::new(2, "1");
-    let files = network::certificates(scene.directory.path(), 2);
+    let mut env = TestEnv::new(2, "1");
+    let files = network::certificates(env.directory.path(), 2);
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let prefixes = [network::text(&scene.at("a")), network::text(&scene.at("b"))];
+    let prefixes = [network::text(&env.at("a")), network::text(&env.at("b"))];
     let seed = format!("https://{}:2379", address(0));
     for at in 0..2 {
         let server = format!("https://{}:2380", address(at));
@@ -485,33 +485,33 @@ fn servers_with_certificates_serve_nobody_without_one() {
             flags.extend(["--seeds", &seed]);
         }
         flags.push("empty");
-        let mut command = scene.network.mgmt(at, &flags);
+        let mut command = env.network.mgmt(at, &flags);
         command.env("MGMT_CLUSTER_PACE", "quick");
-        scene.hosts[at] = Some(RunningProgram::start_command(command));
+        env.hosts[at] = Some(RunningProgram::start_command(command));
         if at == 0 {
-            scene.hosts[0].as_mut().unwrap().wait_for("the cluster is served by a");
+            env.hosts[0].as_mut().unwrap().wait_for("the cluster is served by a");
         }
     }
     // Another one joins. Two would be no better than one, unless the first is to go.
     let mut members = vec!["members", "remove", "a", "--seeds", &seed];
     members.extend(&files);
     program::eventually("b would serve", || {
-        let said = scene.network.said(&["members", "list", "--prefix", &prefixes[1]]);
+        let said = env.network.said(&["members", "list", "--prefix", &prefixes[1]]);
         said.stdout.contains("b  would serve")
     });
-    let removed = scene.network.said(&members);
+    let removed = env.network.said(&members);
     assert_eq!(removed.code, 0, "{}", removed.stderr);
     program::eventually("b serves alone", || {
-        let said = scene.network.said(&["members", "list", "--prefix", &prefixes[1]]);
+        let said = env.network.said(&["members", "list", "--prefix", &prefixes[1]]);
         said.stdout.starts_with("b  serves, leads") && said.stdout.contains("a  removed")
     });
-    let plain = scene.network.said(&["members", "list", "--seeds", &format!("http://{}:2379", address(1))]);
+    let plain = env.network.said(&["members", "list", "--seeds", &format!("http://{}:2379", address(1))]);
     assert_eq!(plain.code, 1, "{}", plain.stdout);
     let seed = format!("https://{}:2379", address(1));
     let mut anonymous = vec!["members", "list", "--seeds", &seed];
     anonymous.extend(&files[..2]);
-    let anonymous = scene.network.said(&anonymous);
+    let anonymous = env.network.said(&anonymous);
     assert_eq!(anonymous.code, 1, "{}", anonymous.stdout);
-    let through = scene.network.said(&["etcd", "--prefix", &prefixes[1], "get", "/mgmt/cluster/dismissed/a"]);
+    let through = env.network.said(&["etcd", "--prefix", &prefixes[1], "get", "/mgmt/cluster/dismissed/a"]);
     assert!(through.stdout.contains("format"), "{through:?}");
 }

@@ -284,8 +284,9 @@ fn a_purge_spares_what_is_left_to_puppet() {
     }
 }
 
-/// A type of a module whose path has a name of its own, and one that makes files of which only its Ruby knows.
-const TYPES: [(&str, &str); 2] = [
+/// A type of a module whose path has a name of its own, one that makes files of which only its Ruby knows, one that adds endings to its path, and one
+/// that takes several paths in one text.
+const TYPES: [(&str, &str); 4] = [
     (
         "mark",
         "Puppet::Type.newtype(:mark) do\n  ensurable\n  newparam(:name, namevar: true)\n  newparam(:whereabouts)\n  provide(:ruby) do\n    \
@@ -297,6 +298,22 @@ const TYPES: [(&str, &str); 2] = [
         "maker",
         "Puppet::Type.newtype(:maker) do\n  newparam(:name, namevar: true)\n  newparam(:parts)\n  def generate\n    \
          self[:parts].split(':').map { |at| Puppet::Type.type(:file).new(path: at, content: 'made', catalog: catalog) }\n  end\nend\n",
+    ),
+    (
+        "pair",
+        "Puppet::Type.newtype(:pair) do\n  ensurable\n  newparam(:path, namevar: true)\n  provide(:ruby) do\n    \
+         def all; %w[.key .crt].map { |ending| resource[:path] + ending }; end\n    \
+         def exists?; all.all? { |at| File.exist?(at) }; end\n    \
+         def create; all.each { |at| File.write(at, 'made') }; end\n    \
+         def destroy; end\n  end\nend\n",
+    ),
+    (
+        "several",
+        "Puppet::Type.newtype(:several) do\n  ensurable\n  newparam(:name, namevar: true)\n  newparam(:files)\n  newparam(:uri)\n  provide(:ruby) do\n    \
+         def all; resource[:files].split(',') + [resource[:uri].delete_prefix('file://')]; end\n    \
+         def exists?; all.all? { |at| File.exist?(at) }; end\n    \
+         def create; all.each { |at| File.write(at, 'made') }; end\n    \
+         def destroy; end\n  end\nend\n",
     ),
 ];
 
@@ -411,7 +428,7 @@ impl Random {
 #[test]
 fn no_random_manifest_loses_a_declared_path() {
     let mut strays = 0;
-    for seed in 0..8 {
+    for seed in 0..12 {
         let mut random = Random(seed);
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
@@ -429,11 +446,13 @@ fn no_random_manifest_loses_a_declared_path() {
             manifest += &format!("file {{ 'ROOT/{directory}': ensure => directory{options} }}\n");
             purged.extend(Some(directory).filter(|_| !purge.is_empty()));
         }
-        for number in 0..6 + random.below(6) {
+        // Another way to the same place.
+        std::os::unix::fs::symlink(at("root/e"), at("root/way")).unwrap();
+        for number in 0..10 + random.below(10) {
             let directory = directories[usize::try_from(random.below(3)).unwrap()];
             let path = format!("{directory}/x{number}");
             let require = format!("require => File['ROOT/{directory}']");
-            let (text, content) = match random.below(7) {
+            let (text, content) = match random.below(15) {
                 0 => (format!("file {{ 'ROOT/{path}': content => 'x' }}"), "x"),
                 1 => (format!("file {{ 'r{number}': path => 'ROOT//{path}', content => 'x' }}"), "x"),
                 2 => (format!("file {{ 'ROOT/{path}': mode => '0644' }}"), "x"),
@@ -453,6 +472,37 @@ fn no_random_manifest_loses_a_declared_path() {
                     format!("maker {{ 'r{number}': parts => 'ROOT/{path}:ROOT/{path}b', {require} }}"),
                     "made",
                 ),
+                6 => (
+                    format!(
+                        "exec {{ 'r{number}': command => '/bin/touch ROOT/{path} ROOT/{path}b', creates => ['ROOT/{path}', 'ROOT/{path}b'], {require} }}"
+                    ),
+                    "",
+                ),
+                7 => (format!("user {{ 'r{number}': ensure => absent, home => 'ROOT/{path}' }}"), ""),
+                8 => (
+                    format!(
+                        "augeas {{ 'r{number}': incl => '/etc/hosts', lens => 'Hosts.lns', context => '/files/ROOT/{path}/main', changes => ['set port 2'], onlyif => 'match /files/nothing size > 5' }}"
+                    ),
+                    "[main]\n",
+                ),
+                9 => (
+                    format!(
+                        "augeas {{ 'r{number}': incl => '/etc/hosts', lens => 'Hosts.lns', changes => ['set /files/ROOT/{path}/main/port 2'], onlyif => 'match /files/nothing size > 5' }}"
+                    ),
+                    "[main]\n",
+                ),
+                10 => (
+                    format!("file {{ 'ROOT/{path}': content => 'x', backup => 'b', audit => 'owner' }}"),
+                    "x",
+                ),
+                11 => (format!("file {{ 'ROOT/way/x{number}': content => 'x' }}"), "x"),
+                12 => (format!("pair {{ 'ROOT/{path}': ensure => present, {require} }}"), "made"),
+                13 => (
+                    format!(
+                        "several {{ 'r{number}': ensure => present, files => 'ROOT/{path},ROOT/{path}b', uri => 'file://ROOT/{path}c', {require} }}"
+                    ),
+                    "made",
+                ),
                 _ => (
                     format!(
                         "exec {{ 'r{number}': command => '/bin/touch ROOT/{path}', creates => 'ROOT/{path}', {require} }}"
@@ -460,8 +510,18 @@ fn no_random_manifest_loses_a_declared_path() {
                     "",
                 ),
             };
-            let more = text.starts_with("maker").then(|| format!("{path}b"));
-            for path in [path].into_iter().chain(more) {
+            let (path, endings): (String, &[&str]) = match text.split(' ').next() {
+                Some("maker" | "exec") => (path, &["", "b"]),
+                Some("several") => (path, &["", "b", "c"]),
+                Some("pair") => (path, &[".key", ".crt"]),
+                _ if text.contains("ROOT/way/") => (format!("e/x{number}"), &[""]),
+                _ if text.contains("backup =>") => (path, &["", ".orig"]),
+                _ => (path, &[""]),
+            };
+            let text = text.replace("backup => 'b'", "backup => '.orig'");
+            let single = text.starts_with("exec") && !text.contains("creates => [");
+            let endings = if single { &endings[..1] } else { endings };
+            for path in endings.iter().map(|ending| format!("{path}{ending}")) {
                 write(&at("root").join(&path), content);
                 declared.push(path);
             }

@@ -395,6 +395,47 @@ fn what_names_a_file_is_looked_at_when_the_file_changes() {
 }
 
 #[test]
+fn what_is_named_indirectly_is_looked_at_when_it_changes() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    write(&at("modules/m/files/f"), "one\n");
+    write(&at("source/sub/h"), "h\n");
+    let marking = |content: &str| {
+        format!(
+            "Puppet::Type.newtype(:mark) do\n  ensurable\n  newparam(:path, namevar: true)\n  provide(:ruby) do\n    \
+             def exists?; File.exist?(resource[:path]) && File.read(resource[:path]) == '{content}'; end\n    \
+             def create; File.write(resource[:path], '{content}'); end\n    def destroy; end\n  end\nend\n"
+        )
+    };
+    write(&at("modules/m/lib/puppet/type/mark.rb"), &marking("made"));
+    std::fs::create_dir_all(at("site/manifests")).unwrap();
+    std::fs::create_dir_all(at("site/modules")).unwrap();
+    std::os::unix::fs::symlink(at("modules/m"), at("site/modules/m")).unwrap();
+    let text = "file { 'ROOT/module': source => 'puppet:///modules/m/f', audit => 'owner' }\n\
+         file { 'ROOT/local': source => 'file://ROOT/source/sub/h', audit => 'owner' }\n\
+         file { 'ROOT/copy': ensure => directory, recurse => true, source => 'ROOT/source', ignore => '*.swp' }\n\
+         mark { 'ROOT/mark': ensure => present }\n";
+    write(&at("site/manifests/site.pp"), &text.replace("ROOT", place.path().to_str().unwrap()));
+    let run = RunningProgram::start(&["run", "--tmp-prefix", "puppet", at("site").to_str().unwrap()]);
+    for (name, content) in [("module", "one\n"), ("local", "h\n"), ("copy/sub/h", "h\n"), ("mark", "made")] {
+        holds(&at(name), content);
+    }
+    write(&at("modules/m/files/f"), "two\n");
+    holds(&at("module"), "two\n");
+    write(&at("copy/sub/h"), "drift\n");
+    holds(&at("copy/sub/h"), "h\n");
+    write(&at("source/sub/h"), "new\n");
+    holds(&at("local"), "new\n");
+    holds(&at("copy/sub/h"), "new\n");
+    // Other Ruby in a module that is a link, which compiles to the same catalogue.
+    replace(&at("modules/m/lib/puppet/type/mark.rb"), &marking("edited"));
+    holds(&at("mark"), "edited");
+    run.signal(Signal::INT);
+    let (code, lines) = run.end();
+    assert_eq!(code, Some(0), "{lines}");
+}
+
+#[test]
 fn tries_that_are_used_up_are_given_back_in_the_next_interval() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);

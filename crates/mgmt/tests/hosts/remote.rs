@@ -39,7 +39,7 @@ impl TestEnv {
         all.into_iter().map(str::to_owned).collect()
     }
 
-    fn said(&self, remote: &str, more: &[&str]) -> CommandOutput {
+    fn mgmt_output(&self, remote: &str, more: &[&str]) -> CommandOutput {
         let words = self.words(remote, more);
         mgmt(&words.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap().into()
     }
@@ -195,6 +195,27 @@ fn hosts_that_fail_are_told_apart_from_those_that_do_not() {
     ] {
         assert!(done.stderr.contains(line), "{line}: {}", done.stderr);
     }
+    // Quiet is not converged, on this side neither.
+    let (status, failing) =
+        (env.at("status-file"), env.write("false.mcl", "exec \"x\" {\n\tcmd => \"/bin/false\",\n}\n"));
+    let flags = ["--converger-timeout", "1", "--converger-status-file", status.to_str().unwrap()];
+    let mut run = env.start("one", &[&flags[..], &["lang", &failing]].concat());
+    run.wait_for("not converged: one: not converged");
+    assert!(!std::fs::read_to_string(&status).unwrap().contains("true"));
+    run.signal(Signal::INT);
+    let (_, lines) = run.end();
+    assert!(!lines.contains("converged for 1 s"), "{lines}");
+    // Held back by its rate is not failed, and not converged.
+    let held = env.at("held");
+    let text = format!(
+        "file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => \"x\",\n\tMeta:limit => 0.0,\n\tMeta:burst => 1,\n}}\nexec \"y\" {{\n\tcmd => \"echo disturbed > {}\",\n\tshell => \"/bin/sh\",\n\tDepend => File[\"{}\"],\n}}\n",
+        held.display(),
+        held.display(),
+        held.display()
+    );
+    let held = env.write("held.mcl", &text);
+    let done = env.said("one", &[&CONVERGE[..], &["lang", &held]].concat());
+    assert_eq!(done.code, 1, "{}", done.stderr);
     // One is lost on the way; the others go on.
     let mut run = env.start("one,two", &["lang", &program]);
     for host in ["out-one", "out-two"] {

@@ -261,7 +261,7 @@ fn nothing_is_lost_and_nobody_is_chosen_twice_whatever_fails() {
     let time = Duration::from_secs(number("MGMT_FAULTS_SECONDS").unwrap_or(30));
     println!("seed {seed}, {time:?}");
     let directory = tempfile::tempdir().unwrap();
-    let mut scene = TestEnv {
+    let mut env = TestEnv {
         directory: directory.path().to_owned(),
         network: Arc::new(Network::new(NAMES.len())),
         hosts: NAMES.iter().map(|_| None).collect(),
@@ -270,19 +270,19 @@ fn nothing_is_lost_and_nobody_is_chosen_twice_whatever_fails() {
         began: Instant::now(),
     };
     for at in 0..NAMES.len() {
-        scene.start(at);
+        env.start(at);
     }
     let deployed = Arc::new(AtomicU64::new(0));
-    eventually_deploy(&scene, &deployed);
+    eventually_deploy(&env, &deployed);
     let stop = Arc::new(AtomicBool::new(false));
     let observer = {
-        let (path, history, began) = (scene.directory.clone(), Arc::clone(&scene.history), scene.began);
+        let (path, history, began) = (env.directory.clone(), Arc::clone(&env.history), env.began);
         let stop = Arc::clone(&stop);
         std::thread::spawn(move || observe(&path, &history, began, &stop))
     };
-    all_agree(&scene, &deployed);
+    all_agree(&env, &deployed);
     let deployer = {
-        let (network, path, stop) = (Arc::clone(&scene.network), scene.directory.clone(), Arc::clone(&stop));
+        let (network, path, stop) = (Arc::clone(&env.network), env.directory.clone(), Arc::clone(&stop));
         let deployed = Arc::clone(&deployed);
         std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
@@ -295,48 +295,48 @@ fn nothing_is_lost_and_nobody_is_chosen_twice_whatever_fails() {
     let mut random = Random(seed);
     let end = Instant::now() + time;
     while Instant::now() < end {
-        scene.mend(false);
-        scene.make_trouble(&mut random);
+        env.mend(false);
+        env.make_trouble(&mut random);
         std::thread::sleep(random.time(200, 1_500));
     }
-    scene.mend(true);
-    scene.tell("all is mended");
+    env.mend(true);
+    env.tell("all is mended");
     stop.store(true, Ordering::Relaxed);
     deployer.join().unwrap();
     observer.join().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let observer = {
-        let (path, history, began) = (scene.directory.clone(), Arc::clone(&scene.history), scene.began);
+        let (path, history, began) = (env.directory.clone(), Arc::clone(&env.history), env.began);
         let stop = Arc::clone(&stop);
         std::thread::spawn(move || observe(&path, &history, began, &stop))
     };
-    eventually_deploy(&scene, &deployed);
-    all_agree(&scene, &deployed);
+    eventually_deploy(&env, &deployed);
+    all_agree(&env, &deployed);
     stop.store(true, Ordering::Relaxed);
     observer.join().unwrap();
-    scene.tell(&format!("all agree on deploy {}", deployed.load(Ordering::Relaxed)));
+    env.tell(&format!("all agree on deploy {}", deployed.load(Ordering::Relaxed)));
 
-    let history = scene.history.lock().unwrap();
+    let history = env.history.lock().unwrap();
     assert!(history.len() > 20, "something was seen: {history:?}");
-    let faults = history.faults(scene.began.elapsed());
+    let faults = history.faults(env.began.elapsed());
     assert!(faults.is_empty(), "seed {seed}:\n{}", faults.join("\n"));
 }
 
 /// Deploys until it is certain.
-fn eventually_deploy(scene: &TestEnv, deployed: &AtomicU64) {
+fn eventually_deploy(env: &TestEnv, deployed: &AtomicU64) {
     let end = Instant::now() + EVENT_TIMEOUT;
-    while !deploy(&scene.network, &scene.directory, deployed.fetch_add(1, Ordering::Relaxed) + 1) {
+    while !deploy(&env.network, &env.directory, deployed.fetch_add(1, Ordering::Relaxed) + 1) {
         assert!(Instant::now() < end, "nothing can be deployed");
     }
 }
 
 /// Waits until every host runs the newest deploy, sees all exports and all values, and one is chosen.
-fn all_agree(scene: &TestEnv, deployed: &AtomicU64) {
+fn all_agree(env: &TestEnv, deployed: &AtomicU64) {
     let newest = deployed.load(Ordering::Relaxed).to_string();
     let end = Instant::now() + EVENT_TIMEOUT;
     loop {
         let read = |what: &str, name: &str| {
-            std::fs::read_to_string(scene.directory.join(format!("{what}-{name}"))).unwrap_or_default()
+            std::fs::read_to_string(env.directory.join(format!("{what}-{name}"))).unwrap_or_default()
         };
         let agrees = |name: &&str| {
             let values = read("values", name);
@@ -344,7 +344,7 @@ fn all_agree(scene: &TestEnv, deployed: &AtomicU64) {
                 && hosts_in(&read("seen", name)).len() == NAMES.len()
                 && NAMES.iter().all(|other| values.contains(&format!("\"{other}\": \"{newest}\"")))
         };
-        let holders = NAMES.iter().filter(|name| scene.directory.join(format!("holder-{name}")).exists());
+        let holders = NAMES.iter().filter(|name| env.directory.join(format!("holder-{name}")).exists());
         let holders = holders.count();
         let waiting: Vec<&str> = NAMES.iter().filter(|name| !agrees(name)).copied().collect();
         if waiting.is_empty() && holders == 1 {

@@ -6,13 +6,17 @@ use mgmt_value::Value;
 use super::purging::{name, text};
 use crate::catalogue::squeezed;
 
+/// Our kind for the keys that let somebody in.
+const SSH_KEY: &str = "ssh:authorized_key";
+
 /// Puppet's types that are about the same objects as a kind of ours, and the providers of the types that are.
-const KINDS: [(&str, &str, &[&str]); 6] = [
+const KINDS: [(&str, &str, &[&str]); 7] = [
     ("group", "group", &["groupadd"]),
     ("host", "host", &["parsed"]),
     ("mount", "mount", &["parsed"]),
     ("package", "pkg", &["apt", "dnf", "yum", "zypper"]),
     ("service", "svc", &["systemd"]),
+    ("ssh_authorized_key", SSH_KEY, &["parsed"]),
     ("user", "user", &["useradd"]),
 ];
 
@@ -27,11 +31,22 @@ pub(super) fn object(spec: &Spec) -> Option<(&'static str, String)> {
             return None;
         }
         let title = || text(&*spec.resource, "title");
-        return Some((kind, spelt(kind, parameter("name").map(str::to_owned).or_else(title)?)));
+        let name = spelt(kind, parameter("name").map(str::to_owned).or_else(title)?);
+        return Some((kind, of_user(kind, name, parameter("user").map(str::to_owned))));
     }
     let (_, kind, _) = KINDS.into_iter().find(|(_, kind, _)| *kind == spec.id.kind)?;
     let is_of_a_session = is_true(&*spec.resource, "session");
-    (!is_of_a_session).then(|| (kind, spelt(kind, name(spec))))
+    let comment = text(&*spec.resource, "comment").filter(|text| kind == SSH_KEY && !text.is_empty());
+    let name = spelt(kind, comment.unwrap_or_else(|| name(spec)));
+    (!is_of_a_session).then(|| (kind, of_user(kind, name, text(&*spec.resource, "user"))))
+}
+
+/// The name of what each user has by itself.
+fn of_user(kind: &str, name: String, user: Option<String>) -> String {
+    match user.filter(|user| kind == SSH_KEY && !user.is_empty()) {
+        Some(user) => format!("{name} of {user}"),
+        None => name,
+    }
 }
 
 /// One spelling of a name.

@@ -6,11 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mgmt_resource::{Resource, ResourceGraph, Spec};
+use mgmt_resource::{Id, Origin, Resource, ResourceGraph, Spec};
 use mgmt_value::{Native as _, Str, Value};
 use serde_json::json;
 
-use crate::translate::spared_path;
+use crate::catalogue::squeezed;
+use crate::codes;
+use crate::diagnostic::{Diagnostic, Level};
+use crate::translate::{is_below, spared_path};
 
 /// Puppet's types that can be purged, the kinds of ours that make the same, and whether Puppet knows those by their names.
 const PURGED: [(&str, &str, bool); 8] = [
@@ -81,21 +84,72 @@ fn knowing(spec: &Spec, others: Vec<serde_json::Value>) -> Beside {
     let mut list: Vec<serde_json::Value> =
         context.and_then(|context| serde_json::from_str(&context).ok()).unwrap_or_default();
     list.extend(others);
-    with_field(spec, "context", Str::from(serde_json::Value::Array(list).to_string()).to_value())
+    Beside::Knowing(with_field(
+        spec,
+        "context",
+        Str::from(serde_json::Value::Array(list).to_string()).to_value(),
+    ))
 }
 
-fn with_field(spec: &Spec, field: &str, value: Value) -> Beside {
+fn with_field(spec: &Spec, field: &str, value: Value) -> Spec {
     let mut resource = spec.resource.boxed_clone();
     // The kind has the field, of this type.
     let _ = resource.set(field, &value);
     let mut spec = spec.clone();
     spec.resource = Arc::from(resource);
-    Beside::Knowing(spec)
+    spec
 }
 
 /// A resource that Puppet has to know of and does not apply.
 fn known(kind: &str, title: &str) -> serde_json::Value {
     json!({ "type": kind, "title": title, "parameters": {}, "sensitive": [], "passive": false })
+}
+
+/// A resource of the program that purges or tidies, as it has to be beside a manifest with a resource that may make files below it of which nobody
+/// knows before. Nothing if it may stay as it is.
+pub(super) fn without_purge(spec: &Spec, manifest: &ResourceGraph) -> Option<(Spec, Diagnostic)> {
+    let is_tidy = spec.id.kind == "tidy";
+    if !is_tidy && (spec.id.kind != "file" || spec.resource.get("purge") != Some(Value::Bool(true))) {
+        return None;
+    }
+    let path = text(&*spec.resource, "path").filter(|path| !path.is_empty());
+    let directory = squeezed(&path.unwrap_or_else(|| spec.id.name.to_text().into_owned()));
+    let (_, maker) = manifest.nodes().find(|(_, maker)| composes_below(maker, &directory))?;
+    let place = |origin: Option<&Origin>| {
+        origin.map_or_else(String::new, |Origin { file, line, .. }| format!(" ({file}:{line})"))
+    };
+    let message = format!(
+        "{} of the program{} is not {}: {} of the manifest{} may make files below it that are not known before it is applied",
+        spec.id,
+        place(spec.origin.as_ref()),
+        if is_tidy { "tidied" } else { "purged" },
+        maker.id.name.display(),
+        place(maker.origin.as_ref())
+    );
+    let found = Diagnostic::new(Level::Warning, codes::NOT_PURGED, message).at(spec.origin.clone());
+    let without = match is_tidy {
+        true => {
+            // Whatever comes before or after it still does.
+            let (_, marker) = manifest.nodes().find(|(_, spec)| spec.id.kind == "noop")?;
+            let mut without = spec.clone();
+            without.id = Id::new("noop", Str::from(spec.id.to_string()));
+            without.resource = Arc::clone(&marker.resource);
+            without
+        }
+        false => with_field(spec, "purge", false.to_value()),
+    };
+    Some((without, found.hint("manage the directory without `purge`, or declare what is made there")))
+}
+
+/// Whether a resource that is left to Puppet may make files below a directory that it does not name.
+fn composes_below(maker: &Spec, directory: &str) -> bool {
+    if maker.id.kind != "pippet" || maker.resource.get("composes") != Some(Value::Bool(true)) {
+        return false;
+    }
+    let paths = maker.resource.claimed_paths(&maker.id.name);
+    let paths: Vec<String> = paths.iter().map(|path| path.to_text().into_owned()).collect();
+    let reaches = |path: &String| path == directory || is_below(directory, path);
+    paths.is_empty() || paths.iter().filter(|path| !path.ends_with('*')).any(reaches)
 }
 
 /// Every path that the program makes, edits or reads.

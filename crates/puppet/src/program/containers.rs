@@ -74,7 +74,7 @@ impl Containers {
                 None => containers.add_member(declared, parent),
             }
         }
-        containers.lookups = compiled.lookups.iter().filter_map(|(key, value)| lookup(key, value)).collect();
+        containers.lookups = compiled.lookups.iter().flat_map(|(key, value)| lookup(key, value)).collect();
         for at in 0..containers.lookups.len() {
             let name = containers.lookups[at].name.clone();
             let is_taken = |variables: &[Variable]| variables.iter().any(|other| other.name == name);
@@ -115,7 +115,8 @@ impl Containers {
     pub(super) fn named_by(&self, origin: Option<&Origin>, container: Option<usize>) -> Named<'_> {
         let Some(origin) = origin else { return Named::default() };
         let file = self.source(&origin.file);
-        let text = declaration(&file, origin.line);
+        let mut text = declaration(&file, origin.line);
+        text.push_str(&assignments(&file, &text));
         let (templates, takes_text) = self.templates(&text);
         let names = |variable: &str| mentions(&text, variable) || mentions(&templates, variable);
         let mut found = Vec::new();
@@ -125,10 +126,20 @@ impl Containers {
         }
         let chain = container.map(|at| self.chain(at)).unwrap_or_default();
         for variable in &self.lookups {
-            let (scope, name) = variable.key.rsplit_once("::").unwrap_or(("", &variable.key));
+            // Of a hash, each value is a variable.
+            let (key, member) = match variable.key.split_once('.') {
+                Some((key, member)) => (key, Some(member)),
+                None => (variable.key.as_str(), None),
+            };
+            if member
+                .is_some_and(|member| !is_member_named(&text, member) && !is_member_named(&templates, member))
+            {
+                continue;
+            }
+            let (scope, name) = key.rsplit_once("::").unwrap_or(("", key));
             let is_parameter = chain.iter().any(|at| self.list[*at].name == scope) && names(name);
-            let is_assigned = assigned(&file, &variable.key).is_some_and(names);
-            if is_parameter || is_assigned || names(&variable.key) || calls_lookup(&text, &variable.key) {
+            let is_assigned = assigned(&file, key).is_some_and(names);
+            if is_parameter || is_assigned || names(key) || calls_lookup(&text, &variable.key) {
                 found.push(variable);
             }
         }
@@ -189,7 +200,18 @@ impl Container {
     }
 }
 
-fn lookup(key: &str, value: &serde_json::Value) -> Option<Variable> {
+/// The variables for a value of Puppet's data: one, or one for each value of a hash.
+fn lookup(key: &str, value: &serde_json::Value) -> Vec<Variable> {
+    match value {
+        serde_json::Value::Object(map) => {
+            let members = map.iter().filter(|(_, value)| !value.is_object() && !value.is_array());
+            members.filter_map(|(member, value)| variable(&format!("{key}.{member}"), value)).collect()
+        }
+        value => variable(key, value).into_iter().collect(),
+    }
+}
+
+fn variable(key: &str, value: &serde_json::Value) -> Option<Variable> {
     let text = |value: &serde_json::Value| value.as_str().filter(|text| !text.is_empty()).map(Str::from);
     let value = match value {
         serde_json::Value::Array(list) if !list.is_empty() => {
@@ -198,7 +220,7 @@ fn lookup(key: &str, value: &serde_json::Value) -> Option<Variable> {
         serde_json::Value::Number(number) => number.as_i64()?.to_value(),
         value => text(value)?.to_value(),
     };
-    Some(Variable { name: word(&key.replace("::", "_")), key: key.to_owned(), value })
+    Some(Variable { name: word(&key.replace("::", "_").replace('.', "_")), key: key.to_owned(), value })
 }
 
 /// A name that mcl takes for one of a variable or a class.
@@ -252,6 +274,39 @@ fn mentions(text: &str, variable: &str) -> bool {
     })
 }
 
+/// Whether a text names a value of a hash: `$x['name']`.
+fn is_member_named(text: &str, member: &str) -> bool {
+    ['\'', '"'].iter().any(|quote| text.contains(&format!("[{quote}{member}{quote}]")))
+}
+
+/// What variables are made of that a declaration names and that are assigned in its file: a line, or the lines of a text.
+fn assignments(file: &str, declaration: &str) -> String {
+    let mut found = String::new();
+    let mut lines = file.lines();
+    while let Some(line) = lines.next() {
+        let Some((name, value)) = line.trim_start().strip_prefix('$').and_then(|rest| rest.split_once('='))
+        else {
+            continue;
+        };
+        let is_name = name.trim().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !is_name || value.starts_with(['=', '~', '>']) || !mentions(declaration, name.trim()) {
+            continue;
+        }
+        found.push_str(value);
+        found.push('\n');
+        let Some(tag) = value.split_once("@(").and_then(|(_, rest)| rest.split_once(')')) else { continue };
+        let tag = tag.0.split(['/', ':']).next().unwrap_or_default().trim().trim_matches('"');
+        for line in lines.by_ref() {
+            if line.trim().trim_start_matches(['|', '-', ' ']) == tag {
+                break;
+            }
+            found.push_str(line);
+            found.push('\n');
+        }
+    }
+    found
+}
+
 /// Where a text looks a key up: behind the key, for each time.
 fn looks_up<'a>(text: &'a str, key: &'a str) -> impl Iterator<Item = usize> + 'a {
     let quotes = ['\'', '"'].map(|quote| format!("{quote}{key}{quote}"));
@@ -294,6 +349,11 @@ mod tests {
         assert_eq!(assigned(file, "n"), Some("n"));
         assert_eq!(assigned(file, "o"), None);
         assert!(calls_lookup(file, "o") && !calls_lookup(file, "m"));
+        let file =
+            "$text = @(\"E\"/L)\n  listen ${port}\n  | E\n$other = 'z'\nfile { '/x': content => $text }\n";
+        let found = assignments(file, "file { '/x': content => $text }");
+        assert!(found.contains("${port}") && !found.contains('z') && !found.contains("| E"), "{found}");
+        assert!(is_member_named("\"${cfg['host']}\"", "host") && !is_member_named("$cfg['hosts']", "host"));
         assert_eq!(
             ["A::b_c", "50-x", "x__y_"].map(|name| word(&name.replace("::", "_"))),
             ["a_b_c", "x50_x", "x_y"]

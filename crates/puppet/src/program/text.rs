@@ -6,6 +6,9 @@ use mgmt_value::{Str, Value};
 
 use super::containers::Variable;
 
+/// What is noted among the variables if a text is put together by the function of this name.
+pub(super) const FORMAT: &str = "fmt.printf";
+
 /// Writes values, and notes which variables stand in them.
 pub(super) struct Writer<'a> {
     pub(super) variables: Vec<&'a Variable>,
@@ -48,15 +51,51 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A text in which values of variables are named.
+    /// A text in which values of variables are named. Only texts stand in a text by themselves, so that one with numbers is formatted.
     pub(super) fn text(&mut self, text: &Str) -> String {
+        self.formatted(text).unwrap_or_else(|| self.name(text))
+    }
+
+    /// A text with the values of variables that are numbers, if there are any in it.
+    fn formatted(&mut self, text: &Str) -> Option<String> {
+        let text = text.to_text();
+        let is_long = text.trim_end_matches('\n').contains('\n');
+        let (mut written, mut given, mut has_number) = (String::from("\""), Vec::new(), false);
+        let (mut rest, mut before) = (&*text, None);
+        while let Some(letter) = rest.chars().next() {
+            if let Some((variable, length)) = self.variable_at(rest, before, true) {
+                let is_number = matches!(variable.value, Value::Int(_));
+                has_number |= is_number;
+                written.push_str(if is_number { "%d" } else { "%s" });
+                given.push(variable.name.clone());
+                before = rest[..length].chars().next_back();
+                rest = &rest[length..];
+                continue;
+            }
+            match letter {
+                '%' => written.push_str("%%"),
+                letter => escape(letter, is_long, &mut written),
+            }
+            before = Some(letter);
+            rest = &rest[letter.len_utf8()..];
+        }
+        has_number.then(|| {
+            let list: String = given.iter().map(|name| format!(", ${name}")).collect();
+            self.used.extend(given);
+            self.used.insert(FORMAT.to_owned());
+            format!("{FORMAT}({written}\"{list})")
+        })
+    }
+
+    /// A text in which values of variables are named that are texts.
+    pub(super) fn name(&mut self, text: &Str) -> String {
         let text = text.to_text();
         let is_long = text.trim_end_matches('\n').contains('\n');
         let mut written = String::from("\"");
         let mut rest = &*text;
         let mut before = None;
         while let Some(letter) = rest.chars().next() {
-            if let Some((variable, length)) = self.variable_at(rest, before) {
+            if let Some((variable, length)) = self.variable_at(rest, before, false) {
                 self.used.insert(variable.name.clone());
                 written.push_str(&format!("${{{}}}", variable.name));
                 before = rest[..length].chars().next_back();
@@ -72,12 +111,15 @@ impl<'a> Writer<'a> {
     }
 
     /// A variable whose value a text begins with, as whole words.
-    fn variable_at(&self, rest: &str, before: Option<char>) -> Option<(&'a Variable, usize)> {
+    fn variable_at(&self, rest: &str, before: Option<char>, numbers: bool) -> Option<(&'a Variable, usize)> {
         let is_word = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
         self.variables.iter().find_map(|variable| {
-            let Value::Str(value) = &variable.value else { return None };
-            let value = value.as_str().filter(|value| !value.trim().is_empty())?;
-            let behind = rest.strip_prefix(value)?;
+            let value = match &variable.value {
+                Value::Str(value) => value.as_str().filter(|value| !value.trim().is_empty())?.to_owned(),
+                Value::Int(number) if numbers => number.to_string(),
+                _ => return None,
+            };
+            let behind = rest.strip_prefix(value.as_str())?;
             let is_part = (is_word(before) && is_word(value.chars().next()))
                 || (is_word(value.chars().next_back()) && is_word(behind.chars().next()));
             (!is_part).then_some((*variable, value.len()))
@@ -104,7 +146,7 @@ fn escape(letter: char, is_long: bool, written: &mut String) {
 
 /// A text without variables.
 pub(super) fn quoted(text: &Str) -> String {
-    Writer::new(Vec::new()).text(text)
+    Writer::new(Vec::new()).name(text)
 }
 
 #[cfg(test)]
@@ -132,5 +174,12 @@ mod tests {
             let mut writer = Writer::new(all.iter().collect());
             assert_eq!(writer.value(&Str::from(text).to_value()), expected);
         }
+        let number = Variable { name: "port".into(), key: "port".into(), value: 80_i64.to_value() };
+        let all = [number, variable("name", "one")];
+        let mut writer = Writer::new(all.iter().collect());
+        let text = Str::from("100% 80\n one 8080");
+        assert_eq!(writer.text(&text), "fmt.printf(\"100%% %d\n %s 8080\", $port, $name)");
+        assert!(writer.used.contains(FORMAT) && writer.used.contains("port"));
+        assert_eq!(writer.name(&text), "\"100% 80\n ${name} 8080\"");
     }
 }

@@ -3,12 +3,14 @@
 //! Puppet's own types say so, whatever their parameters are called. Where they could not be asked, every absolute path counts that a
 //! resource names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 
 use mgmt_puppet_process::Compiled;
 use serde_json::Value;
 
 use super::has_rule;
+use crate::automatic::link_target;
 use crate::catalogue::{Catalogue, Declared, squeezed};
 
 /// Parameters that name paths which are read or run.
@@ -26,6 +28,9 @@ const MENTIONED: [&str; 11] = [
     "validate_cmd",
 ];
 
+/// What a path ends in that stands for all paths that begin like it.
+const ANY_ENDING: char = '*';
+
 /// The paths of a catalogue by position.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
@@ -34,6 +39,8 @@ pub(super) struct Claims {
     unknown: Vec<usize>,
     /// Resources of types of modules, whose paths may stand for more below them.
     composing: Vec<usize>,
+    /// Symbolic links of the catalogue.
+    links: HashSet<String>,
     /// Resources that others generate, in the form of a context.
     pub(super) generated: Vec<Value>,
 }
@@ -58,10 +65,19 @@ impl Claims {
             paths.dedup();
             let facts = compiled.types.get(&declared.type_name());
             let is_composing = facts.is_some_and(|facts| !facts.passive) && !has_rule(declared);
-            if generated == Some(&None) || (is_composing && paths.is_empty()) {
+            // What names no path and has no Ruby that writes files makes none.
+            let is_silent = facts.is_some_and(|facts| facts.silent) && paths.is_empty();
+            if generated == Some(&None) || (is_composing && paths.is_empty() && !is_silent) {
                 claims.unknown.push(at);
-            } else if is_composing {
+            } else if is_composing && !is_silent {
                 claims.composing.push(at);
+                // It may add an ending: of `x`, a pair of keys is `x.key` and `x.crt`.
+                let beginnings: Vec<String> =
+                    paths.iter().map(|path| format!("{path}{ANY_ENDING}")).collect();
+                paths.extend(beginnings);
+            }
+            if declared.kind == "File" && link_target(declared).is_some() {
+                claims.links.insert(squeezed(&declared.subject()));
             }
             claims.paths.push(paths);
         }
@@ -76,10 +92,48 @@ impl Claims {
     /// A resource that may make files below a directory of which nobody knows before: of one that names the directory, or one above it, only
     /// its Ruby knows what it composes of that and its other parameters.
     pub(super) fn unknown_below(&self, directory: &str) -> Option<usize> {
-        let reaches = |path: &String| path == directory || is_below(directory, path);
+        let reaches =
+            |path: &String| !path.ends_with(ANY_ENDING) && (path == directory || is_below(directory, path));
         let mut composing = self.composing.iter().copied();
         let composing = composing.find(|at| self.of(*at).iter().any(reaches));
         self.unknown.first().copied().or(composing)
+    }
+
+    /// Whether a resource may make files of which nobody knows before.
+    pub(super) fn composes(&self, at: usize) -> bool {
+        self.is_unknown(at) || self.composing.contains(&at)
+    }
+
+    /// Whether it may make them anywhere.
+    pub(super) fn is_unknown(&self, at: usize) -> bool {
+        self.unknown.contains(&at)
+    }
+
+    /// Paths that are not written as if they lay below a directory, and may do so nevertheless: a symbolic link of this host or of the catalogue
+    /// is on the way to them, or to the directory.
+    pub(super) fn led_below(&self, directory: &str) -> Vec<&str> {
+        let mut known = HashMap::new();
+        let is_led = self.is_led(directory, &mut known) || self.is_link(directory);
+        let all = self.paths.iter().flatten().map(String::as_str);
+        let others = all.filter(|path| *path != directory && !is_below(path, directory));
+        others.filter(|path| is_led || self.is_led(path, &mut known)).collect()
+    }
+
+    /// Whether a link is on the way to a path.
+    fn is_led<'a>(&self, path: &'a str, known: &mut HashMap<&'a str, bool>) -> bool {
+        let Some((parent, _)) = path.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) else {
+            return false;
+        };
+        if let Some(&is_led) = known.get(parent) {
+            return is_led;
+        }
+        let is_led = self.is_link(parent) || self.is_led(parent, known);
+        known.insert(parent, is_led);
+        is_led
+    }
+
+    fn is_link(&self, path: &str) -> bool {
+        self.links.contains(path) || Path::new(path).is_symlink()
     }
 
     /// All paths below a directory with the resource that each belongs to.
@@ -91,7 +145,7 @@ impl Claims {
 }
 
 /// Whether a path lies below a directory.
-pub(super) fn is_below(file: &str, directory: &str) -> bool {
+pub(crate) fn is_below(file: &str, directory: &str) -> bool {
     let directory = directory.trim_end_matches('/');
     file.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
 }

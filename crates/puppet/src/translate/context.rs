@@ -2,8 +2,7 @@
 //!
 //! Some types look at the rest of the catalogue: what is a schedule, which files are managed below a directory, which entries
 //! are not to be purged. Such a resource is given to Puppet together with what it may look at. What only has to be known
-//! goes along with its name alone, and is not applied; what is nothing by itself, such as a schedule or a fragment, goes
-//! along whole.
+//! is not applied: of a file, its path goes along, and anything else goes along whole, as a schedule or a fragment does.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -22,8 +21,11 @@ const OUR_TEMPORARIES: &str = ".mgmt-*.tmp";
 /// Types without any state of their own.
 pub(super) const PASSIVE: [&str; 4] = ["Concat_fragment", "Filebucket", "Schedule", "Anchor"];
 
-/// Parameters that name a resource or say where it is, for all types that can be purged.
-const NAMING: [&str; 7] = ["name", "path", "command", "user", "target", "type", "provider"];
+/// Parameters of a file that tell which one it is.
+const NAMING: [&str; 2] = ["path", "provider"];
+
+/// Parameters that are not for what is only known: what they name need not be known as well.
+const UNKNOWN_THERE: [&str; 3] = ["schedule", "audit", "tag"];
 
 /// Parameters that name another resource, and its type.
 pub(super) const NAMED: [(&str, &str); 2] = [("schedule", "Schedule"), ("backup", "Filebucket")];
@@ -96,9 +98,11 @@ pub(super) fn text(
 
 fn entry(declared: &Declared, passive: bool) -> Value {
     let raw = declared.raw.as_object().into_iter().flatten();
-    let kept = raw.filter(|(name, _)| match passive {
-        true => !RELATIVE.contains(&name.as_str()),
-        false => NAMING.contains(&name.as_str()),
+    let kept = raw.filter(|(name, _)| match declared.kind.as_str() {
+        // Whatever else it has may need a resource of its own.
+        "File" => NAMING.contains(&name.as_str()),
+        // Only its type knows which parameters tell it from others, and which ones it cannot be without.
+        _ => !RELATIVE.contains(&name.as_str()) && (passive || !UNKNOWN_THERE.contains(&name.as_str())),
     });
     let parameters: Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
     // What a directory brings along from elsewhere is only known where it is.
@@ -128,7 +132,7 @@ pub(super) fn spare_unknown(declared: &Declared, around: &Around<'_>, parameters
     if !purges(declared) {
         return;
     }
-    if around.claims.unknown_below(&squeezed(&declared.subject())).is_some() {
+    if around.unknown_below(&squeezed(&declared.subject())).is_some() {
         parameters.remove("purge");
         return;
     }

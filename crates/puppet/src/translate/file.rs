@@ -1,11 +1,12 @@
 //! `file` becomes `file`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use mgmt_value::Str;
 
 use super::claims::is_below;
-use super::context::{PASSIVE, asks};
+use super::context::asks;
 use super::rule::Rule;
 use crate::automatic::link_target;
 use crate::catalogue::{Declared, squeezed};
@@ -32,7 +33,8 @@ pub(super) fn file(rule: &mut Rule<'_>) -> &'static str {
         None => {
             rule.cannot("ensure", "is not given, and so it may be a file or a directory");
             // What either has says nothing about why.
-            rule.accept(&["owner", "group", "mode", "recurse", "replace", "purge", "force", "backup"]);
+            let given = rule.declared.parameters.iter().map(|(name, _)| name.as_str());
+            rule.accept(&given.collect::<Vec<_>>());
         }
         Some(_) => link(rule, path),
     }
@@ -114,19 +116,25 @@ fn with_files_below(rule: &mut Rule<'_>, path: &str) {
         |declared: &Declared| declared.kind == "File" && is_below(&squeezed(&declared.subject()), path);
     rule.needs_to_know(below);
     let around = rule.around;
-    let others = around.claims.below(path).filter(|(at, _)| around.catalogue.resources[*at].kind != "File");
-    rule.spares(others.map(|(_, path)| path.to_owned()));
+    // Of a file, that is the copy of what was there before.
+    let others = around.claims.below(path).filter(|(at, path)| {
+        let declared = &around.catalogue.resources[*at];
+        declared.kind != "File" || squeezed(&declared.subject()) != *path
+    });
+    let led = around.claims.led_below(path);
+    rule.spares(others.map(|(_, path)| path.to_owned()).chain(led.into_iter().map(str::to_owned)));
 }
 
-/// Paths below a directory that nobody in the graph accounts for by itself: those of resources that do nothing, by their kind or by their tags.
-fn kept_below(rule: &Rule<'_>, path: &str) -> Vec<Str> {
+/// Paths below a directory that nobody in the graph need account for by itself: all but those of files, unless their tags leave them out.
+pub(super) fn kept_below(rule: &Rule<'_>, path: &str) -> Vec<Str> {
     let around = rule.around;
     let is_silent = |at: usize| {
         let declared = &around.catalogue.resources[at];
-        PASSIVE.contains(&declared.kind.as_str()) || around.left_out(declared).is_some()
+        declared.kind != "File" || around.left_out(declared).is_some()
     };
-    let kept = around.claims.below(path).filter(|(at, _)| is_silent(*at));
-    kept.map(|(_, path)| Str::from(path)).collect()
+    let kept: BTreeSet<&str> =
+        around.claims.below(path).filter(|(at, _)| is_silent(*at)).map(|(_, path)| path).collect();
+    kept.into_iter().map(Str::from).collect()
 }
 
 /// Whether a resource removes what is not managed below a directory.
@@ -185,7 +193,9 @@ fn bucket(rule: &mut Rule<'_>, name: &str) {
     let path = |declared: &Declared| declared.get("path").and_then(Data::text);
     match declared {
         None if name == "puppet" => rule.set("bucket", usual()),
-        None => rule.cannot("backup", "names a bucket that is not in the catalogue"),
+        None => {
+            rule.is_wrong(format!("`backup` names the filebucket `{name}`, which is not in the catalogue"));
+        }
         Some(declared) => match path(declared).as_deref() {
             None if declared.get("server").is_none() => rule.set("bucket", usual()),
             Some(path) if path.starts_with('/') => rule.set("bucket", Str::from(path)),
@@ -288,7 +298,7 @@ fn directory(rule: &mut Rule<'_>, path: String) {
     if reach != Reach::Itself && rule.truth("purge") == Some(true) {
         rule.set("recurse", true);
         // What nobody can know of is not to be taken for unmanaged.
-        let is_known = rule.around.claims.unknown_below(&path).is_none();
+        let is_known = rule.around.unknown_below(&path).is_none();
         rule.set("purge", is_known);
         if is_known {
             let kept = kept_below(rule, &path);

@@ -89,6 +89,22 @@ impl Around<'_> {
         }
     }
 
+    /// The path in this host's file system that a source means, if it means one.
+    pub(super) fn local_source(&self, source: &str) -> Option<PathBuf> {
+        if let Some(path) = source.strip_prefix("puppet:///modules/") {
+            let (module, path) = path.split_once('/')?;
+            return Some(self.modules.get(module)?.join("files").join(path));
+        }
+        let path = source.strip_prefix("file://").unwrap_or(source);
+        path.starts_with('/').then(|| Path::new(path).to_owned())
+    }
+
+    /// A resource because of which a directory is not purged: it may make files below it of which nobody knows. If everything is left to Puppet, so
+    /// is what it purges.
+    pub(super) fn unknown_below(&self, directory: &str) -> Option<usize> {
+        self.claims.unknown_below(directory).filter(|_| !self.puppet_only)
+    }
+
     /// Whether this host has the program that edits files of many formats.
     pub(super) fn has_augtool(&self) -> bool {
         *self.augtool.get_or_init(|| {
@@ -282,12 +298,7 @@ impl<'a> Rule<'a> {
 
     /// The path in this host's file system that a source means, if it means one.
     pub(super) fn local_source(&self, source: &str) -> Option<PathBuf> {
-        if let Some(path) = source.strip_prefix("puppet:///modules/") {
-            let (module, path) = path.split_once('/')?;
-            return Some(self.around.modules.get(module)?.join("files").join(path));
-        }
-        let path = source.strip_prefix("file://").unwrap_or(source);
-        path.starts_with('/').then(|| Path::new(path).to_owned())
+        self.around.local_source(source)
     }
 
     /// Makes the resource, or tells why there is none.

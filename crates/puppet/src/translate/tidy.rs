@@ -3,7 +3,7 @@
 use mgmt_value::Str;
 
 use super::claims::is_below;
-use super::file::most_files;
+use super::file::{kept_below, most_files};
 use super::rule::Rule;
 use crate::catalogue::{Declared, squeezed};
 
@@ -16,8 +16,14 @@ pub(super) fn tidy(rule: &mut Rule<'_>) -> &'static str {
     // Puppet, should it be left to it, has to know of the files that others manage below; so has our kind.
     rule.needs_to_know(is_managed);
     let keep = rule.around.catalogue.resources.iter().filter(|declared| is_managed(declared));
-    let keep: Vec<Str> = keep.map(|declared| Str::from(squeezed(&declared.subject()))).collect();
+    let mut keep: Vec<Str> = keep.map(|declared| Str::from(squeezed(&declared.subject()))).collect();
+    keep.extend(kept_below(rule, &path));
+    keep.sort();
+    keep.dedup();
     rule.set("keep", keep);
+    let claims = rule.around.claims;
+    let others = claims.below(&path).map(|(_, path)| path).chain(claims.led_below(&path));
+    rule.spares(others.map(str::to_owned));
     rule.accept(&["path"]);
     most_files(rule);
     rule.accept_if("backup", &["false"]);

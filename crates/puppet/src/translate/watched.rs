@@ -1,8 +1,11 @@
 //! Paths that a resource names. They are watched, so that a resource without events of its own is looked at when one of them changes and
 //! not only once for each `runinterval`.
 
+use std::path::PathBuf;
+
 use mgmt_resource::Meta;
 
+use super::context::asks;
 use crate::catalogue::Declared;
 use crate::data::Data;
 
@@ -71,14 +74,28 @@ pub(super) fn of_conditions(declared: &Declared) -> Vec<String> {
     found.0
 }
 
-/// What any other resource depends on: parameters that are paths, and a title that is one.
-pub(super) fn of_parameters(declared: &Declared) -> Vec<String> {
+/// What any other resource depends on: parameters that are paths, or name a file of a module, and a title that is a path. Of a `file` that goes
+/// through a directory, everything below counts.
+pub(super) fn of_parameters(
+    declared: &Declared,
+    local_source: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Vec<String> {
     let mut found = Found::default();
     found.path(&declared.title);
     for (name, value) in &declared.parameters {
-        if !UNRELATED.contains(&name.as_str()) && !is_secret(declared, name) {
-            texts(value).iter().for_each(|path| found.path(path));
+        if UNRELATED.contains(&name.as_str()) || is_secret(declared, name) {
+            continue;
         }
+        for text in texts(value) {
+            match local_source(&text).filter(|_| !text.starts_with('/')) {
+                Some(path) => found.path(&path.to_string_lossy()),
+                None => found.path(&text),
+            }
+        }
+    }
+    let is_recursive = declared.kind == "File" && asks(declared, "recurse");
+    if is_recursive {
+        found.0.iter_mut().for_each(|path| path.push('/'));
     }
     found.0
 }

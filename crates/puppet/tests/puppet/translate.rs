@@ -98,7 +98,6 @@ fn files() {
     }
     for (code, expected) in [
         ("file { '/tmp/a': mode => '0644' }", "`ensure` is not given"),
-        ("file { '/tmp/a': content => 'x', backup => 'none' }", "not in the catalogue"),
         (
             "filebucket { 'b': path => false, server => 's' } file { '/tmp/a': content => 'x', backup => 'b' }",
             "on a server",
@@ -221,7 +220,7 @@ fn commands() {
         (
             "exec { '/bin/a': creates => ['/b', '/c'] }",
             format!(
-                "exec[/bin/a] cmd=/bin/a shell=/bin/sh {env} nifcmd=(\\ntest -e '/b'\\n) || (\\ntest -e '/c'\\n) nifshell=/bin/sh"
+                "exec[/bin/a] cmd=/bin/a shell=/bin/sh {env} nifcmd=(\\ntest -e '/b'\\n) || (\\ntest -e '/c'\\n) nifshell=/bin/sh paths=[\"/b\", \"/c\"]"
             ),
         ),
         (
@@ -648,7 +647,7 @@ fn defect_13_what_looks_at_the_whole_catalogue_is_computed_or_gets_to_see_it() {
         (
             "resources { 'host': purge => true } host { 'h': ip => '192.0.2.1' }",
             "Resources[host]",
-            r#"[{"parameters":{},"passive":false,"sensitive":[],"title":"h","type":"host"}]"#,
+            r#"[{"parameters":{"ip":"192.0.2.1"},"passive":false,"sensitive":[],"title":"h","type":"host"}]"#,
         ),
         (
             "file { '/tmp/a/b': ensure => directory, recurse => true, ignore => 'x' } file { '/tmp/a/b/c': content => 'x' } file { '/tmp/a/bc': content => 'x' }",
@@ -796,6 +795,8 @@ fn two_that_are_the_same_are_told() {
     );
     let code = "file { '/tmp/a': ensure => file }\nfile { '/tmp//a/': ensure => file }";
     assert!(refused(code).contains("File[/tmp//a/] and File[/tmp/a] (line: 1) are the same: /tmp/a"));
+    let code = "file { '/tmp/a': content => 'x', backup => 'none' }";
+    assert!(refused(code).contains("the filebucket `none`, which is not in the catalogue"));
     // One file of two types, native and left to Puppet.
     for format in ["plain", "yaml"] {
         let concat = format!(

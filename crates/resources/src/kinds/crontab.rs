@@ -95,6 +95,39 @@ impl Default for Crontab {
     }
 }
 
+/// The least and the greatest number of each field, and names that stand for numbers.
+type FieldBounds = (u32, u32, &'static [&'static str]);
+
+const FIELD_BOUNDS: [FieldBounds; 5] = [
+    (0, 59, &[]),
+    (0, 23, &[]),
+    (1, 31, &[]),
+    (1, 12, &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]),
+    (0, 7, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]),
+];
+
+/// The first item of a field that cron does not take.
+fn wrong_item(text: &Str, (least, most, names): FieldBounds) -> Option<String> {
+    let text = text.to_text();
+    let is_value = |value: &str| match value.parse::<u32>() {
+        Ok(number) => (least..=most).contains(&number) && value.bytes().all(|byte| byte.is_ascii_digit()),
+        Err(_) => value.get(..3).is_some_and(|start| names.contains(&start.to_ascii_lowercase().as_str())),
+    };
+    let is_right = |item: &&str| {
+        // Some crons choose at random between two values.
+        let (range, step) = item.split_once('/').map_or((*item, None), |(range, step)| (range, Some(step)));
+        let is_step = step.is_none_or(|step| step.parse::<u32>().is_ok_and(|step| step > 0));
+        let is_range = match range.split_once(['-', '~']) {
+            Some((from, to)) => {
+                [from, to].iter().all(|end| is_value(end) || (end.is_empty() && range.contains('~')))
+            }
+            None => range == "*" || is_value(range),
+        };
+        is_step && is_range
+    };
+    text.split(',').find(|item| !is_right(item)).map(str::to_owned)
+}
+
 impl Kind for Crontab {
     type State = ();
     type Sends = Nothing;
@@ -129,6 +162,13 @@ impl Kind for Crontab {
                     field,
                     format!("expected `*`, a number, a range or a list, found {text:?}"),
                 ));
+            }
+        }
+        for ((field, text), bounds) in fields.into_iter().zip(FIELD_BOUNDS) {
+            if let Some(wrong) = wrong_item(text, bounds) {
+                let (least, most, _) = bounds;
+                let expected = format!("expected numbers from {least} to {most}, found {wrong:?}");
+                return Err(Invalid::field(field, expected));
             }
         }
         if self.special.iter().any(|byte| !byte.is_ascii_lowercase()) {
@@ -253,5 +293,59 @@ mod tests {
         ] {
             assert_eq!(refused(wrong), Some(field));
         }
+    }
+
+    #[test]
+    fn fields_take_what_cron_takes() {
+        let wrong = |field: usize, text: &str| wrong_item(&text.into(), FIELD_BOUNDS[field]);
+        for (field, right) in [
+            (0, "*"),
+            (0, "0"),
+            (0, "59"),
+            (0, "*/15"),
+            (0, "5,35"),
+            (0, "1-5/2,40"),
+            (0, "0~59"),
+            (1, "23"),
+            (2, "31"),
+            (3, "12"),
+            (3, "Jan-mar"),
+            (4, "7"),
+            (4, "mon,FRI"),
+            (4, "sunday"),
+        ] {
+            assert_eq!(wrong(field, right), None, "{field}: {right}");
+        }
+        for (field, text) in [
+            (0, "99"),
+            (0, "60"),
+            (0, "-1"),
+            (0, "+1"),
+            (0, "5,99"),
+            (0, "*/0"),
+            (0, "1-60"),
+            (0, "mon"),
+            (0, "a"),
+            (0, ""),
+            (0, "1,"),
+            (1, "24"),
+            (2, "0"),
+            (2, "32"),
+            (3, "0"),
+            (3, "13"),
+            (3, "mon"),
+            (4, "8"),
+            (4, "jan"),
+        ] {
+            assert!(wrong(field, text).is_some(), "{field}: {text}");
+        }
+        let job = Crontab {
+            state: "exists".into(),
+            command: "x".into(),
+            minute: "99".into(),
+            ..Crontab::default()
+        };
+        let invalid = job.validate(&"x".into()).unwrap_err();
+        assert!(invalid.to_string().contains("from 0 to 59"), "{invalid}");
     }
 }

@@ -135,6 +135,9 @@ pub struct Exec {
     pub refreshshell: Str,
     /// The exit codes with which `cmd` has succeeded. Empty, that is 0 alone. Only this implementation has it.
     pub returns: Vec<u8>,
+    /// Absolute paths that `cmd` makes, besides `creates`. Directories that are purged or tidied leave them alone. A `*` at the end stands for any
+    /// ending. Only this implementation has it.
+    pub paths: Vec<Str>,
 }
 
 /// What is remembered of a command.
@@ -180,7 +183,8 @@ impl Kind for Exec {
 
     // What conditions look at is not what the command makes.
     fn claimed_paths(&self, _: &Str) -> Vec<Str> {
-        self.mtimes.iter().chain(Some(&self.creates).filter(|path| !path.is_empty())).cloned().collect()
+        let creates = Some(&self.creates).filter(|path| !path.is_empty());
+        self.mtimes.iter().chain(creates).chain(&self.paths).cloned().collect()
     }
 
     async fn check_apply(&self, state: &mut ExecState, cx: &mut Context<'_>) -> Result<Checked> {
@@ -365,7 +369,17 @@ impl Exec {
                     return if cx.may_come(needed) { Ok(()) } else { Err(error) };
                 }
             };
-            let Err(error) = line.command(self, cx.id, who, cx.host).check() else { continue };
+            let check = |line: &CommandLine<'a>| line.command(self, cx.id, who.clone(), cx.host).check();
+            // Of a condition, a program that is not there is an answer.
+            let plain = line.without_shell().filter(|_| line.field == "cmd");
+            let (line, error) = match (check(&line), plain) {
+                (Err(error), _) => (line, error),
+                (Ok(()), Some(plain)) => match check(&plain) {
+                    Err(error) => (plain, error),
+                    Ok(()) => continue,
+                },
+                (Ok(()), None) => continue,
+            };
             let program = line.program().unwrap_or_default();
             let comes = match &error {
                 SpawnError::WorkingDirectory { .. } => cx.may_come(Needed::Path(line.cwd)),

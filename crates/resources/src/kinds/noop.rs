@@ -29,6 +29,9 @@ pub struct Noop {
     pub comment: Str,
     /// Tell a notification on to what comes after. Otherwise it ends here. Only this implementation has it.
     pub forward: bool,
+    /// Absolute paths that directories that are purged or tidied leave alone, with all below them. A `*` at the end stands for any ending. Only
+    /// this implementation has it.
+    pub paths: Vec<Str>,
 }
 
 impl Kind for Noop {
@@ -36,7 +39,14 @@ impl Kind for Noop {
     type Sends = Nothing;
 
     fn validate(&self, _: &Str) -> Result<(), Invalid> {
-        Ok(())
+        match self.paths.iter().find(|path| !path.starts_with(b"/")) {
+            Some(path) => Err(Invalid::field("paths", format!("expected absolute paths, found {path:?}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn claimed_paths(&self, _: &Str) -> Vec<Str> {
+        self.paths.clone()
     }
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {

@@ -51,8 +51,12 @@ pub struct Pippet {
     pub conf: Str,
     /// Puppet's settings by name, `modulepath` for example, as `NAME=VALUE`.
     pub settings: Vec<Str>,
-    /// Absolute paths that Puppet makes or edits for this resource. Directories that are purged or tidied leave them alone.
+    /// Absolute paths that Puppet makes or edits for this resource. Directories that are purged or tidied leave them alone. A `*` at the end stands
+    /// for any ending. Empty, they are all absolute paths of the title and the parameters.
     pub paths: Vec<Str>,
+    /// It may make files that `paths` does not name: below one of `paths`, or anywhere if there are none. Beside a manifest, a program purges and
+    /// tidies nothing there.
+    pub composes: bool,
     /// Files and directories whose change has Puppet look again. With a slash at the end, everything below counts too.
     pub watchfiles: Vec<Str>,
     /// Puppet looks again after so many seconds, besides after a change of `watchfiles`. 0 is never. A resource that every look changes is
@@ -67,6 +71,25 @@ pub struct PippetState {
     worker: Option<worker::Worker>,
     often: AppliedOften,
 }
+
+/// Types that make no file that a parameter names.
+const WITHOUT_FILES: [&str; 9] =
+    ["cron", "group", "notify", "package", "resources", "schedule", "service", "tidy", "whit"];
+
+/// Parameters that name paths which are read or run.
+const READ: [&str; 11] = [
+    "source",
+    "sources",
+    "cwd",
+    "command",
+    "refresh",
+    "onlyif",
+    "unless",
+    "content",
+    "provider",
+    "shell",
+    "validate_cmd",
+];
 
 /// How long Puppet may work on one resource. What takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -129,7 +152,27 @@ impl Kind for Pippet {
     }
 
     fn claimed_paths(&self, _: &Str) -> Vec<Str> {
-        self.paths.clone()
+        if !self.paths.is_empty() || self.composes {
+            return self.paths.clone();
+        }
+        let mut parameters = parameters(self.params.reveal()).unwrap_or_default();
+        let mut texts = Vec::new();
+        match self.r#type.as_bytes() {
+            b"exec" => collect_texts(&parameters["creates"], &mut texts),
+            b"user" => collect_texts(&parameters["home"], &mut texts),
+            kind if WITHOUT_FILES.iter().any(|name| name.as_bytes() == kind) => {}
+            _ => {
+                // What a file is called comes first.
+                collect_texts(&parameters["path"], &mut texts);
+                texts.push(self.title.to_text().into_owned());
+                if let Some(parameters) = parameters.as_object_mut() {
+                    parameters.retain(|name, _| !READ.contains(&name.as_str()));
+                }
+                collect_texts(&parameters, &mut texts);
+            }
+        }
+        let is_path = |text: &String| text.starts_with('/') && text.len() > 1 && !text.contains(['\n', '\0']);
+        texts.into_iter().filter(is_path).map(Str::from).collect()
     }
 
     fn equivalent(&self, _: &Str, other: &Pippet) -> bool {
@@ -150,6 +193,16 @@ fn parameters(text: &[u8]) -> Option<Value> {
     match text.is_empty() {
         true => Some(Value::Object(serde_json::Map::new())),
         false => serde_json::from_slice(text).ok().filter(Value::is_object),
+    }
+}
+
+/// Every text in a value.
+fn collect_texts(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::String(text) => into.push(text.clone()),
+        Value::Array(list) => list.iter().for_each(|value| collect_texts(value, into)),
+        Value::Object(map) => map.values().for_each(|value| collect_texts(value, into)),
+        _ => {}
     }
 }
 

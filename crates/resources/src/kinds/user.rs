@@ -130,11 +130,9 @@ impl Kind for User {
     }
 
     fn claimed_paths(&self, name: &Str) -> Vec<Str> {
-        if !self.createhome && !self.movehome {
-            return Vec::new();
-        }
-        let home = self.homedir.clone().unwrap_or_else(|| home_of(name));
-        Some(home).filter(|home| home.starts_with(b"/")).into_iter().collect()
+        let is_made = self.createhome || self.movehome;
+        let home = self.homedir.clone().or_else(|| is_made.then(|| home_of(name)));
+        home.filter(|home| home.starts_with(b"/") && home.len() > 1).into_iter().collect()
     }
 
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {

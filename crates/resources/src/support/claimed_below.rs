@@ -7,6 +7,18 @@ use std::path::{Path, PathBuf};
 
 use mgmt_sys::ManagedPath;
 
+/// The paths that stand for all that begin like them, without the `*` at their ends.
+pub(crate) fn beginnings<'a>(paths: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<Vec<u8>> {
+    paths.into_iter().filter_map(|path| path.strip_suffix(b"*").map(<[u8]>::to_vec)).collect()
+}
+
+/// Whether a path is one of those beginnings with any ending.
+pub(crate) fn begins_like(path: &[u8], beginnings: &[Vec<u8>]) -> bool {
+    let ending =
+        |beginning: &Vec<u8>| path.strip_prefix(beginning.as_slice()).map(|rest| !rest.contains(&b'/'));
+    beginnings.iter().any(|beginning| ending(beginning) == Some(true))
+}
+
 /// A directory that is purged or tidied.
 pub(crate) struct ClaimedBelow<'a> {
     root: &'a ManagedPath,

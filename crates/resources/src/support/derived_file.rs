@@ -195,7 +195,20 @@ fn once<I: Ingredients>(
     describe(path, present.is_some(), cx);
     if !cx.apply {
         let old = present.as_ref().map(|file| file.stat().size);
-        crate::support::foresee::replaceable(cx, &parent, name, 0, old)?;
+        // How long it becomes is only known when it is made.
+        let length = match cx.foreseen {
+            Some(_) => {
+                let mut counter = Counter { cx, length: 0, end: None };
+                let made = write(&ingredients, &mut counter);
+                if let Some(error) = counter.end {
+                    return Err(Trouble::Told(error));
+                }
+                made?;
+                counter.length
+            }
+            None => 0,
+        };
+        crate::support::foresee::replaceable(cx, &parent, name, length, old)?;
         return Ok(Checked::Changed);
     }
     let (new, attributes, expect) = match &present {
@@ -290,6 +303,28 @@ impl Write for Comparison<'_> {
                 Err(stop())
             }
         }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Counts what is written.
+struct Counter<'a> {
+    cx: &'a Context<'a>,
+    length: u64,
+    end: Option<Error>,
+}
+
+impl Write for Counter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(error) = self.cx.checkpoint() {
+            self.end = Some(error);
+            return Err(stop());
+        }
+        self.length += bytes.len() as u64;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -16,7 +16,7 @@ fn all_fields_are_there_in_their_spelling() {
     let expected = "cmd args cwd shell env sig watchcmd watchcwd watchshell watchfiles interval ifcmd ifcwd ifshell ifequals \
                     ifequals_stdout nifcmd nifcwd nifshell creates mtimes donecmd donecwd doneshell user group \
                     send_output send_stdout send_stderr refreshonly refreshcmd refreshcwd \
-                    refreshshell returns";
+                    refreshshell returns paths";
     assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
     let sends: Vec<_> = schema_of::<Exec>().sends.iter().map(|field| field.name).collect();
     assert_eq!(sends, ["output", "stdout", "stderr"]);

@@ -211,6 +211,26 @@ fn a_file_that_another_program_is_just_writing_is_not_purged() {
     std::fs::File::options().write(true).open(world.at("d/x.dpkg-new")).unwrap().set_modified(old).unwrap();
     world.converges(&purge(&world));
     assert_eq!(world.names("d"), ["motd20260131-4711-1a2b3c"]);
+    // Puppet locks the name of such a file with a directory.
+    std::fs::create_dir(world.at("d/motd20260131-4711-4d5e6f.lock")).unwrap();
+    std::fs::create_dir(world.at("d/motd20260131-4711-4d5e6f")).unwrap();
+    world.converges(&purge(&world));
+    assert_eq!(world.names("d"), ["motd20260131-4711-1a2b3c", "motd20260131-4711-4d5e6f.lock"]);
+}
+
+#[test]
+fn a_claim_may_stand_for_any_ending_and_for_a_part_of_a_file() {
+    let world = World::new();
+    for name in ["key.crt", "key", "ke", "keys/x", "tree.cnf", "stray", "sub/key.crt"] {
+        world.write(format!("d/{name}"), "");
+    }
+    let mut noop = mgmt_resources::noop::Noop::default();
+    let at = |name: &str| mgmt_value::Str::from(world.at(name).display().to_string());
+    noop.paths = vec![at("d/key*"), at("d/tree.cnf/section/value")];
+    world.graph_of(vec![(mgmt_resource::Id::new("noop", "n"), Box::new(noop))]);
+    world.converges(&purge(&world));
+    assert_eq!(world.names("d"), ["key", "key.crt", "keys", "tree.cnf"]);
+    assert_eq!(world.names("d/keys"), ["x"]);
 }
 
 #[test]

@@ -148,6 +148,20 @@ async fn what_is_kept_through_a_link_stays_and_so_does_the_link() {
     leaves(&root, tidy, &["d", "d/kept", "e", "e/kept", "within"]).await;
 }
 
+#[tokio::test]
+async fn what_is_just_being_written_stays_and_so_does_what_begins_like_a_claim() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path();
+    for name in ["x.dpkg-new", ".mgmt-0123456789abcdef.tmp", "motd20260131-4711-1a2b3c", "key.crt", "stray"] {
+        make(&root.join(name), Duration::ZERO, 1);
+    }
+    make(&root.join("old.dpkg-new"), HOUR, 1);
+    let keep = vec![name(&root.join("key*"))];
+    let tidy = Tidy { recurse: true, keep, ..Tidy::default() };
+    leaves(root, tidy, &[".mgmt-0123456789abcdef.tmp", "key.crt", "motd20260131-4711-1a2b3c", "x.dpkg-new"])
+        .await;
+}
+
 #[test]
 fn what_cannot_be_tidied_is_refused() {
     let at = |path: &str, tidy: Tidy| refused(&Tidy { path: path.into(), ..tidy });

@@ -63,14 +63,14 @@ impl Records {
     }
 
     /// The number that the next deploy gets: above everything that has a record or was said to be the newest. A pointer to the last
-    /// number that there is leads nowhere, and does not count.
+    /// number that there is leads nowhere, and does not count; neither does a record of that number.
     pub(super) fn next_id(&self) -> u64 {
         let named = match self.newest() {
             NewestDeploy::None => 0,
             NewestDeploy::Readable(deploy) => deploy.id,
             NewestDeploy::Unreadable(unreadable) => unreadable.id.unwrap_or(0),
         };
-        let stored = self.by_id.keys().last().copied().unwrap_or(0);
+        let stored = self.by_id.keys().rev().copied().find(|id| *id < u64::MAX).unwrap_or(0);
         named.max(stored).checked_add(1).unwrap_or_else(|| stored.saturating_add(1))
     }
 
@@ -109,9 +109,22 @@ impl SharedState {
 
     /// What the store says about the newest deploy, as soon as the store answers. An error is the end of the store.
     pub async fn newest_when_reachable(&self) -> Result<NewestDeploy, StoreError> {
+        self.await_newest(true).await
+    }
+
+    /// The number of the newest deploy, as soon as the store answers. Errors are logged by whoever takes deploys.
+    pub async fn newest_number_when_reachable(&self) -> Result<Option<u64>, StoreError> {
+        Ok(match self.await_newest(false).await? {
+            NewestDeploy::None => None,
+            NewestDeploy::Readable(deploy) => Some(deploy.id),
+            NewestDeploy::Unreadable(unreadable) => unreadable.id,
+        })
+    }
+
+    async fn await_newest(&self, log: bool) -> Result<NewestDeploy, StoreError> {
         const MAX_DELAY: Duration = Duration::from_secs(10);
         let mut delay = Duration::from_millis(500);
-        let mut reported = false;
+        let mut reported = !log;
         loop {
             match self.deploy_records().await {
                 Ok(records) => return Ok(records.newest()),

@@ -84,6 +84,7 @@ pub fn exec_as_entry() {
     let (message, code) = match arguments.get(1) {
         Some(first) if first == EXEC_AS => become_command(rest),
         Some(first) if first == super::exec_with::EXEC_WITH => super::exec_with::become_command(rest),
+        Some(first) if first == super::watchdog::WATCHDOG => super::watchdog::serve(rest),
         _ => return,
     };
     let mut line = message.replace(['\n', '\r'], " ");

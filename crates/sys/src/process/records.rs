@@ -34,6 +34,8 @@ pub struct Recorded {
     pub name: String,
     /// What asks it to stop.
     pub signal: Signal,
+    /// It belongs to a choice of the cluster: the watchdog ends it when this process is gone or the deadline of the choice has passed.
+    pub choice: Option<u64>,
 }
 
 /// A command that was still running at the next start.
@@ -52,6 +54,10 @@ pub fn keep_records_in(directory: PathBuf) {
     *DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner) = Some(directory);
 }
 
+pub(super) fn directory() -> Option<PathBuf> {
+    DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// A record that is there. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -61,9 +67,7 @@ pub(super) struct Record {
 impl Record {
     /// Records the group of a leader; nothing if records are not kept.
     pub(super) fn write(leader: Pid, recorded: &Recorded) -> io::Result<Option<Record>> {
-        let Some(directory) = DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
-            return Ok(None);
-        };
+        let Some(directory) = directory() else { return Ok(None) };
         let number = leader.as_raw_nonzero().get();
         let stat = Stat::of(number).ok_or_else(|| io::Error::other("/proc does not have the command"))?;
         let name: String = recorded.name.chars().filter(|c| !c.is_control()).take(MAX_NAME_LEN).collect();
@@ -74,7 +78,10 @@ impl Record {
             stat.session,
             recorded.signal.as_raw()
         );
-        let path = directory.join(number.to_string());
+        let path = directory.join(match recorded.choice {
+            Some(choice) => format!("{number}-{}-{choice}", std::process::id()),
+            None => number.to_string(),
+        });
         std::fs::write(&path, text)?;
         Ok(Some(Record { path }))
     }
@@ -90,32 +97,53 @@ impl Drop for Record {
 /// Ends the commands that a directory has records of, all at once: each gets its own signal, and SIGKILL once `grace` has
 /// passed. Blocks until they have ended.
 pub fn end_left_behind(directory: &Path, grace: Duration) -> io::Result<Vec<LeftBehind>> {
+    end_recorded(directory, grace, |_| true)
+}
+
+/// The same for some of the records, by their names.
+pub(super) fn end_recorded(
+    directory: &Path,
+    grace: Duration,
+    wanted: impl Fn(&str) -> bool,
+) -> io::Result<Vec<LeftBehind>> {
     let boot = boot_id()?;
     let mut groups = Vec::new();
     for entry in std::fs::read_dir(directory)? {
-        let path = entry?.path();
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        if let Some(group) = Group::parse(&text).filter(|group| group.boot == boot)
-            && !group.members().is_empty()
-        {
-            groups.push(group);
+        let entry = entry?;
+        if !wanted(&entry.file_name().to_string_lossy()) {
+            continue;
         }
-        std::fs::remove_file(&path)?;
+        let path = entry.path();
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        match Group::parse(&text).filter(|group| group.boot == boot && !group.members().is_empty()) {
+            Some(group) => groups.push((group, path)),
+            None => remove(&path)?,
+        }
     }
-    for group in &groups {
+    for (group, _) in &groups {
         group.signal(group.signal);
     }
     let until = Instant::now() + grace;
     let mut left = Vec::new();
-    for group in groups {
+    for (group, path) in groups {
         let ended = group.ends_until(until);
         let mut rounds = 0..KILL_ROUNDS;
         while !ended && rounds.next().is_some() && group.signal(rustix::process::Signal::KILL) {
             group.ends_until(Instant::now() + Duration::from_millis(100));
         }
+        // Only now: whoever is killed meanwhile leaves the rest to the next start.
+        remove(&path)?;
         left.push(LeftBehind { name: group.name, group: group.leader, killed: !ended });
     }
     Ok(left)
+}
+
+/// Removes a record, unless somebody else has done so.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// What a record says.
@@ -267,7 +295,13 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
         }
         let group = stubborn.id().cast_signed();
-        let left = end_left_behind(&records, Duration::from_millis(300)).unwrap();
+        let path = records.join(stubborn.id().to_string());
+        let left = std::thread::scope(|scope| {
+            let ending = scope.spawn(|| end_left_behind(&records, Duration::from_secs(2)).unwrap());
+            std::thread::sleep(Duration::from_millis(500));
+            assert!(path.exists(), "a second kill would lose the record of a command that runs");
+            ending.join().unwrap()
+        });
         assert_eq!(left, [LeftBehind { name: "exec[a b]".into(), group, killed: true }]);
         assert!(!stubborn.wait().unwrap().success());
         assert!(std::fs::read_dir(&records).unwrap().next().is_none());

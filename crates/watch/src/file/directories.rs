@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use mgmt_sys::unresponsive::unresponsive_mount;
 use rustc_hash::FxHashMap;
 use rustix::fs::inotify::{self, WatchFlags};
 use rustix::fs::{Mode, OFlags};
@@ -361,6 +362,10 @@ impl Directories {
             Interest::Names => NAMES,
             Interest::Everything => EVERYTHING,
         };
+        // It would block everybody who waits for the hub. The path is scanned until the server answers.
+        if unresponsive_mount(path).is_some() {
+            return Err(Unwatchable::Denied);
+        }
         let watch = inotify::add_watch(&*self.inotify, path, mask).map_err(|errno| match errno {
             // Nothing can exist under a name that is too long.
             Errno::NOENT | Errno::NAMETOOLONG => Unwatchable::Missing,
@@ -441,6 +446,9 @@ impl Directories {
 /// that are known to count them.
 fn holds_no_directory(path: &[u8]) -> bool {
     const COUNTING: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+    if unresponsive_mount(path).is_some() {
+        return false;
+    }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(directory) = rustix::fs::open(path, flags, Mode::empty()) else { return false };
     let counts = rustix::fs::fstatfs(&directory)

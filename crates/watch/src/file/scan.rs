@@ -6,9 +6,12 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use mgmt_sys::unresponsive::unresponsive_mount;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+/// The signature of a path on a mount whose server does not answer.
+const UNRESPONSIVE: u64 = u64::MAX;
 /// How many entries one look at a tree takes in. What lies beyond is not seen until real watches are back.
 const ENTRIES: usize = 200_000;
 
@@ -21,6 +24,9 @@ const SAME_TICK: Duration = Duration::from_millis(50);
 /// A state so young that a later change could carry the same time stamps gives a number of its own, so that
 /// the next look differs.
 pub(super) fn signature(path: &[u8], recursive: bool) -> u64 {
+    if unresponsive_mount(path).is_some() {
+        return UNRESPONSIVE;
+    }
     let mut look = Look { sum: 0, left: ENTRIES, now: now(), young: false };
     let mut pending = vec![path.to_vec()];
     match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
@@ -58,6 +64,9 @@ struct Look {
 impl Look {
     /// Takes the entries of a directory in; gives the directories among them.
     fn entries(&mut self, path: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+        if unresponsive_mount(path).is_some() {
+            return Err(Errno::IO);
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
         let mut below = Vec::new();
@@ -109,6 +118,9 @@ pub(super) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 
 /// The directories directly in a directory; links are not followed.
 pub(super) fn subdirectories(path: &[u8]) -> Result<Vec<Box<[u8]>>, Errno> {
+    if unresponsive_mount(path).is_some() {
+        return Err(Errno::IO);
+    }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, Mode::empty())?;
     let mut found = Vec::new();

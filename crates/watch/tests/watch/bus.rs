@@ -253,6 +253,19 @@ fn inside_restart() {
         tokio::time::timeout(EVENT_TIMEOUT, service.connected()).await.unwrap();
         assert!(daemon.rules() > 0);
         assert!(!service.is_running().await.unwrap());
+        // A bus that stays away is an error, once; then its return is an event.
+        while !is_quiet(&mut followed).await {}
+        drop(daemon);
+        let away = loop {
+            match tokio::time::timeout(PATIENCE, followed.next()).await.expect("the error") {
+                Ok(()) => {}
+                Err(error) => break error,
+            }
+        };
+        assert!(away.is_away(), "{away}");
+        assert!(is_quiet(&mut followed).await);
+        let _daemon = Daemon::start();
+        heard(&mut followed).await;
     });
 }
 

@@ -50,6 +50,25 @@ fn events_during_failing_runs_run_up_no_debt() {
 }
 
 #[test]
+fn an_attempt_that_is_cut_off_with_its_watch_stays_due_whatever_the_rate() {
+    for limit in [0.0, 0.01] {
+        let mut story = Story::with("a", &[('a', Rules { limit, burst: 1.0, ..Rules::default() })]);
+        story.begin();
+        story.watch_all();
+        assert!(story.finish('a', Outcome::Failed).starts_with("retry a"));
+        story.now = story.core.next_deadline().unwrap();
+        assert_eq!(story.wait(0), "run a");
+        assert!(story.changed('a').starts_with("limit a"));
+        assert!(story.watch_failed('a').contains("cancel a"));
+        story.finish('a', Outcome::Cancelled);
+        story.now = story.core.next_deadline().unwrap();
+        assert!(story.wait(0).contains("watch a"));
+        assert_eq!(story.watching('a'), "run a", "limit {limit}");
+        assert_eq!(story.finish('a', Outcome::Right), "", "limit {limit}");
+    }
+}
+
+#[test]
 fn a_semaphore_lets_as_many_run_as_its_id_says() {
     let two = || holding(&["disk:2"]);
     let mut story =

@@ -1,7 +1,7 @@
 //! The health model, fed as the agent feeds it.
 
-use mgmt_engine::core::{Action, Core, Outcome};
-use mgmt_health::{HostState, ProgramState, ResourceState, Tracker};
+use mgmt_engine::core::{Action, Core, Outcome, Vertex};
+use mgmt_health::{HostState, OpenValues, ProgramState, ResourceState, Tracker};
 
 use super::oracle::Oracle;
 
@@ -41,7 +41,7 @@ impl Health {
             |id: &u32| oracle.node(*id as usize).is_some_and(|node| node.is_open() && node.has_work());
         let there: Vec<u32> = (0..oracle.nodes.len() as u32).filter(reported).collect();
         tracker.graph(&mut there.iter());
-        tracker.program(ProgramState::Live);
+        tracker.program(ProgramState::Live, OpenValues::default());
     }
 
     /// What is reported is what is true.
@@ -50,14 +50,32 @@ impl Health {
             return;
         }
         let standing = core.standing();
-        let blocked = standing.blocked.iter().map(|(vertex, by)| (vertex.0.to_string(), by.0.to_string()));
-        self.tracker.blocked(blocked.collect::<Vec<_>>(), standing.blocked.len() as u64, 0);
-        self.tracker.pending(standing.pending.len() as u64);
+        // What passes without a run is not counted, and a resource has one state.
+        let counted = |vertex: &Vertex| {
+            let node = oracle.node(vertex.0 as usize);
+            node.is_some_and(|node| node.is_open() && node.has_work())
+                && self.tracker.state_of(&vertex.0).is_none()
+        };
+        let pending = standing.pending.iter().filter(|vertex| counted(vertex)).count() as u64;
+        let blocked = standing.blocked.iter().filter(|(vertex, _)| counted(vertex));
+        let blocked: Vec<_> = blocked.map(|(vertex, by)| (vertex.0.to_string(), by.0.to_string())).collect();
+        self.tracker.blocked(blocked, 0);
+        self.tracker.pending(pending);
         let report = self.tracker.report();
         let converged = report.state() == HostState::Converged;
         assert_eq!(converged, core.is_converged(), "{report:?}");
         assert!(report.quiet || report.state() != HostState::Converged, "{report:?}");
-        let failing = oracle.nodes.iter().flatten().any(|node| node.is_open() && node.is_failing());
-        assert!(!failing || report.counts.failing() > 0, "a failure is not reported: {report:?}");
+        assert_eq!(report.counts.by_state().iter().map(|(_, count)| count).sum::<u64>(), report.counts.total);
+        for (id, node) in oracle.nodes.iter().enumerate() {
+            let Some(node) = node.as_ref().filter(|node| node.is_open() && node.has_work()) else { continue };
+            let state = self.tracker.state_of(&(id as u32));
+            let reported =
+                matches!(state, Some(ResourceState::Retrying { .. } | ResourceState::Failed { .. }));
+            assert!(reported || !node.is_failing(), "the failure of {id} is not reported: {report:?}");
+            // The id may be that of another vertex by now, which has not run yet.
+            let open = !node.succeeded || node.dirty || node.running.is_some();
+            let fails = node.is_failing() || node.owes_success || open;
+            assert!(!reported || fails, "{id} is reported as failing, and is not: {report:?}");
+        }
     }
 }

@@ -395,9 +395,10 @@ struct Holders<'a> {
     askers: u64,
 }
 
-/// It will not succeed by itself as it is: its declared retries are used up, or its rate is zero and used up.
+/// It will not succeed by itself as it is: its declared retries are used up, or its rate is zero and used up. A rate does not hold up
+/// the retries of a failing check.
 fn is_stuck(node: &Node) -> bool {
-    node.is_exhausted() || (node.dirty && node.not_before == u64::MAX)
+    node.is_exhausted() || (node.dirty && node.check.failures == 0 && node.not_before == u64::MAX)
 }
 
 /// In no stretch of time may more runs begin because of events than the rate allows: what has been saved up, what

@@ -346,7 +346,7 @@ impl Oracle {
                 Outcome::Failed | Outcome::Held if !running.cancelled => {
                     self.run_failed(id, running.again, outcome == Outcome::Held);
                 }
-                Outcome::Failed | Outcome::Held | Outcome::Cancelled => {}
+                Outcome::Failed | Outcome::Held | Outcome::Cancelled => self.run_cancelled(id, running.again),
             }
         }
         if matches!(outcome, Outcome::Failed | Outcome::Held) {
@@ -375,7 +375,8 @@ impl Oracle {
                 None => self.expected.push(Action::Freed(vertex(id))),
                 Some(rules) => {
                     let incarnation = node.incarnation + 1;
-                    self.nodes[id] = Some(Node { incarnation, ..Node::new(rules) });
+                    let owes_success = node.owes_success;
+                    self.nodes[id] = Some(Node { incarnation, owes_success, ..Node::new(rules) });
                     self.expected.push(Action::Reincarnate(vertex(id), incarnation));
                     self.start(id);
                 }
@@ -559,6 +560,17 @@ impl Oracle {
         node.routine = (node.routine || !again) && node.is_endless();
         if !held {
             self.failures.push(Failure { id, watch: false, attempt: node.check.failures, pause, prompt });
+        }
+    }
+
+    /// An attempt that was cut off is still due if the one before it failed.
+    fn run_cancelled(&mut self, id: usize, again: bool) {
+        let now = self.now;
+        let Some(node) = self.nodes[id].as_mut().filter(|node| node.check.failures > 0) else { return };
+        node.not_before = 0;
+        if again {
+            let rated = if node.event_waits { node.rated } else { now };
+            node.check.prompt(rated);
         }
     }
 

@@ -1,5 +1,7 @@
 //! No argument makes a function panic.
 
+use std::cell::Cell;
+
 use mgmt_value::{Str, Type, Value};
 use proptest::prelude::*;
 
@@ -150,8 +152,8 @@ proptest! {
         "index ", "printf ", "\"%5.2f%*d\"", "len ", "slice ", "eq ", "/*", "*/", "math_minus1 ",
     ])) {
         let dot = Value::structure([("a", Value::list(Type::Int, vec![Value::Int(1), Value::Int(2)]))]);
-        let _ = template::run(&Nothing, &Str::from(text.clone()), Some(&dot));
-        let _ = template::run(&Nothing, &Str::from(format!("{{{{ {text} }}}}")), Some(&dot));
+        let _ = template::run(&Nothing, &Cell::default(), &Str::from(text.clone()), Some(&dot));
+        let _ = template::run(&Nothing, &Cell::default(), &Str::from(format!("{{{{ {text} }}}}")), Some(&dot));
     }
 
     #[test]

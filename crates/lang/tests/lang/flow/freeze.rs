@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mgmt_lang::{FrozenPart, evaluate_statements};
+use mgmt_lang::{FrozenPart, WatchChange, evaluate_statements};
 use mgmt_resource::Spec;
 
 use super::*;
@@ -345,6 +345,139 @@ fn a_value_that_no_event_can_change_is_an_error_of_the_program() {
     test.stabilize();
     test.set("a", "1");
     assert!(matches!(test.running.stabilize(), Outcome::Wrong(_)));
+    // A template that looks at nothing else does not change by itself.
+    for text in ["golang.template(\"{{ .x\")", "golang.template(\"{{ .x }}\", struct{y => \"1\",})"] {
+        let mut test = Test::new(&format!("import \"golang\"\ntest \"t\" {{ anotherstr => {text}, }}\n"));
+        assert!(matches!(test.running.stabilize(), Outcome::Wrong(_)), "{text}");
+    }
+}
+
+#[test]
+fn constants_that_fail_in_a_program_that_takes_the_place_of_another_freeze_only_what_depends_on_them() {
+    let text = "test \"constant\" { anotherstr => [\"a\"][3], }\ntest \"other\" { anotherstr => $a, }\n";
+    let mut before = Test::new("test \"constant\" { anotherstr => \"before\", }\n");
+    before.stabilize();
+    let mut test = Test::new(text);
+    test.running.inherit(before.running.leave());
+    test.running.freeze_constants();
+    test.stabilize();
+    let [part] = test.parts.as_slice() else { panic!("{:?}", test.parts) };
+    assert!(part.is_final && part.error.is_some() && part.missing.is_empty());
+    assert_eq!(part.frozen.iter().map(ToString::to_string).collect::<Vec<_>>(), ["test[constant]"]);
+    let has = |test: &Test, text: &str| graph_lines(&test.graph).iter().any(|line| line.contains(text));
+    assert!(has(&test, "before"), "{:?}", graph_lines(&test.graph));
+    test.set("a", "moved");
+    test.stabilize();
+    assert!(has(&test, "moved"), "{:?}", graph_lines(&test.graph));
+    // A panic still stops everything.
+    let mut test = Test::new("panic(\"no\")\ntest \"other\" {}\n");
+    test.running.freeze_constants();
+    assert!(matches!(test.running.stabilize(), Outcome::Wrong(_)));
+}
+
+#[test]
+fn a_failed_look_at_the_host_freezes_what_depends_on_it_and_is_made_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("input");
+    let read = format!("gos.read_file(\"{}\")", path.display());
+    let import = "import \"golang/os\" as gos\n";
+    let other = "test \"other\" { anotherstr => $a, }\n";
+    let retries = |changes: &[WatchChange], begin: bool| -> Vec<Watch> {
+        let watch = |change: &WatchChange| match (change, begin) {
+            (WatchChange::Begin(watch), true) | (WatchChange::End(watch), false) => Some(watch.clone()),
+            _ => None,
+        };
+        changes.iter().filter_map(watch).filter(|watch| matches!(watch, Watch::Retry(_))).collect()
+    };
+    for (statement, wrong, right) in [
+        (format!("test \"read\" {{ anotherstr => {read}, }}"), None, "text"),
+        // The look succeeds, and what comes of it does not.
+        (format!("test \"read\" {{ int64 => convert.str_to_int({read}), }}"), Some("many"), "5"),
+        (format!("test [{read}] {{}}"), None, "name"),
+        (format!("if {read} == \"on\" {{ test \"inside\" {{}} }}"), None, "on"),
+        (format!("if \"1\" == \"1\" {{ test \"read\" {{ anotherstr => {read}, }} }}"), None, "text"),
+        (format!("$f = func($x) {{ {read} + $x }}\ntest \"read\" {{ anotherstr => $f(\"x\"), }}"), None, "text"),
+        (format!("for $i, $x in [{read},] {{ test \"in ${{x}}\" {{}} }}"), None, "name"),
+        (
+            "test \"read\" { anotherstr => golang.template(\"{{ golang_os_read_file .P }}\", struct{p => \"PATH\",}), }"
+                .replace("PATH", path.to_str().unwrap()),
+            None,
+            "text",
+        ),
+    ] {
+        match wrong {
+            Some(wrong) => std::fs::write(&path, wrong).unwrap(),
+            None => drop(std::fs::remove_file(&path)),
+        }
+        let import = format!("{import}import \"golang\"\n");
+        let mut test = Test::new(&format!("{import}{statement}\n{other}"));
+        test.stabilize();
+        let [part] = test.parts.as_slice() else { panic!("{statement}: {:?}", test.parts) };
+        assert!(!part.is_final && part.error.is_some(), "{statement}");
+        let changes = test.running.watch_changes();
+        let [retry] = &retries(&changes, true)[..] else { panic!("{statement}: {changes:?}") };
+        // The rest goes on.
+        test.set("a", "moved");
+        test.stabilize();
+        assert!(graph_lines(&test.graph).iter().any(|line| line.contains("moved")), "{statement}");
+        // Another failure changes nothing.
+        test.running.happened(retry);
+        test.stabilize();
+        assert_eq!((test.parts.len(), test.running.watch_changes().len()), (1, 0), "{statement}");
+        std::fs::write(&path, right).unwrap();
+        test.running.happened(retry);
+        test.stabilize();
+        assert!(test.parts.is_empty(), "{statement}: {:?}", test.parts);
+        assert_eq!(test.graph.node_count(), 2, "{statement}");
+        assert_eq!(retries(&test.running.watch_changes(), false), std::slice::from_ref(retry), "{statement}");
+    }
+}
+
+#[test]
+fn a_failed_live_call_is_made_again_unless_its_failure_is_an_answer() {
+    let mut test = Test::new("test \"t\" { anotherstr => $a, }\ntest \"u\" { anotherstr => $a, }\n");
+    test.fails("a", true);
+    test.stabilize();
+    let changes = test.running.watch_changes();
+    let begun = changes.iter().filter(|change| matches!(change, WatchChange::Begin(Watch::Retry(_))));
+    assert_eq!(begun.count(), 1, "{changes:?}");
+    let mut test = Test::new("import \"os\"\ntest \"t\" { anotherstr => os.readfile(\"/no/such/file\"), }\n");
+    test.stabilize();
+    let changes = test.running.watch_changes();
+    assert!(matches!(changes.as_slice(), [WatchChange::Begin(Watch::Path(_))]), "{changes:?}");
+}
+
+#[test]
+fn a_value_whose_source_is_broken_is_named_with_what_depends_on_it() {
+    let mut test = Test::new(
+        "test \"of a\" { anotherstr => $a, }\nif $a == \"\" { test \"inside\" {} }\ntest \"other\" { anotherstr => $b, }\n",
+    );
+    test.stabilize();
+    let watch = Watch::WorldString("a".into());
+    test.running.set_source_error(&watch, Some("no events"));
+    test.stabilize();
+    let [part] = test.parts.as_slice() else { panic!("{:?}", test.parts) };
+    assert!(part.is_unwatched && part.missing.is_empty() && !part.is_final);
+    assert_eq!(part.error.as_ref().unwrap().message, "no events");
+    assert_eq!(test.checked.sources.text(part.span), r#"world.getval("a")"#);
+    let named: Vec<String> = part.frozen.iter().map(ToString::to_string).collect();
+    assert_eq!(named, ["test[inside]", "test[of a]"]);
+    // It is read all the same.
+    test.set("a", "1");
+    test.stabilize();
+    assert_eq!((test.parts[0].frozen.len(), test.graph.node_count()), (1, 2));
+    // One that fails is named with its own error.
+    test.fails("a", true);
+    test.stabilize();
+    assert!(test.parts.iter().all(|part| !part.is_unwatched), "{:?}", test.parts);
+    test.fails("a", false);
+    test.running.set_source_error(&watch, None);
+    test.stabilize();
+    assert!(test.parts.is_empty(), "{:?}", test.parts);
+    // What nobody watches has no source.
+    test.running.set_source_error(&Watch::Links, Some("no events"));
+    test.stabilize();
+    assert!(test.parts.is_empty(), "{:?}", test.parts);
 }
 
 #[test]

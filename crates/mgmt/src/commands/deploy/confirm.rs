@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::Path;
+use std::time::Duration;
 
 use mgmt_engine::Preparation;
 use mgmt_store::Deploy;
@@ -16,6 +17,9 @@ use crate::connection;
 use crate::control::{Agent, Reply, Request};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
+
+/// How long the running agent may take to say by which name it is known.
+const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whether somebody can be shown what is about to be done: on a terminal, and not for programs, which have to be sure of it.
 pub(super) fn is_asked(arguments: &Arguments, terminal: &Terminal) -> Result<bool, Failure> {
@@ -70,11 +74,15 @@ fn summary(arguments: &Arguments, terminal: &Terminal) -> Option<Result<(String,
 }
 
 /// The name by which the running agent is known, or else that of the system.
-fn hostname(directory: &Path) -> Result<String, Failure> {
-    let identity = connection::within(async {
+pub(in crate::commands) fn hostname(directory: &Path) -> Result<String, Failure> {
+    let ask = async {
         let Some(mut agent) = Agent::connect(directory).await? else { return Ok(None) };
         agent.ask(Request::Identify).await?;
         agent.reply().await.map(Some)
+    };
+    let identity = connection::within(async {
+        let late = |_| Failure::failed(format!("it has not answered within {}s", IDENTIFY_TIMEOUT.as_secs()));
+        tokio::time::timeout(IDENTIFY_TIMEOUT, ask).await.map_err(late)?
     });
     match identity {
         Ok(Some(Reply::Identity { hostname })) => return Ok(hostname),

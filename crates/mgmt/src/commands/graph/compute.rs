@@ -231,7 +231,7 @@ async fn first_graph(
         }
         sources.apply(running.watch_changes());
         match tokio::time::timeout_at(deadline, sources.happenings.next()).await {
-            Ok(happened) => happened.iter().for_each(|watch| running.happened(watch)),
+            Ok(happened) => happened.tell(&mut running),
             Err(_) => {
                 let parts = running.frozen_parts().unwrap_or_default();
                 return Err(program::values::not_there(&parts, &checked.sources, wait)

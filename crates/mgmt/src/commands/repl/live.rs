@@ -133,7 +133,7 @@ impl Workshop {
                     }
                     () = until_typed(&mut typing) => return Ok(End::Typed),
                     happened = sources.happenings.next() => {
-                        happened.iter().for_each(|watch| running.happened(watch));
+                        happened.tell(&mut running);
                     }
                 }
             }

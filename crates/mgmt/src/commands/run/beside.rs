@@ -40,7 +40,10 @@ pub(super) fn open(settings: &Settings) -> Result<(Prefix, Option<Beside>), Fail
     }
     let own = Prefix::open(&Choice::Temporary, &settings.hostname)?;
     tracing::info!("another mgmt has {}; running beside it", path.display());
-    let beside = Beside { prefix: path.clone() };
+    // Resources are given paths below it.
+    let absolute = std::path::absolute(path)
+        .map_err(|error| Failure::failed(format!("cannot use the prefix {}: {error}", path.display())))?;
+    let beside = Beside { prefix: absolute };
     beside.copy_into(&own)?;
     Ok((own, Some(beside)))
 }

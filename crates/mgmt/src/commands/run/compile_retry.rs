@@ -74,7 +74,7 @@ impl CompileRetry {
                 ProgramState::Invalid { since: self.since, error: bounded(error) }
             }
             Some(CompileError::Unavailable(error) | CompileError::Refused(error)) => {
-                ProgramState::Stale { since: self.since, error: bounded(error), values: Vec::new() }
+                ProgramState::Stale { since: self.since, error: bounded(error), whole: false }
             }
         }
     }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::{Ended, Engine, Preparation, Ran};
+use mgmt_health::{FailedValue, ProgramState};
 use mgmt_resource::{Id, ResourceGraph};
 use tokio::io::BufReader;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::told::Told;
 use crate::commands::plan::Stored;
 use crate::control::{self, ALIVE_INTERVAL, Asked, Reply, Request, VERSION};
 use crate::failure::Failure;
@@ -29,6 +31,15 @@ const FEED_LEN: usize = 1024;
 pub(super) struct Feed {
     lines: broadcast::Sender<Reply>,
     rest: watch::Sender<Rest>,
+    running: watch::Sender<Running>,
+}
+
+/// Which program or plan runs: the count of those that ran, and why the one before it is over.
+#[derive(Clone, Debug, Default)]
+struct Running {
+    generation: u64,
+    /// Follows on "the plan".
+    ended: String,
 }
 
 /// Whether the graph is at rest.
@@ -42,7 +53,11 @@ pub(super) enum Rest {
 
 impl Default for Feed {
     fn default() -> Feed {
-        Feed { lines: broadcast::Sender::new(FEED_LEN), rest: watch::Sender::new(Rest::Working) }
+        Feed {
+            lines: broadcast::Sender::new(FEED_LEN),
+            rest: watch::Sender::new(Rest::Working),
+            running: watch::Sender::default(),
+        }
     }
 }
 
@@ -65,6 +80,19 @@ impl Feed {
         let _ = self.lines.send(line);
     }
 
+    /// Something else runs from now on. `ended` says what became of a plan that ran until now.
+    pub(super) fn replaced(&self, ended: String) {
+        self.running.send_modify(|running| {
+            running.generation = running.generation.wrapping_add(1);
+            running.ended = ended;
+        });
+    }
+
+    /// Which program or plan runs now.
+    pub(super) fn generation(&self) -> u64 {
+        self.running.borrow().generation
+    }
+
     /// The graph has come to rest, or has something to do again.
     pub(super) fn rests(&self, rest: Rest) {
         self.rest.send_replace(rest);
@@ -76,14 +104,15 @@ pub(super) struct ApplyOrder {
     pub(super) name: String,
     pub(super) graph: ResourceGraph,
     pub(super) how: Preparation,
-    /// Is told whether it runs: how many resources it has, or what is wrong with it.
-    pub(super) started: oneshot::Sender<Result<(), Failure>>,
+    /// Is told whether it runs: its generation, or what is wrong with it.
+    pub(super) started: oneshot::Sender<Result<u64, Failure>>,
 }
 
 /// What a client can have done.
 #[derive(Clone)]
 pub(super) struct Control {
     pub(super) engine: Arc<Engine>,
+    pub(super) status: Arc<Told>,
     pub(super) feed: Arc<Feed>,
     pub(super) hostname: String,
     /// What holds for every resource of this run, whatever a plan says.
@@ -91,6 +120,9 @@ pub(super) struct Control {
     pub(super) orders: mpsc::Sender<ApplyOrder>,
     /// Answered by the session when it has heard of all that the engine has said.
     pub(super) questions: mpsc::Sender<oneshot::Sender<()>>,
+    pub(super) told: Arc<Told>,
+    /// Has failed values of the program evaluated again.
+    pub(super) retry_values: Arc<Notify>,
 }
 
 /// Clients are served until this is dropped.
@@ -175,6 +207,10 @@ impl Control {
         let last = match asked.request {
             Request::Retry { resource } => self.retry(resource).await,
             Request::Identify => Ok(Reply::Identity { hostname: self.hostname.clone() }),
+            Request::Report => Ok(Reply::Report {
+                hostname: self.hostname.clone(),
+                report: Box::new(self.status.full_report().await),
+            }),
             Request::Apply { plan } => self.apply(&plan, &mut client).await,
         };
         let last = last.unwrap_or_else(|failure| Reply::refused(&failure));
@@ -187,11 +223,24 @@ impl Control {
             None => None,
         };
         let count = self.engine.retry(id).await.map_err(Failure::failed)?;
+        let values = self.failed_values(resource.as_deref());
+        if values > 0 {
+            self.retry_values.notify_one();
+        }
         tracing::info!(
             "attempting {} again: asked for",
             resource.as_deref().unwrap_or("everything that is failing")
         );
-        Ok(Reply::Retried { count: count as u64 })
+        Ok(Reply::Retried { count: count as u64, values })
+    }
+
+    /// The number of values that have failed, or because of which this resource is stale.
+    fn failed_values(&self, resource: Option<&str>) -> u64 {
+        let ProgramState::Stale { values, .. } = self.told.report().program else { return 0 };
+        let is_meant = |value: &&FailedValue| {
+            resource.is_none_or(|resource| value.frozen.iter().any(|frozen| frozen == resource))
+        };
+        values.iter().filter(is_meant).count() as u64
     }
 
     /// The resource of a name.
@@ -219,6 +268,7 @@ impl Control {
         // From here on nothing that is done is missed.
         let mut lines = self.feed.lines.subscribe();
         let mut rest = self.feed.rest.subscribe();
+        let mut running = self.feed.running.subscribe();
         let (autoedges, autogroup) = (stored.how.autoedges, stored.how.autogroup);
         let how = Preparation { autoedges, autogroup, ..self.preparation.clone() };
         let resources = stored.graph.nodes().count() as u64;
@@ -226,7 +276,7 @@ impl Control {
         let order = ApplyOrder { name: stored.name, graph: stored.graph, how, started };
         let ending = || Failure::failed("mgmt is about to end: nothing was applied");
         self.orders.send(order).await.map_err(|_| ending())?;
-        until_started(start, client).await?.map_err(|_| ending())??;
+        let own = until_started(start, client).await?.map_err(|_| ending())??;
         self.heard().await;
         client.say(&Reply::Running { resources }).await;
         let mut changed = 0;
@@ -238,6 +288,10 @@ impl Control {
                     Err(broadcast::error::RecvError::Lagged(count)) => Reply::Missed { count },
                     Err(broadcast::error::RecvError::Closed) => return Err(ending()),
                 },
+                ended = replaced(&mut running, own) => {
+                    return Err(Failure::failed(format!("the plan {ended} before it was done"))
+                        .hint("`mgmt plan` shows what remains to be done"));
+                }
                 (failed, unwell) = quiet(&mut rest) => {
                     let pending = unwell.saturating_sub(failed) as u64;
                     return Ok(Reply::Applied { changed, failed: failed as u64, pending });
@@ -276,6 +330,14 @@ async fn until_started<T>(
                 }
             }
         }
+    }
+}
+
+/// Waits until something else runs than what has this generation, and gives what became of that.
+async fn replaced(running: &mut watch::Receiver<Running>, own: u64) -> String {
+    match running.wait_for(|running| running.generation != own).await.map(|running| running.ended.clone()) {
+        Ok(ended) => ended,
+        Err(_) => std::future::pending().await,
     }
 }
 

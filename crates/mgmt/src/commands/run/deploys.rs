@@ -8,6 +8,7 @@
 mod given;
 mod load;
 mod retry;
+mod trying;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ use crate::failure::Failure;
 use crate::terminal::Mistakes;
 use given::Edits;
 use load::{Directory, Installed, Loader, Offer, Refusal, Runnable};
-use retry::{Publishing, Rehearsal, Retry};
+use retry::{Publishing, Rehearsal, Rehearsed, Retry};
+use trying::CrashedDeploy;
 
 pub(super) use load::packed;
 
@@ -49,14 +51,22 @@ pub(super) struct Deploys {
     /// Deploys up to this one are of no interest.
     last: u64,
     watch: Box<dyn Watch>,
+    /// What the store says first was there before this run, and is of no interest.
+    skips_existing: bool,
     /// The watch has told something, and the newest deploy was not read since.
     stale: bool,
     /// What the one who has started this run hands over, which is run instead of deploys.
     handed: Option<mpsc::Receiver<Handed>>,
     /// Plans that commands have this run apply.
     applies: Option<mpsc::Receiver<ApplyOrder>>,
-    /// The last deploy that ran here before this run.
+    /// The last deploy that ran here before this run, until a newer one runs.
     kept: Option<LastDeploy>,
+    /// It cannot run either.
+    kept_retry: Option<Retry>,
+    /// A deploy that runs and could not be kept for the next start.
+    keeping: Option<Keeping>,
+    /// The deploy in whose attempts earlier runs ended.
+    crashed: Option<CrashedDeploy>,
     /// To be tried first.
     arrived: Option<Arrival>,
     /// The program of this run, while the store does not take it.
@@ -112,7 +122,7 @@ struct Trial {
     ways_back: Vec<Runnable>,
     start: oneshot::Receiver<Result<(), Failure>>,
     /// The command that wants to know, if it is the graph of a plan.
-    applied: Option<oneshot::Sender<Result<(), Failure>>>,
+    applied: Option<oneshot::Sender<Result<u64, Failure>>>,
 }
 
 impl Trial {
@@ -120,6 +130,13 @@ impl Trial {
     fn is_of_deploy(&self) -> bool {
         self.arrival.is_some()
     }
+}
+
+/// A deploy that is to be kept for the next start, and could not be.
+struct Keeping {
+    runnable: Runnable,
+    attempts: u32,
+    due: Instant,
 }
 
 /// Work that goes on beside the loop.
@@ -133,12 +150,18 @@ struct Loop {
     /// Something runs, or has run and left its graph behind.
     has_begun: bool,
     trial: Option<Trial>,
-    loading: Pending<(Arrival, Result<Runnable, Refusal>)>,
-    rehearsal: Pending<()>,
+    /// None for the last deploy of an earlier run.
+    loading: Pending<(Option<Arrival>, Result<Runnable, Refusal>)>,
+    rehearsal: Pending<Rehearsed>,
     /// The program that is rehearsed has no graph now that can run, as far as is known.
     is_hopeless: Arc<AtomicBool>,
+    /// The same for the last deploy of an earlier run.
+    kept_rehearsal: Pending<Rehearsed>,
+    kept_is_hopeless: Arc<AtomicBool>,
     /// Edits of what the graph of a plan runs instead of.
     edits: Option<Edits>,
+    /// Why the graph of a plan is about to end, if nothing newer comes.
+    ends_plan: Option<String>,
     /// To be told that something runs.
     started: Option<oneshot::Sender<Result<(), Failure>>>,
     applies: Option<mpsc::Receiver<ApplyOrder>>,
@@ -183,10 +206,14 @@ impl Deploys {
             later,
             last: 0,
             watch,
+            skips_existing: false,
             stale: false,
             handed,
             applies: Some(applies),
             kept: None,
+            kept_retry: None,
+            keeping: None,
+            crashed: None,
             arrived: None,
             publishing: None,
             is_publishing: Arc::new(watch::Sender::new(false)),
@@ -196,12 +223,17 @@ impl Deploys {
         };
         if deploys.handed.is_some() {
             let News::Arrived(first) = deploys.next().await else { return Ok(deploys) };
-            deploys.present = deploys.loader.load(&first, false).await.map_err(|refusal| refusal.failure)?;
+            deploys.present =
+                deploys.loader.load(&first, false, 0).await.map_err(|refusal| refusal.failure)?;
             return Ok(deploys);
         }
         if is_given && is_published {
             let offer = Offer::new(&deploys.present.what, settings, &world)?;
-            match offer.publish().await {
+            let published = match world.is_ready() {
+                true => offer.publish().await,
+                false => Err(StoreError::Unreachable { reason: "it has not answered yet".to_owned() }.into()),
+            };
+            match published {
                 Ok(deploy) => deploys.published(deploy),
                 Err(error @ (DeployError::Store(_) | DeployError::Raced)) => {
                     deploys.publish_later(offer, error).await;
@@ -209,15 +241,13 @@ impl Deploys {
                 Err(error) => return Err(Failure::failed(error)),
             }
         } else if is_given || settings.wait || settings.idle {
-            // What there is already is of no interest.
-            if let News::Arrived(arrival) = deploys.next().await {
-                deploys.last = arrival.number();
-            }
+            deploys.skip_existing().await;
             if is_given {
                 deploys.present.instead = Some(Instead::Program { newest: deploys.last });
             }
         } else {
             deploys.kept = kept;
+            deploys.crashed = deploys.loader.crashed();
             deploys.begin_with_deploy().await;
         }
         Ok(deploys)
@@ -231,12 +261,19 @@ impl Deploys {
         self.present.instead = None;
     }
 
-    /// Runs the program of this run, although the store does not take it yet.
-    async fn publish_later(&mut self, offer: Offer, error: DeployError) {
-        // What there is already is of no interest.
-        if let News::Arrived(arrival) = self.next().await {
+    /// Takes no interest in what is deployed already. If the store has not answered yet, that is known later.
+    async fn skip_existing(&mut self) {
+        self.skips_existing = !self.loader.means.host.world.is_ready();
+        if !self.skips_existing
+            && let News::Arrived(arrival) = self.next().await
+        {
             self.last = arrival.number();
         }
+    }
+
+    /// Runs the program of this run, although the store does not take it yet.
+    async fn publish_later(&mut self, offer: Offer, error: DeployError) {
+        self.skip_existing().await;
         self.present.instead = Some(Instead::Program { newest: self.last });
         let (told, is_busy) = (Arc::clone(&self.loader.means.told), Arc::clone(&self.is_publishing));
         let publishing = Publishing { offer, told, number: self.last.saturating_add(1), is_busy };
@@ -249,6 +286,8 @@ impl Deploys {
         let news = match &self.kept {
             // To go on without it would be to run nothing, and to take back what this host has exported.
             None => Ok(self.next().await),
+            // That was waited for already.
+            Some(_) if !self.loader.means.host.world.is_ready() => return,
             Some(_) => tokio::time::timeout(START_TIMEOUT, self.next()).await,
         };
         match news {
@@ -273,7 +312,10 @@ impl Deploys {
             loading: None,
             rehearsal: None,
             is_hopeless: Arc::default(),
+            kept_rehearsal: None,
+            kept_is_hopeless: Arc::default(),
             edits: None,
+            ends_plan: None,
             started: Some(started),
             applies: self.applies.take(),
             publishing: self.publishing.take(),
@@ -285,27 +327,27 @@ impl Deploys {
             let can_replace = state.trial.as_ref().is_none_or(Trial::is_of_deploy);
             let has_plan = self.present.over.is_some() && state.trial.is_none();
             let due = self.retry.as_ref().and_then(Retry::due).filter(|_| is_free);
+            let kept_due = self.kept_due().filter(|_| is_free);
             let reading_due = self.unreadable.as_ref().and_then(Retry::due).filter(|_| !self.stale);
+            let keeping_due = self.keeping.as_ref().map(|keeping| keeping.due);
             tokio::select! {
                 biased;
                 answer = answer(&mut state.trial) => self.tried(&mut state, answer),
-                (arrival, loaded) = work(&mut state.loading), if can_replace => match loaded {
-                    Ok(runnable) => self.try_to_run(&mut state, Some(arrival), runnable),
-                    Err(refusal) => {
-                        self.refuse(&mut state, arrival, &refusal, None);
-                        self.run_something(&mut state);
-                    }
-                },
+                (arrival, loaded) = work(&mut state.loading), if can_replace => {
+                    self.loaded(&mut state, arrival, loaded).await;
+                }
                 deploy = work(&mut state.publishing) => {
                     self.loader.means.told.published(deploy.id);
                     self.published(deploy);
                 }
-                news = self.next_when_published(), if self.later != Later::Nothing => self.hear(&mut state, news),
+                news = self.next_when_published(), if self.later != Later::Nothing => self.hear(&mut state, news).await,
                 // What is on trial would be forgotten if something else took its place.
                 Some(order) = next_order(&mut state.applies), if state.trial.is_none() => {
-                    self.apply(&mut state, order);
+                    self.apply(&mut state, order).await;
                 }
                 () = until(due) => self.try_again(&mut state),
+                () = until(kept_due) => self.try_last_again(&mut state),
+                () = until(keeping_due) => self.keep_again(),
                 () = until(reading_due) => self.read_again(),
                 () = state.triggers.retry_asked() => {
                     self.read_again();
@@ -317,7 +359,13 @@ impl Deploys {
                         self.end_plan(&mut state, "the program was edited");
                     }
                 }
-                () = work(&mut state.rehearsal) => self.hurry("its program can be evaluated now"),
+                rehearsed = work(&mut state.rehearsal), if is_free => self.rehearsed(&mut state, rehearsed).await,
+                rehearsed = work(&mut state.kept_rehearsal), if is_free => {
+                    if let Some(retry) = &mut self.kept_retry {
+                        tracing::debug!("{} is tried again: {}", retry.name(), rehearsed.event());
+                        retry.hurry();
+                    }
+                }
                 () = work(&mut state.running) => {}
             }
         }
@@ -338,15 +386,19 @@ impl Deploys {
                     (None, false) => "the store does not answer",
                 };
                 tracing::warn!("{why}: running deploy {}, the last that ran here", last.deploy.id);
-                self.run_something(state);
+                self.run_something(state).await;
             }
             (Some(Arrival::Deploy(deploy)), Some(last)) if self.loader.is_last(&deploy, last) => {
-                match self.loader.load_last(last) {
-                    Ok(runnable) => self.try_to_run(state, Some(Arrival::Deploy(deploy)), runnable),
+                match self.loader.load_last(last).await {
+                    Ok(runnable) => self.try_to_run(state, Some(Arrival::Deploy(deploy)), runnable).await,
                     Err(_) => self.load(state, Arrival::Deploy(deploy)),
                 }
             }
-            (Some(arrival), Some(last)) => match self.loader.load_last(last) {
+            (Some(arrival), _) if self.has_crashed(&arrival) => {
+                self.back_off(state, arrival);
+                self.run_something(state).await;
+            }
+            (Some(arrival), Some(last)) => match self.loader.load_last(last).await {
                 // It is what this host is like, so it runs at once; the newest one takes its place as soon as that can run.
                 Ok(runnable) => {
                     let (id, newest) = (last.deploy.id, arrival.number());
@@ -355,8 +407,7 @@ impl Deploys {
                     self.go_back(state, vec![self.present.clone(), runnable]);
                 }
                 Err(refusal) => {
-                    say_last_refused(last, &refusal);
-                    self.kept = None;
+                    self.refuse_last(state, &refusal, None);
                     self.start_with(state, arrival).await;
                 }
             },
@@ -367,12 +418,36 @@ impl Deploys {
     /// Begins with a deploy where there is nothing to run before it is loaded.
     async fn start_with(&mut self, state: &mut Loop, arrival: Arrival) {
         self.load(state, arrival);
-        match work(&mut state.loading).await {
-            (arrival, Ok(runnable)) => self.try_to_run(state, Some(arrival), runnable),
-            (arrival, Err(refusal)) => {
-                self.refuse(state, arrival, &refusal, None);
-                self.run_something(state);
+        let (arrival, loaded) = work(&mut state.loading).await;
+        self.loaded(state, arrival, loaded).await;
+    }
+
+    /// Something is ready to run, or cannot be made ready.
+    async fn loaded(
+        &mut self,
+        state: &mut Loop,
+        arrival: Option<Arrival>,
+        loaded: Result<Runnable, Refusal>,
+    ) {
+        match (arrival, loaded) {
+            // A trial stops what runs, so an attempt shows first that it can succeed.
+            (Some(arrival), Ok(runnable))
+                if matches!(runnable.what, First::Both(_))
+                    && self.retry.as_ref().is_some_and(|retry| retry.is_of(&arrival)) =>
+            {
+                self.loader.tried();
+                self.rehearse(state, Rehearsal::before_trial(runnable));
+                if let Some(retry) = &mut self.retry {
+                    retry.postpone();
+                }
+                self.report_refused(state);
             }
+            (arrival, Ok(runnable)) => self.try_to_run(state, arrival, runnable).await,
+            (Some(arrival), Err(refusal)) => {
+                self.refuse(state, arrival, &refusal, None);
+                self.run_something(state).await;
+            }
+            (None, Err(refusal)) => self.refuse_last(state, &refusal, None),
         }
     }
 
@@ -381,6 +456,8 @@ impl Deploys {
         state.running = None;
         state.has_begun = true;
         self.replace(runnable);
+        let by = state.ends_plan.take().unwrap_or_else(|| format!("was replaced by {}", self.present.name()));
+        self.loader.means.feed.replaced(by);
         let following = self.loader.begin(&self.present);
         let over = self.present.over.as_ref().filter(|over| over.watch);
         state.edits = over.map(|over| Edits::watch(&self.loader.means.engine, &over.what));
@@ -389,19 +466,19 @@ impl Deploys {
     }
 
     /// Runs something, and goes back to what ran before if that does not work.
-    fn try_to_run(&mut self, state: &mut Loop, arrival: Option<Arrival>, runnable: Runnable) {
+    async fn try_to_run(&mut self, state: &mut Loop, arrival: Option<Arrival>, runnable: Runnable) {
         let arrival = match (arrival, self.loader.check(&runnable)) {
             // What runs goes on undisturbed.
             (Some(arrival), Err(refusal)) => {
-                self.refuse(state, arrival, &refusal, None);
-                return self.run_something(state);
+                self.refuse(state, arrival, &refusal, Some(runnable));
+                return self.run_something(state).await;
             }
             (arrival, _) => arrival,
         };
         // One that never got so far is no way back.
         let ways_back = match state.trial.take() {
             Some(trial) => trial.ways_back,
-            None => self.ways_back(),
+            None => self.ways_back(state).await,
         };
         let (started, start) = oneshot::channel();
         self.run(state, runnable, started);
@@ -409,7 +486,7 @@ impl Deploys {
     }
 
     /// Runs the graph of a plan in the place of what runs, until something newer comes.
-    fn apply(&mut self, state: &mut Loop, order: ApplyOrder) {
+    async fn apply(&mut self, state: &mut Loop, order: ApplyOrder) {
         let ApplyOrder { name, graph, how, started } = order;
         if started.is_closed() {
             // Whoever wanted it is gone.
@@ -431,7 +508,7 @@ impl Deploys {
         if let Err(refusal) = self.loader.check(&runnable) {
             return plan_refused(started, refusal.failure);
         }
-        self.try_to_run(state, None, runnable);
+        self.try_to_run(state, None, runnable).await;
         if let Some(trial) = &mut state.trial {
             trial.applied = Some(started);
         }
@@ -441,6 +518,7 @@ impl Deploys {
     fn end_plan(&mut self, state: &mut Loop, why: &str) {
         let Some(over) = self.present.over.clone() else { return };
         tracing::info!("{why}: the plan ends, and what ran before it runs again");
+        state.ends_plan = Some(format!("ended ({why})"));
         if !over.watch {
             // Its files are read again only for those who ask.
             state.triggers.ask();
@@ -456,21 +534,22 @@ impl Deploys {
     }
 
     /// What to go back to: what runs now, and if that is nothing, the last deploy of an earlier run.
-    fn ways_back(&self) -> Vec<Runnable> {
+    async fn ways_back(&mut self, state: &mut Loop) -> Vec<Runnable> {
         let mut ways = vec![self.present.clone()];
-        if let Some(last) = self.kept.as_ref().filter(|_| self.present.deploy.is_none()) {
-            match self.loader.load_last(last) {
+        // Nothing runs yet that would have to wait for it.
+        if let Some(last) = self.kept.clone().filter(|_| !state.has_begun && self.kept_retry.is_none()) {
+            match self.loader.load_last(&last).await {
                 Ok(runnable) => ways.push(runnable),
-                Err(refusal) => say_last_refused(last, &refusal),
+                Err(refusal) => self.refuse_last(state, &refusal, None),
             }
         }
         ways
     }
 
     /// Has the best thing run that there is, if nothing does yet.
-    fn run_something(&mut self, state: &mut Loop) {
+    async fn run_something(&mut self, state: &mut Loop) {
         if !state.has_begun {
-            let ways_back = self.ways_back();
+            let ways_back = self.ways_back(state).await;
             self.go_back(state, ways_back);
         }
     }
@@ -508,16 +587,24 @@ impl Deploys {
             Some(Ok(())) => {
                 self.present.proven = true;
                 self.loader.report(&self.present);
-                self.loader.keep(&self.present);
+                if self.present.deploy.is_some() {
+                    self.keep(self.present.clone(), 0);
+                }
+                if applied.is_none() {
+                    // Either it is the last deploy that ran, or newer.
+                    (self.kept_retry, state.kept_rehearsal) = (None, None);
+                    self.report_refused(state);
+                }
                 if let Some(arrival) = arrival {
-                    self.kept = None;
+                    (self.kept, self.crashed) = (None, None);
+                    self.loader.tried();
                     if self.later == Later::One {
                         self.later = Later::Nothing;
                     }
                     self.accepted(state, &arrival);
                 }
                 // The command may have ended meanwhile.
-                let _ = applied.map(|applied| applied.send(Ok(())));
+                let _ = applied.map(|applied| applied.send(Ok(self.loader.means.feed.generation())));
                 runs(state);
             }
             Some(Err(failure)) if let Some(applied) = applied => {
@@ -526,17 +613,11 @@ impl Deploys {
             }
             Some(Err(failure)) => {
                 let refusal = Refusal::from(failure);
+                // Its files stay for as long as it is rehearsed, and then make room for the next attempt.
+                let failed = Runnable { directory: self.present.directory.take(), ..self.present.clone() };
                 match arrival {
-                    Some(arrival) => {
-                        // Its files stay for as long as it is rehearsed, and then make room for the next attempt.
-                        let failed =
-                            Runnable { directory: self.present.directory.take(), ..self.present.clone() };
-                        self.refuse(state, arrival, &refusal, Some(failed));
-                    }
-                    None => {
-                        self.loader.means.terminal.failure(&refusal.failure);
-                        tracing::error!("the last deploy that ran here cannot run now");
-                    }
+                    Some(arrival) => self.refuse(state, arrival, &refusal, Some(failed)),
+                    None => self.refuse_last(state, &refusal, Some(failed)),
                 }
                 self.go_back(state, ways_back);
             }
@@ -553,9 +634,103 @@ impl Deploys {
 
     /// Reports why the newest deploy does not run, if it does not.
     fn report_refused(&self, state: &Loop) {
-        let refused = self.unreadable.as_ref().or(self.retry.as_ref());
+        let newest = self.unreadable.as_ref().or(self.retry.as_ref());
+        let refused = match (newest, &self.kept_retry) {
+            (Some(newest), Some(kept)) if !newest.is_same_as(kept) => {
+                let mut report = newest.report();
+                let last = kept.report();
+                report.error = format!(
+                    "{}; {}, the last that ran here, cannot run either: {}",
+                    report.error,
+                    last.name(),
+                    last.error
+                );
+                report.next = [report.next, last.next].into_iter().flatten().min();
+                Some(report)
+            }
+            (newest, kept) => newest.or(kept.as_ref()).map(Retry::report),
+        };
         state.triggers.set_refused(refused.is_some());
-        self.loader.means.told.deploy_refused(refused.map(Retry::report));
+        self.loader.means.told.deploy_refused(refused);
+    }
+
+    /// The last deploy that ran here cannot run here and now. It is tried again while there is nothing better to run.
+    fn refuse_last(&mut self, state: &mut Loop, refusal: &Refusal, failed: Option<Runnable>) {
+        let Some(last) = &self.kept else { return };
+        let before = self.kept_retry.take();
+        let known = before.as_ref().is_some_and(|before| before.error() == refusal.failure.reason());
+        let retry = Retry::of_last(last.deploy.id, refusal, before);
+        let (name, when) = (retry.name(), retry.when());
+        if known {
+            tracing::warn!("{name} still cannot be run, for the same reason; {when}");
+        } else {
+            self.loader.means.terminal.failure(&refusal.failure);
+            let reason = retry.error();
+            tracing::error!("{name}, the last that ran here, cannot be run: {reason}; {when}");
+        }
+        self.kept_retry = Some(retry);
+        state.kept_is_hopeless = Arc::new(true.into());
+        state.kept_rehearsal = failed.and_then(|failed| Rehearsal::of(failed, refusal)).map(|rehearsal| {
+            let is_hopeless = Arc::clone(&state.kept_is_hopeless);
+            let changed = rehearsal.changed(Arc::clone(&self.loader), is_hopeless);
+            Box::pin(changed) as Pin<Box<dyn Future<Output = Rehearsed> + Send>>
+        });
+        self.report_refused(state);
+    }
+
+    /// When the last deploy that ran here is due to be tried again: only while nothing else of use runs, and unless it is the newest one,
+    /// which is tried again anyway.
+    fn kept_due(&self) -> Option<Instant> {
+        let retry = self.kept_retry.as_ref()?;
+        let is_newest = self.retry.as_ref().is_some_and(|newest| newest.is_same_as(retry));
+        let is_idle = self.present.deploy.is_none() && self.present.over.is_none();
+        retry.due().filter(|_| is_idle && !is_newest)
+    }
+
+    fn try_last_again(&mut self, state: &mut Loop) {
+        let (Some(retry), Some(last)) = (&mut self.kept_retry, &self.kept) else { return };
+        if state.kept_rehearsal.is_some() && state.kept_is_hopeless.load(Ordering::Acquire) {
+            retry.postpone();
+            return self.report_refused(state);
+        }
+        tracing::info!("trying {}, the last that ran here, again", retry.name());
+        retry.is_under_way();
+        let (loader, last) = (Arc::clone(&self.loader), last.clone());
+        state.kept_rehearsal = None;
+        state.loading = Some(Box::pin(async move { (None, loader.load_last_again(&last).await) }));
+        self.report_refused(state);
+    }
+
+    /// Keeps a deploy that runs for the next start, as soon as that can be done.
+    fn keep(&mut self, runnable: Runnable, attempts: u32) {
+        self.keeping = match self.loader.keep(&runnable, attempts > 0) {
+            Ok(()) => None,
+            Err(()) => {
+                let attempts = attempts.saturating_add(1);
+                Some(Keeping { runnable, attempts, due: Instant::now() + retry::delay_for_space(attempts) })
+            }
+        };
+    }
+
+    fn keep_again(&mut self) {
+        if let Some(Keeping { runnable, attempts, .. }) = self.keeping.take() {
+            self.keep(runnable, attempts);
+        }
+    }
+
+    /// Whether earlier runs ended in an attempt of this deploy.
+    fn has_crashed(&self, arrival: &Arrival) -> bool {
+        matches!(arrival, Arrival::Deploy(deploy) if self.crashed.is_some_and(|crashed| crashed.id == deploy.id))
+    }
+
+    /// Has a deploy tried later, in whose attempts earlier runs ended.
+    fn back_off(&mut self, state: &mut Loop, arrival: Arrival) {
+        let attempts = self.crashed.map_or(1, |crashed| crashed.attempts);
+        let retry = Retry::crashed(arrival, attempts);
+        let (name, error, when) = (retry.name(), retry.error(), retry.when());
+        tracing::error!("{name} is not run now: {error}; {when}");
+        (state.rehearsal, self.retry) = (None, Some(retry));
+        self.report_refused(state);
     }
 
     /// The newest deploy cannot run here and now.
@@ -564,6 +739,8 @@ impl Deploys {
             // Only the newest one is tried again.
             return;
         }
+        self.crashed = None;
+        self.loader.tried();
         let is_handed = matches!(arrival, Arrival::Handed(..));
         let before = self.retry.take();
         let known = before
@@ -590,16 +767,33 @@ impl Deploys {
                 tracing::warn!("{name} still cannot be run, for the same reason; {when}");
             }
         }
+        self.rehearse(state, failed.and_then(|failed| Rehearsal::of(failed, refusal)));
+        self.retry = Some(retry);
+        self.report_refused(state);
+    }
+
+    /// Evaluates what cannot run beside what does.
+    fn rehearse(&self, state: &mut Loop, rehearsal: Option<Rehearsal>) {
         state.is_hopeless = Arc::new(true.into());
-        state.rehearsal = match failed.and_then(|failed| Rehearsal::of(failed, refusal)) {
+        state.rehearsal = match rehearsal {
             Some(rehearsal) => {
                 let is_hopeless = Arc::clone(&state.is_hopeless);
                 Some(Box::pin(rehearsal.changed(Arc::clone(&self.loader), is_hopeless)))
             }
             None => None,
         };
-        self.retry = Some(retry);
-        self.report_refused(state);
+    }
+
+    /// What could not run could, as far as can be told without running it.
+    async fn rehearsed(&mut self, state: &mut Loop, rehearsed: Rehearsed) {
+        match (rehearsed, self.retry.as_ref().and_then(|retry| retry.arrival.clone())) {
+            (Rehearsed::CanRun(runnable), Some(arrival)) => {
+                tracing::info!("trying deploy {} again", arrival.number());
+                self.loader.trying(arrival.number(), 0);
+                self.try_to_run(state, Some(arrival), *runnable).await;
+            }
+            (rehearsed, _) => self.hurry(rehearsed.event()),
+        }
     }
 
     /// The record of the newest deploy cannot be read. It is read again when the store changes, with time, and on SIGHUP.
@@ -629,8 +823,15 @@ impl Deploys {
         self.stale |= self.unreadable.is_some();
     }
 
-    fn hear(&mut self, state: &mut Loop, news: News) {
+    async fn hear(&mut self, state: &mut Loop, news: News) {
+        let exists = std::mem::take(&mut self.skips_existing);
         match news {
+            News::Arrived(_) if exists => {
+                if let Some(Instead::Program { newest }) = &mut self.present.instead {
+                    *newest = self.last;
+                }
+                self.loader.report(&self.present);
+            }
             // It may be the program of this run, which is known soon.
             News::Arrived(arrival) if *self.is_publishing.borrow() => {
                 (self.last, self.stale) = (arrival.number().saturating_sub(1), true);
@@ -644,6 +845,10 @@ impl Deploys {
                         tracing::info!("taking deploy {}, made by {}", deploy.id, deploy.by);
                     }
                     Arrival::Handed(..) => tracing::info!("taking another program"),
+                }
+                if self.has_crashed(&arrival) {
+                    self.back_off(state, *arrival);
+                    return self.run_something(state).await;
                 }
                 self.load(state, *arrival);
             }
@@ -660,11 +865,14 @@ impl Deploys {
 
     fn load(&mut self, state: &mut Loop, arrival: Arrival) {
         let again = self.retry.as_ref().is_some_and(|retry| retry.is_of(&arrival));
+        let crashes =
+            self.crashed.filter(|_| self.has_crashed(&arrival)).map_or(0, |crashed| crashed.attempts);
         let loader = Arc::clone(&self.loader);
+        loader.tried();
         state.rehearsal = None;
         state.loading = Some(Box::pin(async move {
-            let loaded = loader.load(&arrival, again).await;
-            (arrival, loaded)
+            let loaded = loader.load(&arrival, again, crashes).await;
+            (Some(arrival), loaded)
         }));
     }
 
@@ -682,11 +890,15 @@ impl Deploys {
         if let Some(arrival) = self.retry.as_ref().and_then(|retry| retry.arrival.clone()) {
             tracing::info!("trying deploy {} again", arrival.number());
             self.load(state, arrival);
+            if let Some(retry) = &mut self.retry {
+                retry.is_under_way();
+            }
+            self.report_refused(state);
         }
     }
 
     fn hurry(&mut self, event: &str) {
-        if let Some(retry) = &mut self.retry {
+        for retry in self.retry.iter_mut().chain(&mut self.kept_retry) {
             tracing::debug!("{} is tried again: {event}", retry.name());
             retry.hurry();
         }
@@ -745,15 +957,10 @@ impl Deploys {
     }
 }
 
-fn plan_refused(applied: oneshot::Sender<Result<(), Failure>>, failure: Failure) {
+fn plan_refused(applied: oneshot::Sender<Result<u64, Failure>>, failure: Failure) {
     tracing::error!("the plan cannot be run; what ran before goes on: {}", failure.reason());
     // The command may have ended meanwhile.
     let _ = applied.send(Err(failure));
-}
-
-fn say_last_refused(last: &LastDeploy, refusal: &Refusal) {
-    let reason = refusal.failure.reason();
-    tracing::error!("deploy {}, the last that ran here, cannot run: {reason}", last.deploy.id);
 }
 
 /// The next plan to apply. Nothing, for ever, when no command can ask any more.
@@ -772,10 +979,13 @@ async fn edited(edits: &Option<Edits>) {
     }
 }
 
-/// Whether a run may begin before its store has answered: it has no program of its own, and the last deploy that ran was kept.
+/// Whether a run may begin before its store has answered: it has a program of its own and goes on, or the last deploy that ran was kept.
 pub(super) fn begins_without_store(settings: &Settings, place: &Path) -> bool {
-    let runs_deploys = !is_given(settings) && !settings.wait && !settings.idle && settings.launched.is_none();
-    runs_deploys && LastDeploy::is_kept(place)
+    if settings.wait || settings.idle || settings.launched.is_some() {
+        return false;
+    }
+    // A run that ends when it has converged would end without what the store has.
+    if is_given(settings) { !settings.converged_exit } else { LastDeploy::is_kept(place) }
 }
 
 /// Whether a run has a program of its own.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_remote::{Ended, Handed, Launch, Login, News, Place, SshError, Stop, Target};
+use mgmt_remote::{Ended, Handed, Launch, Login, News, Place, Rest, SshError, Stop, Target};
 use mgmt_store::Store;
 use mgmt_telemetry::{Format, json_line};
 use tokio::sync::{Semaphore, mpsc};
@@ -145,7 +145,7 @@ struct Host {
     orders: mpsc::UnboundedSender<Order>,
     /// Runs what this run was given.
     takes_program: bool,
-    converged: bool,
+    rest: Rest,
     end: Option<End>,
     /// What the run there has said of itself in the end.
     summary: Option<String>,
@@ -160,7 +160,7 @@ enum Order {
 enum Happening {
     Started { copied: Option<u64> },
     Line(String),
-    Converged(bool),
+    Rest(Rest),
     End(End),
 }
 
@@ -215,7 +215,7 @@ impl Fleet {
                 name: member.name,
                 orders,
                 takes_program,
-                converged: false,
+                rest: Rest::Active,
                 end: None,
                 summary: None,
             });
@@ -244,12 +244,16 @@ impl Fleet {
                 Happening::Started { copied: None } => {
                     tracing::info!("{}: started, the program was there", host.name);
                 }
-                Happening::Converged(yes) => {
-                    host.converged = yes;
+                Happening::Rest(rest) => {
+                    host.rest = rest;
                     return;
                 }
                 Happening::End(end) => {
                     told(&host.name, &end);
+                    // A run that did not come to its end has said nothing of itself.
+                    if !matches!(end, End::Code(_)) {
+                        host.summary = None;
+                    }
                     host.end = Some(end);
                     return;
                 }
@@ -262,9 +266,31 @@ impl Fleet {
         self.hosts.iter().all(|host| host.end.is_some())
     }
 
-    /// Of those that run, none has anything to do.
-    pub(super) fn has_converged(&self) -> bool {
-        self.hosts.iter().all(|host| host.converged || host.end.is_some())
+    /// Whether all hosts are at rest: converged only if each of them is, or has ended well.
+    pub(super) fn rest(&self, detailed: bool) -> Rest {
+        let rests = || self.hosts.iter().map(|host| host.rest(detailed));
+        if rests().any(|rest| rest == Rest::Active) {
+            Rest::Active
+        } else if rests().any(|rest| rest == Rest::Quiet) {
+            Rest::Quiet
+        } else {
+            Rest::Converged
+        }
+    }
+
+    /// The hosts that have not converged, and why not, such as `web1: not started`.
+    pub(super) fn not_converged(&self, detailed: bool) -> String {
+        let hosts = self.hosts.iter().filter(|host| host.rest(detailed) != Rest::Converged);
+        let reasons = hosts.map(|host| {
+            let reason = match &host.end {
+                Some(End::Code(code)) => format!("ended with code {code}"),
+                Some(End::Lost) => "connection lost".to_owned(),
+                Some(End::Refused(_) | End::NotReached) => "not started".to_owned(),
+                None => "not converged".to_owned(),
+            };
+            format!("{}: {reason}", host.name)
+        });
+        reasons.collect::<Vec<_>>().join(", ")
     }
 
     /// Tells all to end.
@@ -321,6 +347,17 @@ impl Fleet {
 }
 
 impl Host {
+    /// A host that has ended is at rest, as its end says.
+    fn rest(&self, detailed: bool) -> Rest {
+        match &self.end {
+            None => self.rest,
+            Some(End::NotReached) => Rest::Quiet,
+            // One that was told to end while it was quiet ends with 0 as well.
+            Some(_) if self.is_well(detailed) && self.rest != Rest::Quiet => Rest::Converged,
+            Some(_) => Rest::Quiet,
+        }
+    }
+
     fn is_well(&self, detailed: bool) -> bool {
         match &self.end {
             Some(End::Code(code)) if detailed => matches!(*code, exit_codes::OK | exit_codes::CHANGED),
@@ -352,8 +389,11 @@ fn summary_of(line: &str) -> Option<String> {
         let (resources, changed, failed) = (number("resources"), number("changed"), number("failed"));
         return is_summary.then(|| format!("{resources} resources, {changed} changed, {failed} failed"));
     }
-    let (_, summary) = line.split_once("ended: ")?;
-    summary.contains(" resource").then(|| summary.trim_end().to_owned())
+    // After the time comes the level and the part of the program. What a resource says has the resource there, whatever it prints.
+    let (time, summary) = line.split_once(" info  main: ended: ")?;
+    let is_time =
+        time.len() == "00:00:00".len() && time.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    is_time.then(|| summary.trim_end().to_owned())
 }
 
 fn combined<'a>(own: u8, detailed: bool, ends: impl Iterator<Item = &'a End>) -> u8 {
@@ -459,7 +499,7 @@ impl Attendant {
             tokio::select! {
                 news = launched.next() => match news {
                     News::Line(line) => self.say(Happening::Line(line)).await,
-                    News::Converged(yes) => self.say(Happening::Converged(yes)).await,
+                    News::Rest(rest) => self.say(Happening::Rest(rest)).await,
                     News::Ended(Ended::Code(code)) => return End::Code(code),
                     News::Ended(Ended::Lost) => return End::Lost,
                 },
@@ -520,11 +560,60 @@ mod tests {
     }
 
     #[test]
+    fn hosts_have_converged_only_if_each_has_or_has_ended_well() {
+        let fleet = |hosts: &[(Rest, Option<End>)]| {
+            let host = |(rest, end): &(Rest, Option<End>)| Host {
+                name: "web1".to_owned(),
+                orders: mpsc::unbounded_channel().0,
+                takes_program: true,
+                rest: *rest,
+                end: end.clone(),
+                summary: None,
+            };
+            let hosts = hosts.iter().map(host).collect();
+            Fleet {
+                hosts,
+                news: mpsc::channel(1).1,
+                terminal: Terminal::new(Format::Human, clap::ColorChoice::Never),
+                _tasks: JoinSet::new(),
+            }
+        };
+        let of = |hosts: &[(Rest, Option<End>)]| fleet(hosts).rest(false);
+        let well = || (Rest::Active, Some(End::Code(0)));
+        assert_eq!(of(&[(Rest::Converged, None), well()]), Rest::Converged);
+        assert_eq!(of(&[(Rest::Converged, None), (Rest::Active, None)]), Rest::Active);
+        assert_eq!(of(&[(Rest::Converged, None), (Rest::Quiet, None)]), Rest::Quiet);
+        let refused = End::Refused(SshError { message: String::new(), hint: None });
+        for end in [End::Code(1), End::Lost, refused, End::NotReached] {
+            assert_eq!(of(&[well(), (Rest::Converged, Some(end))]), Rest::Quiet);
+        }
+        assert_eq!(of(&[(Rest::Quiet, Some(End::Code(0)))]), Rest::Quiet, "it was told to end");
+        let changed = fleet(&[(Rest::Converged, Some(End::Code(2)))]);
+        assert_eq!((changed.rest(true), changed.rest(false)), (Rest::Converged, Rest::Quiet));
+        assert_eq!(changed.not_converged(false), "web1: ended with code 2");
+    }
+
+    #[test]
     fn lines_carry_the_name_of_their_host() {
         assert_eq!(shown("web1", "hello", Format::Human), "web1: hello\n");
         let line = shown("web1", "{\"type\":\"log\"}", Format::Json);
         assert_eq!(line, "{\"type\":\"log\",\"host\":\"web1\"}\n");
         assert!(shown("web1", "plain", Format::Json).contains("\"text\":\"plain\""));
+    }
+
+    #[test]
+    fn only_the_run_itself_tells_its_summary() {
+        let summary = "2 resources, 1 changed, 0 failed";
+        let own = format!("12:34:56 info  main: ended: {summary}\n");
+        assert_eq!(summary_of(&own).as_deref(), Some(summary));
+        for forged in [
+            format!("12:34:56 info  print[p]: ended: {summary}"),
+            format!("12:34:56 info  print[p]: 12:34:56 info  main: ended: {summary}"),
+            format!("print[p]: info  main: ended: {summary}"),
+            format!("ended: {summary}"),
+        ] {
+            assert_eq!(summary_of(&forged), None, "{forged}");
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@
 use std::sync::{Arc, PoisonError};
 
 use mgmt_engine::SwapReport;
-use mgmt_health::ProgramState;
-use mgmt_puppet::{Half, Merged, merge};
+use mgmt_health::{OpenValues, ProgramState};
+use mgmt_puppet::{Half, Level, Merged, merge};
 use mgmt_resource::ResourceGraph;
 use tokio::sync::{Mutex, oneshot, watch};
 
@@ -27,6 +27,16 @@ pub(super) struct Loaded {
     pub(super) allow_unmatched: bool,
 }
 
+impl Loaded {
+    /// The graph of both, with this one of the program. Nothing, if they do not fit or the manifest has none yet.
+    pub(super) fn merge(&self, program: &ResourceGraph) -> Option<ResourceGraph> {
+        let manifest = self.manifest.graph()?;
+        let [program, manifest] =
+            [(program, "program"), (manifest, "manifest")].map(|(graph, name)| Half { graph, name });
+        merge(program, manifest, self.allow_unmatched).graph
+    }
+}
+
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
@@ -41,7 +51,7 @@ pub(super) struct Joint {
     /// How it went when there was a graph of each side for the first time.
     first: watch::Sender<Option<Result<SwapReport, Unswapped>>>,
     /// The state of each side that has reported one. Locked for an assignment only.
-    states: std::sync::Mutex<[Option<ProgramState>; 2]>,
+    states: std::sync::Mutex<[Option<(ProgramState, OpenValues)>; 2]>,
     manifest: Manifest,
     allow_unmatched: bool,
 }
@@ -76,13 +86,18 @@ impl Newest {
 }
 
 impl Joint {
-    /// Notes the state of a side. Gives the worse of both, which is that of the whole.
-    pub(super) fn state(&self, side: Side, state: ProgramState) -> ProgramState {
+    /// Notes the state of a side. Gives the worse of both, which is that of the whole, and the values of both.
+    pub(super) fn state(
+        &self,
+        side: Side,
+        state: ProgramState,
+        values: OpenValues,
+    ) -> (ProgramState, OpenValues) {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         states[match side {
             Side::Program => 0,
             Side::Manifest => 1,
-        }] = Some(state);
+        }] = Some((state, values));
         let badness = |state: &&ProgramState| match state {
             ProgramState::Live => 0,
             ProgramState::Starting => 1,
@@ -90,7 +105,9 @@ impl Joint {
             ProgramState::Stale { .. } => 3,
             ProgramState::Invalid { .. } => 4,
         };
-        states.iter().flatten().max_by_key(badness).cloned().unwrap_or_default()
+        let worst = states.iter().flatten().map(|(state, _)| state).max_by_key(badness);
+        let values = states.iter().flatten().map(|(_, values)| values.clone());
+        (worst.cloned().unwrap_or_default(), values.fold(OpenValues::default(), OpenValues::merged))
     }
 
     /// Takes the newest graph of a side. Waits for the other side if it has not given one yet.
@@ -129,7 +146,11 @@ impl Joint {
         show(&merged);
         let outcome = match merged.graph {
             Some(graph) => hand(graph).await,
-            None => Err(Unswapped::Refused(Failure::shown(exit_codes::USAGE))),
+            None => {
+                let first = merged.diagnostics.iter().find(|found| found.level == Level::Error);
+                let reason = first.map_or("the program and the manifest do not fit", |first| &first.message);
+                Err(Unswapped::Refused(Failure::shown_as(exit_codes::USAGE, reason)))
+            }
         };
         self.first
             .send_if_modified(|first| first.is_none().then(|| *first = Some(outcome.clone())).is_some());
@@ -273,6 +294,30 @@ mod tests {
             assert!(graph.nodes().any(|(_, spec)| spec.id == Id::new("noop", "x")));
         }
         const START: &str = "admissible_Stage[main]";
+    }
+
+    #[test]
+    fn the_values_of_both_sides_are_reported_with_the_worse_state() {
+        let joint = Joint {
+            newest: Mutex::default(),
+            first: watch::Sender::new(None),
+            states: std::sync::Mutex::default(),
+            manifest: Manifest::new(std::ffi::OsStr::new("notify { 'x': }"), &Default::default(), false)
+                .unwrap(),
+            allow_unmatched: false,
+        };
+        let value = mgmt_health::PendingValue {
+            expression: "x".to_owned(),
+            position: "main.mcl:1:1".to_owned(),
+            since: 7,
+            frozen: vec!["file[/x]".to_owned()],
+            missing: Vec::new(),
+        };
+        let values = OpenValues { pending: vec![value], ..OpenValues::default() };
+        joint.state(Side::Program, ProgramState::Waiting { since: 7 }, values.clone());
+        let invalid = ProgramState::Invalid { since: 9, error: "syntax".to_owned() };
+        let whole = joint.state(Side::Manifest, invalid.clone(), OpenValues::default());
+        assert_eq!(whole, (invalid, values));
     }
 
     #[test]

@@ -177,7 +177,7 @@ impl Follower {
                 loop {
                     let asked = tokio::select! {
                         happened = happenings.next() => {
-                            happened.iter().for_each(|watch| running.happened(watch));
+                            happened.tell(&mut running);
                             continue 'values;
                         }
                         () = due(report.next_notice(fresh)) => {
@@ -186,6 +186,10 @@ impl Follower {
                             if fresh.is_some_and(|since| !report.waits(since)) {
                                 continue 'values;
                             }
+                            continue;
+                        }
+                        () = self.means.retry_values.notified() => {
+                            sources.retry();
                             continue;
                         }
                         () = triggers.asked() => true,
@@ -201,6 +205,9 @@ impl Follower {
                             let _ = started.send(Ok(()));
                         }
                         break 'values next;
+                    }
+                    if asked {
+                        sources.retry();
                     }
                 }
             };
@@ -220,6 +227,9 @@ impl Follower {
         report: &mut Report,
     ) {
         let sources = &self.loaded.checked.sources;
+        if report.has_graph() {
+            running.freeze_constants();
+        }
         let mut outcome = tokio::task::block_in_place(|| running.stabilize());
         report.stabilized(running, sources);
         let is_wrong = matches!(outcome, Outcome::Wrong(_));

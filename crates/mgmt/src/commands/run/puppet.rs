@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mgmt_engine::PathWatch;
+use mgmt_health::OpenValues;
 use mgmt_puppet_process::{Compiled, PuppetError};
 use mgmt_resource::ResourceGraph;
 use mgmt_watch::WatchPath;
@@ -105,7 +106,7 @@ impl Follower {
             }
         };
         if outcome.is_ok() {
-            means.report_program(retry.state());
+            means.report_program(retry.state(), OpenValues::default());
         }
         let goes_on = outcome.is_ok();
         let mut has_graph = retry.delay(false).is_none();
@@ -194,7 +195,7 @@ impl Follower {
                     }
                 }
             }
-            means.report_program(retry.state());
+            means.report_program(retry.state(), OpenValues::default());
         }
     }
 }

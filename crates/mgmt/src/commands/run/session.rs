@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mgmt_engine::{Engine, EngineEvent, Level, Summary};
 use mgmt_health::ProgramState;
-use mgmt_remote::{Far, Handed, Stop as FarStop, Told as FarTold};
+use mgmt_remote::{Far, Handed, Rest as FarRest, Stop as FarStop, Told as FarTold};
 use mgmt_resource::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -263,7 +263,11 @@ impl Session<'_> {
     /// The one because of whom this run goes on has something to say.
     fn told(&self, end: &mut End, told: FarTold) {
         match told {
-            FarTold::Stop(FarStop::Converged) if end.cause.is_none() => self.end(end, Ending::Converged),
+            // All hosts are at rest: this one ends as it is itself.
+            FarTold::Stop(FarStop::Converged) if end.cause.is_none() => {
+                let is_quiet = matches!(self.rest(end), Some(Rest::Quiet(_)));
+                self.end(end, if is_quiet { Ending::Quiet } else { Ending::Converged });
+            }
             // It has a ladder of its own.
             FarTold::Stop(_) => self.signal(end, Stop::Interrupt),
             FarTold::Gone => {
@@ -325,21 +329,41 @@ impl Session<'_> {
     /// evaluated yet is under way.
     fn rest(&self, end: &End) -> Option<Rest> {
         let report = self.status.report();
-        if !end.is_quiet || report.program == ProgramState::Starting {
+        // A deploy that is about to be taken is under way as well.
+        let starts = report.program == ProgramState::Starting || self.status.takes_newer_deploy(&report);
+        if !end.is_quiet || starts {
             return None;
         }
         let is_well = end.is_converged && !report.has_failures() && !report.is_outdated();
         Some(if is_well { Rest::Converged } else { Rest::Quiet(report.summary()) })
     }
 
+    /// How all are at rest, if they are: this host, which is at rest like this, and those that belong to this run.
+    fn rest_with_hosts(&self, own: Rest) -> Option<Rest> {
+        let detailed = self.settings.detailed_exitcode;
+        let Some(fleet) = &self.fleet else { return Some(own) };
+        match (fleet.rest(detailed), own) {
+            (FarRest::Active, _) => None,
+            (FarRest::Quiet, Rest::Converged) => Some(Rest::Quiet(fleet.not_converged(detailed))),
+            (_, own) => Some(own),
+        }
+    }
+
     /// Reports when all are at rest, this host and those that belong to this run, and when they no longer are.
     fn compare(&self, end: &mut End) {
         let rest = self.rest(end);
         if let Some(far) = &self.far {
-            far.converged(rest.is_some());
+            far.report_rest(match rest {
+                None => FarRest::Active,
+                Some(Rest::Quiet(_)) => FarRest::Quiet,
+                Some(Rest::Converged) => FarRest::Converged,
+            });
         }
-        let rest = rest.filter(|_| self.fleet.as_ref().is_none_or(Fleet::has_converged));
-        if rest == end.rest {
+        let rest = rest.and_then(|rest| self.rest_with_hosts(rest));
+        // Hosts that end because of a signal have not converged by that.
+        let is_signalled = end.cause.is_none() && end.ladder.ending().is_some();
+        let is_end = self.fleet.is_some() && is_signalled && rest == Some(Rest::Converged);
+        if rest == end.rest || is_end {
             return;
         }
         let has_converged = rest == Some(Rest::Converged);

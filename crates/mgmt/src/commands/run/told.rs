@@ -7,11 +7,11 @@
 //! than once per [`PUBLISH_INTERVAL`], so that a burst of events costs a few reports and the last one is always published.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mgmt_engine::{Engine, Health, SwapReport};
 use mgmt_health::{
-    DuplicateHost, HostReport, HostState, Instead, MAX_LISTED, ProgramState, RefusedDeploy, ResourceState,
+    DuplicateHost, HostReport, HostState, Instead, OpenValues, ProgramState, RefusedDeploy, ResourceState,
     Tracker,
 };
 use mgmt_history::Recorder;
@@ -35,6 +35,9 @@ const PENDING_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the engine has to say what is blocked.
 const BLOCKED_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// A new deploy has this time to be taken before the log says that the host is not on it.
+const NEWEST_GRACE: Duration = Duration::from_secs(10);
+
 /// A resource that was not reverted for so long after its backoff flaps no longer.
 const FLAP_EXPIRY: Duration = Duration::from_secs(300);
 
@@ -42,6 +45,7 @@ const FLAP_EXPIRY: Duration = Duration::from_secs(300);
 pub(super) struct Told {
     shared: Arc<Shared>,
     publisher: JoinHandle<()>,
+    follower: Option<JoinHandle<()>>,
 }
 
 struct Shared {
@@ -56,6 +60,21 @@ struct Shared {
     changed: Notify,
     /// Counts the changes of the program's and the deploy's state.
     program: watch::Sender<u64>,
+    /// Takes every deploy that is newer than what it runs.
+    takes_deploys: bool,
+    /// When the newest deploy became another.
+    newest_since: Mutex<Option<Instant>>,
+}
+
+/// Which deploys a run has to do with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Following {
+    /// None: another run hands over what this one runs.
+    Nothing,
+    /// Those that are newer than what runs are reported, and not taken.
+    Reported,
+    /// It takes each of them.
+    Taken,
 }
 
 impl Told {
@@ -65,6 +84,7 @@ impl Told {
         manager: Arc<Manager>,
         recorder: Option<Arc<Recorder>>,
         noop: bool,
+        following: Following,
     ) -> Told {
         let mut tracker = Tracker::default();
         tracker.noop(noop);
@@ -79,10 +99,14 @@ impl Told {
             tracker: Mutex::new(tracker),
             changed: Notify::new(),
             program: watch::Sender::new(0),
+            takes_deploys: following == Following::Taken,
+            newest_since: Mutex::default(),
         });
         shared.changed.notify_one();
         let publisher = tokio::spawn(Arc::clone(&shared).publish(duplicate));
-        Told { shared, publisher }
+        let follower = (following != Following::Nothing)
+            .then(|| tokio::spawn(Arc::clone(&shared).follow_newest_deploy()));
+        Told { shared, publisher, follower }
     }
 
     /// Has the engine asked for what is blocked.
@@ -130,15 +154,16 @@ impl Told {
 
     /// Reports that what there is to run now has errors, so that something older runs; or that it has none any more.
     pub(super) fn mistake(&self, mistake: Option<String>) {
-        self.program(match mistake {
+        let state = match mistake {
             Some(error) => ProgramState::Invalid { since: now(), error },
             None => ProgramState::Live,
-        });
+        };
+        self.program(state, OpenValues::default());
     }
 
-    /// Reports the program's state: live, or what keeps the newest text or some values from running.
-    pub(super) fn program(&self, state: ProgramState) {
-        self.shared.change(|tracker| tracker.program(state));
+    /// Reports the program's state, live or what keeps the newest text from running, and the values that have failed or are waited for.
+    pub(super) fn program(&self, state: ProgramState, values: OpenValues) {
+        self.shared.change(|tracker| tracker.program(state, values));
         self.shared.program.send_modify(|count| *count = count.wrapping_add(1));
     }
 
@@ -177,7 +202,7 @@ impl Told {
     /// evaluated.
     pub(super) fn begin(&self, number: Option<u64>) {
         self.number(number);
-        self.program(ProgramState::Starting);
+        self.program(ProgramState::Starting, OpenValues::default());
     }
 
     /// Reports the deploy that runs, or what runs instead.
@@ -195,6 +220,21 @@ impl Told {
     /// The report as it is now, with what was last known to be blocked.
     pub(super) fn report(&self) -> HostReport {
         self.shared.tracker().report()
+    }
+
+    /// The report as it is now, with every unhealthy resource and every value in it.
+    pub(super) async fn full_report(&self) -> HostReport {
+        self.shared.refresh().await;
+        self.shared.tracker().full_report()
+    }
+
+    /// Whether a newer deploy is about to take the place of what runs.
+    pub(super) fn takes_newer_deploy(&self, report: &HostReport) -> bool {
+        let is_plan = matches!(report.deploy.instead, Some(Instead::Plan { .. }));
+        self.shared.takes_deploys
+            && !is_plan
+            && report.deploy.refused.is_none()
+            && report.deploy.lag().is_some()
     }
 
     /// The report as it is now, for the metrics page.
@@ -218,6 +258,9 @@ impl Told {
 impl Drop for Told {
     fn drop(&mut self) {
         self.publisher.abort();
+        if let Some(follower) = &self.follower {
+            follower.abort();
+        }
     }
 }
 
@@ -231,15 +274,44 @@ impl Shared {
         self.changed.notify_one();
     }
 
+    /// Follows which deploy is the newest, whether this run takes it or not.
+    async fn follow_newest_deploy(self: Arc<Shared>) {
+        let mut watch = self.world.watch_deploys();
+        loop {
+            // The store is being closed.
+            let Ok(newest) = self.world.newest_number_when_reachable().await else { return };
+            let known = std::mem::replace(&mut self.tracker().deploy().newest, newest);
+            if known != newest {
+                *self.newest_since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+                self.changed.notify_one();
+                self.program.send_modify(|count| *count = count.wrapping_add(1));
+            }
+            if watch.next().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The report without a deploy that has just come and is about to be taken: that is nothing to log.
+    fn said_of(&self, report: &HostReport) -> HostReport {
+        let since = *self.newest_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = report.clone();
+        if self.takes_deploys && since.is_some_and(|since| since.elapsed() < NEWEST_GRACE) {
+            said.deploy.newest = None;
+        }
+        said
+    }
+
     /// Publishes every change.
     async fn publish(self: Arc<Shared>, mut duplicate: Option<watch::Receiver<Option<DuplicateHost>>>) {
         let mut last: Option<HostReport> = None;
-        let mut said = HostState::Working;
+        let mut said = Said::of(&HostReport::default());
         loop {
             let flaps = last.as_ref().is_some_and(|last| last.counts.flapping > 0);
             let works = last
                 .as_ref()
                 .is_some_and(|last| last.counts.pending > 0 || (!last.quiet && last.counts.total > 0));
+            let lags = last.as_ref().is_some_and(|last| last.deploy.lag().is_some());
             tokio::select! {
                 () = self.changed.notified() => {}
                 found = another(&mut duplicate) => {
@@ -249,14 +321,15 @@ impl Shared {
                 () = tokio::time::sleep(FLAP_EXPIRY / 5), if flaps => {}
                 // Which resources are still to be checked is not an event.
                 () = tokio::time::sleep(PENDING_INTERVAL), if works => {}
+                () = tokio::time::sleep(NEWEST_GRACE), if lags => {}
             }
             self.tracker().expire_flapping(now(), FLAP_EXPIRY);
             self.refresh().await;
             let report = self.tracker().report();
+            self.say_state(&mut said, &self.said_of(&report));
             if last.as_ref() == Some(&report) {
                 continue;
             }
-            say_state(&mut said, &report);
             self.manager.status(&report);
             if let Err(error) = self.world.tell_status(&self.status(&report)) {
                 tracing::debug!("{error}");
@@ -267,12 +340,34 @@ impl Shared {
         }
     }
 
+    /// Logs and records when the host becomes degraded or stale, when the reason becomes another, and when it has converged after that.
+    fn say_state(&self, said: &mut Said, report: &HostReport) {
+        let now = Said::of(report);
+        let is_bad = matches!(now.state, HostState::Degraded | HostState::Stale);
+        let was_bad = matches!(said.state, HostState::Degraded | HostState::Stale);
+        if *said == now || !(is_bad || was_bad && now.state == HostState::Converged) {
+            return;
+        }
+        let summary = report.summary();
+        if said.state != now.state {
+            match is_bad {
+                true => tracing::warn!("host is {summary}"),
+                false => tracing::info!("host is {summary}"),
+            }
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.host(&self.world.host().to_text(), &summary);
+        }
+        *said = now;
+    }
+
     /// Asks the engine for what is blocked, pending and changed.
     async fn refresh(&self) {
         let engine = self.engine.get().and_then(Weak::upgrade);
         let blocked = match engine {
             Some(engine) => {
-                let asked = tokio::time::timeout(BLOCKED_TIMEOUT, engine.blocked(MAX_LISTED)).await;
+                let stale = self.tracker().stale();
+                let asked = tokio::time::timeout(BLOCKED_TIMEOUT, engine.blocked(stale)).await;
                 asked.ok().and_then(Result::ok)
             }
             None => Some(mgmt_engine::Blocked::default()),
@@ -281,7 +376,7 @@ impl Shared {
         let Some(blocked) = blocked else { return };
         let listed = blocked.listed.iter().map(|(id, by)| (id.to_string(), by.to_string()));
         let mut tracker = self.tracker();
-        tracker.blocked(listed, blocked.count as u64, now());
+        tracker.blocked(listed, now());
         tracker.pending(blocked.pending as u64);
         tracker.changed(blocked.changed as u64);
     }
@@ -297,7 +392,9 @@ impl Shared {
         });
         let mistake = match &report.program {
             ProgramState::Stale { error, .. } | ProgramState::Invalid { error, .. } => Some(error.clone()),
-            ProgramState::Waiting { values, .. } => values
+            ProgramState::Waiting { .. } => report
+                .values
+                .pending
                 .first()
                 .map(|value| format!("{}: `{}` has no value yet", value.position, value.expression)),
             ProgramState::Starting | ProgramState::Live => {
@@ -318,19 +415,27 @@ impl Shared {
     }
 }
 
-/// Says when the host becomes degraded or stale, and when it has converged after that.
-fn say_state(said: &mut HostState, report: &HostReport) {
-    let state = report.state();
-    match (*said, state) {
-        (before, HostState::Degraded | HostState::Stale) if before != state => {
-            tracing::warn!("host is {}", report.summary());
+/// What was logged and recorded of the host last.
+#[derive(PartialEq, Eq)]
+struct Said {
+    state: HostState,
+    program: &'static str,
+    refused: Option<Option<u64>>,
+    is_duplicate: bool,
+}
+
+impl Said {
+    fn of(report: &HostReport) -> Said {
+        Said {
+            state: report.state(),
+            program: match report.program.is_outdated() {
+                true => report.program.name(),
+                false => "",
+            },
+            refused: report.deploy.refused.as_ref().map(|refused| refused.deploy),
+            is_duplicate: report.duplicate.is_some(),
         }
-        (HostState::Degraded | HostState::Stale, HostState::Converged) => {
-            tracing::info!("host is {}", report.summary());
-        }
-        _ => return,
     }
-    *said = state;
 }
 
 /// Waits until another agent with this host name is there, or no longer is.

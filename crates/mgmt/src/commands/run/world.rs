@@ -64,6 +64,10 @@ pub(super) fn servers(settings: &Settings, cluster: Option<&Cluster>) -> Option<
 /// Opens the store of this host. A damaged one is set aside, and the host begins with an empty one: it can do so, because its program
 /// and its last deploy are kept elsewhere.
 fn embedded(path: &Path) -> Result<Embedded, Failure> {
+    if path.is_dir() {
+        let said = mgmt_sys::aside::set_aside_and_describe(path, "it is a directory");
+        tracing::error!("{said}; lost: what this host kept in its store, if that was there");
+    }
     let opened = tokio::task::block_in_place(|| Embedded::open_verified(path));
     let opened = match opened {
         Err(StoreError::Corrupt { reason, .. }) => {
@@ -73,6 +77,13 @@ fn embedded(path: &Path) -> Result<Embedded, Failure> {
             );
             tracing::warn!("hint: deploy again, or `mgmt world import` an earlier `mgmt world export`");
             Embedded::open(path)
+        }
+        // A disk that cannot be read does not keep the host from being managed.
+        Err(StoreError::Unreachable { reason }) if reason.contains("(os error 5)") => {
+            tracing::error!(
+                "{reason}; going on without the store of this host: deploys and shared strings are not read, and nothing is kept"
+            );
+            Embedded::in_memory()
         }
         opened => opened,
     };

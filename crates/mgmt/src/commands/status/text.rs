@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use mgmt_health::{
-    HostReport, HostState, Instead, PendingValue, ProgramState, ResourceReport, ResourceState,
+    FailedValue, HostReport, Instead, MAX_LISTED, PendingValue, ProgramState, ResourceReport, ResourceState,
 };
 use mgmt_store::Status;
 use mgmt_telemetry::escape;
@@ -55,15 +55,7 @@ pub(super) fn human(shown: &Shown) -> String {
 }
 
 fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, report: &HostReport) {
-    let state = report.state_with_newest(shown.newest);
     let summary = report.summary();
-    // A host on an older deploy is stale, whatever it reports of itself.
-    let summary = match (state, report.state()) {
-        (HostState::Stale, own) if own != state => {
-            summary.replacen(own.name(), &format!("{}, {}", state.name(), own.name()), 1)
-        }
-        _ => summary,
-    };
     let leads = if shown.scheduler.as_deref() == Some(host) { "; schedules" } else { "" };
     let own = match (report.deploy.running, &report.deploy.instead) {
         (Some(_), _) | (None, Some(Instead::Plan { .. })) => "",
@@ -75,7 +67,7 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
         let (since, other) = (at(duplicate.since, shown.now), escape(&duplicate.other));
         push(lines, 1, &format!("another agent uses this host name since {since}: {other}"));
     }
-    program_lines(lines, shown.now, &report.program);
+    program_lines(lines, shown.now, report);
     if let Some(refused) = &report.deploy.refused {
         let next = refused.next.map(|next| format!(", next attempt {}", at(next, shown.now)));
         let (name, error) = (refused.name(), escape(&refused.error));
@@ -85,7 +77,7 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
             false => push(lines, 1, &format!("{name} refused: {error}")),
         }
         push(lines, 2, &format!("since {}{}", at(refused.since, shown.now), next.unwrap_or_default()));
-    } else if let (Some(reason), Some(newest)) = (report.lag(shown.newest), shown.newest) {
+    } else if let (Some(reason), Some(newest)) = (report.deploy.lag(), report.deploy.newest) {
         push(lines, 1, &format!("not on the newest deploy {newest}: {}", escape(&reason)));
     }
     for resource in &report.unhealthy {
@@ -93,34 +85,42 @@ fn host_lines(lines: &mut String, shown: &Shown, host: &str, status: &Status, re
     }
     let more = report.counts.unhealthy().saturating_sub(report.unhealthy.len() as u64);
     if more > 0 {
-        push(lines, 1, &format!("and {more} more"));
+        push(lines, 1, &format!("and {more} more; `mgmt status --all` on that host names them"));
     }
 }
 
-fn program_lines(lines: &mut String, now: u64, program: &ProgramState) {
-    let (since, error, values) = match program {
-        ProgramState::Waiting { values, .. } => return waiting_lines(lines, now, values),
-        ProgramState::Stale { since, error, values } => (since, error, values.as_slice()),
-        ProgramState::Invalid { since, error } => (since, error, &[][..]),
-        ProgramState::Starting | ProgramState::Live => return,
-    };
-    push(lines, 1, &format!("program {}: {}", program.name(), escape(error)));
-    push(lines, 2, &format!("since {}", at(*since, now)));
-    for value in values {
-        let text = format!("{}: {}: {}", value.position, value.expression, value.error);
-        push(lines, 2, escape(&text).as_ref());
+fn program_lines(lines: &mut String, now: u64, report: &HostReport) {
+    let (program, values) = (&report.program, &report.values);
+    if let ProgramState::Stale { since, error, .. } | ProgramState::Invalid { since, error } = program {
+        push(lines, 1, &format!("program {}: {}", program.name(), escape(error)));
+        push(lines, 2, &format!("since {}", at(*since, now)));
+    }
+    let is_stale = matches!(program, ProgramState::Stale { .. });
+    if !values.failed.is_empty() && !is_stale {
+        let count = mgmt_health::plural(values.failed.len() as u64, "value has", "values have");
+        push(lines, 1, &format!("{count} failed"));
+    }
+    for FailedValue { position, expression, error, since, missing, .. } in &values.failed {
+        push(lines, 2, escape(&format!("{position}: {expression}: {error}")).as_ref());
+        value_lines(lines, now, *since, missing);
+    }
+    if !values.pending.is_empty() {
+        let count = mgmt_health::plural(values.pending.len() as u64, "value", "values");
+        push(lines, 1, &format!("program waiting for {count}"));
+    }
+    for PendingValue { position, expression, since, missing, .. } in &values.pending {
+        push(lines, 2, escape(&format!("{position}: {expression}: no value yet")).as_ref());
+        value_lines(lines, now, *since, missing);
+    }
+    if values.failed.len().max(values.pending.len()) >= MAX_LISTED && values.truncated > 0 {
+        push(lines, 2, "and more; `mgmt status --all` on that host names them");
     }
 }
 
-fn waiting_lines(lines: &mut String, now: u64, values: &[PendingValue]) {
-    let count = mgmt_health::plural(values.len() as u64, "value", "values");
-    push(lines, 1, &format!("program waiting for {count}"));
-    for value in values {
-        push(lines, 2, escape(&format!("{}: {}: no value yet", value.position, value.expression)).as_ref());
-        push(lines, 3, &format!("since {}", at(value.since, now)));
-        if !value.missing.is_empty() {
-            push(lines, 3, escape(&format!("not there yet: {}", listed(&value.missing))).as_ref());
-        }
+fn value_lines(lines: &mut String, now: u64, since: u64, missing: &[String]) {
+    push(lines, 3, &format!("since {}", at(since, now)));
+    if !missing.is_empty() {
+        push(lines, 3, escape(&format!("not there yet: {}", listed(missing))).as_ref());
     }
 }
 

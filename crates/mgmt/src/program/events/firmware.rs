@@ -29,7 +29,10 @@ pub(super) async fn follow(told: impl Fn(bool)) {
             Err(error) => tracing::debug!("the daemon for firmware does not answer: {error}"),
         }
         told(known.unwrap_or(false));
-        let _ = signals.next().await;
+        if signals.next().await.is_err() {
+            // The bus went away before the first event.
+            service.connected().await;
+        }
     }
 }
 

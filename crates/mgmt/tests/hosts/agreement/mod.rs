@@ -100,12 +100,6 @@ pub(crate) fn fails_as_planned(
         these.map(|change| change["resource"].as_str().unwrap()).collect()
     };
     let (mut failed, changed) = (with("failed"), with("changed"));
-    // A watch that cannot begin is no run, and nothing that the history is about.
-    let has_failed = |resource: &str| {
-        let lines = [format!("{resource}: retrying in "), format!("{resource}: failed, not retrying: ")];
-        run.stderr.lines().any(|line| lines.iter().any(|part| line.contains(part)))
-    };
-    failed.extend(expected.iter().filter(|resource| has_failed(resource)));
     failed.sort_unstable();
     failed.dedup();
     let mut wanted = expected.to_vec();

@@ -19,6 +19,7 @@ const ROWS: &[&str] = &[
     "`check`: a program or a graph has errors, or has warnings with `--deny-warnings`",
     "`fmt`: a file has syntax errors or, with `--check` or `--diff`, would change",
     "`repl`: a line of standard input was wrong",
+    "`graph`: a value of the program has failed or is not there in time",
     "`graph --settle`: a resource failed",
     "`diff`: there is a difference",
     "`plan`: a resource will fail",
@@ -34,6 +35,7 @@ const ROWS: &[&str] = &[
     "Nothing was changed and nothing failed. What `print` writes is not a change",
     "Something was changed, or would have been with `--noop`",
     "At the end, the last attempt of a resource had failed, or the program or deploy was outdated",
+    "or the run ended at rest, and a resource was blocked, flapping or held back by a `limit` of 0",
 ];
 
 #[test]
@@ -78,6 +80,17 @@ fn a_run_that_comes_to_rest_with_failures() {
     assert_eq!(once(&env, &["--detailed-exitcode"], FAILS), 4);
     let both = format!("{FAILS}{}", file(&env.at("a"), ""));
     assert_eq!(once(&env, &["--detailed-exitcode"], &both), 6);
+    // Held back by its rate after something else has changed it.
+    let held = env.at("held");
+    let writes = format!(
+        "exec \"y\" {{\n\tcmd => \"echo wrong > {0}\",\n\tshell => \"/bin/sh\",\n\tDepend => File[\"{0}\"],\n}}\n",
+        held.display()
+    );
+    let limited = format!("{}{writes}", file(&held, "\tMeta:limit => 0.0,\n\tMeta:burst => 1,"));
+    for (flags, code) in [(&[][..], 1), (&["--detailed-exitcode"][..], 6)] {
+        std::fs::write(&held, "x").unwrap();
+        assert_eq!(once(&env, flags, &limited), code, "{flags:?}");
+    }
     // The old flag for the same.
     let program = env.write("fails.mcl", FAILS);
     assert_eq!(mgmt_output(&["run", "--tmp-prefix", "--converged-timeout", "1", "lang", &program]).code, 1);
@@ -218,6 +231,10 @@ fn commands_that_look() {
     let fails = env.write("fails.mcl", FAILS);
     let unformatted = env.write("unformatted.mcl", "noop   \"a\"  {}\n");
     let warns = env.write("warns.mcl", "$unused = 1\nnoop \"a\" {}\n");
+    let stale =
+        env.write("stale.mcl", "import \"os\"\nprint \"x\" {\n\tmsg => os.readfile(\"/nowhere\"),\n}\n");
+    let waits =
+        env.write("waits.mcl", "import \"os\"\nprint \"x\" {\n\tmsg => os.system(\"sleep 60\"),\n}\n");
     let cases: &[(&[&str], i32)] = &[
         (&["help", "exit-codes"], 0),
         (&["check", &one], 0),
@@ -234,6 +251,8 @@ fn commands_that_look() {
         (&["graph", "lang", &wrong], 2),
         (&["graph", "--settle", "lang", &one], 0),
         (&["graph", "--settle", "lang", &fails], 1),
+        (&["graph", "--settle", "lang", &stale], 1),
+        (&["graph", "--settle", "--wait", "1", "lang", &waits], 1),
         (&["diff", &one, &one], 0),
         (&["diff", &one, &change], 1),
         (&["diff", &one, &wrong], 2),

@@ -67,6 +67,11 @@ fn file(path: &Path, more: &str) -> String {
     format!("file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => \"x\",\n{more}\n}}\n", path.display())
 }
 
+/// Declares a file with a content, which is an expression.
+fn content(path: &Path, content: &str) -> String {
+    format!("file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => {content},\n}}\n", path.display())
+}
+
 fn finish(run: RunningProgram) -> String {
     run.signal(rustix::process::Signal::INT);
     let (code, lines) = run.end();

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use crate::health::{TestEnv, file, finish};
+use crate::health::{TestEnv, content, file, finish};
 use mgmt_test_support::program::{RunningProgram, eventually, mgmt, mgmt_output};
 
 #[test]
@@ -291,6 +291,83 @@ fn a_failed_value_makes_the_program_stale_and_names_what_is_frozen() {
 }
 
 #[test]
+fn a_failed_look_at_the_host_keeps_nothing_else_from_running_and_is_made_again() {
+    let env = TestEnv::new();
+    let (input, live) = (env.at("input"), env.write("live", "1"));
+    let (user, read, free) = (env.at("user"), env.at("read"), env.at("free"));
+    let program = [
+        "import \"os\"\nimport \"golang/os\" as gos\n".to_owned(),
+        content(&user, "os.uid(\"mgmt-no-such-user\")"),
+        content(&read, &format!("gos.read_file(\"{}\")", input.display())),
+        content(&free, &format!("os.readfile(\"{live}\")")),
+    ];
+    let run = env.run(&[], &program.concat());
+    let named = env.status_has(&["h1  stale: ", "program stale", "mgmt-no-such-user", "gos.read_file("]);
+    assert_eq!(named.code, 1, "{named:?}");
+    crate::common::holds(&free, "1");
+    std::fs::write(&live, "2").unwrap();
+    crate::common::holds(&free, "2");
+    // No event tells of the file.
+    std::fs::write(&input, "there").unwrap();
+    crate::common::holds(&read, "there");
+    eventually("the file has been read", || {
+        let status = env.status().stdout;
+        status.contains("mgmt-no-such-user") && !status.contains("gos.read_file(")
+    });
+    let retry = mgmt_output(&["retry", "--prefix", &env.text("prefix")]);
+    assert_eq!((retry.code, retry.stdout.as_str()), (0, "evaluating 1 failed value again\n"), "{retry:?}");
+    // Edited away, it is gone.
+    env.write("main.mcl", &program[..1].concat());
+    assert_eq!(env.status_has(&["h1  converged"]).code, 0);
+    // In a program that runs, too, and what is frozen is named.
+    env.write("main.mcl", &[&program[0], &program[1], &program[3]].map(String::as_str).concat());
+    env.status_has(&["program stale", "mgmt-no-such-user"]);
+    std::fs::write(&live, "3").unwrap();
+    crate::common::holds(&free, "3");
+    finish(run);
+}
+
+#[test]
+fn a_retry_evaluates_failed_values_at_once() {
+    let env = TestEnv::new();
+    let (input, out) = (env.at("input"), env.at("out"));
+    let run = env.run(
+        &[],
+        &format!("import \"os\"\n{}", content(&out, &format!("os.system(\"cat {}\")", input.display()))),
+    );
+    env.status_has(&["program stale", "the command ended without printing a line"]);
+    // After some attempts the next one is so far away that time alone cannot be what heals it.
+    std::thread::sleep(Duration::from_secs(16));
+    std::fs::write(&input, "there\n").unwrap();
+    let asked = std::time::Instant::now();
+    let retry = mgmt_output(&["retry", "--prefix", &env.text("prefix")]);
+    assert_eq!(retry.stdout, "evaluating 1 failed value again\n", "{retry:?}");
+    crate::common::holds(&out, "there");
+    assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
+    assert_eq!(env.status_has(&["h1  converged"]).code, 0);
+    finish(run);
+}
+
+#[test]
+fn a_program_that_panics_leaves_no_resource_unnamed() {
+    let env = TestEnv::new();
+    let input = env.write("input", "well");
+    let program = format!(
+        "import \"os\"\npanic(os.readfile(\"{input}\") == \"ill\", \"it is ill\")\n{}{}",
+        file(&env.at("one"), ""),
+        file(&env.at("two"), "")
+    );
+    let run = env.run(&[], &program);
+    env.status_has(&["h1  converged"]);
+    env.write("input", "ill");
+    let named = |name: &str| format!("file[{}]  stale: ", env.at(name).display());
+    env.status_has(&["h1  stale: 2 of 2 resources stale", "it is ill", &named("one"), &named("two")]);
+    env.write("input", "well");
+    assert_eq!(env.status_has(&["h1  converged"]).code, 0);
+    finish(run);
+}
+
+#[test]
 fn a_value_that_is_waited_for_too_long_makes_the_program_waiting_and_is_named() {
     let env = TestEnv::new();
     let go = env.at("go");
@@ -313,8 +390,9 @@ fn a_value_that_is_waited_for_too_long_makes_the_program_waiting_and_is_named() 
     let json = env.json();
     let program = &json["hosts"]["h1"]["report"]["program"];
     assert!(program["state"] == "waiting" && program["since"].as_u64().unwrap() > 0, "{json}");
-    assert_eq!(program["values"][0]["missing"][0], format!("file[{}]", env.at("out").display()), "{json}");
-    assert!(program["values"][0]["position"].as_str().unwrap().ends_with("main.mcl:4:13"), "{json}");
+    let value = &json["hosts"]["h1"]["report"]["values"]["pending"][0];
+    assert_eq!(value["missing"][0], format!("file[{}]", env.at("out").display()), "{json}");
+    assert!(value["position"].as_str().unwrap().ends_with("main.mcl:4:13"), "{json}");
     std::fs::write(&go, "").unwrap();
     assert_eq!(env.status_has(&["h1  converged"]).code, 0);
     finish(run);
@@ -391,5 +469,166 @@ fn the_service_manager_hears_the_same_words() {
     hears("STATUS=degraded: 1 of 1 resource retrying");
     std::fs::create_dir(&parent).unwrap();
     hears("STATUS=converged: 1 resource");
+    finish(run);
+}
+
+/// A program with a value that fails from the start, one that fails later, and one that is waited for.
+fn open_values(env: &TestEnv) -> String {
+    let part = |name: &str, content: &str| {
+        let path = env.at(name);
+        format!("file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => {content},\n}}\n", path.display())
+    };
+    let (input, none) = (env.text("input"), env.text("none"));
+    let waits = format!("os.system(\"while ! test -e {0}; do sleep 0.1; done; echo there\")", env.text("go"));
+    [
+        "import \"os\"\n".to_owned(),
+        part("frozen", &format!("os.readfile(\"{input}\")")),
+        part("missing", &format!("os.readfile(\"{none}\")")),
+        part("waits", &waits),
+    ]
+    .concat()
+}
+
+#[test]
+fn failed_and_pending_values_are_all_named_each_with_its_time_and_also_while_the_text_is_invalid() {
+    let env = TestEnv::new();
+    env.write("input", "one");
+    let program = open_values(&env);
+    let run = env.run(&[], &program);
+    let missing = |name: &str| format!("not there yet: file[{}]", env.at(name).display());
+    // What has never had a value is named, whether that failed or is waited for.
+    env.status_has(&[
+        "program stale: ",
+        &missing("missing"),
+        "program waiting for 1 value",
+        &missing("waits"),
+    ]);
+    let json = env.json();
+    let first = json["hosts"]["h1"]["report"]["values"]["failed"][0]["since"].as_u64().unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    std::fs::remove_file(env.at("input")).unwrap();
+    let frozen = format!("file[{}]", env.at("frozen").display());
+    let stale = format!("{frozen}  stale: ");
+    env.status_has(&["h1  stale: 1 of 1 resource stale; program stale", &stale]);
+    let report = &env.json()["hosts"]["h1"]["report"];
+    assert!(report["unhealthy"][0]["since"].as_u64().unwrap() > first, "a time of its own: {report}");
+    // An edit with a mistake hides none of it, and is no older than it is.
+    std::thread::sleep(Duration::from_millis(1100));
+    env.write("main.mcl", &format!("{program}noop \"a\" {{\n"));
+    env.status_has(&[
+        "h1  stale: 1 of 1 resource stale; program invalid",
+        "  program invalid: ",
+        "  2 values have failed",
+        &stale,
+        &missing("missing"),
+        &missing("waits"),
+    ]);
+    let report = &env.json()["hosts"]["h1"]["report"];
+    assert!(report["program"]["since"].as_u64().unwrap() > first + 1, "{report}");
+    env.write("main.mcl", &program);
+    env.write("none", "there");
+    env.write("input", "two");
+    env.write("go", "");
+    assert_eq!(env.status_has(&["h1  converged: 3 resources"]).code, 0);
+    finish(run);
+}
+
+#[test]
+fn every_resource_has_one_state_and_all_of_them_are_counted_and_named_on_the_own_host() {
+    let env = TestEnv::new();
+    let input = env.write("input", "one");
+    let directory = env.at("d");
+    std::fs::create_dir(&directory).unwrap();
+    let program = format!(
+        "import \"os\"\nimport \"fmt\"\nimport \"iter\"\n\
+         $content = os.readfile(\"{input}\")\n\
+         file \"{0}/parent/first\" {{\n\tstate => \"exists\",\n\tcontent => $content,\n}}\n\
+         for $i, $n in iter.range(150) {{\n\tfile fmt.printf(\"{0}/%d\", $n) {{\n\t\tstate => \"exists\",\n\t\tcontent => $content,\n\t\tDepend => File[\"{0}/parent/first\"],\n\t}}\n}}\n\
+         noop \"free\" {{}}\n",
+        directory.display()
+    );
+    let run = env.run(&[], &program);
+    let said = env.status_has(&["h1  degraded: 1 of 152 resources retrying, 150 blocked", "and 51 more"]);
+    assert!(said.stdout.contains("`mgmt status --all`"), "{said:?}");
+    let one_state = |stale: u64, blocked: u64| {
+        let report = &env.json()["hosts"]["h1"]["report"];
+        let counts = report["counts"].as_object().unwrap();
+        let others = counts.iter().filter(|(state, _)| *state != "total");
+        let sum: u64 = others.map(|(_, count)| count.as_u64().unwrap()).sum();
+        assert!(sum <= 152 && counts["total"] == 152, "{report}");
+        assert_eq!((&counts["stale"], &counts["blocked"]), (&stale.into(), &blocked.into()), "{report}");
+        assert_eq!((report["unhealthy"].as_array().unwrap().len(), &report["truncated"]), (100, &51.into()));
+    };
+    one_state(0, 150);
+    // All of them are stale then, and blocked no more: the one that is retried stays that.
+    std::fs::remove_file(&input).unwrap();
+    env.status_has(&["h1  degraded: 1 of 152 resources retrying, 150 stale"]);
+    one_state(150, 0);
+    let all = said_of(&env, &["--all"]);
+    assert_eq!(all.stdout.matches("  stale: ").count(), 150, "{all:?}");
+    assert!(!all.stdout.contains(" more"), "{all:?}");
+    let json: serde_json::Value =
+        serde_json::from_str(&said_of(&env, &["--all", "--format=json"]).stdout).unwrap();
+    let report = &json["hosts"]["h1"]["report"];
+    assert_eq!(report["unhealthy"].as_array().unwrap().len(), 151, "{report}");
+    assert!(report.get("truncated").is_none(), "{report}");
+    finish(run);
+}
+
+fn said_of(env: &TestEnv, flags: &[&str]) -> crate::CommandOutput {
+    mgmt_output(&[&["status", "--prefix", &env.text("prefix")][..], flags].concat())
+}
+
+#[test]
+fn a_program_that_takes_no_deploys_is_stale_everywhere_as_soon_as_there_is_one() {
+    let env = TestEnv::new();
+    let run = env.run(&["--no-deploy-watch"], "noop \"a\" {}\n");
+    env.status_has(&["h1  converged: 1 resource"]);
+    let program = env.write("deploy.mcl", "noop \"b\" {}\n");
+    let deployed = mgmt_output(&["deploy", "--prefix", &env.text("prefix"), "--no-git", "lang", &program]);
+    assert_eq!(deployed.code, 0, "{deployed:?}");
+    let said = env.status_has(&["h1  stale: 1 resource; newest deploy "]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stdout.contains("runs the program given at the start"), "{said:?}");
+    let host = &env.json()["hosts"]["h1"];
+    assert_eq!((&host["state"], &host["converged"]), (&"stale".into(), &false.into()), "{host}");
+    assert!(host["summary"].as_str().unwrap().starts_with("stale: "), "{host}");
+    finish(run);
+}
+
+#[test]
+fn an_agent_that_is_stopped_is_said_not_to_answer() {
+    let env = TestEnv::new();
+    let run = env.run(&[], "noop \"a\" {}\n").started();
+    run.signal(rustix::process::Signal::STOP);
+    let said = env.status();
+    run.signal(rustix::process::Signal::CONT);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stderr.contains("does not answer"), "{said:?}");
+    finish(run);
+}
+
+#[test]
+fn the_history_has_failures_of_watches_recoveries_and_the_states_of_the_host() {
+    let env = TestEnv::new();
+    let go = env.at("go");
+    let program = format!(
+        "exec \"x\" {{\n\tcmd => \"/bin/true\",\n\tifcmd => \"/bin/false\",\n\twatchcmd => \"test -e {0} && exec sleep 600\",\n\twatchshell => \"/bin/sh\",\n}}\n",
+        go.display()
+    );
+    let run = env.run(&[], &program);
+    env.status_has(&["exec[x]  retrying after ", "cannot watch"]);
+    let history = || mgmt_output(&["history", "--prefix", &env.text("prefix")]).stdout;
+    eventually("the failure is recorded", || {
+        let text = history();
+        text.contains("exec[x] failed: cannot watch")
+            && text.contains("host[h1] is in another state: degraded: ")
+    });
+    std::fs::write(&go, "").unwrap();
+    env.status_has(&["h1  converged"]);
+    eventually("the recovery is recorded", || {
+        let text = history();
+        text.contains("exec[x] recovered") && text.contains("host[h1] is in another state: converged: ")
+    });
     finish(run);
 }

@@ -38,9 +38,9 @@ impl TestEnv {
 
     /// The same, with hosts that are in one network, at the addresses that pages have.
     pub(crate) fn in_a_network(page: &str) -> TestEnv {
-        let mut scene = TestEnv::of(page);
-        scene.network = Some(Network::new());
-        scene
+        let mut env = TestEnv::of(page);
+        env.network = Some(Network::new());
+        env
     }
 
     /// Has commands run by something that arranges what they need, and becomes them then.

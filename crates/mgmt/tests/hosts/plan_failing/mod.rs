@@ -47,6 +47,23 @@ pub(crate) const FAILING: &[Failing] = &[
         &["file[/t/a]"],
     ),
     failing("", r#"file "/t/a" { state => "exists", source => "/t/s", }"#, &["file[/t/a]"]),
+    failing(
+        "mkdir /t/s; mkfifo /t/s/p",
+        r#"file "/t/d/" { state => "exists", source => "/t/s/", recurse => true, }"#,
+        &["file[/t/d/]"],
+    ),
+    failing("", r#"file "/proc/nosuch" { state => "exists", }"#, &["file[/proc/nosuch]"]),
+    failing(
+        "mkdir -p /t/m; mount -t tmpfs x /t/m; mkdir /t/m/d; touch /t/m/d/a; chattr +a /t/m/d",
+        r#"file "/t/m/d/a" { state => "absent", }"#,
+        &["file[/t/m/d/a]"],
+    ),
+    failing("", r#"exec "shell" { cmd => "/nosuch/program x", shell => "/bin/sh", }"#, &["exec[shell]"]),
+    failing(
+        "mkdir -p /t/m /t/s; head -c 2M /dev/urandom > /t/s/a; mount -t tmpfs -o size=1m x /t/m",
+        r#"tar "/t/m/a.tar" { inputs => ["/t/s/",], }"#,
+        &["tar[/t/m/a.tar]"],
+    ),
     failing("mkdir /t/a", r#"file "/t/a" { state => "exists", content => "x", }"#, &["file[/t/a]"]),
     failing("mkdir /t/d; touch /t/d/x", r#"file "/t/d/" { state => "absent", }"#, &["file[/t/d/]"]),
     failing(

@@ -50,6 +50,13 @@ fn a_host_in_trouble_heals_and_never_claims_to_be_well_while_it_is_not() {
     );
 }
 
+/// The last lines of a log; the rest is about troubles that are long over.
+fn last_lines(log: &str) -> String {
+    const MAX_LINES: usize = 50;
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(MAX_LINES)..].join("\n")
+}
+
 fn on_a_booted_host() {
     let settings = std::fs::read_to_string(SETTINGS).unwrap();
     let (seconds, seed) = settings.trim().split_once(' ').unwrap();
@@ -74,11 +81,11 @@ fn on_a_booted_host() {
     command.args(["lang", "/chaos.mcl"]).stdin(Stdio::null());
     let running = RunningProgram::start_command(command);
     let agent = Agent::new(rustix::process::Pid::from_raw(running.id().cast_signed()).unwrap());
-    let monitor = Monitor::start(site.expectations, agent.paused());
+    let monitor = Monitor::start(site.expectations, agent.paused(), agent.pauses());
     let healthy = |what: &str, limit| {
         monitor
             .wait_until_healthy(limit)
-            .unwrap_or_else(|error| panic!("{what}: {error}\n{}", running.said()))
+            .unwrap_or_else(|error| panic!("{what}: {error}\n{}", last_lines(&running.said())))
     };
     healthy("the first run", RECOVERY_LIMIT);
 

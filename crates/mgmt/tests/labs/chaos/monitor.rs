@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -53,14 +53,18 @@ struct Streaks {
 }
 
 impl Monitor {
-    pub(crate) fn start(expectations: Vec<Expectation>, paused: Arc<AtomicBool>) -> Monitor {
+    pub(crate) fn start(
+        expectations: Vec<Expectation>,
+        paused: Arc<AtomicBool>,
+        pauses: Arc<AtomicU64>,
+    ) -> Monitor {
         let shared = Arc::<Shared>::default();
         let thread = std::thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
                 let mut streaks = Streaks::default();
                 while !shared.stop.load(Ordering::Acquire) {
-                    sample(&expectations, &paused, &mut streaks, &shared);
+                    sample(&expectations, (&paused, &pauses), &mut streaks, &shared);
                     std::thread::sleep(SAMPLE_INTERVAL);
                 }
             }
@@ -79,9 +83,16 @@ impl Monitor {
             if let Some(at) = latest.healthy_at.filter(|at| *at > began) {
                 return Ok(at - began);
             }
+            if self.thread.as_ref().is_some_and(std::thread::JoinHandle::is_finished) {
+                return Err("the monitor has panicked".to_owned());
+            }
             if began.elapsed() > limit {
                 let Latest { wrong, status, .. } = &*latest;
-                return Err(format!("not right after {limit:?}: {wrong:?}\nstatus: {status:#?}"));
+                let unhealthy =
+                    status.as_ref().map_or(&Value::Null, |status| &host(status)["report"]["unhealthy"]);
+                return Err(format!(
+                    "not right after {limit:?}: {wrong:?}\nunhealthy, says mgmt: {unhealthy:#}"
+                ));
             }
             drop(latest);
             std::thread::sleep(Duration::from_millis(50));
@@ -113,19 +124,28 @@ fn wrong(expectations: &[Expectation]) -> Vec<&str> {
         .collect()
 }
 
-fn sample(expectations: &[Expectation], paused: &AtomicBool, streaks: &mut Streaks, shared: &Shared) {
+fn sample(
+    expectations: &[Expectation],
+    (paused, pauses): (&AtomicBool, &AtomicU64),
+    streaks: &mut Streaks,
+    shared: &Shared,
+) {
     let began = Instant::now();
+    let earlier_pauses = pauses.load(Ordering::Acquire);
     let before = wrong(expectations);
     let status = status();
     let counts = metrics();
     let after = wrong(expectations);
     // An agent that is stopped by a signal knows nothing and says nothing.
-    if paused.load(Ordering::Acquire) {
+    if paused.load(Ordering::Acquire) || pauses.load(Ordering::Acquire) != earlier_pauses {
         return;
     }
     let converged = status.as_ref().is_some_and(|status| state(status) == "converged");
     let still_wrong: Vec<&str> = before.iter().copied().filter(|resource| after.contains(resource)).collect();
-    let mut failure = streaks.claim(converged, &still_wrong);
+    let mut failure = match status.as_ref().filter(|_| !converged) {
+        Some(status) => streaks.claim(is_at_rest(status), &unlisted(status, &still_wrong)),
+        None => streaks.claim(converged, &still_wrong),
+    };
     if let (Some(status), Some(counts)) = (&status, &counts) {
         failure = failure.or(streaks.compare(status, counts));
     }
@@ -142,21 +162,24 @@ fn sample(expectations: &[Expectation], paused: &AtomicBool, streaks: &mut Strea
 }
 
 impl Streaks {
-    /// Converged implies that every resource is right.
+    /// Converged implies that every resource is right, and degraded at rest that every other one is.
     fn claim(&mut self, converged: bool, still_wrong: &[&str]) -> Option<String> {
         self.false_claims.retain(|resource, _| converged && still_wrong.contains(&resource.as_str()));
         for resource in still_wrong.iter().filter(|_| converged) {
             let streak = self.false_claims.entry((*resource).to_owned()).or_default();
             *streak += 1;
             if *streak > MAX_FALSE_CLAIMS {
-                return Some(format!("converged, says mgmt in {streak} samples, and {resource} is wrong"));
+                return Some(format!("well, says mgmt in {streak} samples, and {resource} is wrong"));
             }
         }
         None
     }
 
-    /// Status and metrics count the same.
+    /// Status and metrics count the same, and every resource once.
     fn compare(&mut self, status: &Value, metrics: &BTreeMap<String, u64>) -> Option<String> {
+        if let Some(failure) = counted_twice(&host(status)["report"], metrics) {
+            return Some(failure);
+        }
         let counts = &host(status)["report"]["counts"];
         let differs = ["retrying", "failed", "blocked", "flapping", "stale"]
             .into_iter()
@@ -165,6 +188,26 @@ impl Streaks {
         let state = differs.filter(|_| self.disagreements > MAX_DISAGREEMENTS)?;
         Some(format!("status counts {} {state}, the metrics {:?}", counts[state], metrics.get(state)))
     }
+}
+
+/// A resource is in one state: the counts add up to all resources, and no resource is listed twice.
+fn counted_twice(report: &Value, metrics: &BTreeMap<String, u64>) -> Option<String> {
+    let names = report["unhealthy"].as_array().into_iter().flatten();
+    let names: Vec<&str> = names.filter_map(|resource| resource["resource"].as_str()).collect();
+    let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+    if let Some((_, name)) = twice {
+        return Some(format!("{name} is listed twice: {report}"));
+    }
+    let counts = report["counts"].as_object()?;
+    let total = counts.get("total").and_then(Value::as_u64).unwrap_or(0);
+    let others = counts.iter().filter(|(state, _)| *state != "total");
+    let sum: u64 = others.filter_map(|(_, count)| count.as_u64()).sum();
+    if sum > total {
+        return Some(format!("{sum} states of {total} resources: {report}"));
+    }
+    // `ok` is what is left, so the metrics add up unless too many were counted.
+    let ok = metrics.get("ok").copied().unwrap_or(0);
+    (ok > total).then(|| format!("the metrics count {ok} of {total} resources as ok"))
 }
 
 /// What `mgmt status` says.
@@ -183,6 +226,23 @@ fn host(status: &Value) -> &Value {
 
 fn state(status: &Value) -> &str {
     host(status)["state"].as_str().unwrap_or("")
+}
+
+/// Nothing is under way, and everything that is unhealthy is listed.
+fn is_at_rest(status: &Value) -> bool {
+    let report = &host(status)["report"];
+    let counts = ["failed", "retrying", "blocked", "flapping", "stale", "unknown"]
+        .map(|state| &report["counts"][state]);
+    let unhealthy: u64 = counts.iter().filter_map(|count| count.as_u64()).sum();
+    let listed = report["unhealthy"].as_array().map_or(0, Vec::len);
+    report["quiet"] == true && state(status) == "degraded" && unhealthy == listed as u64
+}
+
+/// Those resources that the status does not list as unhealthy.
+fn unlisted<'a>(status: &Value, resources: &[&'a str]) -> Vec<&'a str> {
+    let listed = host(status)["report"]["unhealthy"].as_array();
+    let is_listed = |name: &str| listed.is_some_and(|all| all.iter().any(|one| one["resource"] == name));
+    resources.iter().copied().filter(|name| !is_listed(name)).collect()
 }
 
 /// The number of resources in each state, by the metrics.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
@@ -14,6 +14,10 @@ use crate::chaos::site::{
     directory_path, file_path, succeeds,
 };
 use mgmt_test_support::numbers::Numbers;
+use mgmt_test_support::program::wait_until_stopped;
+
+/// The time within which the agent closes a file that it has open for writing.
+const REMOUNT_LIMIT: Duration = Duration::from_secs(60);
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +38,8 @@ pub(crate) enum Trouble {
     DeadServices,
     /// The message bus restarts.
     RestartedBus,
+    /// The message bus is away, and services stop meanwhile.
+    BusAway,
     /// A name does not resolve, and what is downloaded from it is gone.
     UnresolvableName,
     /// A package is gone, and the package database is locked.
@@ -44,7 +50,7 @@ pub(crate) enum Trouble {
     LostLines,
 }
 
-pub(crate) const ALL: [Trouble; 12] = [
+pub(crate) const ALL: [Trouble; 13] = [
     Trouble::Edits,
     Trouble::MovedParent,
     Trouble::FullVolume,
@@ -53,6 +59,7 @@ pub(crate) const ALL: [Trouble; 12] = [
     Trouble::ImmutableFile,
     Trouble::DeadServices,
     Trouble::RestartedBus,
+    Trouble::BusAway,
     Trouble::UnresolvableName,
     Trouble::LockedPackages,
     Trouble::RemovedAccounts,
@@ -97,7 +104,9 @@ impl Trouble {
                 agent.pause();
                 edit_files(numbers, 10);
                 // The volume is busy while the agent has a file open for writing.
+                let began = std::time::Instant::now();
                 while !succeeds("mount", &["-o", "remount,ro", VOLUME]) {
+                    assert!(began.elapsed() < REMOUNT_LIMIT, "the volume stays busy");
                     agent.resume();
                     std::thread::sleep(Duration::from_millis(10));
                     agent.pause();
@@ -125,9 +134,20 @@ impl Trouble {
                 attempt("systemctl", &["stop", "chaos-timer0.timer"]);
             }
             Trouble::RestartedBus => {
+                // More restarts than systemd allows are the test's doing, not a trouble of its own.
+                attempt("systemctl", &["reset-failed", "dbus.service", "dbus.socket"]);
                 attempt("systemctl", &["kill", "--signal=KILL", "dbus.service"]);
                 attempt("systemctl", &["start", "dbus.service"]);
                 attempt("systemctl", &["stop", &format!("chaos{}.service", numbers.below(SERVICES))]);
+            }
+            Trouble::BusAway => {
+                attempt("systemctl", &["reset-failed", "dbus.service", "dbus.socket"]);
+                attempt("systemctl", &["stop", "dbus.socket", "dbus.service"]);
+                attempt("systemctl", &["stop", &format!("chaos{}.service", numbers.below(SERVICES))]);
+                wait();
+                // Longer than a watch may count as one without a bus, so that the service is known to be unknown.
+                std::thread::sleep(Duration::from_secs(6));
+                attempt("systemctl", &["start", "dbus.socket", "dbus.service"]);
             }
             Trouble::UnresolvableName => {
                 site::remove_server_name();
@@ -188,11 +208,13 @@ fn text(path: &Path) -> &str {
 pub(crate) struct Agent {
     process: Pid,
     paused: Arc<AtomicBool>,
+    /// The number of pauses so far, so that a sample knows whether one began and ended while it was taken.
+    pauses: Arc<AtomicU64>,
 }
 
 impl Agent {
     pub(crate) fn new(process: Pid) -> Agent {
-        Agent { process, paused: Arc::default() }
+        Agent { process, paused: Arc::default(), pauses: Arc::default() }
     }
 
     /// Whether it is paused now.
@@ -200,9 +222,16 @@ impl Agent {
         Arc::clone(&self.paused)
     }
 
+    /// How often it has been paused.
+    pub(crate) fn pauses(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.pauses)
+    }
+
     fn pause(&self) {
+        self.pauses.fetch_add(1, Ordering::AcqRel);
         self.paused.store(true, Ordering::Release);
         kill_process(self.process, Signal::STOP).unwrap();
+        wait_until_stopped(self.process);
     }
 
     fn resume(&self) {

@@ -38,13 +38,13 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn threat_07_lost_attributes_on_replace() {
-    let scene = TestEnv::new();
+    let env = TestEnv::new();
     let mut resources = String::from("  file:\n");
     let mut expected = Vec::new();
     for owner in [0, 7, 65534] {
         for bits in [0o600, 0o640, 0o755, 0o444] {
             for attribute in [None, Some("kept")] {
-                let path = scene.at(&format!("{owner}-{bits:o}-{}", attribute.is_some()));
+                let path = env.at(&format!("{owner}-{bits:o}-{}", attribute.is_some()));
                 std::fs::write(&path, "old").unwrap();
                 if let Some(value) = attribute {
                     let flags = rustix::fs::XattrFlags::empty();
@@ -57,7 +57,7 @@ fn threat_07_lost_attributes_on_replace() {
             }
         }
     }
-    let run = scene.graph(&resources);
+    let run = env.graph(&resources);
     assert_eq!(run.code, 0, "{}", run.stderr);
     for (path, owner, bits, attribute) in expected {
         let found = path.metadata().unwrap();
@@ -71,15 +71,15 @@ fn threat_07_lost_attributes_on_replace() {
 
 #[test]
 fn threat_08_setuid_bit() {
-    let scene = TestEnv::new();
-    let given = scene.at("given");
+    let env = TestEnv::new();
+    let given = env.at("given");
     std::fs::write(&given, "program").unwrap();
     std::fs::set_permissions(&given, std::fs::Permissions::from_mode(0o4755)).unwrap();
-    let run = scene.graph(&format!("  file:\n  - name: {}\n    owner: \"7\"\n", given.display()));
+    let run = env.graph(&format!("  file:\n  - name: {}\n    owner: \"7\"\n", given.display()));
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!((given.metadata().unwrap().uid(), mode(&given)), (7, 0o755));
-    let open = scene.at("open");
-    let run = scene.graph(&format!(
+    let open = env.at("open");
+    let run = env.graph(&format!(
         "  file:\n  - name: {}\n    state: exists\n    content: x\n    mode: \"4777\"\n",
         open.display()
     ));
@@ -89,16 +89,16 @@ fn threat_08_setuid_bit() {
 
 #[test]
 fn threat_09_device_fifo_or_socket_at_the_path() {
-    let scene = TestEnv::new();
-    let (pipe, socket, plain) = (scene.at("pipe"), scene.at("socket"), scene.at("plain"));
+    let env = TestEnv::new();
+    let (pipe, socket, plain) = (env.at("pipe"), env.at("socket"), env.at("plain"));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let _listening = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let null = scene.at("null");
+    let null = env.at("null");
     assert!(Command::new("mknod").arg(&null).args(["c", "1", "3"]).status().unwrap().success());
     let all: String = [&pipe, &socket, &null, &plain]
         .map(|path| format!("  - name: {}\n    state: exists\n    content: new\n", path.display()))
         .concat();
-    let run = scene.graph(&format!("  file:\n{all}"));
+    let run = env.graph(&format!("  file:\n{all}"));
     assert_eq!(run.code, 1, "{}", run.stderr);
     assert_eq!(
         std::fs::read_to_string(&plain).unwrap(),
@@ -113,13 +113,13 @@ fn threat_09_device_fifo_or_socket_at_the_path() {
 
 #[test]
 fn threat_10_recursive_delete_escaping_the_tree() {
-    let scene = TestEnv::new();
-    let (tree, vault) = (scene.at("tree"), scene.at("vault"));
+    let env = TestEnv::new();
+    let (tree, vault) = (env.at("tree"), env.at("vault"));
     std::fs::create_dir_all(tree.join("deep/mounted")).unwrap();
     std::fs::create_dir(&vault).unwrap();
     std::fs::write(vault.join("precious"), "precious").unwrap();
     std::os::unix::fs::symlink(&vault, tree.join("deep/link")).unwrap();
-    let graph = scene.write(
+    let graph = env.write(
         "graph.yaml",
         &format!(
             "graph: x\nresources:\n  file:\n  - name: {}/\n    state: absent\n    recurse: true\n    force: true\n",
@@ -147,21 +147,21 @@ fn threat_10_recursive_delete_escaping_the_tree() {
 
 #[test]
 fn threat_11_path_from_data() {
-    let scene = TestEnv::new();
+    let env = TestEnv::new();
     for name in ["relative", "", "a\\0b", "/a\\0b", "/dev/shm/../../etc/passwd/..", "/", "//", "/.", "~/.x"] {
         let text = format!(
             "graph: x\nresources:\n  file:\n  - name: \"{name}\"\n    state: absent\n    content: x\n"
         );
-        let graph = scene.write("graph.yaml", &text);
+        let graph = env.write("graph.yaml", &text);
         let check = mgmt_output(&["check", "yaml", &graph]);
         assert_eq!(check.code, 1, "{name}: {}", check.stderr);
         assert!(!check.stderr.contains("panicked"), "{}", check.stderr);
     }
     // A newline and bytes that a terminal obeys may be in a name, and change nothing but that file.
-    let odd = scene.at("odd\n\u{1b}[31m..name");
+    let odd = env.at("odd\n\u{1b}[31m..name");
     let text = format!("file {:?} {{\n\tstate => \"exists\",\n}}\n", odd.to_str().unwrap())
         .replace("\\u{1b}", "\u{1b}");
-    let program = scene.write("main.mcl", &text);
+    let program = env.write("main.mcl", &text);
     let run = mgmt_output(&["run", "--tmp-prefix", "--converged-timeout", "0", "lang", &program]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(odd.exists());
@@ -169,8 +169,8 @@ fn threat_11_path_from_data() {
 
 #[test]
 fn threat_12_command_injection() {
-    let scene = TestEnv::new();
-    let (output, planted) = (scene.at("output"), scene.at("planted"));
+    let env = TestEnv::new();
+    let (output, planted) = (env.at("output"), env.at("planted"));
     let hostile = [
         format!("$(touch {})", planted.display()),
         format!("; touch {} #", planted.display()),
@@ -191,7 +191,7 @@ fn threat_12_command_injection() {
         text += &format!(", {word:?}");
     }
     text += &format!("]\n    env: {{OUT: {:?}}}\n", output.to_str().unwrap());
-    let graph = scene.write("graph.yaml", &text);
+    let graph = env.write("graph.yaml", &text);
     let mut command =
         mgmt(&["run", "--tmp-prefix", "--converger-timeout=0", "--converged-exit", "yaml", &graph]);
     let run: CommandOutput = command.env("LD_CANARY", "inherited").output().unwrap().into();
@@ -206,10 +206,10 @@ fn threat_12_command_injection() {
 #[test]
 fn threat_13_secret_in_any_output() {
     const CANARY: &str = "canary5f1e";
-    let scene = TestEnv::new();
-    let (secret, prefix) = (scene.at("secret"), scene.at("prefix"));
+    let env = TestEnv::new();
+    let (secret, prefix) = (env.at("secret"), env.at("prefix"));
     let (prefix, secret) = (prefix.to_str().unwrap(), secret.to_str().unwrap());
-    let graph = scene.write(
+    let graph = env.write(
         "graph.yaml",
         &format!(
             "graph: x\nresources:\n  file:\n  - name: {secret}\n    state: exists\n    mode: \"0600\"\n    content: {CANARY}\n  exec:\n  - name: with\n    cmd: \"/bin/true\"\n    env: {{TOKEN: {CANARY}}}\n"
@@ -287,7 +287,7 @@ fn threat_13_secret_in_a_core_dump() {
 
 #[test]
 fn threat_21_resource_exhaustion_by_program() {
-    let scene = TestEnv::new();
+    let env = TestEnv::new();
     let long = format!("$x = {}1\n", "1 + ".repeat(100_000));
     let deep = format!("$x = {}1{}\n", "(".repeat(50_000), ")".repeat(50_000));
     let programs = [
@@ -300,7 +300,7 @@ fn threat_21_resource_exhaustion_by_program() {
         &deep,
     ];
     for text in programs {
-        let program = scene.write("main.mcl", text);
+        let program = env.write("main.mcl", text);
         let start = &text[..text.len().min(60)];
         // Three gigabytes of addresses: whoever asks for more is ended by the system.
         let ended = Command::new("timeout")
@@ -317,7 +317,7 @@ fn threat_21_resource_exhaustion_by_program() {
 
 #[test]
 fn threat_22_parser_attacks() {
-    let scene = TestEnv::new();
+    let env = TestEnv::new();
     let mut laughs = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
     for level in 1..30 {
         let before = format!("*a{}", level - 1);
@@ -326,7 +326,7 @@ fn threat_22_parser_attacks() {
     let nested = "[".repeat(100_000);
     let token = format!("graph: {}\n", "x".repeat(10 << 20));
     for text in [laughs.as_str(), nested.as_str(), token.as_str()] {
-        let graph = scene.write("graph.yaml", text);
+        let graph = env.write("graph.yaml", text);
         let check = Command::new("timeout")
             .args(["120", "prlimit", "--as=3000000000", env!("CARGO_BIN_EXE_mgmt"), "check", "yaml", &graph])
             .output()

@@ -103,7 +103,7 @@ fn threat_19_self_caused_event_loops() {
     });
     eventually("it is told of again", || undone(&history()).len() >= 4);
     let all = history();
-    let changes = all.iter().filter(|change| change["outcome"] != "undone").count();
+    let changes = all.iter().filter(|change| change["outcome"] == "changed").count();
     // Twelve times each until it is no accident; from then on one telling for each time.
     let told = undone(&all).len();
     assert!(changes <= 2 * 12 + told + 2, "{changes} changes, told of {told} times");

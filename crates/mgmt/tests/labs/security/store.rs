@@ -263,7 +263,7 @@ fn threat_17_commands_of_a_singleton_never_overlap() {
     let network = Network::new(3);
     let _etcd = Etcd::start(&network, &env.at("etcd"));
     let here = env.home.path().display();
-    // A command that says who else runs when it begins, and ends when it is asked to unless it is stubborn.
+    // A command that says who else runs when it begins (one that has ended stays a zombie while its agent is stopped), and ends when it is asked to unless it is stubborn.
     let program = format!(
         r#"import "fmt"
 import "world"
@@ -274,7 +274,7 @@ if $hostname in world.schedule("job") {{
 	exec "singleton" {{
 		shell => "/bin/sh",
 		env => {{"PATH" => "/usr/bin:/bin", "NAME" => $hostname,}},
-		cmd => "cd {here}; for other in command-*; do kill -0 $(cat $other) && echo $other >> overlaps-$NAME; done; trap '[ -e stubborn ] || exit 0' TERM; echo $$ > next-$NAME; mv next-$NAME command-$NAME; while :; do sleep 0.1; done",
+		cmd => "cd {here}; for other in command-*; do grep -q '^State:.[^ZX]' /proc/$(cat $other)/status && echo $other >> overlaps-$NAME; done; trap '[ -e stubborn ] || exit 0' TERM; echo $$ > next-$NAME; mv next-$NAME command-$NAME; while :; do sleep 0.1; done",
 	}}
 }}
 "#
@@ -307,14 +307,17 @@ if $hostname in world.schedule("job") {{
     network.heal(first);
     std::fs::remove_file(env.at("stubborn")).unwrap();
 
-    // Stopped past its lease, it can end nothing. It does as soon as it goes on, and for ever.
+    // Stopped past its lease, it can end nothing; the watchdog does.
     hosts[second].as_ref().unwrap().signal(Signal::STOP);
     eventually("the command of another begins", || another(second).is_some());
     let third = another(second).unwrap();
+    assert_eq!(overlaps(third), "", "{} began too early", names[third]);
+    assert!(!is_running(second), "the command of a host that sleeps goes on");
     hosts[second].as_ref().unwrap().signal(Signal::CONT);
     eventually("who slept has ended its command", || alone(third));
 
-    // Killed, it leaves its command behind. The next start ends it.
+    // Killed, it leaves its command to the watchdog, which ends it although it has to be killed.
+    env.write("stubborn", "");
     let killed = hosts[third].take().unwrap();
     killed.signal(Signal::KILL);
     let (code, _) = killed.end_killed();
@@ -322,10 +325,10 @@ if $hostname in world.schedule("job") {{
     let left = command(third);
     eventually("the command of another begins", || another(third).is_some());
     let fourth = another(third).unwrap();
-    let mut again = host(third);
-    again.wait_for("still running since the last start");
+    assert_eq!(overlaps(fourth), "", "{} began too early", names[fourth]);
     assert!(!runs(&left), "what was left behind goes on");
-    hosts[third] = Some(again);
+    std::fs::remove_file(env.at("stubborn")).unwrap();
+    hosts[third] = Some(host(third));
     eventually("one is left", || alone(fourth));
 
     // One that ends in order ends its command before it hands over.
@@ -338,6 +341,62 @@ if $hostname in world.schedule("job") {{
         }
         let (_, lines) = host.end();
         assert!(!is_running(number) && !lines.contains("panicked"), "{lines}");
+    }
+}
+
+#[test]
+fn threat_17_a_singleton_ends_with_its_choice_although_its_program_is_stuck() {
+    // Each keeps the agent from withdrawing the command by itself: a value that fails freezes what depends on it, and a graph that
+    // is refused leaves the last one in place.
+    let stuck = [
+        r#"if $hostname in world.schedule("job") and os.readfile("{flag}") == "1" { {exec} }"#,
+        r#"if os.readfile("{flag}") == "1" { if $hostname in world.schedule("job") { {exec} } }"#,
+        r#"if $hostname in world.schedule("job") { {exec} } else {
+            noop "a" {}
+            noop "b" {}
+            Noop["a"] -> Noop["b"]
+            if os.file_exists("{flag}-bad") { Noop["b"] -> Noop["a"] }
+        }"#,
+    ];
+    for (number, body) in stuck.iter().enumerate() {
+        let env = TestEnv::new();
+        let network = Network::new(2);
+        let _etcd = Etcd::start(&network, &env.at("etcd"));
+        let here = env.home.path().display().to_string();
+        let exec = format!(
+            r#"exec "singleton" {{
+    shell => "/bin/sh",
+    env => {{"PATH" => "/usr/bin:/bin", "NAME" => $hostname,}},
+    cmd => "cd {here}; echo $$ > next-$NAME; mv next-$NAME command-$NAME; exec sleep 1000",
+}}"#
+        );
+        let body = body.replace("{flag}", &format!("{here}/flag-${{hostname}}")).replace("{exec}", &exec);
+        let import = if body.contains("os.") { "import \"os\"\n" } else { "" };
+        let text = format!("import \"world\"\n{import}schedule \"job\" {{ ttl => 2, }}\n{body}\n");
+        let program = env.write("main.mcl", &text);
+        let names = ["a", "b"];
+        let host = |at: usize| {
+            let prefix = env.text(&format!("prefix-{}", names[at]));
+            env.write(&format!("flag-{}", names[at]), "1");
+            let flags = ["run", "--hostname", names[at], "--prefix", &prefix, "--seeds", Etcd::CLIENTS];
+            RunningProgram::start_command(network.mgmt(at, &[&flags[..], &["lang", &program]].concat()))
+        };
+        let is_running = |at: usize| {
+            std::fs::read_to_string(env.at(&format!("command-{}", names[at]))).is_ok_and(|id| runs(&id))
+        };
+        let first = host(0);
+        eventually("the first is chosen", || is_running(0));
+        let second = host(1);
+        std::fs::remove_file(env.at("flag-a")).unwrap();
+        env.write("flag-a-bad", "");
+        network.cut(0);
+        eventually("the command of the other begins", || is_running(1));
+        assert!(!is_running(0), "variant {number}: both run");
+        for host in [first, second] {
+            host.signal(Signal::KILL);
+            host.end_killed();
+        }
+        eventually("the watchdogs end the commands", || !is_running(0) && !is_running(1));
     }
 }
 

@@ -37,6 +37,10 @@ impl TestEnv {
 
     /// A program that copies what functions read of each of these to a file `out-NAME`.
     fn copies(&self, names: &[&str]) -> String {
+        self.write("main.mcl", &self.copies_text(names))
+    }
+
+    fn copies_text(&self, names: &[&str]) -> String {
         let mut text = "import \"os\"\n".to_owned();
         for name in names {
             text += &format!(
@@ -45,7 +49,7 @@ impl TestEnv {
                 self.path(name)
             );
         }
-        self.write("main.mcl", &text)
+        text
     }
 }
 
@@ -164,6 +168,51 @@ fn threat_09_functions_are_not_held_up_by_a_file_system_that_does_not_answer() {
     for name in ["x", "y", "z"] {
         holds(&place.at(&format!("out-dead-{name}")), name);
     }
+}
+
+#[test]
+fn threat_09_kinds_are_not_held_up_by_a_file_system_that_does_not_answer() {
+    let place = Place::new();
+    let dead = DeadMount::new(&place.at("dead"));
+    symlink(place.at("dead"), place.at("link")).unwrap();
+    place.write("b", "b0");
+    let files: String = (0..40)
+        .map(|n| {
+            format!(
+                "file \"{}\" {{ state => \"exists\", content => \"{n}\", }}\n",
+                place.path(&format!("dead/f{n}"))
+            )
+        })
+        .chain([
+            format!("file \"{}\" {{ state => \"exists\", content => \"l\", }}\n", place.path("link/l")),
+            format!("file \"{}/\" {{ state => \"exists\", recurse => true, }}\n", place.path("dead/tree")),
+        ])
+        .collect();
+    let program = place.write("main.mcl", &format!("{files}\n{}", place.copies_text(&["b"])));
+    // A process that ends meanwhile is kept by the kernel until the mount is gone, so only its output is waited for.
+    let plan = place.at("plan");
+    let output = std::fs::File::create(&plan).unwrap();
+    let mut planning = mgmt(&["plan", "lang", &program]);
+    planning.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
+    let mut planning = planning.spawn().unwrap();
+    let said = || std::fs::read_to_string(&plan).unwrap_or_default();
+    eventually("the plan says so", || said().contains("dead does not answer") && said().contains("out-b"));
+    let mut running = RunningProgram::start(&["run", "--tmp-prefix", "lang", &program]);
+    running.wait_for("dead does not answer");
+    holds(&place.at("out-b"), "b0");
+    for round in 1..4 {
+        place.write("b", &format!("b{round}"));
+        holds(&place.at("out-b"), &format!("b{round}"));
+        std::fs::remove_file(place.at("out-b")).unwrap();
+        holds(&place.at("out-b"), &format!("b{round}"));
+    }
+    drop(dead);
+    planning.wait().unwrap();
+    for n in 0..40 {
+        holds(&place.at(&format!("dead/f{n}")), &n.to_string());
+    }
+    holds(&place.at("dead/l"), "l");
+    eventually("the directory is made", || place.at("dead/tree").is_dir());
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn case(random: &mut Random) -> Case {
 /// A resource that declares a path in one of many ways.
 fn resource(random: &mut Random, number: usize, path: &str) -> (&'static str, String, Value) {
     let name = format!("r{number}");
-    match random.below(12) {
+    match random.below(17) {
         0 => ("File", path.to_owned(), json!({ "ensure": "file", "content": "x" })),
         1 => ("File", name, json!({ "ensure": "file", "path": path.replacen('/', "//", 1) })),
         2 => ("File", path.to_owned(), json!({ "mode": "0600" })),
@@ -87,6 +87,13 @@ fn resource(random: &mut Random, number: usize, path: &str) -> (&'static str, St
         8 => ("Thing", path.to_owned(), json!({})),
         9 => ("Exec", name, json!({ "command": "/bin/true", "creates": path })),
         10 => ("Filebucket", name, json!({ "path": path })),
+        11 => ("Exec", name, json!({ "command": "/bin/true", "creates": ["/elsewhere", path] })),
+        12 => {
+            ("Exec", name, json!({ "command": "/bin/true", "creates": [path], "user": "nobody", "tag": "x" }))
+        }
+        13 => ("User", name, json!({ "ensure": "present", "home": path })),
+        14 => ("Augeas", name, json!({ "context": path, "changes": ["set a 1"] })),
+        15 => ("File", format!("/link{path}"), json!({ "ensure": "file", "path": path })),
         _ => ("User", name, json!({ "ensure": "present", "home": path, "managehome": true })),
     }
 }
@@ -136,7 +143,12 @@ fn losses(graph: &ResourceGraph, declared: &[String]) -> Vec<String> {
             _ => continue,
         };
         let spared: Vec<String> = spared.iter().map(|path| clean(path)).collect();
-        let is_spared = |path: &String| spared.iter().any(|kept| kept == path || super::is_below(path, kept));
+        let is_spared = |path: &String| {
+            spared.iter().any(|kept| match kept.strip_suffix('*') {
+                Some(beginning) => path.starts_with(beginning),
+                None => kept == path || super::is_below(path, kept),
+            })
+        };
         let below = declared.iter().filter(|path| super::is_below(path, &directory));
         lost.extend(below.filter(|path| !is_spared(path)).map(|path| format!("{} loses {path}", spec.id)));
     }
@@ -146,7 +158,7 @@ fn losses(graph: &ResourceGraph, declared: &[String]) -> Vec<String> {
 #[test]
 fn no_purge_loses_a_declared_path() {
     let mut purges = 0;
-    for seed in 0..600 {
+    for seed in 0..1500 {
         let mut random = Random(seed);
         let Case { catalogue, declared } = case(&mut random);
         let tags = if random.one_in(3) { vec!["file".to_owned()] } else { Vec::new() };
@@ -168,7 +180,9 @@ fn no_purge_loses_a_declared_path() {
         };
         let yes = Field::Bool(true);
         program.add_node(file("/e/of-the-program", &[("state", Str::from("exists").to_value())]));
-        program.add_node(file("/d/own/", &[("recurse", yes.clone()), ("purge", yes)]));
+        for directory in ["/d/own/", "/d/deep/", "/e/deep/"] {
+            program.add_node(file(directory, &[("recurse", yes.clone()), ("purge", yes.clone())]));
+        }
         let (ours, theirs) = (Half { graph: &program, name: "a" }, Half { graph: &graph, name: "b" });
         let merged = merge(ours, theirs, true);
         let graph = merged.graph.unwrap_or_else(|| panic!("seed {seed}: {:?}", merged.diagnostics));
@@ -250,6 +264,87 @@ fn nothing_is_purged_where_a_type_of_a_module_may_compose_a_path() {
             graph.nodes().filter(|(_, spec)| spec.resource.get("purge") == Some(Field::Bool(true))).count();
         assert_eq!(purging, 2 - told, "{claimed:?}");
     }
+}
+
+#[test]
+fn a_type_that_names_no_path_and_writes_no_file_has_everything_purged() {
+    for (silent, puppet_only, told) in [(true, false, 0), (false, false, 1), (false, true, 0)] {
+        let resources = json!([
+            { "type": "Stage", "title": "main" },
+            { "type": "File", "title": "/srv/d", "parameters": { "ensure": "directory", "recurse": true, "purge": true } },
+            { "type": "Db_user", "title": "bob" },
+        ]);
+        let catalogue =
+            json!({ "name": "host", "environment": "production", "resources": resources, "edges": [] });
+        let types = json!({ "db_user": { "generates": false, "passive": false, "silent": silent } });
+        let compiled = json!({ "catalogue": catalogue, "types": types, "paths": {} });
+        let compiled: Compiled = serde_json::from_value(compiled).unwrap();
+        let options = TranslateOptions { puppet_only, ..TranslateOptions::default() };
+        let translated = translate(&compiled, &KINDS, &options);
+        let warnings = translated.diagnostics.iter().filter(|found| found.code == "P0206").count();
+        assert_eq!(warnings, told, "{silent} {puppet_only}");
+        let graph = translated.graph.unwrap();
+        let purges = |spec: &Spec| match spec.id.kind {
+            "file" => spec.resource.get("purge") == Some(Field::Bool(true)),
+            "pippet" => format!("{:?}", spec.resource.get("params")).contains("purge"),
+            _ => false,
+        };
+        assert_eq!(
+            graph.nodes().filter(|(_, spec)| purges(spec)).count(),
+            1 - told,
+            "{silent} {puppet_only}"
+        );
+    }
+}
+
+#[test]
+fn a_purge_of_a_program_spares_what_the_manifest_names_and_nothing_is_purged_where_that_is_not_known() {
+    let resources = json!([
+        { "type": "Stage", "title": "main" },
+        { "type": "Filebucket", "title": "b", "parameters": { "path": "/srv/e/bucket" } },
+        { "type": "File", "title": "/srv/e/left", "parameters": { "content": "x" }, "tags": ["other"] },
+        { "type": "Repo", "title": "r", "parameters": { "dir": "/srv/d" } },
+        { "type": "Keypair", "title": "/srv/e/key" },
+    ]);
+    let catalogue =
+        json!({ "name": "host", "environment": "production", "resources": resources, "edges": [] });
+    let facts = json!({ "generates": false, "passive": false });
+    let paths = json!({
+        "Repo[r]": ["/srv/d"], "Filebucket[b]": ["/srv/e/bucket"], "File[/srv/e/left]": ["/srv/e/left"],
+        "Keypair[/srv/e/key]": ["/srv/e/key"],
+    });
+    let compiled =
+        json!({ "catalogue": catalogue, "types": { "repo": facts, "keypair": facts }, "paths": paths });
+    let compiled: Compiled = serde_json::from_value(compiled).unwrap();
+    let options = TranslateOptions { skip_tags: vec!["other".to_owned()], ..TranslateOptions::default() };
+    let manifest = translate(&compiled, &KINDS, &options).graph.unwrap();
+    let mut program = ResourceGraph::new();
+    for (kind, name) in [("file", "/srv/d/"), ("file", "/srv/e/"), ("tidy", "/srv/d"), ("tidy", "/srv/e")] {
+        let mut resource = (KINDS.get(kind).unwrap().make)();
+        for field in ["recurse", "purge"] {
+            let _ = resource.set(field, &Field::Bool(true));
+        }
+        program.add_node(Spec::of(Str::from(name), std::sync::Arc::from(resource)));
+    }
+    let (ours, theirs) = (Half { graph: &program, name: "a" }, Half { graph: &manifest, name: "b" });
+    let merged = merge(ours, theirs, true);
+    let told: Vec<&str> = merged.diagnostics.iter().map(|found| found.message.as_str()).collect();
+    assert_eq!(
+        told.iter().filter(|told| told.contains("pippet[Repo[r]]") || told.contains("Repo[r]")).count(),
+        2,
+        "{told:?}"
+    );
+    let graph = merged.graph.unwrap_or_else(|| panic!("{told:?}"));
+    let mut purging: Vec<String> = graph
+        .nodes()
+        .filter(|(_, spec)| spec.id.kind == "tidy" || spec.resource.get("purge") == Some(Field::Bool(true)))
+        .map(|(_, spec)| spec.id.to_string())
+        .collect();
+    purging.sort();
+    assert_eq!(purging, ["file[/srv/e/]", "tidy[/srv/e]"]);
+    let declared = ["bucket", "left", "key.crt"].map(|name| format!("/srv/e/{name}"));
+    let lost = losses(&graph, &declared);
+    assert!(lost.is_empty(), "{lost:?}");
 }
 
 #[test]

@@ -25,6 +25,20 @@ const LOGGED_BYTES: usize = 1000;
 /// How often, and after which pause, a program that is just being written is tried again.
 const BUSY: (u32, Duration) = (20, Duration::from_millis(25));
 
+/// Shells that find a program as everybody does.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
+
+/// Words that these shells understand themselves.
+const SHELL_WORDS: [&str; 71] = [
+    ".", ":", "[", "alias", "autoload", "bg", "bind", "break", "builtin", "caller", "case", "cd", "command",
+    "compgen", "complete", "continue", "declare", "dirs", "disown", "do", "done", "echo", "elif", "else",
+    "enable", "esac", "eval", "exec", "exit", "export", "false", "fc", "fg", "fi", "for", "function",
+    "getopts", "hash", "help", "history", "if", "in", "jobs", "kill", "let", "local", "logout", "popd",
+    "print", "printf", "pushd", "pwd", "read", "readonly", "return", "select", "set", "shift", "shopt",
+    "source", "suspend", "test", "then", "time", "times", "trap", "true", "type", "typeset", "ulimit",
+    "until",
+];
+
 /// One of the commands of a resource, as it is declared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandLine<'a> {
@@ -64,6 +78,20 @@ impl<'a> CommandLine<'a> {
         if self.shell.is_empty() { self.words().into_iter().next() } else { Some(self.shell.clone()) }
     }
 
+    /// The same without the shell, if that only starts one program with plain words.
+    pub(super) fn without_shell(&self) -> Option<CommandLine<'a>> {
+        static NO_SHELL: Str = Str::EMPTY;
+        let shell = self.shell.as_str()?.rsplit('/').next()?;
+        let text = self.text.as_str()?;
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || " ._-/:,+@=%".contains(letter);
+        let first = text.split_whitespace().next()?;
+        let starts_program = SHELLS.contains(&shell)
+            && text.chars().all(is_plain)
+            && !first.contains('=')
+            && !SHELL_WORDS.contains(&first);
+        starts_program.then_some(CommandLine { shell: &NO_SHELL, args: &[], ..*self })
+    }
+
     fn argv(&self) -> Vec<OsString> {
         let text = |text: &Str| OsString::from_vec(text.to_vec());
         if !self.shell.is_empty() {
@@ -83,7 +111,7 @@ impl<'a> CommandLine<'a> {
         command.helper = host.helper.clone();
         // What is no signal is told by the validation.
         let signal = exec.signal().unwrap_or(Signal::TERM);
-        command.recorded = Some(Recorded { name: format!("{id} `{}`", self.field), signal });
+        command.recorded = Some(Recorded { name: format!("{id} `{}`", self.field), signal, choice: None });
         command
     }
 
@@ -211,7 +239,10 @@ impl<'a> Runner<'a> {
     }
 
     async fn start(&mut self, line: &CommandLine<'_>) -> Result<Running> {
-        let command = line.command(self.exec, self.id, self.who().await?, self.host);
+        let mut command = line.command(self.exec, self.id, self.who().await?, self.host);
+        if let Some(recorded) = &mut command.recorded {
+            recorded.choice = self.cancel.choice();
+        }
         let (mut attempts, pause) = BUSY;
         loop {
             checkpoint(self.cancel)?;

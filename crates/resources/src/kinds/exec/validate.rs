@@ -14,7 +14,8 @@ pub(super) fn validate(exec: &Exec, name: &Str) -> Result<(), Invalid> {
     let creates = Some(&exec.creates).filter(|path| !path.is_empty()).map(|path| ("creates", path));
     let watched = exec.watchfiles.iter().map(|path| ("watchfiles", path));
     let newer = exec.mtimes.iter().map(|path| ("mtimes", path));
-    for (field, path) in watched.chain(newer).chain(creates) {
+    let made = exec.paths.iter().map(|path| ("paths", path));
+    for (field, path) in watched.chain(newer).chain(creates).chain(made) {
         if !path.starts_with(b"/") {
             return Err(Invalid::field(field, format!("expected an absolute path, found {path:?}"))
                 .with_hint(
@@ -102,7 +103,12 @@ fn no_nul(exec: &Exec, name: &Str) -> Result<(), Invalid> {
         ("user", &exec.user),
         ("group", &exec.group),
     ];
-    let lists = [("args", &exec.args), ("watchfiles", &exec.watchfiles), ("mtimes", &exec.mtimes)];
+    let lists = [
+        ("args", &exec.args),
+        ("watchfiles", &exec.watchfiles),
+        ("mtimes", &exec.mtimes),
+        ("paths", &exec.paths),
+    ];
     let lists = lists.iter().flat_map(|(field, list)| list.iter().map(move |text| (*field, text)));
     let values = exec.env.reveal().0.values().map(|value| ("env", value));
     for (field, text) in texts.into_iter().chain(lists).chain(values) {
@@ -187,6 +193,7 @@ mod tests {
         let wrong = || vec![Str::from("/ok"), "rel".into()];
         assert_eq!(refused(&Exec { watchfiles: wrong(), ..good() }).field, Some("watchfiles"));
         assert_eq!(refused(&Exec { mtimes: wrong(), ..good() }).field, Some("mtimes"));
+        assert_eq!(refused(&Exec { paths: wrong(), ..good() }).field, Some("paths"));
         assert_eq!(refused(&Exec { mtimes: vec![Str::EMPTY], ..good() }).field, Some("mtimes"));
         assert_eq!(refused(&Exec { creates: "rel".into(), ..good() }).field, Some("creates"));
     }

@@ -11,11 +11,12 @@ use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Escaped;
 use mgmt_sys::mode::{Mode, default_directory_mode};
 use mgmt_sys::path::MAX_COMPONENTS;
-use mgmt_sys::replace::{Durability, is_temporary, is_temporary_of_another_program};
+use mgmt_sys::replace::{
+    Durability, is_fresh_temporary_of_another_program, is_temporary, is_temporary_of_another_program,
+};
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, remove_tree, same_mount};
 use mgmt_value::Str;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::attributes::{Wanted, settle};
 use super::check::Run;
@@ -24,11 +25,8 @@ use super::effects;
 use super::link;
 use super::memory::Verified;
 use super::trouble::{Result, Trouble, in_the_way, unless_gone};
-use crate::support::claimed_below::ClaimedBelow;
+use crate::support::claimed_below::{ClaimedBelow, beginnings, begins_like};
 use crate::support::foresee;
-
-/// How long a file that another program writes in order to rename it is left alone.
-const TEMPORARY_GRACE_SECONDS: i64 = 60;
 
 /// Brings what is in the directory `here` to what `source` and `purge` say.
 pub(super) fn fill(
@@ -261,12 +259,11 @@ impl<'a> Walk<'a, '_> {
 
     /// Whether another program is just writing this file, to rename it over another one. It is surplus when it is old.
     fn is_fresh_temporary(&self, here: &Parent, entry: &Entry) -> Result<bool> {
-        if !is_temporary_of_another_program(&entry.name) || entry.kind != Kind::File {
+        if !is_temporary_of_another_program(&entry.name) {
             return Ok(false);
         }
-        let now = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
-        let is_fresh = |stat: Stat| now.saturating_sub(stat.modified.seconds) < TEMPORARY_GRACE_SECONDS;
-        Ok(here.lstat_entry(&entry.name)?.is_none_or(is_fresh))
+        let stat = here.lstat_entry(&entry.name)?;
+        Ok(is_fresh_temporary_of_another_program(&entry.name, stat.as_ref()))
     }
 
     /// All entries, sorted by name, counted over the whole walk.
@@ -297,10 +294,7 @@ impl<'a> Walk<'a, '_> {
                 let text = unless_gone(source.read_link(&entry.name))?;
                 link::put(self.run, &place, &text, &self.link).map(Next::Stay)
             }
-            kind => Err(Trouble::new(format_args!(
-                "cannot copy {}: it is {kind}, and only files, directories and links are copied",
-                Escaped(&join(source.path_bytes(), &entry.name))
-            ))),
+            _ => Err(not_copied(source, entry)),
         }
     }
 
@@ -399,7 +393,7 @@ impl<'a> Walk<'a, '_> {
                     let text = unless_gone(source.read_link(&entry.name))?;
                     effects::linked(self.run, &path, &text, None, &self.link);
                 }
-                _ => {}
+                _ => return Err(not_copied(source, &entry)),
             }
         }
         Ok(())
@@ -416,8 +410,8 @@ impl<'a> Walk<'a, '_> {
     fn surplus(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
         let path = join(&level.path, &entry.name);
         let parent = level.here.get();
-        // A link may be the way to something that is managed.
-        if self.managed.owns(&path) || (entry.kind == Kind::Symlink && self.managed.is_above(&path)) {
+        // A link may be the way to something that is managed, and what is claimed below a file is a part of it.
+        if self.managed.owns(&path) || (entry.kind != Kind::Directory && self.managed.is_above(&path)) {
             return Ok(Next::Stay(Checked::Right));
         }
         if !level.purge {
@@ -479,6 +473,8 @@ impl Walk<'_, '_> {
 /// Paths below the directory that other resources make, edit or read, and those that are to stay. Sorted, without trailing slashes.
 struct Managed {
     paths: Vec<Vec<u8>>,
+    /// Paths that stand for all that begin like them, without the `*` at their ends.
+    beginnings: Vec<Vec<u8>>,
     /// No part of the program may declare others.
     is_complete: bool,
 }
@@ -496,11 +492,13 @@ impl Managed {
         let is_complete = run.cx.claimed_paths(&mut add);
         paths.sort_unstable();
         paths.dedup();
-        Managed { paths, is_complete }
+        let beginnings = beginnings(&paths);
+        Managed { paths, beginnings, is_complete }
     }
 
     fn owns(&self, path: &[u8]) -> bool {
         self.paths.binary_search_by(|managed| managed.as_slice().cmp(path)).is_ok()
+            || begins_like(path, &self.beginnings)
     }
 
     /// Whether a managed path lies below this one.
@@ -516,6 +514,15 @@ fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     [directory, b"/", name].concat()
 }
 
+/// The error for an entry of a source that is not of a kind that is copied.
+fn not_copied(source: &Parent, entry: &Entry) -> Trouble {
+    Trouble::new(format_args!(
+        "cannot copy {}: it is {}, and only files, directories and links are copied",
+        Escaped(&join(source.path_bytes(), &entry.name)),
+        entry.kind
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -523,7 +530,9 @@ mod tests {
     #[test]
     fn a_managed_path_is_found_by_itself_and_by_the_directories_above_it() {
         let paths = vec![b"/d/a".to_vec(), b"/d/sub-x".to_vec(), b"/d/sub/deep/b".to_vec()];
-        let managed = Managed { paths, is_complete: true };
+        let managed = Managed { paths, beginnings: vec![b"/d/key".to_vec()], is_complete: true };
+        assert!(managed.owns(b"/d/key.crt") && managed.owns(b"/d/key"));
+        assert!(!managed.owns(b"/d/ke") && !managed.owns(b"/d/keys/x"));
         assert!(managed.owns(b"/d/a") && !managed.owns(b"/d/su") && !managed.owns(b"/d/sub"));
         for (path, above) in [
             ("/d", true),

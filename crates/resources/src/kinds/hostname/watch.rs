@@ -48,6 +48,17 @@ impl WatchStream for Kernel {
     }
 }
 
+/// Waits for an event. False if there is no bus; one that was there is waited for.
+async fn heard(followed: &mut Followed) -> bool {
+    loop {
+        match followed.next().await {
+            Ok(()) => return true,
+            Err(_) if followed.was_ready() => {}
+            Err(_) => return false,
+        }
+    }
+}
+
 struct Told(Option<Followed>);
 
 impl WatchStream for Told {
@@ -55,7 +66,7 @@ impl WatchStream for Told {
         Box::pin(async move {
             let event = async {
                 match &mut self.0 {
-                    Some(followed) => followed.next().await.is_ok(),
+                    Some(followed) => heard(followed).await,
                     None => false,
                 }
             };

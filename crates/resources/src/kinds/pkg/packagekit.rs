@@ -259,8 +259,18 @@ impl WatchStream for Told {
     fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
         Box::pin(async move {
             if let Some(followed) = &mut self.0 {
+                let event = async {
+                    loop {
+                        match followed.next().await {
+                            Ok(()) => return true,
+                            // A bus that was there is waited for.
+                            Err(_) if followed.was_ready() => {}
+                            Err(_) => return false,
+                        }
+                    }
+                };
                 let heard = tokio::select! {
-                    heard = followed.next() => heard.is_ok(),
+                    heard = event => heard,
                     () = cancel.cancelled() => return Err(Error::Cancelled),
                 };
                 if heard {

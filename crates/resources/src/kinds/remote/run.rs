@@ -88,7 +88,7 @@ async fn follow(launched: &mut Launched, last: &mut VecDeque<String>, cx: &Conte
                 }
                 last.push_back(line);
             }
-            News::Converged(_) => {}
+            News::Rest(_) => {}
             News::Ended(ended) => return ended,
         }
     }

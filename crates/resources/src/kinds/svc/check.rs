@@ -248,6 +248,9 @@ async fn carry_out(
     Err(restless(unit))
 }
 
+/// A unit that did not stay after its last start has to run for this long after the next one.
+const SETTLE_TIME: Duration = Duration::from_secs(1);
+
 /// After a job: whether the unit is what it was to be made. It is an error if it is not by its own doing.
 async fn has_ended(
     manager: &Manager,
@@ -260,7 +263,18 @@ async fn has_ended(
     let unit = wanted.unit.as_str();
     match job {
         Job::Start => {
-            let Seen { facts: after, job } = manager.look(unit).await?;
+            let is_doubtful = last.is_doubtful();
+            let mut seen = manager.look(unit).await?;
+            if is_doubtful && seen.facts.active == "active" {
+                // A unit whose program ends at once runs for a moment.
+                tokio::select! {
+                    () = tokio::time::sleep(SETTLE_TIME) => {}
+                    () = cx.cancel.cancelled() => {}
+                }
+                cx.checkpoint()?;
+                seen = manager.look(unit).await?;
+            }
+            let Seen { facts: after, job } = seen;
             // Of the jobs that are done, one was ours.
             let is_stopped = match after.active.as_str() {
                 "deactivating" => job.is_some(),
@@ -271,7 +285,9 @@ async fn has_ended(
                 cx.info(format_args!("somebody else has stopped {unit} at once"));
                 return Ok(false);
             }
-            let has_ended = matches!(after.active.as_str(), "inactive" | "failed");
+            // One that systemd starts again and again is about to be started.
+            let has_ended = matches!(after.active.as_str(), "inactive" | "failed")
+                || (is_doubtful && after.active == "activating");
             last.started(has_ended);
             if has_ended && !wanted.restart_interval.is_zero() {
                 warn_does_not_stay(wanted, &after.active, cx);

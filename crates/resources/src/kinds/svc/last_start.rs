@@ -19,6 +19,11 @@ impl LastStart {
         *self = LastStart { at: Some(Instant::now()), has_ended };
     }
 
+    /// Whether the last start did not last, as far as is known: the unit has ended, or has to be started again soon after it.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.at.is_some_and(|at| self.has_ended || at.elapsed() < STAYS_AFTER)
+    }
+
     /// Whether a unit that does not run is left alone: it did not stay after its last start, which is less than `interval` ago. The second
     /// says whether that was not known before.
     pub(super) fn does_not_stay(&mut self, interval: Duration) -> Option<bool> {
@@ -39,7 +44,9 @@ mod tests {
     fn a_unit_that_ends_soon_after_its_start_is_left_alone_for_its_interval() {
         let (hour, mut last) = (Duration::from_secs(3600), LastStart::default());
         assert_eq!(last.does_not_stay(hour), None);
+        assert!(!last.is_doubtful());
         last.started(false);
+        assert!(last.is_doubtful(), "it is started again at once");
         assert_eq!(last.does_not_stay(hour), Some(true));
         assert_eq!(last.does_not_stay(hour), Some(false));
         assert_eq!(last.does_not_stay(Duration::ZERO), None);

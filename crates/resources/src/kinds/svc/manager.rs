@@ -82,6 +82,12 @@ impl Manager {
     async fn look_now(&self, unit: &str) -> Result<Seen, BusError> {
         let file = match self.call::<_, String>("GetUnitFileState", &unit).await {
             Ok(state) => Some(state),
+            // That the manager could not be started says nothing about the unit.
+            Err(BusError::Refused { name, message })
+                if name.starts_with("org.freedesktop.DBus.Error.Spawn.") =>
+            {
+                return Err(BusError::Refused { name, message });
+            }
             Err(error @ BusError::Refused { .. }) if !error.is_away() => None,
             Err(error) => return Err(error),
         };

@@ -8,14 +8,18 @@ use mgmt_resource::{Checked, Context, Effect, Error, Result};
 use mgmt_sys::ManagedPath;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::error::Escaped;
+use mgmt_sys::replace::{is_fresh_temporary_of_another_program, is_temporary};
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, same_mount};
 use mgmt_value::Str;
 
 use super::pattern::is_like;
 use super::{By, Tidy};
-use crate::support::claimed_below::ClaimedBelow;
+use crate::support::claimed_below::{ClaimedBelow, beginnings, begins_like};
 use crate::support::foresee;
+
+/// How long a file stays that this program writes in order to rename it.
+const OUR_TEMPORARY_GRACE_SECONDS: i64 = 60;
 
 /// Removes what is to go, or says what would.
 pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) -> Result<Checked> {
@@ -39,7 +43,8 @@ pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) ->
     tidy.keep.iter().for_each(&mut add);
     let is_complete = cx.claimed_paths(add);
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let mut walk = Walk { tidy, by, now, keep, is_complete, cx, levels: Vec::new(), removed: 0 };
+    let beginnings = beginnings(&keep);
+    let mut walk = Walk { tidy, by, now, keep, beginnings, is_complete, cx, levels: Vec::new(), removed: 0 };
     walk.everything(above, name)?;
     match walk.removed {
         0 => Ok(Checked::Right),
@@ -59,6 +64,8 @@ struct Walk<'a, 'c> {
     now: i64,
     /// Paths that stay.
     keep: HashSet<Vec<u8>>,
+    /// Paths that stand for all that begin like them, without the `*` at their ends.
+    beginnings: Vec<Vec<u8>>,
     /// No part of the program may declare others.
     is_complete: bool,
     cx: &'a Context<'c>,
@@ -137,14 +144,20 @@ impl Walk<'_, '_> {
         if !matches.is_empty() && !matches.iter().any(|pattern| is_like(name, pattern)) {
             return Ok(false);
         }
+        // It is just being written.
+        let is_ours = is_temporary(name)
+            && self.now.saturating_sub(stat.modified.seconds) < OUR_TEMPORARY_GRACE_SECONDS;
+        if is_ours || is_fresh_temporary_of_another_program(name, Some(stat)) {
+            return Ok(false);
+        }
         let path = at(here, name);
-        // A link may be the way to something that stays.
+        // A link may be the way to something that stays, and what is claimed below a file is a part of it.
         let is_way = || {
             let inside =
                 |kept: &Vec<u8>| kept.strip_prefix(&path[..]).is_some_and(|rest| rest.starts_with(b"/"));
-            stat.kind == Kind::Symlink && self.keep.iter().any(inside)
+            stat.kind != Kind::Directory && self.keep.iter().any(inside)
         };
-        if self.keep.contains(&path) || is_way() {
+        if self.keep.contains(&path) || begins_like(&path, &self.beginnings) || is_way() {
             return Ok(false);
         }
         if let Some(age) = *age {

@@ -36,6 +36,23 @@ impl Edits {
         Edits { changed, _watches: watches }
     }
 
+    /// A watch on what a manifest was compiled from, if there is one. What has changed before this is not told.
+    pub(super) fn of_manifest(engine: &Engine, what: &First) -> Option<Edits> {
+        let manifest = match what {
+            First::Manifest(loaded) => loaded,
+            First::Both(loaded) => &loaded.manifest,
+            First::Graph(..) | First::Program(_) => return None,
+        };
+        let changed = Arc::new(Notify::new());
+        let watch = |(path, below): (PathBuf, bool)| {
+            let place = WatchPath::new(&path, below).ok()?;
+            let changed = Arc::clone(&changed);
+            Some(engine.watch_path(&place, move || changed.notify_one()))
+        };
+        let watches = manifest.paths().filter_map(watch).collect();
+        Some(Edits { changed, _watches: watches })
+    }
+
     /// Waits until something has happened to a file, and then nothing more for a while.
     pub(super) async fn next(&self) {
         self.changed.notified().await;

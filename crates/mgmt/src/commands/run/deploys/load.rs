@@ -21,6 +21,7 @@ use super::super::program::Loaded as LoadedProgram;
 use super::super::settings::Settings;
 use super::super::{First, Following, Means, joint, puppet, repack};
 use super::Arrival;
+use super::trying::{CrashedDeploy, TryingRecord};
 use crate::commands::deploy::moment;
 use crate::configuration::{self, Input};
 use crate::failure::Failure;
@@ -59,6 +60,15 @@ impl Runnable {
             proven: false,
             instead: None,
             over: None,
+        }
+    }
+
+    /// What it is, for messages.
+    pub(super) fn name(&self) -> String {
+        match (&self.instead, self.number()) {
+            (Some(Instead::Plan { name, .. }), _) => format!("another plan ({name})"),
+            (_, Some(number)) => format!("deploy {number}"),
+            (_, None) => "another program".to_owned(),
         }
     }
 
@@ -120,6 +130,8 @@ pub(super) struct Loader {
     durability: Durability,
     /// The directory of the last deploy that ran.
     last: Mutex<Option<Arc<Directory>>>,
+    /// On disk, while a deploy is being tried.
+    trying: Mutex<Option<TryingRecord>>,
 }
 
 /// The name of the store whose deploys a run takes, as it stands in what is kept of them.
@@ -133,7 +145,15 @@ impl Loader {
         let trust = (!keys.is_empty()).then(|| TrustStore::new(keys, place.clone()));
         let trust = trust.transpose().map_err(Failure::failed)?;
         let (store, durability) = (store_name(settings), settings.durability);
-        Ok(Loader { means, place: Place(place), trust, store, durability, last: Mutex::default() })
+        Ok(Loader {
+            means,
+            place: Place(place),
+            trust,
+            store,
+            durability,
+            last: Mutex::default(),
+            trying: Mutex::default(),
+        })
     }
 
     /// The last deploy that ran here, if it was kept. What earlier runs have left beside it is removed.
@@ -182,26 +202,48 @@ impl Loader {
     }
 
     /// Makes what has arrived ready to run. One that is tried again says nothing that was said before.
-    pub(super) async fn load(&self, arrival: &Arrival, again: bool) -> Result<Runnable, Refusal> {
+    /// Meanwhile there is a record of it on disk, which says after how many attempts that ended mgmt this one follows.
+    pub(super) async fn load(
+        &self,
+        arrival: &Arrival,
+        again: bool,
+        crashes: u32,
+    ) -> Result<Runnable, Refusal> {
         let terminal = self.means.terminal.clone();
         let terminal = if again { terminal.mistakes(Mistakes::Silent) } else { terminal };
         let deploy = match arrival {
             Arrival::Deploy(deploy) => self.accepted(deploy)?,
             Arrival::Handed(number, Handed { program, files }) => {
-                return tokio::task::block_in_place(|| {
-                    let directory = self.place.put(*number, files)?;
-                    let what = self.read(directory.path.clone(), program, &terminal)?;
-                    let directory = Some(Arc::new(directory));
-                    Ok(Runnable { directory, ..Runnable::new(what, preparation(program)) })
-                });
+                let directory = tokio::task::block_in_place(|| self.place.put(*number, files))?;
+                let what = self.read(directory.path.clone(), program, &terminal).await?;
+                let directory = Some(Arc::new(directory));
+                return Ok(Runnable { directory, ..Runnable::new(what, preparation(program)) });
             }
         };
         let files = files_of(&deploy, &self.means.shared).await?;
-        tokio::task::block_in_place(|| {
-            let directory = Arc::new(self.place.put(deploy.id, &files)?);
-            let what = self.read(directory.path.clone(), &deploy.program, &terminal)?;
-            Ok(runnable(what, Installed { deploy, files: Some(InstalledFiles::of(&files)) }, directory))
-        })
+        let put = || self.place.put(deploy.id, &files);
+        let directory = Arc::new(tokio::task::block_in_place(put)?);
+        // After its files, which need the room more.
+        self.trying(deploy.id, crashes);
+        let what = self.read(directory.path.clone(), &deploy.program, &terminal).await?;
+        Ok(runnable(what, Installed { deploy, files: Some(InstalledFiles::of(&files)) }, directory))
+    }
+
+    /// The deploy that an earlier run was trying when it ended.
+    pub(super) fn crashed(&self) -> Option<CrashedDeploy> {
+        CrashedDeploy::read(&self.place.0)
+    }
+
+    /// Records that a deploy is being tried, after so many attempts that ended mgmt.
+    pub(super) fn trying(&self, id: u64, crashes: u32) {
+        self.tried();
+        let record = TryingRecord::write(&self.place.0, id, crashes);
+        *self.trying.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
+    }
+
+    /// No deploy is being tried any more.
+    pub(super) fn tried(&self) {
+        *self.trying.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The deploy as it may be run.
@@ -211,12 +253,20 @@ impl Loader {
     }
 
     /// Makes the last deploy that ran here ready to run again, from what was kept of it.
-    pub(super) fn load_last(&self, last: &LastDeploy) -> Result<Runnable, Refusal> {
+    pub(super) async fn load_last(&self, last: &LastDeploy) -> Result<Runnable, Refusal> {
+        self.load_kept(last, &self.means.terminal).await
+    }
+
+    /// The same, without the errors that were shown before.
+    pub(super) async fn load_last_again(&self, last: &LastDeploy) -> Result<Runnable, Refusal> {
+        self.load_kept(last, &self.means.terminal.clone().mistakes(Mistakes::Silent)).await
+    }
+
+    async fn load_kept(&self, last: &LastDeploy, terminal: &Terminal) -> Result<Runnable, Refusal> {
         let confirmed = self.trust.as_ref().map(|trust| trust.confirm(&last.deploy));
         let deploy = confirmed.unwrap_or_else(|| Ok(last.deploy.clone()));
         let deploy = deploy.map_err(|refused| untrusted(&last.deploy, &refused))?;
-        let read = || self.read(last.directory.clone(), &deploy.program, &self.means.terminal);
-        let what = tokio::task::block_in_place(read)?;
+        let what = self.read(last.directory.clone(), &deploy.program, terminal).await?;
         let directory = Arc::new(Directory { path: last.directory.clone(), is_kept: true.into() });
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&directory));
         Ok(runnable(what, Installed { deploy, files: None }, directory))
@@ -228,9 +278,11 @@ impl Loader {
     }
 
     /// A deploy has run: it is what the next start begins with if nothing newer can run.
-    pub(super) fn keep(&self, runnable: &Runnable) {
-        let (Some(installed), Some(directory)) = (&runnable.deploy, &runnable.directory) else { return };
-        let Some(files) = &installed.files else { return };
+    pub(super) fn keep(&self, runnable: &Runnable, again: bool) -> Result<(), ()> {
+        let (Some(installed), Some(directory)) = (&runnable.deploy, &runnable.directory) else {
+            return Ok(());
+        };
+        let Some(files) = &installed.files else { return Ok(()) };
         let (place, deploy) = (&self.place.0, &installed.deploy);
         let name = directory.path.file_name().unwrap_or_default().to_string_lossy();
         directory.is_kept.store(true, Ordering::Release);
@@ -239,21 +291,39 @@ impl Loader {
         });
         if let Err(error) = kept {
             directory.is_kept.store(false, Ordering::Release);
-            tracing::warn!("deploy {} is not kept for the next start: {error}", deploy.id);
-            return;
+            if !again {
+                let id = deploy.id;
+                tracing::warn!("deploy {id} is not kept for the next start yet: {error}; retrying");
+            }
+            return Err(());
+        }
+        if again {
+            tracing::info!("deploy {} is kept for the next start now", deploy.id);
         }
         let before = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::clone(directory));
         if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, directory)) {
             before.is_kept.store(false, Ordering::Release);
         }
+        Ok(())
     }
 
-    /// Reads a program whose files are in a directory.
-    fn read(&self, directory: PathBuf, program: &Program, terminal: &Terminal) -> Result<First, Failure> {
+    /// Reads a program whose files are in a directory. What runs goes on while a manifest is compiled.
+    async fn read(
+        &self,
+        directory: PathBuf,
+        program: &Program,
+        terminal: &Terminal,
+    ) -> Result<First, Failure> {
+        let program_of = |entry: Entry, options: program::Options| {
+            tokio::task::block_in_place(|| LoadedProgram::new(entry, options, terminal))
+        };
         let entry = directory.join(&program.entry);
         match program.frontend.as_str() {
             "empty" => Ok(First::empty()),
-            "yaml" => Ok(First::Graph(None, configuration::load(&Input::new(&entry, false), terminal)?)),
+            "yaml" => Ok(First::Graph(
+                None,
+                tokio::task::block_in_place(|| configuration::load(&Input::new(&entry, false), terminal))?,
+            )),
             "lang" => {
                 let entry = match program.entry.is_empty() {
                     true => Entry::Directory(directory.clone()),
@@ -262,15 +332,13 @@ impl Loader {
                 let modules = directory.join(package::MODULES);
                 let module_path = modules.is_dir().then_some(modules);
                 let options = program::Options { module_path, lints: false };
-                Ok(First::Program(LoadedProgram::new(entry, options, terminal)?))
+                Ok(First::Program(program_of(entry, options)?))
             }
             "puppet" => {
                 let is_elsewhere = program.entry == AGENT && !entry.exists();
                 let entry = if is_elsewhere { AGENT.into() } else { entry };
                 let manifest = Manifest::unpacked(entry.as_os_str(), &directory)?;
-                let loaded =
-                    tokio::runtime::Handle::current().block_on(puppet::Loaded::new(manifest, terminal))?;
-                Ok(First::Manifest(loaded))
+                Ok(First::Manifest(puppet::Loaded::new(manifest, terminal).await?))
             }
             "langpuppet" => {
                 let lang = match program.entry == package::LANG {
@@ -285,9 +353,8 @@ impl Loader {
                 let manifest = if manifest.is_dir() { manifest } else { AGENT.into() };
                 let manifest = Manifest::unpacked(manifest.as_os_str(), &directory)?;
                 Ok(First::Both(joint::Loaded {
-                    program: LoadedProgram::new(lang, options, terminal)?,
-                    manifest: tokio::runtime::Handle::current()
-                        .block_on(puppet::Loaded::new(manifest, terminal))?,
+                    program: program_of(lang, options)?,
+                    manifest: puppet::Loaded::new(manifest, terminal).await?,
                     allow_unmatched: directory.join(package::ALLOW).is_file(),
                 }))
             }

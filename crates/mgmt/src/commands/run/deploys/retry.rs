@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mgmt_engine::Preparation;
 use mgmt_health::RefusedDeploy;
 use mgmt_lang::{Outcome, Running};
+use mgmt_resource::ResourceGraph;
 use mgmt_store::{Deploy, DeployError, UnreadableDeploy};
 use tokio::sync::watch;
 
@@ -15,7 +15,8 @@ use super::super::First;
 use super::super::program::Loaded as LoadedProgram;
 use super::super::told::Told;
 use super::Arrival;
-use super::load::{Directory, Loader, Offer, Refusal, Runnable};
+use super::given::Edits;
+use super::load::{Loader, Offer, Refusal, Runnable};
 use crate::program::events::Sources;
 use crate::program::surroundings::Surroundings;
 
@@ -53,6 +54,22 @@ impl Retry {
         Retry { arrival: Some(arrival), next: retry.next.filter(|_| refusal.is_passing), ..retry }
     }
 
+    /// The last deploy that ran could not run.
+    pub(super) fn of_last(id: u64, refusal: &Refusal, before: Option<Retry>) -> Retry {
+        let longest = if refusal.needs_space { MAX_DELAY_FOR_SPACE } else { MAX_DELAY };
+        let retry = Retry::after(before, Some(id), refusal.failure.reason().to_owned(), longest);
+        Retry { next: retry.next.filter(|_| refusal.is_passing), ..retry }
+    }
+
+    /// Earlier runs ended in so many attempts of a deploy.
+    pub(super) fn crashed(arrival: Arrival, attempts: u32) -> Retry {
+        let many = if attempts == 1 { String::new() } else { format!(" ({attempts} times in a row)") };
+        let error = format!("mgmt ended while it was tried{many}");
+        let retry = Retry::after(None, Some(arrival.number()), error, MAX_DELAY);
+        let next = Some(retry.last + delay(attempts, MAX_DELAY, random()));
+        Retry { arrival: Some(arrival), attempts, next, ..retry }
+    }
+
     /// The record of the newest deploy cannot be read.
     pub(super) fn unreadable(unreadable: &UnreadableDeploy, before: Option<Retry>) -> Retry {
         let error = format!("its record cannot be read: {}", unreadable.reason);
@@ -71,6 +88,11 @@ impl Retry {
     /// Whether it is this deploy.
     pub(super) fn is_of(&self, arrival: &Arrival) -> bool {
         self.deploy == Some(arrival.number())
+    }
+
+    /// Whether both are of one deploy.
+    pub(super) fn is_same_as(&self, other: &Retry) -> bool {
+        self.deploy == other.deploy
     }
 
     /// Whether it is a newer one than this.
@@ -107,6 +129,11 @@ impl Retry {
     /// When the next attempt is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.next
+    }
+
+    /// An attempt is under way, so that none is due.
+    pub(super) fn is_under_way(&mut self) {
+        (self.next, self.last) = (None, Instant::now());
     }
 
     /// It was tried once more, with the same result.
@@ -175,64 +202,141 @@ fn delay(attempts: u32, longest: Duration, random: u64) -> Duration {
     doubled.min(longest).saturating_mul(percent) / 100
 }
 
+/// The delay before the next attempt of what needs room on the disk.
+pub(super) fn delay_for_space(attempts: u32) -> Duration {
+    delay(attempts, MAX_DELAY_FOR_SPACE, random())
+}
+
+/// What came of a rehearsal.
+pub(super) enum Rehearsed {
+    /// It has another graph now.
+    Changed,
+    /// The files that its manifest is compiled from have changed.
+    Edited,
+    /// It can run as it was loaded.
+    CanRun(Box<Runnable>),
+}
+
+impl Rehearsed {
+    /// Why it is tried again.
+    pub(super) fn event(&self) -> &'static str {
+        match self {
+            Rehearsed::Changed | Rehearsed::CanRun(_) => "its program can be evaluated now",
+            Rehearsed::Edited => "what its manifest is compiled from has changed",
+        }
+    }
+}
+
 /// Evaluates a program that could not run beside the one that does, without any effect, until an event changes its outcome.
 pub(super) struct Rehearsal {
-    loaded: LoadedProgram,
-    how: Preparation,
+    failed: Runnable,
     /// Its first graph was refused, so it is no news.
     skip_first: bool,
-    /// Its files.
-    _directory: Option<Arc<Directory>>,
+    /// What was loaded can be run as soon as it has a graph.
+    is_loaded: bool,
 }
 
 impl Rehearsal {
-    /// A rehearsal of what could not run, if it is a program.
+    /// A rehearsal of what could not run, if it has a program or watched files.
     pub(super) fn of(failed: Runnable, refusal: &Refusal) -> Option<Rehearsal> {
-        let First::Program(loaded) = failed.what else { return None };
         let skip_first = !refusal.failure.message.is_empty();
-        Some(Rehearsal { loaded, how: failed.how, skip_first, _directory: failed.directory })
+        let has_events = !matches!(failed.what, First::Graph(..));
+        has_events.then_some(Rehearsal { failed, skip_first, is_loaded: false })
     }
 
-    /// Waits until it has another graph than the one that was refused, and one that can run. Says all the time whether there is none.
-    pub(super) async fn changed(self, loader: Arc<Loader>, is_hopeless: Arc<AtomicBool>) {
-        let checked = Arc::clone(&self.loaded.checked);
-        let means = &loader.means;
-        let surroundings = Arc::new(Surroundings::of(&means.host, &means.shared, checked.deploy.clone()));
-        let mut sources = Sources::new(Some(Arc::clone(&means.engine)), Arc::clone(&surroundings));
-        let host = Arc::clone(&surroundings);
-        let mut running = tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, host));
-        let happenings = Arc::clone(&sources.happenings);
-        let mut skip = self.skip_first;
-        let (began, mut is_pending) = (Instant::now(), false);
-        loop {
-            surroundings.look_at_the_clock();
-            let outcome = tokio::task::block_in_place(|| running.stabilize());
-            if let Some(parts) = running.frozen_parts() {
-                is_pending = parts.iter().any(|part| part.error.is_none());
+    /// A rehearsal of what was loaded again and has not been tried since.
+    pub(super) fn before_trial(loaded: Runnable) -> Option<Rehearsal> {
+        Some(Rehearsal { failed: loaded, skip_first: false, is_loaded: true })
+    }
+
+    /// Waits until it can run, as far as can be told, or what it is made of has changed. Says all the time whether there is no
+    /// graph that can run.
+    pub(super) async fn changed(self, loader: Arc<Loader>, is_hopeless: Arc<AtomicBool>) -> Rehearsed {
+        let edits = Edits::of_manifest(&loader.means.engine, &self.failed.what);
+        let edited = async {
+            match &edits {
+                Some(edits) => edits.next().await,
+                None => std::future::pending().await,
             }
-            let left = VALUES_TIMEOUT.checked_sub(began.elapsed()).filter(|_| is_pending);
-            match outcome {
-                _ if left.is_some() => {}
-                Outcome::Graph(graph) => {
-                    let can_run = loader.prepares(&graph, &self.how).is_ok();
-                    if !std::mem::take(&mut skip) && can_run {
-                        return;
-                    }
-                    is_hopeless.store(!can_run, Ordering::Release);
+        };
+        let is_loaded = self.is_loaded;
+        let program = async {
+            match &self.failed.what {
+                First::Program(program) => {
+                    let prepares = |graph: &ResourceGraph| loader.prepares(graph, &self.failed.how).is_ok();
+                    follow(program, self.skip_first, prepares, &loader, &is_hopeless).await;
                 }
-                // Without a reason there is not enough memory now.
-                Outcome::Wrong(wrong) => is_hopeless.store(!wrong.is_empty(), Ordering::Release),
-                Outcome::Unchanged | Outcome::Changed(_) | Outcome::Waiting => {}
+                First::Both(both) => {
+                    let can_run = |graph: &ResourceGraph| {
+                        let merged = both.merge(graph);
+                        merged.is_some_and(|graph| loader.prepares(&graph, &self.failed.how).is_ok())
+                    };
+                    // Another compilation may give another catalogue at any time.
+                    is_hopeless.store(false, Ordering::Release);
+                    follow(&both.program, self.skip_first, can_run, &loader, &AtomicBool::default()).await;
+                }
+                First::Manifest(_) | First::Graph(..) => {
+                    is_hopeless.store(false, Ordering::Release);
+                    std::future::pending::<()>().await;
+                }
             }
-            // Each graph is the whole one.
-            running.was_refused();
-            sources.apply(running.watch_changes());
-            let happened = match left {
-                Some(left) => tokio::time::timeout(left, happenings.next()).await.unwrap_or_default(),
-                None => happenings.next().await,
-            };
-            happened.iter().for_each(|watch| running.happened(watch));
+        };
+        tokio::select! {
+            () = program => {}
+            () = edited => return Rehearsed::Edited,
         }
+        match is_loaded {
+            true => Rehearsed::CanRun(Box::new(self.failed)),
+            false => Rehearsed::Changed,
+        }
+    }
+}
+
+/// Follows a program without any effect until it has another graph than the one that was refused, and one that can run.
+async fn follow(
+    loaded: &LoadedProgram,
+    skip_first: bool,
+    can_run: impl Fn(&ResourceGraph) -> bool,
+    loader: &Loader,
+    is_hopeless: &AtomicBool,
+) {
+    let checked = Arc::clone(&loaded.checked);
+    let means = &loader.means;
+    let surroundings = Arc::new(Surroundings::of(&means.host, &means.shared, checked.deploy.clone()));
+    let mut sources = Sources::new(Some(Arc::clone(&means.engine)), Arc::clone(&surroundings));
+    let host = Arc::clone(&surroundings);
+    let mut running = tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, host));
+    let happenings = Arc::clone(&sources.happenings);
+    let mut skip = skip_first;
+    let (began, mut is_pending) = (Instant::now(), false);
+    loop {
+        surroundings.look_at_the_clock();
+        let outcome = tokio::task::block_in_place(|| running.stabilize());
+        if let Some(parts) = running.frozen_parts() {
+            is_pending = parts.iter().any(|part| part.error.is_none());
+        }
+        let left = VALUES_TIMEOUT.checked_sub(began.elapsed()).filter(|_| is_pending);
+        match outcome {
+            _ if left.is_some() => {}
+            Outcome::Graph(graph) => {
+                let can_run = can_run(&graph);
+                if !std::mem::take(&mut skip) && can_run {
+                    return;
+                }
+                is_hopeless.store(!can_run, Ordering::Release);
+            }
+            // Without a reason there is not enough memory now.
+            Outcome::Wrong(wrong) => is_hopeless.store(!wrong.is_empty(), Ordering::Release),
+            Outcome::Unchanged | Outcome::Changed(_) | Outcome::Waiting => {}
+        }
+        // Each graph is the whole one.
+        running.was_refused();
+        sources.apply(running.watch_changes());
+        let happened = match left {
+            Some(left) => tokio::time::timeout(left, happenings.next()).await.unwrap_or_default(),
+            None => happenings.next().await,
+        };
+        happened.tell(&mut running);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mgmt_health::{FailedValue, MAX_LISTED, PendingValue, ProgramState, bounded_error};
+use mgmt_health::{FailedValue, OpenValues, PendingValue, ProgramState, bounded_error};
 use mgmt_lang::{Diagnostic, FrozenPart, Running, Sources, Span};
 use tokio::time::Instant;
 
@@ -81,7 +81,9 @@ pub(super) struct Report {
     /// Something that the program declares has never been evaluated; and whether that is so for the graph that the engine has.
     is_incomplete: bool,
     graph_is_incomplete: bool,
-    last: ProgramState,
+    /// Since when values have failed, by their places.
+    failed: BTreeMap<Span, u64>,
+    last: (ProgramState, OpenValues),
 }
 
 impl Report {
@@ -99,7 +101,8 @@ impl Report {
             is_grace_over: false,
             is_incomplete: false,
             graph_is_incomplete: false,
-            last: ProgramState::Starting,
+            failed: BTreeMap::new(),
+            last: Default::default(),
         }
     }
 
@@ -110,6 +113,7 @@ impl Report {
         self.conflicts.clear();
         self.no_graph = None;
         self.pending.clear();
+        self.failed.clear();
         self.is_grace_over = false;
     }
 
@@ -122,6 +126,11 @@ impl Report {
     /// The engine is about to be given a graph of this program.
     pub(super) fn hands_over(&self) {
         self.means.host.incomplete.store(self.is_incomplete, Ordering::Release);
+    }
+
+    /// The engine has a graph of this program, or of an earlier version.
+    pub(super) fn has_graph(&self) -> bool {
+        self.has_graph
     }
 
     /// Whether the engine needs the whole graph, because it says something else about what is not declared than the last one.
@@ -168,12 +177,16 @@ impl Report {
                 if part.error.is_some() && !is_open {
                     let (position, expression) =
                         (position(sources, part.span), expression(sources, part.span));
-                    tracing::info!("{position}: `{expression}` has a value again");
+                    let again = if part.is_unwatched { "is watched again" } else { "has a value again" };
+                    tracing::info!("{position}: `{expression}` {again}");
                 }
             }
             let waited_for = self.parts.iter().filter(|part| part.error.is_none()).map(|part| part.span);
             let known = |span: Span| self.pending.get(&span).copied().unwrap_or_else(Pending::new);
             self.pending = waited_for.map(|span| (span, known(span))).collect();
+            let failed = self.parts.iter().filter(|part| part.error.is_some()).map(|part| part.span);
+            let since = |span: Span| self.failed.get(&span).copied().unwrap_or_else(now);
+            self.failed = failed.map(|span| (span, since(span))).collect();
         }
         self.is_incomplete = self.parts.iter().any(|part| !part.missing.is_empty());
         if running.conflicts() != self.conflicts {
@@ -193,7 +206,15 @@ impl Report {
         let mut shown = error.clone();
         if !part.frozen.is_empty() {
             let frozen = listed(&names(&part.frozen));
-            shown.hints.push(format!("frozen until it has a value again: {frozen}"));
+            shown.hints.push(match part {
+                FrozenPart { is_unwatched: true, .. } => {
+                    format!("may be outdated until it is watched again: {frozen}")
+                }
+                FrozenPart { is_final: true, .. } => {
+                    format!("kept as last declared until the program is edited: {frozen}")
+                }
+                _ => format!("frozen until it has a value again: {frozen}"),
+            });
         }
         // What nothing can change will never be there.
         if !part.missing.is_empty() && !part.is_final {
@@ -271,33 +292,45 @@ impl Report {
         self.invalid = None;
     }
 
-    /// Tells others of the state, if it is another one.
+    /// Reports the state and the values that have failed or are waited for, if they are others.
     pub(super) fn tell(&mut self, sources: &Sources) {
-        let state = self.state(sources);
+        let values = OpenValues {
+            failed: self.failed_values(sources),
+            pending: self.waited_for(sources),
+            truncated: 0,
+        };
+        let state = (self.state(&values, sources), values);
         if state != self.last {
             self.last = state.clone();
-            self.means.report_program(state);
+            self.means.report_program(state.0, state.1);
         }
     }
 
-    fn state(&mut self, sources: &Sources) -> ProgramState {
+    fn state(&mut self, values: &OpenValues, sources: &Sources) -> ProgramState {
+        let conflict = self.conflicts.first().map(|found| described(found, sources));
+        let first = values.failed.first().map(|value| format!("{}: {}", value.position, value.error));
+        let stale = self.no_graph.clone().or(first).or(conflict);
+        let since = match &stale {
+            Some(_) => *self.stale_since.get_or_insert_with(now),
+            None => {
+                self.stale_since = None;
+                0
+            }
+        };
+        // What keeps the newest text from running comes first; the values are reported beside it.
         if let Some((since, error)) = &self.invalid {
             return ProgramState::Invalid { since: *since, error: bounded_error(error).to_owned() };
         }
-        let values = self.failed_values(sources);
-        let conflict = self.conflicts.first().map(|found| described(found, sources));
-        let first = values.first().map(|value| format!("{}: {}", value.position, value.error));
-        let Some(error) = self.no_graph.clone().or(first).or(conflict) else {
-            self.stale_since = None;
-            let values = self.waited_for(sources);
-            return match values.iter().map(|value| value.since).min() {
-                Some(since) => ProgramState::Waiting { since, values },
-                None if self.has_graph && self.pending.is_empty() => ProgramState::Live,
-                None => ProgramState::Starting,
-            };
-        };
-        let since = *self.stale_since.get_or_insert_with(now);
-        ProgramState::Stale { since, error: bounded_error(&error).to_owned(), values }
+        if let Some(error) = stale {
+            // Without a graph, all that runs is as it was last declared. The other half of a graph may go on.
+            let whole = self.no_graph.is_some() && self.has_graph && self.means.half.is_none();
+            return ProgramState::Stale { since, error: bounded_error(&error).to_owned(), whole };
+        }
+        match values.pending.iter().map(|value| value.since).min() {
+            Some(since) => ProgramState::Waiting { since },
+            None if self.has_graph && self.pending.is_empty() => ProgramState::Live,
+            None => ProgramState::Starting,
+        }
     }
 
     fn failed_values(&self, sources: &Sources) -> Vec<FailedValue> {
@@ -306,11 +339,13 @@ impl Report {
             Some(FailedValue {
                 expression: expression(sources, part.span),
                 position: position(sources, part.span),
+                since: self.failed.get(&part.span).copied().unwrap_or_else(now),
                 error: bounded_error(&error.message).to_owned(),
-                frozen: part.frozen.iter().take(MAX_LISTED).map(ToString::to_string).collect(),
+                frozen: part.frozen.iter().map(ToString::to_string).collect(),
+                missing: part.missing.clone(),
             })
         };
-        self.parts.iter().filter_map(value).take(MAX_LISTED).collect()
+        self.parts.iter().filter_map(value).collect()
     }
 
     /// The values that are waited for, longer than they may take.
@@ -322,11 +357,11 @@ impl Report {
                 expression: expression(sources, part.span),
                 position: position(sources, part.span),
                 since: pending.since_1970,
-                frozen: part.frozen.iter().take(MAX_LISTED).map(ToString::to_string).collect(),
-                missing: part.missing.iter().take(MAX_LISTED).cloned().collect(),
+                frozen: part.frozen.iter().map(ToString::to_string).collect(),
+                missing: part.missing.clone(),
             })
         };
-        self.parts.iter().filter_map(value).take(MAX_LISTED).collect()
+        self.parts.iter().filter_map(value).collect()
     }
 }
 

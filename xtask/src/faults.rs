@@ -18,7 +18,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     };
     let (minutes, seed) = (number(0, 10)?, number(1, 1)?);
     run_tests(
-        ("mgmt-world", "faults"),
+        ("mgmt-store", "faults"),
         "",
         &["--nocapture"],
         &[("MGMT_FAULTS_RUNS", (minutes * RUNS).to_string())],

@@ -54,8 +54,8 @@ const LONG: [&str; 41] = [
     "faults",
     "cluster_faults",
     "process",
-    "world",
-    "etcd_world",
+    "shared_state",
+    "etcd_shared_state",
     "etcd_store",
     "relations",
     "pippet",
@@ -571,11 +571,11 @@ mod tests {
 
     #[test]
     fn test_programs_are_found_in_what_cargo_says() {
-        let line = r#"{"reason":"compiler-artifact","package_id":"x","manifest_path":"/w/crates/world/Cargo.toml","target":{"kind":["test"],"name":"store","test":true},"profile":{"opt_level":"0","test":true},"features":[],"filenames":["/t/deps/store-0a"],"executable":"/t/deps/store-0a","fresh":true}"#;
+        let line = r#"{"reason":"compiler-artifact","package_id":"x","manifest_path":"/w/crates/store/Cargo.toml","target":{"kind":["test"],"name":"store","test":true},"profile":{"opt_level":"0","test":true},"features":[],"filenames":["/t/deps/store-0a"],"executable":"/t/deps/store-0a","fresh":true}"#;
         let expected = Program {
             name: "store".into(),
             executable: "/t/deps/store-0a".into(),
-            package: "/w/crates/world".into(),
+            package: "/w/crates/store".into(),
             is_integration: true,
         };
         assert_eq!(program(line), Some(expected));

@@ -5,10 +5,10 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mgmt_store::{EVERYBODY, Embedded, Scope, SharedState};
+use mgmt_store::{Effect, Store, Transaction};
+use mgmt_store_etcd::{Etcd, EtcdSettings};
 use mgmt_value::Str;
-use mgmt_world::etcd::{Etcd, EtcdSettings};
-use mgmt_world::store::{Effect, Store, Transaction};
-use mgmt_world::{EVERYBODY, Embedded, Scope, World};
 
 use crate::etcd::{Raw, Server};
 use crate::report::{Report, percentile};
@@ -56,9 +56,9 @@ async fn embedded(report: &mut Report) {
     report.ratio_spread("a change of 100 bytes", ROUNDS / 5, &pairs, Some(3.0));
 }
 
-fn host(server: &Server, name: &str) -> World {
+fn host(server: &Server, name: &str) -> SharedState {
     let store: Arc<dyn Store> = Arc::new(Etcd::connect(EtcdSettings::new([server.url.clone()])).unwrap());
-    World::new(store, name)
+    SharedState::new(store, name)
 }
 
 /// From storing a string on one host to knowing it on another, beside the bare protocol on two connections. In turns.
@@ -111,7 +111,7 @@ async fn crowd(report: &mut Report) {
     report.section("etcd: 100 hosts export 100 resources each, until all know all 10 000");
     let server = Server::start();
     let _ = server.raw().await;
-    let hosts: Vec<World> = (0..HOSTS).map(|number| host(&server, &format!("h{number}"))).collect();
+    let hosts: Vec<SharedState> = (0..HOSTS).map(|number| host(&server, &format!("h{number}"))).collect();
     for host in &hosts {
         host.ready().await;
     }

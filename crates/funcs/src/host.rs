@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use mgmt_state::LocalState;
 use mgmt_value::{Str, Type, Value};
-use mgmt_world::Local;
 
 use crate::Failure;
 
@@ -53,7 +53,7 @@ pub trait Host {
     }
 
     /// Values, numbers and directories of this host that outlive a run.
-    fn local(&self) -> Result<&Local, Failure> {
+    fn local(&self) -> Result<&LocalState, Failure> {
         Err(Failure::fatal("this program was started without a state directory"))
     }
 

@@ -153,16 +153,16 @@ fn values(bytes: &[u8]) {
 }
 
 fn deploys(bytes: &[u8]) {
-    if let Ok(deploy) = serde_json::from_slice::<mgmt_world::Deploy>(bytes) {
+    if let Ok(deploy) = serde_json::from_slice::<mgmt_store::Deploy>(bytes) {
         let stored = serde_json::to_vec(&deploy).unwrap_or_default();
-        let again = serde_json::from_slice::<mgmt_world::Deploy>(&stored);
+        let again = serde_json::from_slice::<mgmt_store::Deploy>(&stored);
         assert_eq!(again.ok(), Some(deploy), "what is stored is what was read");
     }
 }
 
 fn keys(bytes: &[u8]) {
-    let _ = mgmt_world::PublicKey::read_all(&text(bytes));
-    let _ = mgmt_world::SigningKey::read(&text(bytes));
+    let _ = mgmt_signing::PublicKey::read_all(&text(bytes));
+    let _ = mgmt_signing::SigningKey::read(&text(bytes));
 }
 
 fn catalogues(bytes: &[u8]) {
@@ -187,14 +187,14 @@ fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
 
 /// A list of files and a chunk.
 fn deploy_files(bytes: &[u8]) {
-    for (path, _) in mgmt_world::hostile::files(bytes).iter().flat_map(mgmt_world::Tree::iter) {
+    for (path, _) in mgmt_store::fuzz_targets::files(bytes).iter().flat_map(mgmt_store::Tree::iter) {
         let is_inside = |part: &str| !matches!(part, "" | "." | "..");
         assert!(path.split('/').all(is_inside) && !path.contains('\0'), "{path:?} leads elsewhere");
     }
 }
 
 fn statements(bytes: &[u8]) {
-    let _ = mgmt_world::hostile::statement(&text(bytes));
+    let _ = mgmt_signing::fuzz_targets::statement(&text(bytes));
 }
 
 /// What is said over a socket: lengths are made right, as a text has none.
@@ -204,8 +204,8 @@ fn sockets(bytes: &[u8]) {
         length.into_iter().chain(line.iter().copied())
     });
     let framed: Vec<u8> = framed.collect();
-    assert!(at_once(mgmt_world::hostile::conversation(&framed)).is_some(), "all of it is there");
-    assert!(at_once(mgmt_world::hostile::conversation(bytes)).is_some(), "all of it is there");
+    assert!(at_once(mgmt_store::fuzz_targets::conversation(&framed)).is_some(), "all of it is there");
+    assert!(at_once(mgmt_store::fuzz_targets::conversation(bytes)).is_some(), "all of it is there");
 }
 
 /// What goes between a host and the same program elsewhere.

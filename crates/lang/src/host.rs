@@ -202,7 +202,7 @@ impl Host for Based<'_> {
         self.host.deploy_list(path)
     }
 
-    fn local(&self) -> Result<&mgmt_world::Local, Failure> {
+    fn local(&self) -> Result<&mgmt_state::LocalState, Failure> {
         self.host.local()
     }
 

@@ -26,7 +26,7 @@
 //!
 //! - A running program opens no event source; it returns which it needs as data ([`WatchChange`]).
 //!
-//! Only `module::install`, for `mgmt get`, downloads anything.
+//! Nothing here downloads anything: that is the crate `modules`.
 //!
 //! Deliberately absent: event sources, rendering of diagnostics, and what becomes of the resource graph.
 

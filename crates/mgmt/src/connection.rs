@@ -5,11 +5,11 @@ pub(crate) mod deadline;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mgmt_world::cluster::Remembered;
-use mgmt_world::etcd::{Etcd, EtcdLogin, EtcdSettings, EtcdTls};
-use mgmt_world::socket::Socket;
-use mgmt_world::store::Store;
-use mgmt_world::{Embedded, StoreError, World};
+use mgmt_cluster::Remembered;
+use mgmt_store::Store;
+use mgmt_store::socket::Socket;
+use mgmt_store::{Embedded, SharedState, StoreError};
+use mgmt_store_etcd::{Etcd, EtcdLogin, EtcdSettings, EtcdTls};
 
 use crate::commands::exit_codes;
 use crate::commands::run::hostname;
@@ -153,8 +153,8 @@ impl Connection {
     }
 
     /// The world of the store that [`Connection::store`] finds, as soon as it is known.
-    pub(crate) async fn world(&self, prefix: Option<&Path>) -> Result<World, Failure> {
-        let world = World::new(self.store(prefix).await?, &hostname(None)?);
+    pub(crate) async fn world(&self, prefix: Option<&Path>) -> Result<SharedState, Failure> {
+        let world = SharedState::new(self.store(prefix).await?, &hostname(None)?);
         self.in_time(prefix, async {
             world.ready().await;
             Ok(())

@@ -285,17 +285,17 @@ impl Manifest {
         let mut package = match &self.input {
             Input::Code(code) => package::single(MAIN, code.clone().into_bytes()),
             // Each host asks for its own.
-            Input::Agent => Ok(Package { files: mgmt_world::Tree::default(), entry: AGENT.to_owned() }),
+            Input::Agent => Ok(Package { files: mgmt_store::Tree::default(), entry: AGENT.to_owned() }),
             Input::Environment(path) => package::directory(path),
             Input::Manifest(path) if path.is_dir() => package::directory(path),
             Input::Manifest(path) => package::single(MAIN, read(path)?),
         }?;
         if let Some(conf) = &self.puppet.settings().configuration {
-            let file = mgmt_world::File { executable: false, content: read(conf)? };
+            let file = mgmt_store::File { executable: false, content: read(conf)? };
             package.files.insert(package::CONF, file).map_err(Failure::usage)?;
         }
         if let Some(content) = options::packed(self.puppet.settings(), self.way) {
-            let file = mgmt_world::File { executable: false, content };
+            let file = mgmt_store::File { executable: false, content };
             package.files.insert(package::OPTIONS, file).map_err(Failure::usage)?;
         }
         Ok(package)

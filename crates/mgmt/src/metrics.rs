@@ -18,11 +18,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mgmt_engine::{Backlog, Ended, Engine, Health, Ran, SwapReport, Witness};
 use mgmt_health::{ClusterState, HostReport};
 use mgmt_resource::{Id, Registry};
+use mgmt_store::SharedState;
+use mgmt_store::Span;
+use mgmt_store_etcd::Etcd;
 use mgmt_watch::FileHubStats;
-use mgmt_world::World;
-use mgmt_world::cluster;
-use mgmt_world::etcd::Etcd;
-use mgmt_world::store::Span;
 
 pub(crate) use serve::serve;
 
@@ -49,7 +48,7 @@ pub(crate) type PendingReport = Pin<Box<dyn Future<Output = HostReport> + Send>>
 
 struct LookedAt {
     engine: Weak<Engine>,
-    world: Arc<World>,
+    world: Arc<SharedState>,
     servers: Option<Etcd>,
     report: Box<dyn Fn() -> PendingReport + Send + Sync>,
 }
@@ -134,7 +133,7 @@ impl Metrics {
     pub(crate) fn look_at(
         &self,
         engine: &Arc<Engine>,
-        world: &Arc<World>,
+        world: &Arc<SharedState>,
         servers: Option<Etcd>,
         report: impl Fn() -> PendingReport + Send + Sync + 'static,
     ) {
@@ -192,7 +191,7 @@ impl Metrics {
 
 /// The state of the store that its servers have, unless they refuse to say.
 async fn look_at_servers(servers: Option<&Etcd>) -> Option<ClusterState> {
-    let seen = cluster::look(servers?, STORE).await?;
+    let seen = mgmt_cluster::observe(servers?, STORE).await?;
     Some(ClusterState::of(&members::health(&seen)))
 }
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mgmt_world::{KeyError, PublicKey, Signer, SigningKey};
+use mgmt_signing::{KeyError, PublicKey, Signer, SigningKey};
 
 use crate::environment::{self, Variable};
 use crate::failure::Failure;

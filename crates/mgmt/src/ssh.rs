@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_remote::{Distant, HostKey, Identity, Login, Near, Prompts, SshError, Target, Tunnel};
-use mgmt_world::etcd::{Etcd, EtcdPlace, EtcdSettings, EtcdTls};
-use mgmt_world::socket::Socket;
-use mgmt_world::store::{Commit, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, Transaction, Watch};
+use mgmt_store::socket::Socket;
+use mgmt_store::{Commit, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, Transaction, Watch};
+use mgmt_store_etcd::{Etcd, EtcdPlace, EtcdSettings, EtcdTls};
 
 use crate::connection::SOCKET;
 use crate::failure::Failure;

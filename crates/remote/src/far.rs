@@ -6,8 +6,8 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_world::socket::Socket;
-use mgmt_world::store::Store;
+use mgmt_store::Store;
+use mgmt_store::socket::Socket;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{mpsc, watch};
 

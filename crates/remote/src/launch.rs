@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_world::store::Store;
+use mgmt_store::Store;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdout};
 use tokio::sync::mpsc;
@@ -122,7 +122,7 @@ impl Launched {
         tasks.spawn(write_frames(outgoing, input));
         let (near, far) = tokio::io::duplex(WAITING << 10);
         let (reading, writing) = tokio::io::split(near);
-        tasks.spawn(mgmt_world::socket::answer(store, reading, writing));
+        tasks.spawn(mgmt_store::socket::answer(store, reading, writing));
         let (from_store, to_store) = tokio::io::split(far);
         tasks.spawn(send_store(from_store, frames.clone()));
         let (orders, mut given) = mpsc::unbounded_channel();

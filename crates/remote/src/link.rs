@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use mgmt_world::{File, Program, Tree};
+use mgmt_store::{File, Program, Tree};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::mpsc;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 
-use mgmt_sys::process::Helper;
-use mgmt_world::{Local, World};
+use mgmt_state::LocalState;
+use mgmt_sys::Helper;
 
-use crate::{Id, Resource};
+use crate::{Id, Resource, SharedStore};
 
 /// The program's side of a running resource: identity, directories, stores. One per process.
 pub struct Host {
@@ -21,9 +21,9 @@ pub struct Host {
     /// Where each resource may keep state; see [`crate::Context::state_directory`].
     pub state: PathBuf,
     /// Values and counters that outlive a run.
-    pub local: Arc<Local>,
-    /// What this host shares with others.
-    pub world: Arc<World>,
+    pub local: Arc<LocalState>,
+    /// The state that this host shares with others.
+    pub shared: Arc<dyn SharedStore>,
     /// Starts commands as another user.
     pub helper: Helper,
     /// How hard written files are pushed to the disk.
@@ -93,8 +93,8 @@ pub trait GraphView: Send + Sync {
 
 impl Host {
     /// The strings that this host shares with others.
-    pub fn strings(&self) -> &World {
-        &self.world
+    pub fn strings(&self) -> &dyn SharedStore {
+        &*self.shared
     }
 
     /// Asks the program to end.

@@ -32,6 +32,7 @@ mod identity;
 mod kind;
 mod meta;
 mod schema;
+mod shared_store;
 mod stored;
 mod window;
 
@@ -48,6 +49,9 @@ pub use kind::{
 pub use meta::{Meta, SharedMeta};
 pub use mgmt_resource_derive::{Fields, Resource, StructValue};
 pub use schema::{Declared, FieldSpec, Fields, Nothing, Registry, Schema, Traits, did_you_mean};
+pub use shared_store::{
+    Offer, STOP_GRACE, Scope, SharedAnswer, SharedChanges, SharedStore, SharedStoreError, Strategy,
+};
 pub use stored::{StoredError, from_stored, to_stored};
 pub use window::{Window, held};
 

@@ -10,7 +10,8 @@
 //!   [`preflight`] tells for a plan whether the kernel would refuse a change, [`aside`] renames damaged state files, and [`made`]
 //!   tracks what a thread creates. [`trusted`] reads what functions of a program ask for, and [`bounded`] does that on threads that
 //!   may block.
-//! - **Processes.** [`process`] runs and stops children.
+//! - **Processes.** [`process`] runs and stops children. It needs an async runtime, so it is a feature, which who only reads and
+//!   writes files does without.
 //! - **Memory.** [`memory`] tells the kernel when much of it is about to be used.
 //! - **The kernel's network.** [`netlink`] asks about interfaces, addresses and routes, and changes them.
 //!
@@ -55,6 +56,7 @@ pub mod dir;
 pub mod error;
 pub mod file;
 pub mod handle;
+mod helper;
 pub mod made;
 pub mod memory;
 pub mod mode;
@@ -62,6 +64,7 @@ pub mod mount_table;
 pub mod netlink;
 pub mod path;
 pub mod preflight;
+#[cfg(feature = "process")]
 pub mod process;
 pub mod replace;
 pub mod stat;
@@ -75,5 +78,6 @@ mod temporary;
 mod walk;
 
 pub use error::{Error, Result};
+pub use helper::Helper;
 pub use path::ManagedPath;
 pub use stat::{Kind, Stat};

@@ -43,8 +43,9 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::Instant;
 
+pub use crate::helper::Helper;
 pub use descriptors::keep_inherited_descriptors;
-pub use exec_as::{Credentials, EXEC_AS, Helper, exec_as_entry};
+pub use exec_as::{Credentials, EXEC_AS, exec_as_entry};
 pub use lines::{LINE_LIMIT, Line, LineEvent, Lines};
 pub use records::{LeftBehind, Recorded, end_left_behind, keep_records_in};
 pub use signal::{Signal, UnknownSignal};
@@ -208,8 +209,8 @@ impl Command {
             }
             Some(who) if rustix::process::geteuid().is_root() => {
                 let mut command = tokio::process::Command::new(self.helper.path());
-                command.args(Helper::arguments(who, program.as_os_str(), &self.argv)).env_clear();
-                command.envs(self.env.iter().map(|(name, value)| (Helper::variable(name), value)));
+                command.args(exec_as::arguments(who, program.as_os_str(), &self.argv)).env_clear();
+                command.envs(self.env.iter().map(|(name, value)| (exec_as::variable(name), value)));
                 command
             }
             // Supplementary groups are root's to set; the ids being right is all others can ask for.

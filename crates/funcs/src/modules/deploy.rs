@@ -191,8 +191,8 @@ mod tests {
     use super::*;
     use crate::Memory;
     use crate::modules::tests::{Stored, call_on, shown};
+    use mgmt_state::LocalState;
     use mgmt_value::Value;
-    use mgmt_world::Local;
 
     /// A deploy in a directory of this host.
     struct Deployed {
@@ -247,7 +247,7 @@ mod tests {
             let entries = std::fs::read_dir(self.at(path))?;
             entries.map(|entry| Ok(Str::new(entry?.file_name().as_encoded_bytes()))).collect()
         }
-        fn local(&self) -> Result<&Local, Failure> {
+        fn local(&self) -> Result<&LocalState, Failure> {
             self.stored.local()
         }
     }

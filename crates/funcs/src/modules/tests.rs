@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use std::collections::BTreeMap;
 
+use mgmt_state::LocalState;
 use mgmt_value::{Str, Type, Value};
-use mgmt_world::Local;
 
 use crate::{Body, Effect, Export, Failure, Host, Memory, library};
 
@@ -18,20 +18,20 @@ impl Host for Nothing {}
 
 /// A program with a store of its own.
 pub(crate) struct Stored {
-    pub(crate) local: Local,
+    pub(crate) local: LocalState,
     _directory: tempfile::TempDir,
 }
 
 impl Stored {
     pub(crate) fn new() -> Stored {
         let directory = tempfile::tempdir().unwrap();
-        let local = Local::open(directory.path().join("state")).unwrap();
+        let local = LocalState::open(directory.path().join("state")).unwrap();
         Stored { local, _directory: directory }
     }
 }
 
 impl Host for Stored {
-    fn local(&self) -> Result<&Local, Failure> {
+    fn local(&self) -> Result<&LocalState, Failure> {
         Ok(&self.local)
     }
 }

@@ -179,7 +179,7 @@ impl ResolveError {
 }
 
 /// An address as it may be shown and stored.
-pub(super) fn without_password(url: &str) -> String {
+pub fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let authority = rest.split('/').next().unwrap_or(rest);
     match authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')) {

@@ -115,7 +115,7 @@ impl LockedModule {
 }
 
 /// How a module is called in a lock file.
-pub(crate) fn lock_key(key: &Path) -> String {
+pub fn lock_key(key: &Path) -> String {
     format!("{}/", key.display())
 }
 

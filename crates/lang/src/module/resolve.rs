@@ -106,6 +106,18 @@ impl Location {
         self.module.metadata.as_ref().map(|file| (file.display.as_str(), &file.text))
     }
 
+    /// Where the module was downloaded from that the file is a part of, if it was.
+    #[must_use]
+    pub fn origin_url(&self) -> Option<&str> {
+        self.module.origin.as_ref().map(|origin| origin.url.as_str())
+    }
+
+    /// The lock of the program, if there is one.
+    #[must_use]
+    pub fn lock(&self) -> Option<&Lock> {
+        self.module.program.lock.as_ref()
+    }
+
     /// Where the lock file of the program is or would be.
     #[must_use]
     pub fn lock_file(&self) -> Option<&Path> {
@@ -307,7 +319,7 @@ impl<'f> Resolver<'f> {
     }
 
     /// The same while the lock is being written.
-    pub(super) fn resolve_unlocked(
+    pub fn resolve_unlocked(
         &self,
         import: &ImportName,
         from: &Location,
@@ -368,12 +380,7 @@ impl<'f> Resolver<'f> {
     }
 
     /// The directory of a module from elsewhere.
-    pub(super) fn find_remote(
-        &self,
-        key: &Path,
-        url: &str,
-        from: &Location,
-    ) -> Result<PathBuf, ResolveError> {
+    pub fn find_remote(&self, key: &Path, url: &str, from: &Location) -> Result<PathBuf, ResolveError> {
         let tried: Vec<PathBuf> = from.search_path().iter().map(|root| root.join(key)).collect();
         if let Some(found) = tried.iter().find(|path| self.files.is_file(&path.join("metadata.yaml"))) {
             return Ok(found.clone());
@@ -493,7 +500,7 @@ impl<'f> Resolver<'f> {
     }
 
     /// Forgets what is known about the content of modules, because it has changed.
-    pub(super) fn forget(&self) {
+    pub fn forget(&self) {
         self.hashes.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -525,7 +532,8 @@ impl<'f> Resolver<'f> {
         did_you_mean(&wanted, names.iter().map(String::as_str)).map(str::to_owned)
     }
 
-    pub(super) fn display_directory(&self, path: &Path) -> String {
+    /// How the user would recognise a directory: with a slash at the end.
+    pub fn display_directory(&self, path: &Path) -> String {
         let display = self.display(path);
         if display.ends_with('/') { display } else { format!("{display}/") }
     }

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::files::{FileKind, Files};
 
 /// What `mgmt get` leaves at the top of a module: where it came from.
-pub(crate) const RECORD: &str = ".mgmt-module.json";
+pub const MODULE_RECORD: &str = ".mgmt-module.json";
 
 /// No module has as many files, and no walk goes on for ever.
 const MAX_ENTRIES: usize = 500_000;
@@ -21,7 +21,7 @@ const MAX_ENTRIES: usize = 500_000;
 /// The hash of a directory: `sha256:` and 64 digits.
 pub fn tree_hash(files: &dyn Files, top: &Path) -> io::Result<String> {
     let mut leaves: Vec<(Vec<u8>, &'static [u8], [u8; 32])> = Vec::new();
-    walk(files, top, &mut |relative, kind| {
+    walk_module(files, top, &mut |relative, kind| {
         let mut digest = Sha256::new();
         let tag: &'static [u8] = match kind {
             FileKind::Directory => return Ok(()),
@@ -62,7 +62,7 @@ pub fn tree_hash(files: &dyn Files, top: &Path) -> io::Result<String> {
 }
 
 /// Goes through everything that counts as content, links not followed, parents before children.
-pub(crate) fn walk(
+pub fn walk_module(
     files: &dyn Files,
     top: &Path,
     take: &mut dyn FnMut(&Path, &FileKind) -> io::Result<()>,
@@ -76,7 +76,7 @@ pub(crate) fn walk(
                 let message = format!("there are more than {MAX_ENTRIES} files");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
-            if entry.name == ".git" || (directory.as_os_str().is_empty() && entry.name == RECORD) {
+            if entry.name == ".git" || (directory.as_os_str().is_empty() && entry.name == MODULE_RECORD) {
                 continue;
             }
             let relative = directory.join(&entry.name);
@@ -101,7 +101,7 @@ mod tests {
         std::fs::create_dir_all(scratch.path().join("files/empty")).unwrap();
         std::fs::create_dir_all(scratch.path().join(".git")).unwrap();
         std::fs::write(scratch.path().join(".git/HEAD"), "x").unwrap();
-        std::fs::write(scratch.path().join(RECORD), "x").unwrap();
+        std::fs::write(scratch.path().join(MODULE_RECORD), "x").unwrap();
         std::fs::write(scratch.path().join("main.mcl"), "a").unwrap();
         std::fs::write(scratch.path().join("files/x"), "b").unwrap();
         let memory = Memory::from([("/m/main.mcl", "a"), ("/m/files/x", "b")]);

@@ -3,9 +3,9 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
+use mgmt_store_etcd::Etcd;
 use mgmt_telemetry::escape;
 use mgmt_value::Str;
-use mgmt_world::etcd::Etcd;
 
 use crate::commands::members;
 use crate::connection::{self, Connection};

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use mgmt_signing::PublicKey;
+use mgmt_store::{Commits, Deploy, DeployError, DeploySigner, Program, SharedState, UnreadableDeploy};
 use mgmt_telemetry::{Format, escape, json_line};
-use mgmt_world::{Commits, Deploy, DeployError, Program, Seal, Signer, UnreadableDeploy, World};
 use serde_json::json;
 
 use crate::commands::exit_codes;
@@ -130,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     }
     connection::within(async {
         let world = arguments.connection.world(arguments.prefix.as_deref()).await?;
-        action.carry_out(&world, signer.as_ref(), terminal).await
+        action.carry_out(&world, signer.as_ref().map(|signer| signer as _), terminal).await
     })
 }
 
@@ -164,7 +165,7 @@ impl Action {
             },
             "rollback" => Ok(Action::Rollback(number()?)),
             "empty" => {
-                let package = package::Package { files: mgmt_world::Tree::default(), entry: String::new() };
+                let package = package::Package { files: mgmt_store::Tree::default(), entry: String::new() };
                 unwanted(Action::add(arguments, package)?)
             }
             "lang" => {
@@ -246,8 +247,8 @@ impl Action {
 
     async fn carry_out(
         self,
-        world: &World,
-        signer: Option<&Signer>,
+        world: &SharedState,
+        signer: Option<&dyn DeploySigner>,
         terminal: &Terminal,
     ) -> Result<Exit, Failure> {
         let deployed = match self {
@@ -303,11 +304,11 @@ const MAX_COMPARISONS: usize = 8;
 
 /// Deploys a package, and compares its commit with the one that was deployed last.
 async fn add(
-    world: &World,
+    world: &SharedState,
     program: &Program,
     package: &package::Package,
     checkout: Option<&Checkout>,
-    signer: Option<&Signer>,
+    signer: Option<&dyn DeploySigner>,
     terminal: &Terminal,
 ) -> Result<Result<Deploy, DeployError>, Failure> {
     let mut commits = Commits::default();
@@ -331,7 +332,7 @@ async fn add(
 }
 
 /// The deploy of this number, or the one before the newest one.
-async fn to_repeat(world: &World, number: Option<u64>) -> Result<Deploy, Failure> {
+async fn to_repeat(world: &SharedState, number: Option<u64>) -> Result<Deploy, Failure> {
     let number = match number {
         Some(number) => number,
         None => before(world).await?,
@@ -339,13 +340,13 @@ async fn to_repeat(world: &World, number: Option<u64>) -> Result<Deploy, Failure
     find(world, number).await
 }
 
-async fn find(world: &World, number: u64) -> Result<Deploy, Failure> {
+async fn find(world: &SharedState, number: u64) -> Result<Deploy, Failure> {
     let found = world.deploy(number).await.map_err(Failure::failed)?;
     found.ok_or_else(|| Failure::failed(format!("there is no deploy {number}")))
 }
 
 /// The last deploy before the newest one that can be read. The newest one may be one that cannot.
-async fn before(world: &World) -> Result<u64, Failure> {
+async fn before(world: &SharedState) -> Result<u64, Failure> {
     let all = world.deploys().await.map_err(Failure::failed)?;
     let readable = || all.deploys.iter().map(|deploy| deploy.id);
     let newest = readable().chain(all.unreadable.iter().filter_map(|unreadable| unreadable.id)).max();
@@ -372,8 +373,8 @@ fn program_of(input: &Path, arguments: &Arguments, terminal: &Terminal) -> Resul
 }
 
 fn line(deploy: &Deploy, terminal: &Terminal) -> String {
-    let Deploy { id, program, hash, repeats, by, at, files, seal, .. } = deploy;
-    let key = seal.as_ref().and_then(Seal::key).map(|key| key.to_string());
+    let Deploy { id, program, hash, repeats, by, at, files, signature, .. } = deploy;
+    let key = signature.as_ref().and_then(PublicKey::of).map(|key| key.to_string());
     match terminal.format() {
         Format::Human => {
             let time = moment(*at);
@@ -493,7 +494,7 @@ impl Checkout {
     }
 
     /// Says what `--force` skips, if it skips anything.
-    async fn say_what_is_skipped(&self, world: &World, terminal: &Terminal) -> Result<(), Failure> {
+    async fn say_what_is_skipped(&self, world: &SharedState, terminal: &Terminal) -> Result<(), Failure> {
         let list = world.deploys().await.map_err(Failure::failed)?;
         let Some(last) = list.deploys.last() else { return Ok(()) };
         let Some(chain) = &last.chain else { return Ok(()) };

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use mgmt_store::ForgetError;
 use mgmt_telemetry::escape;
 use mgmt_value::Str;
-use mgmt_world::ForgetError;
 
 use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use mgmt_lang::module::{
-    Disk, DownloadError, DownloadOptions, DownloadOutcome, DownloadProblem, DownloadProgress, Downloaded,
-    DownloadedModule, Entry, ResolveError, Resolver, download,
+use mgmt_lang::module::{Disk, Entry, ResolveError, Resolver};
+use mgmt_modules::{
+    DownloadError, DownloadOptions, DownloadOutcome, DownloadProblem, DownloadProgress, Downloaded,
+    DownloadedModule, download,
 };
 use mgmt_telemetry::{Diagnostic, Format, Label, Source, escape, json_line};
 use serde_json::json;

@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
     })
 }
 
-fn show(world: &mgmt_world::World, terminal: &Terminal) -> Result<Exit, Failure> {
+fn show(world: &mgmt_store::SharedState, terminal: &Terminal) -> Result<Exit, Failure> {
     let levels = world.known_log_levels().map_err(Failure::failed)?;
     match terminal.format() {
         Format::Human => {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mgmt_cluster::{ClusterView, OperateError};
 use mgmt_health::ClusterMember;
+use mgmt_store_etcd::Etcd;
 use mgmt_telemetry::{Format, escape, json_line};
-use mgmt_world::cluster::{self, OperateError, Sight};
-use mgmt_world::etcd::Etcd;
 use serde_json::{Value as Json, json};
 
 use crate::commands::run::prefix::{Choice, Prefix};
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
             (Action::List, Some(_)) => return Err(Failure::usage("`list` takes no host")),
             (Action::Add, _) => {
                 let host = host()?;
-                let readmit = async { Ok(cluster::readmit(&etcd, host).await) };
+                let readmit = async { Ok(mgmt_cluster::readmit(&etcd, host).await) };
                 let was = connection.in_time(prefix, readmit).await?.map_err(operated)?;
                 let said = if was { "may serve again" } else { "may serve already" };
                 terminal.output().notice(&format!("{} {said}\n", escape(host)));
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
                 let host = host()?;
                 let members: Vec<String> =
                     sight.view.members.iter().map(|member| member.name.clone()).collect();
-                let dismiss = async { Ok(cluster::dismiss(&etcd, host, &members).await) };
+                let dismiss = async { Ok(mgmt_cluster::dismiss(&etcd, host, &members).await) };
                 connection.in_time(prefix, dismiss).await?.map_err(operated)?;
                 terminal
                     .output()
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
                 let ideal = text.parse().map_err(|_| {
                     Failure::usage(format!("`{text}` is not how many servers there shall be, such as 3"))
                 })?;
-                let resize = async { Ok(cluster::resize(&etcd, ideal).await) };
+                let resize = async { Ok(mgmt_cluster::resize(&etcd, ideal).await) };
                 connection.in_time(prefix, resize).await?.map_err(operated)?;
                 terminal.output().notice(&format!("{ideal} hosts shall serve\n"));
             }
@@ -120,7 +120,7 @@ fn recover(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> 
     let prefix = connection::working_directory(arguments.prefix.as_deref())?;
     // Held until the end, so that nobody starts meanwhile.
     let _ours = Prefix::open(&Choice::Path(prefix.clone()), "")?;
-    cluster::recover(&prefix.join(CLUSTER)).map_err(|error| {
+    mgmt_cluster::recover(&prefix.join(CLUSTER)).map_err(|error| {
         Failure::failed(error).hint("choose a host that has served, and that has run last if you can")
     })?;
     terminal.output().notice(
@@ -145,9 +145,9 @@ pub(crate) async fn look(
     connection: &Connection,
     prefix: Option<&Path>,
     etcd: &Etcd,
-) -> Result<Sight, Failure> {
+) -> Result<ClusterView, Failure> {
     let look = async {
-        Ok(match cluster::look(etcd, PATIENCE).await {
+        Ok(match mgmt_cluster::observe(etcd, PATIENCE).await {
             Some(sight) => Ok(sight),
             None => {
                 let at = etcd.endpoints().join(", ");
@@ -161,7 +161,7 @@ pub(crate) async fn look(
 
 /// Why the servers refuse to be read, if they answer and do.
 pub(crate) async fn refused(connection: &Connection, prefix: Option<&Path>, etcd: &Etcd) -> Option<Failure> {
-    let refusal = async { Ok(cluster::refusal(etcd, PATIENCE).await) };
+    let refusal = async { Ok(mgmt_cluster::refusal(etcd, PATIENCE).await) };
     connection.in_time(prefix, refusal).await.ok().flatten().map(Failure::failed)
 }
 
@@ -176,7 +176,7 @@ fn operated(error: OperateError) -> Failure {
     }
 }
 
-fn list(sight: &Sight, terminal: &Terminal) {
+fn list(sight: &ClusterView, terminal: &Terminal) {
     match terminal.format() {
         Format::Human => terminal.data(&text(sight)),
         Format::Json => {
@@ -189,7 +189,7 @@ fn list(sight: &Sight, terminal: &Terminal) {
 }
 
 /// One line for each host.
-fn text(sight: &Sight) -> String {
+fn text(sight: &ClusterView) -> String {
     let mut lines = String::new();
     let mut serve = 0;
     for member in &sight.view.members {
@@ -222,7 +222,7 @@ fn text(sight: &Sight) -> String {
 }
 
 /// The hosts that do not serve and would, or would and shall not.
-fn spares(sight: &Sight) -> BTreeMap<String, &'static str> {
+fn spares(sight: &ClusterView) -> BTreeMap<String, &'static str> {
     let keys = &sight.view.keys;
     let serves = |host: &String| sight.view.members.iter().any(|member| member.name == *host);
     let mut found = BTreeMap::new();
@@ -236,7 +236,7 @@ fn spares(sight: &Sight) -> BTreeMap<String, &'static str> {
 }
 
 /// All of it, for programs.
-pub(crate) fn describe(sight: &Sight) -> Json {
+pub(crate) fn describe(sight: &ClusterView) -> Json {
     let members: Vec<Json> = sight
         .view
         .members
@@ -267,9 +267,9 @@ pub(crate) fn describe(sight: &Sight) -> Json {
 }
 
 /// Why each server with a vote is unhealthy, if it is.
-pub(crate) fn health(sight: &Sight) -> Vec<ClusterMember> {
+pub(crate) fn health(sight: &ClusterView) -> Vec<ClusterMember> {
     let voters = sight.view.members.iter().filter(|member| !member.learner);
-    let health = |member: &cluster::Member| {
+    let health = |member: &mgmt_cluster::Member| {
         let name = if member.name.is_empty() { member.id.to_string() } else { member.name.clone() };
         let error = match sight.statuses.get(&member.id) {
             None => Some(format!("does not answer at {}", sight.address(member.id).unwrap_or("any address"))),
@@ -292,7 +292,7 @@ fn alarms(errors: &[String]) -> Option<String> {
 }
 
 /// The servers in one line.
-pub(crate) fn summary(sight: &Sight) -> String {
+pub(crate) fn summary(sight: &ClusterView) -> String {
     let names: Vec<String> = sight
         .view
         .members

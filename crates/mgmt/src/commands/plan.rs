@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use mgmt_engine::{LastRuns, Preparation};
 use mgmt_resource::{ProgramFiles, ResourceGraph};
+use mgmt_store::SharedState;
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
 
@@ -105,12 +106,12 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 }
 
 /// A copy of the store of the run on this host, if there is one.
-async fn store(prefix: Option<&Path>, terminal: &Terminal) -> Result<mgmt_world::Embedded, Failure> {
+async fn store(prefix: Option<&Path>, terminal: &Terminal) -> Result<mgmt_store::Embedded, Failure> {
     const COPY_TIMEOUT: Duration = Duration::from_secs(10);
     let copy = async {
         let path = connection::working_directory(prefix).ok()?.join(connection::SOCKET);
-        let running = mgmt_world::socket::Socket::connect(&path).await.ok()?;
-        mgmt_world::Embedded::copy_of(&running).await.ok()
+        let running = mgmt_store::socket::Socket::connect(&path).await.ok()?;
+        mgmt_store::Embedded::copy_of(&running).await.ok()
     };
     match tokio::time::timeout(COPY_TIMEOUT, copy).await {
         Ok(Some(copy)) => return Ok(copy),
@@ -120,7 +121,7 @@ async fn store(prefix: Option<&Path>, terminal: &Terminal) -> Result<mgmt_world:
             COPY_TIMEOUT.as_secs()
         )),
     }
-    mgmt_world::Embedded::in_memory().map_err(Failure::failed)
+    mgmt_store::Embedded::in_memory().map_err(Failure::failed)
 }
 
 /// What to look at.
@@ -152,9 +153,9 @@ pub(crate) fn make(
         Err(_) => Vec::new(),
     };
     runtime.block_on(async {
-        let store = Arc::new(store(prefix, terminal).await?);
-        let mut host = host(hostname, Durability::None, None, &own, store)?;
-        host.world.ready().await;
+        let shared = Arc::new(SharedState::new(Arc::new(store(prefix, terminal).await?), hostname));
+        let mut host = host(Durability::None, None, &own, Arc::clone(&shared))?;
+        shared.ready().await;
         let last = engine.as_ref().map(|engine| LastRuns::read(&engine.join("journal"))).unwrap_or_default();
         if let (Some(host), Ok(kept)) = (Arc::get_mut(&mut host), engine.map(|engine| engine.join("state")))
             && kept.is_dir()

@@ -36,11 +36,11 @@ use mgmt_health::ProgramState;
 use mgmt_lang::module::Entry;
 use mgmt_remote::{Far, Handed, Streams};
 use mgmt_resource::{Host, ResourceGraph, Spec};
+use mgmt_state::LocalState;
+use mgmt_store::{SharedState, Store};
+use mgmt_store_etcd::Etcd;
 use mgmt_sys::replace::Durability;
 use mgmt_telemetry::{Format, json_line};
-use mgmt_world::etcd::Etcd;
-use mgmt_world::store::Store;
-use mgmt_world::{Local, World};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::{Notify, oneshot};
@@ -299,8 +299,9 @@ async fn engage(
     {
         tracing::debug!("{error}");
     }
-    let mut host = host(&settings.hostname, settings.durability, settings.ends_after(), prefix, store)?;
-    let mut hosts_store = Arc::clone(host.world.store());
+    let mut hosts_store = Arc::clone(&store);
+    let shared = Arc::new(SharedState::new(store, &settings.hostname));
+    let mut host = host(settings.durability, settings.ends_after(), prefix, Arc::clone(&shared))?;
     if let Some(beside) = beside {
         if let Some(host) = Arc::get_mut(&mut host).filter(|_| beside.state().is_dir()) {
             host.state = beside.state();
@@ -312,21 +313,21 @@ async fn engage(
             };
         }
     }
-    let exports = Arc::new(Exports::new(Arc::clone(&host.world), settings.export_time));
-    let _server = world::serve(&host.world, prefix)?;
+    let exports = Arc::new(Exports::new(Arc::clone(&shared), settings.export_time));
+    let _server = world::serve(&shared, prefix)?;
     let manager = Arc::new(Manager::from_environment());
     let place = prefix.directory("deploys")?;
     let can_begin = deploys::begins_without_store(settings, &place);
     // Without its store, this can take for ever; and nothing has begun that would have to be finished.
     tokio::select! {
-        () = world::ready(&host.world, &manager, can_begin) => {}
+        () = world::ready(&shared, &manager, can_begin) => {}
         stop = signals.end() => return Ok(ended_without_store(stop)),
         () = world::gone(&mut far) => return Err(Failure::failed("the one who has started this is gone")),
     }
-    let _levels = world::follow_log_levels(Arc::clone(&host.world));
-    world::claim(&host.world, prefix)?;
+    let _levels = world::follow_log_levels(Arc::clone(&shared));
+    world::claim(&shared, prefix)?;
     if far.is_none() {
-        host.world.be_member(VERSION);
+        shared.be_member(VERSION);
     }
     let counted = settings.metrics.map(|_| Arc::new(Metrics::new(mgmt_resources::KINDS)));
     let _metrics = match (&counted, settings.metrics) {
@@ -338,7 +339,7 @@ async fn engage(
         _ => None,
     };
     let recorder = if settings.history { witnesses::recorder(prefix, settings.durability) } else { None };
-    let (world, noop) = (Arc::clone(&host.world), settings.noop);
+    let (world, noop) = (Arc::clone(&shared), settings.noop);
     let told = Told::new(world, counted.clone(), Arc::clone(&manager), recorder.clone(), noop);
     let (told, kept) = (Arc::new(told), recorder.clone());
     let metrics = counted.clone();
@@ -364,7 +365,7 @@ async fn engage(
         None => (None, None),
     };
     if let Some(counted) = &metrics {
-        counted.look_at(&engine, &host.world, servers, told.reporter());
+        counted.look_at(&engine, &shared, servers, told.reporter());
     }
     let engine_directory = prefix.directory("engine")?;
     let durable = settings.durability != Durability::None;
@@ -374,6 +375,7 @@ async fn engage(
         engine: Arc::clone(&engine),
         exports,
         host: Arc::clone(&host),
+        shared: Arc::clone(&shared),
         told: Arc::clone(&told),
         watch: settings.watch,
         drawings,
@@ -431,7 +433,7 @@ async fn engage(
     // A run that was to end by itself was never meant to stay; one that somebody stopped is a member that is gone.
     let stays =
         !matches!(ending, Ending::Converged | Ending::Quiet | Ending::MaxRuntime | Ending::Requested(_));
-    host.world.leave_as(stays).await;
+    shared.leave_as(stays).await;
     if let Some(drawer) = drawer {
         // The last picture is finished, unless that takes for ever.
         let _ = tokio::time::timeout(session::LAST_WORDS, drawer).await;
@@ -550,6 +552,7 @@ struct Means {
     engine: Arc<Engine>,
     exports: Arc<Exports>,
     host: Arc<Host>,
+    shared: Arc<SharedState>,
     told: Arc<Told>,
     /// Read files again when they change.
     watch: bool,
@@ -688,21 +691,20 @@ fn end_commands_left_behind(prefix: &Prefix) -> Result<(), Failure> {
 
 /// What resources may use of this program.
 pub(crate) fn host(
-    hostname: &str,
     durability: Durability,
     ends_after: Option<Duration>,
     prefix: &Prefix,
-    store: Arc<dyn Store>,
+    shared: Arc<SharedState>,
 ) -> Result<Arc<Host>, Failure> {
-    let local = Local::open_with(prefix.directory("local")?, durability)
+    let local = LocalState::open_with(prefix.directory("local")?, durability)
         .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
     Ok(Arc::new(Host {
-        hostname: hostname.to_owned(),
+        hostname: shared.host().to_text().into_owned(),
         program: PROGRAM.to_owned(),
         version: VERSION.to_owned(),
         state: prefix.directory("engine/state")?,
         local: Arc::new(local),
-        world: Arc::new(World::new(store, hostname)),
+        shared,
         helper: mgmt_sys::process::Helper::this_program(),
         durability,
         view: std::sync::RwLock::default(),

@@ -7,10 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use mgmt_cluster::ClusterView;
 use mgmt_health::{ClusterMember, ClusterState, HostReport, HostState};
+use mgmt_store::{Agent, Member, SharedState, Status};
 use mgmt_telemetry::{Format, json_line};
-use mgmt_world::cluster::Sight;
-use mgmt_world::{Agent, Member, Status, World};
 use serde_json::json;
 
 use crate::commands::{exit_codes, members};
@@ -70,7 +70,7 @@ struct Cluster {
     state: ClusterState,
     members: Vec<ClusterMember>,
     /// Nothing if no server answers.
-    sight: Option<Sight>,
+    sight: Option<ClusterView>,
 }
 
 pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -151,7 +151,7 @@ impl Shown {
         }
     }
 
-    async fn of(world: &World, cluster: Option<Cluster>) -> Shown {
+    async fn of(world: &SharedState, cluster: Option<Cluster>) -> Shown {
         let mut problems: Vec<String> = world.unreadable_records().iter().map(ToString::to_string).collect();
         let newest = match world.newest_deploy().await {
             Ok(newest) => newest.map(|deploy| deploy.id),

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mgmt_world::store::{Effect, Entry, Span, Store, Transaction};
+use mgmt_store::{Effect, Entry, Span, Store, Transaction};
 
 use crate::connection::{self, Connection};
 use crate::failure::{Exit, Failure};

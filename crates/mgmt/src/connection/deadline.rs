@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_world::StoreError;
-use mgmt_world::store::{Commit, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, Transaction, Watch};
+use mgmt_store::StoreError;
+use mgmt_store::{Commit, Lease, LeaseId, Limits, Pending, Snapshot, Span, Store, Transaction, Watch};
 
 /// How long to wait for one answer; none is for ever.
 pub(crate) type Timeout = Option<Duration>;

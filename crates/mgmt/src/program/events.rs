@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use mgmt_engine::{Engine, PathWatch};
 use mgmt_funcs::{Wake, Watch};
 use mgmt_lang::WatchChange;
+use mgmt_store::{Changes, Scope};
 use mgmt_sys::process::{Command, LineEvent, Recorded, Signal};
 use mgmt_value::Str;
 use mgmt_watch::{KernelEvents, KernelTopic, WallClock, WatchPath};
-use mgmt_world::{Changes, Scope};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -283,7 +283,8 @@ mod tests {
 
     use mgmt_funcs::Host as _;
     use mgmt_lang::{Outcome, Running};
-    use mgmt_world::{Local, World};
+    use mgmt_state::LocalState;
+    use mgmt_store::SharedState;
 
     use super::*;
     use crate::program::{self, Options};
@@ -297,8 +298,8 @@ mod tests {
         let entry = program::entry(OsStr::new(&text)).unwrap();
         let checked = Arc::new(program::check(&entry, &Options::default()).unwrap());
         let directory = tempfile::tempdir().unwrap();
-        let local = Arc::new(Local::open(directory.path().join("state")).unwrap());
-        let world = Arc::new(World::in_memory("host").unwrap());
+        let local = Arc::new(LocalState::open(directory.path().join("state")).unwrap());
+        let world = Arc::new(SharedState::in_memory("host").unwrap());
         let surroundings = Arc::new(Surroundings::new("host", directory.path(), local, world));
         let mut sources = Sources::new(None, Arc::clone(&surroundings));
         let mut running = tokio::task::block_in_place(|| {
@@ -320,8 +321,8 @@ mod tests {
     #[test]
     fn whoever_asks_for_the_time_sees_the_same_until_the_next_look() {
         let directory = tempfile::tempdir().unwrap();
-        let local = Arc::new(Local::open(directory.path().join("state")).unwrap());
-        let world = Arc::new(World::in_memory("host").unwrap());
+        let local = Arc::new(LocalState::open(directory.path().join("state")).unwrap());
+        let world = Arc::new(SharedState::in_memory("host").unwrap());
         let surroundings = Surroundings::new("host", directory.path(), local, world);
         surroundings.look_at_the_clock();
         let first = surroundings.now();

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use mgmt_engine::{Engine, SwapError, SwapReport};
 use mgmt_resource::{Error, ResourceGraph, Spec, to_stored};
+use mgmt_store::SharedState;
 use mgmt_value::Str;
-use mgmt_world::World;
 
 /// The exported resources of the graph that runs. Each is offered when it has run, so that exports come in the order of the
 /// graph; what the graph does not declare any more is taken back.
 pub(crate) struct Exports {
-    world: Arc<World>,
+    world: Arc<SharedState>,
     /// How long they stay when this host is gone.
     time: Option<Duration>,
     records: Mutex<Records>,
@@ -46,7 +46,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Exports {
-    pub(crate) fn new(world: Arc<World>, time: Option<Duration>) -> Exports {
+    pub(crate) fn new(world: Arc<SharedState>, time: Option<Duration>) -> Exports {
         Exports { world, time, records: Mutex::default() }
     }
 
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn exports() -> Exports {
-        Exports::new(Arc::new(World::in_memory("me").unwrap()), None)
+        Exports::new(Arc::new(SharedState::in_memory("me").unwrap()), None)
     }
 
     fn exported(name: &str, to: &[&str]) -> Spec {

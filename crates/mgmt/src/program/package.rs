@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use mgmt_lang::Checked;
 use mgmt_lang::module::{Entry, is_embedded};
-use mgmt_world::{File, Tree};
+use mgmt_store::{File, Tree};
 
 use crate::failure::Failure;
 

@@ -10,8 +10,9 @@ use std::time::SystemTime;
 use mgmt_funcs::{Export, Failure, FileKind, Host};
 use mgmt_lang::Deploy;
 use mgmt_lang::module::{Disk, Files, WithEmbedded, is_embedded};
+use mgmt_state::LocalState;
+use mgmt_store::SharedState;
 use mgmt_value::Str;
-use mgmt_world::{Local, World};
 
 /// Where the files of a deploy are.
 const FILES: WithEmbedded<'static> = WithEmbedded(&Disk);
@@ -20,8 +21,8 @@ const FILES: WithEmbedded<'static> = WithEmbedded(&Disk);
 pub(crate) struct Surroundings {
     hostname: Str,
     deploy: Deploy,
-    local: Arc<Local>,
-    world: Arc<World>,
+    local: Arc<LocalState>,
+    world: Arc<SharedState>,
     /// The last line of each command, or why there will be none.
     lines: Mutex<HashMap<Str, Result<Str, String>>>,
     /// Whether a device waits for a restart, once that is known.
@@ -75,8 +76,8 @@ impl Surroundings {
     pub(crate) fn new(
         hostname: &str,
         deploy: impl Into<Deploy>,
-        local: Arc<Local>,
-        world: Arc<World>,
+        local: Arc<LocalState>,
+        world: Arc<SharedState>,
     ) -> Surroundings {
         Surroundings {
             hostname: hostname.into(),
@@ -92,8 +93,12 @@ impl Surroundings {
     }
 
     /// Those of a program that runs here.
-    pub(crate) fn of(host: &mgmt_resource::Host, deploy: impl Into<Deploy>) -> Surroundings {
-        Surroundings::new(&host.hostname, deploy, Arc::clone(&host.local), Arc::clone(&host.world))
+    pub(crate) fn of(
+        host: &mgmt_resource::Host,
+        shared: &Arc<SharedState>,
+        deploy: impl Into<Deploy>,
+    ) -> Surroundings {
+        Surroundings::new(&host.hostname, deploy, Arc::clone(&host.local), Arc::clone(shared))
     }
 
     /// Looks at the wall clock, so that all who ask for the time until the next look see the same.
@@ -101,11 +106,11 @@ impl Surroundings {
         *lock(&self.moment) = Some(SystemTime::now());
     }
 
-    pub(crate) fn store(&self) -> &Arc<Local> {
+    pub(crate) fn store(&self) -> &Arc<LocalState> {
         &self.local
     }
 
-    pub(crate) fn world(&self) -> &World {
+    pub(crate) fn world(&self) -> &SharedState {
         &self.world
     }
 
@@ -151,7 +156,7 @@ impl Surroundings {
 impl Surroundings {
     /// The world, unless the program runs before its store has ever answered: then nothing is known of it, which is something else
     /// than that nothing is there.
-    fn heard_of(&self) -> Result<&World, Failure> {
+    fn heard_of(&self) -> Result<&SharedState, Failure> {
         match self.world.is_unheard() {
             false => Ok(&self.world),
             true => Err(Failure::fatal("the store has not answered since the start")),
@@ -159,7 +164,7 @@ impl Surroundings {
     }
 }
 
-fn failure(error: mgmt_world::StoreError) -> Failure {
+fn failure(error: mgmt_store::StoreError) -> Failure {
     Failure::fatal(error.to_string())
 }
 
@@ -199,7 +204,7 @@ impl Host for Surroundings {
         Ok(entries.iter().map(|entry| Str::new(entry.name.as_bytes())).collect())
     }
 
-    fn local(&self) -> Result<&Local, Failure> {
+    fn local(&self) -> Result<&LocalState, Failure> {
         Ok(&self.local)
     }
 

@@ -14,12 +14,11 @@ mod store;
 
 use mgmt_resource::{
     Checked, Context, Effect, Error, Identity, Invalid, Kind, Needed, Nothing, Order, Resource, Result,
-    ResultExt, Want, Watch,
+    ResultExt, Scope, Want, Watch,
 };
 use mgmt_sys::ManagedPath;
 use mgmt_sys::replace::InPlace;
 use mgmt_value::Str;
-use mgmt_world::Scope;
 
 use self::edit::Edit;
 use self::store::Store;

@@ -1,10 +1,10 @@
 //! `kv`: a string under a key that all hosts can read.
 
 use mgmt_resource::{
-    Checked, Context, Effect, Error, Invalid, Kind, Nothing, OnLeave, Resource, Result, ResultExt, Watch,
+    Checked, Context, Effect, Error, Invalid, Kind, Nothing, OnLeave, Resource, Result, ResultExt, Scope,
+    SharedStore, SharedStoreError, Watch,
 };
 use mgmt_value::Str;
-use mgmt_world::{Scope, World};
 
 use crate::support::follow;
 
@@ -130,10 +130,10 @@ impl Kv {
 
     async fn present(
         &self,
-        strings: &World,
+        strings: &dyn SharedStore,
         key: &Str,
         host: &Str,
-    ) -> Result<Option<Str>, mgmt_world::StoreError> {
+    ) -> Result<Option<Str>, SharedStoreError> {
         match self.scope() {
             Scope::Shared => strings.shared(key).await,
             Scope::ByHost => Ok(strings.by_host(key).await?.remove(host)),

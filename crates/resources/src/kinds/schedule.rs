@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_resource::{
-    Cancel, Checked, Context, Error, Host, Invalid, Kind, Nothing, OnLeave, Resource, Result, ResultExt,
-    Watch, WatchStream,
+    Cancel, Checked, Context, Error, Host, Invalid, Kind, Nothing, Offer, OnLeave, Resource, Result,
+    ResultExt, SharedChanges, Strategy, Watch, WatchStream,
 };
 use mgmt_value::Str;
-use mgmt_world::{Changes, Offer, Strategy};
 
 /// Volunteers this host for something that only some hosts should do.
 ///
@@ -128,7 +127,7 @@ impl Kind for Schedule {
         let told = Str::from(format!("schedule {namespace:?}"));
         let start = move |host: &Host| {
             let followed =
-                Followed { offers: host.world.watch_own(), chosen: host.world.watch_schedule(&namespace) };
+                Followed { offers: host.shared.watch_own(), chosen: host.shared.watch_schedule(&namespace) };
             Ok(Box::new(followed) as Box<dyn WatchStream>)
         };
         vec![Watch::Stream { key: told, start: Arc::new(start) }]
@@ -139,8 +138,8 @@ impl Kind for Schedule {
         let offer = self.offer().map_err(Error::new)?;
         let change = async {
             match self.withdraw {
-                true => cx.host.world.withdraw(namespace, cx.apply).await,
-                false => cx.host.world.volunteer(namespace, &offer, cx.apply).await,
+                true => cx.host.shared.withdraw(namespace, cx.apply).await,
+                false => cx.host.shared.volunteer(namespace, &offer, cx.apply).await,
             }
         };
         let changed = tokio::select! {
@@ -166,8 +165,8 @@ impl Kind for Schedule {
 
 /// What becomes of the offer, and who is chosen.
 struct Followed {
-    offers: Changes,
-    chosen: Changes,
+    offers: Box<dyn SharedChanges>,
+    chosen: Box<dyn SharedChanges>,
 }
 
 impl WatchStream for Followed {

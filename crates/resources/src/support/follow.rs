@@ -9,10 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use mgmt_resource::{Cancel, Error, Host, ProgramFiles, Result, ResultExt, Watch, WatchStream};
+use mgmt_resource::{
+    Cancel, Error, Host, ProgramFiles, Result, ResultExt, Scope, SharedChanges, Watch, WatchStream,
+};
 use mgmt_value::Str;
 use mgmt_watch::{FileHub, Notice, Sink, SubscriptionId, Token, WatchPath};
-use mgmt_world::{Changes, Scope};
 use tokio::sync::{Notify, watch};
 
 use crate::support::account::lookup_now;
@@ -89,7 +90,7 @@ pub(crate) fn shared_value(watch_key: Str, key: Str, scope: Scope) -> Watch {
     Watch::Stream { key: watch_key, start: Arc::new(start) }
 }
 
-struct Shared(Changes);
+struct Shared(Box<dyn SharedChanges>);
 
 impl WatchStream for Shared {
     fn next<'a>(&'a mut self, cancel: &'a Cancel) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {

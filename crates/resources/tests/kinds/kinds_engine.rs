@@ -18,12 +18,12 @@ use mgmt_resources::pkg::Pkg;
 use mgmt_resources::schedule::Schedule;
 use mgmt_resources::timer::Timer;
 use mgmt_resources::value::Value as Kept;
+use mgmt_store::Offer;
+use mgmt_store::{Effect, Transaction};
 use mgmt_test_support::package_source::{
     Package, PackageSource, in_sandbox, package_state, run, transactions,
 };
 use mgmt_value::{Str, Value};
-use mgmt_world::Offer;
-use mgmt_world::store::{Effect, Transaction};
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -167,7 +167,7 @@ async fn a_key_that_somebody_changes_is_set_again() {
 async fn an_offer_that_somebody_removes_is_made_again() {
     let mut running = Running::start();
     running.swap(vec![Spec::new("job", Schedule::default())]).await;
-    let (world, name) = (Arc::clone(&running.host.world), Str::from("job"));
+    let (world, name) = (mgmt_store::SharedState::of(&running.host).unwrap(), Str::from("job"));
     soon("it is chosen", async || world.scheduled(&name).unwrap().len() == 1).await;
     let key = "/host/host.example.com/volunteer/job";
     for effect in [

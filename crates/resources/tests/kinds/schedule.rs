@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::common::TestEnv;
 use mgmt_resource::{Checked, Kind};
 use mgmt_resources::schedule::Schedule;
+use mgmt_store::{Offer, SharedState};
 use mgmt_value::Str;
-use mgmt_world::{Offer, World};
 
 /// Waits until a host, and no other, is chosen.
-async fn chosen(world: &World, name: &Str, host: &Str) {
+async fn chosen(world: &SharedState, name: &Str, host: &Str) {
     let mut changes = world.watch_schedule(name);
     let chosen = async {
         while world.scheduled(name).unwrap() != [host.clone()] {
@@ -23,7 +23,7 @@ async fn chosen(world: &World, name: &Str, host: &Str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_volunteers_is_chosen_and_withdraws() {
     let bench = TestEnv::new();
-    let world = &bench.host.world;
+    let world = &SharedState::of(&bench.host).unwrap();
     let (name, me) = (Str::from("job"), Str::from("host.example.com"));
     let mut vertex = bench.vertex("job", Schedule::default());
     assert_eq!(vertex.look().await.checked(), Checked::Changed);
@@ -32,7 +32,7 @@ async fn a_host_volunteers_is_chosen_and_withdraws() {
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
     chosen(world, &name, &me).await;
     // Another host of the same store stands in line.
-    let other = World::new(Arc::clone(world.store()), "another.example.com");
+    let other = SharedState::new(Arc::clone(world.store()), "another.example.com");
     other.volunteer(&name, &Offer::default(), true).await.unwrap();
     let withdraw = Schedule { withdraw: true, namespace: "job".into(), ..Schedule::default() };
     let mut vertex = bench.vertex("no more", withdraw);

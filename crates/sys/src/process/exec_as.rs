@@ -8,7 +8,6 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 
 use rustix::process::{Gid, Uid};
 
@@ -52,56 +51,26 @@ impl Credentials {
     }
 }
 
-/// The program that changes credentials and then becomes the command.
-///
-/// Its `main` must call [`exec_as_entry`] before anything else.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Helper(PathBuf);
-
-impl Helper {
-    /// This very program.
-    ///
-    /// The link keeps naming the running binary even after it was replaced on disk.
-    pub fn this_program() -> Helper {
-        Helper(PathBuf::from("/proc/self/exe"))
-    }
-
-    /// Another program that calls [`exec_as_entry`].
-    pub fn program(path: impl Into<PathBuf>) -> Helper {
-        Helper(path.into())
-    }
-
-    pub(super) fn path(&self) -> &std::path::Path {
-        &self.0
-    }
-
-    /// The arguments after the helper's own name: ids, then the file to run, then its `argv`.
-    pub(super) fn arguments(who: &Credentials, program: &OsStr, argv: &[OsString]) -> Vec<OsString> {
-        let groups: Vec<String> = who.groups.iter().map(u32::to_string).collect();
-        let mut arguments = vec![
-            OsString::from(EXEC_AS),
-            OsString::from(who.uid.to_string()),
-            OsString::from(who.gid.to_string()),
-            OsString::from(groups.join(",")),
-            OsString::from("--"),
-            program.to_owned(),
-        ];
-        arguments.extend(argv.iter().cloned());
-        arguments
-    }
-
-    /// The name under which a variable of the command travels through the helper.
-    pub(super) fn variable(name: &OsStr) -> OsString {
-        let mut prefixed = OsString::from(VARIABLE_PREFIX);
-        prefixed.push(name);
-        prefixed
-    }
+/// The arguments after the helper's own name: ids, then the file to run, then its `argv`.
+pub(super) fn arguments(who: &Credentials, program: &OsStr, argv: &[OsString]) -> Vec<OsString> {
+    let groups: Vec<String> = who.groups.iter().map(u32::to_string).collect();
+    let mut arguments = vec![
+        OsString::from(EXEC_AS),
+        OsString::from(who.uid.to_string()),
+        OsString::from(who.gid.to_string()),
+        OsString::from(groups.join(",")),
+        OsString::from("--"),
+        program.to_owned(),
+    ];
+    arguments.extend(argv.iter().cloned());
+    arguments
 }
 
-impl Default for Helper {
-    fn default() -> Helper {
-        Helper::this_program()
-    }
+/// The name under which a variable of the command travels through the helper.
+pub(super) fn variable(name: &OsStr) -> OsString {
+    let mut prefixed = OsString::from(VARIABLE_PREFIX);
+    prefixed.push(name);
+    prefixed
 }
 
 /// Becomes the requested command if this process was started as the credential-changing step.

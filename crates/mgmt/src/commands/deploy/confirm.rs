@@ -4,8 +4,8 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::path::Path;
 
 use mgmt_engine::Preparation;
+use mgmt_store::Deploy;
 use mgmt_telemetry::Format;
-use mgmt_world::Deploy;
 
 use super::{Arguments, WAIT};
 use crate::commands::graph::compute::Computing;

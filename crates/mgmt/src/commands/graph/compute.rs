@@ -9,7 +9,8 @@ use std::time::Duration;
 use mgmt_lang::{Checked, Outcome, Running};
 use mgmt_puppet::{Half, merge};
 use mgmt_resource::{ProgramFiles, ResourceGraph};
-use mgmt_world::{Local, World};
+use mgmt_state::LocalState;
+use mgmt_store::SharedState;
 
 use crate::commands::exit_codes;
 use crate::commands::run::prefix::{Choice, Prefix};
@@ -208,9 +209,9 @@ async fn first_graph(
 ) -> Result<Result<ResourceGraph, Vec<mgmt_lang::Diagnostic>>, Failure> {
     // Functions may keep files; they are gone when the graph has been printed.
     let prefix = Prefix::open(&Choice::Temporary, hostname)?;
-    let local = Local::open(prefix.directory("local")?)
+    let local = LocalState::open(prefix.directory("local")?)
         .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
-    let world = World::in_memory(hostname).map_err(|error| Failure::failed(error.to_string()))?;
+    let world = SharedState::in_memory(hostname).map_err(|error| Failure::failed(error.to_string()))?;
     world.ready().await;
     let (local, world) = (Arc::new(local), Arc::new(world));
     let surroundings = Arc::new(Surroundings::new(hostname, checked.deploy.clone(), local, world));

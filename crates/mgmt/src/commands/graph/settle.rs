@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Level, Preparation};
 use mgmt_resource::{Resource, ResourceGraph};
+use mgmt_store::SharedState;
 use mgmt_sys::replace::Durability;
 
 use super::Arguments;
@@ -25,9 +26,9 @@ pub(super) fn settle(
 ) -> Result<Option<String>, Failure> {
     let runtime = crate::runtime::start(None)?;
     let prefix = Prefix::open(&Choice::Temporary, &arguments.hostname)?;
-    let store = mgmt_world::Embedded::in_memory().map_err(Failure::failed)?;
+    let shared = SharedState::in_memory(&arguments.hostname).map_err(Failure::failed)?;
     let settings = EngineSettings {
-        host: host(&arguments.hostname, Durability::None, None, &prefix, Arc::new(store))?,
+        host: host(Durability::None, None, &prefix, Arc::new(shared))?,
         registry: mgmt_resources::KINDS,
         preparation: how.clone(),
         converge_after: Some(QUIET),

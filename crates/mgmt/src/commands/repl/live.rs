@@ -8,8 +8,9 @@ use std::time::Duration;
 use mgmt_engine::{Engine, EngineSettings, Preparation};
 use mgmt_lang::{Checked, Diagnostic, FrozenPart, Outcome, Running};
 use mgmt_resource::{Host, ResourceGraph};
+use mgmt_state::LocalState;
+use mgmt_store::SharedState;
 use mgmt_sys::replace::Durability;
-use mgmt_world::{Local, World};
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{oneshot, watch};
 
@@ -24,8 +25,8 @@ use crate::program::surroundings::Surroundings;
 pub(super) struct Workshop {
     runtime: tokio::runtime::Runtime,
     hostname: String,
-    local: Arc<Local>,
-    world: Arc<World>,
+    local: Arc<LocalState>,
+    world: Arc<SharedState>,
     /// For what it watches alone: it has no graph.
     engine: Option<Arc<Engine>>,
     interrupts: watch::Receiver<u64>,
@@ -63,11 +64,11 @@ impl Workshop {
             Signals::new()?
         };
         let prefix = Prefix::open(&Choice::Temporary, &hostname)?;
-        let local = Local::open(prefix.directory("local")?)
+        let local = LocalState::open(prefix.directory("local")?)
             .map_err(|error| Failure::failed(format!("cannot open the local store: {error}")))?;
         let (interrupts, end) = (signals.interrupts.clone(), signals.end.clone());
         let local = Arc::new(local);
-        let world = World::in_memory(&hostname).map_err(|error| Failure::failed(error.to_string()))?;
+        let world = SharedState::in_memory(&hostname).map_err(|error| Failure::failed(error.to_string()))?;
         let world = Arc::new(world);
         Ok((Workshop { runtime, hostname, local, world, engine: None, interrupts, end, prefix }, signals))
     }
@@ -147,7 +148,7 @@ impl Workshop {
             version: VERSION.to_owned(),
             state: self.prefix.directory("engine/state")?,
             local: Arc::clone(&self.local),
-            world: Arc::clone(&self.world),
+            shared: Arc::clone(&self.world) as _,
             helper: mgmt_sys::process::Helper::this_program(),
             durability: Durability::None,
             view: std::sync::RwLock::default(),

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgmt_world::Embedded;
-use mgmt_world::socket::Socket;
-use mgmt_world::store::Store;
+use mgmt_store::Embedded;
+use mgmt_store::Store;
+use mgmt_store::socket::Socket;
 
 use super::prefix::{Choice, Prefix};
 use super::settings::Settings;

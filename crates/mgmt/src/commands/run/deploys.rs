@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use mgmt_health::Instead;
 use mgmt_remote::Handed;
-use mgmt_world::store::Watch;
-use mgmt_world::{Deploy, DeployError, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
+use mgmt_store::Watch;
+use mgmt_store::{Deploy, DeployError, LastDeploy, NewestDeploy, StoreError, UnreadableDeploy};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::control::ApplyOrder;
@@ -157,7 +157,7 @@ impl Deploys {
         place: PathBuf,
         (handed, applies): (Option<mpsc::Receiver<Handed>>, mpsc::Receiver<ApplyOrder>),
     ) -> Result<Deploys, Failure> {
-        let world = Arc::clone(&means.host.world);
+        let world = Arc::clone(&means.shared);
         let is_given = is_given(settings);
         let watch = world.watch_deploys();
         let present =
@@ -332,7 +332,7 @@ impl Deploys {
                 self.loader.report(&self.present);
             }
             (None, Some(last)) => {
-                let why = match (&self.unreadable, self.loader.means.host.world.is_ready()) {
+                let why = match (&self.unreadable, self.loader.means.shared.is_ready()) {
                     (Some(_), _) => "the newest deploy cannot be read",
                     (None, true) => "the store has no deploy",
                     (None, false) => "the store does not answer",
@@ -739,7 +739,7 @@ impl Deploys {
             self.watch.next().await?;
             self.stale = true;
         }
-        let newest = self.loader.means.host.world.newest_when_reachable().await?;
+        let newest = self.loader.means.shared.newest_when_reachable().await?;
         self.stale = false;
         Ok(newest)
     }

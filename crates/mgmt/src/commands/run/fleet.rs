@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_remote::{Ended, Handed, Launch, Login, News, Place, SshError, Stop, Target};
+use mgmt_store::Store;
 use mgmt_telemetry::{Format, json_line};
-use mgmt_world::store::Store;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -126,7 +126,7 @@ pub(super) struct Common {
     /// Words for each of them.
     pub(super) arguments: Vec<String>,
     /// How it is to be run.
-    pub(super) how: mgmt_world::Program,
+    pub(super) how: mgmt_store::Program,
     /// What this run was given; if nothing, hosts run what is deployed.
     pub(super) handed: Option<Handed>,
     pub(super) store: Arc<dyn Store>,

@@ -151,7 +151,8 @@ impl Follower {
             let mut fresh = Some(Instant::now());
             let mut watching = self.watch_texts(&changed);
             let checked = Arc::clone(&self.loaded.checked);
-            let surroundings = Arc::new(Surroundings::of(&self.means.host, checked.deploy.clone()));
+            let Means { host, shared, .. } = &self.means;
+            let surroundings = Arc::new(Surroundings::of(host, shared, checked.deploy.clone()));
             let mut sources = Sources::new(Some(Arc::clone(&self.means.engine)), Arc::clone(&surroundings));
             let deploy = Arc::clone(&surroundings);
             self.means.host.program_files.send_replace(Some(Arc::new(Deployed(checked.deploy.clone()))));

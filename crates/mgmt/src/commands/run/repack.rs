@@ -7,8 +7,8 @@ use mgmt_engine::{Engine, PathWatch};
 use mgmt_lang::Part;
 use mgmt_lang::module::is_embedded;
 use mgmt_remote::Handed;
+use mgmt_store::Program;
 use mgmt_watch::WatchPath;
-use mgmt_world::Program;
 use tokio::sync::{Notify, mpsc};
 
 use super::First;

@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mgmt_cluster::{ClusterSettings, ServerSettings, ServerTls, Settings};
+use mgmt_store_etcd::EtcdSettings;
 use mgmt_sys::process::Helper;
-use mgmt_world::cluster::{ClusterSettings, ServerSettings, ServerTls, Settings};
-use mgmt_world::etcd::EtcdSettings;
 
 use super::arguments;
 use crate::connection::Connection;

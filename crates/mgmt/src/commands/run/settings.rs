@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use mgmt_engine::Preparation;
 use mgmt_remote::Login;
+use mgmt_signing::{PublicKey, Signer};
+use mgmt_store_etcd::EtcdSettings;
 use mgmt_sys::replace::Durability;
-use mgmt_world::etcd::EtcdSettings;
-use mgmt_world::{PublicKey, Signer};
 
 use super::arguments::{Arguments, Fsync, Launched};
 use super::drawing::Drawing;
@@ -144,8 +144,8 @@ impl Settings {
     }
 
     /// How a program is to be run, whatever it is.
-    pub(super) fn program(&self) -> mgmt_world::Program {
-        mgmt_world::Program {
+    pub(super) fn program(&self) -> mgmt_store::Program {
+        mgmt_store::Program {
             frontend: String::new(),
             entry: String::new(),
             noop: self.noop,

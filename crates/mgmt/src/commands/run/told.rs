@@ -16,7 +16,7 @@ use mgmt_health::{
 };
 use mgmt_history::Recorder;
 use mgmt_resource::Id;
-use mgmt_world::{Status, World};
+use mgmt_store::{SharedState, Status};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
@@ -45,7 +45,7 @@ pub(super) struct Told {
 }
 
 struct Shared {
-    world: Arc<World>,
+    world: Arc<SharedState>,
     metrics: Option<Arc<Metrics>>,
     manager: Arc<Manager>,
     recorder: Option<Arc<Recorder>>,
@@ -60,7 +60,7 @@ struct Shared {
 
 impl Told {
     pub(super) fn new(
-        world: Arc<World>,
+        world: Arc<SharedState>,
         metrics: Option<Arc<Metrics>>,
         manager: Arc<Manager>,
         recorder: Option<Arc<Recorder>>,

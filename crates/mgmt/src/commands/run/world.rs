@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use mgmt_cluster::{Cluster, Program};
 use mgmt_remote::{Far, Handed, Streams};
+use mgmt_store::Store;
+use mgmt_store::socket::{Server, serve as serve_store};
+use mgmt_store::{Agent, Embedded, SharedState, StoreError};
+use mgmt_store_etcd::Etcd;
 use mgmt_telemetry::Filter;
-use mgmt_world::cluster::{Cluster, Program};
-use mgmt_world::etcd::Etcd;
-use mgmt_world::socket::{Server, serve as serve_store};
-use mgmt_world::store::Store;
-use mgmt_world::{Agent, Embedded, StoreError, World};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -112,7 +112,7 @@ pub(super) async fn gone(far: &mut Option<Far>) {
 }
 
 /// Claims the host's name for this agent.
-pub(super) fn claim(world: &World, prefix: &Prefix) -> Result<(), Failure> {
+pub(super) fn claim(world: &SharedState, prefix: &Prefix) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("cannot name this agent: {error}"));
     let path = prefix.path().join(AGENT_ID);
     let directory = match std::fs::read_to_string(&path) {
@@ -145,7 +145,7 @@ fn random_word() -> io::Result<String> {
 }
 
 /// Lets other processes of this host use it.
-pub(super) fn serve(world: &World, prefix: &Prefix) -> Result<Server, Failure> {
+pub(super) fn serve(world: &SharedState, prefix: &Prefix) -> Result<Server, Failure> {
     prefix.directory("world")?;
     let path = prefix.path().join(SOCKET);
     serve_store(Arc::clone(world.store()), &path)
@@ -153,7 +153,7 @@ pub(super) fn serve(world: &World, prefix: &Prefix) -> Result<Server, Failure> {
 }
 
 /// Waits until it is known what is in the store, and says so if that takes long. A run that can begin without the store does.
-pub(super) async fn ready(world: &World, manager: &Manager, can_begin_without: bool) {
+pub(super) async fn ready(world: &SharedState, manager: &Manager, can_begin_without: bool) {
     const SOON: Duration = Duration::from_secs(2);
     if tokio::time::timeout(SOON, world.ready()).await.is_err() {
         if can_begin_without {
@@ -171,7 +171,7 @@ pub(super) async fn ready(world: &World, manager: &Manager, can_begin_without: b
 }
 
 /// Shows other log lines when somebody wants to see them, until this is dropped.
-pub(super) fn follow_log_levels(world: Arc<World>) -> JoinSet<()> {
+pub(super) fn follow_log_levels(world: Arc<SharedState>) -> JoinSet<()> {
     let mut following = JoinSet::new();
     following.spawn(async move {
         let mut changes = world.watch_log_levels();

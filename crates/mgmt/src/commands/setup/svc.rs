@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use mgmt_remote::{HostKey, Target};
-use mgmt_world::etcd::EtcdSettings;
+use mgmt_store_etcd::EtcdSettings;
 
 use super::systemd::{self, Steps};
 use super::unit;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use mgmt_health::{
     HostReport, HostState, Instead, PendingValue, ProgramState, ResourceReport, ResourceState,
 };
+use mgmt_store::Status;
 use mgmt_telemetry::escape;
-use mgmt_world::Status;
 
 use super::Shown;
 use crate::commands::deploy::moment;

@@ -11,12 +11,12 @@ use std::time::Duration;
 use mgmt_funcs::{Export, Failure, FileKind, Function, Host, Response, library};
 use mgmt_lang::module::{Disk, Entry};
 use mgmt_lang::{Environment, Outcome, Running, WatchChange};
+use mgmt_state::LocalState;
 use mgmt_value::{Str, Type, Value};
-use mgmt_world::Local;
 
 /// A host that has something of everything. Its clock goes faster than any other.
 struct Everything {
-    local: Local,
+    local: LocalState,
     uptime: AtomicU64,
     asked: Mutex<Vec<&'static str>>,
     _directory: tempfile::TempDir,
@@ -25,7 +25,7 @@ struct Everything {
 impl Everything {
     fn new() -> Everything {
         let directory = tempfile::tempdir().unwrap();
-        let local = Local::open(directory.path().join("state")).unwrap();
+        let local = LocalState::open(directory.path().join("state")).unwrap();
         let (uptime, asked) = (AtomicU64::default(), Mutex::default());
         Everything { local, uptime, asked, _directory: directory }
     }
@@ -52,7 +52,7 @@ impl Host for Everything {
         Ok(vec!["motd".into()])
     }
 
-    fn local(&self) -> Result<&Local, Failure> {
+    fn local(&self) -> Result<&LocalState, Failure> {
         Ok(&self.local)
     }
 

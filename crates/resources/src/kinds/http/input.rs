@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mgmt_resource::{
-    Checked, Context, Declared, Error, Fields, Host, Invalid, Kind, Resource, Result, ResultExt, Watch,
+    Checked, Context, Declared, Error, Fields, Host, Invalid, Kind, Resource, Result, ResultExt, Scope,
+    SharedStoreError, Watch,
 };
 use mgmt_value::{Str, Value};
-use mgmt_world::Scope;
 use tokio::sync::watch;
 
 use super::board::{Board, Lease, bell};
@@ -289,7 +289,7 @@ impl Store {
 }
 
 /// Waits for the store, but not for ever.
-async fn in_time<T>(what: &str, call: impl Future<Output = Result<T, mgmt_world::StoreError>>) -> Result<T> {
+async fn in_time<T>(what: &str, call: impl Future<Output = Result<T, SharedStoreError>>) -> Result<T> {
     match tokio::time::timeout(LIMIT, call).await {
         Ok(answer) => answer.context(format_args!("cannot {what} the value")),
         Err(_) => Err(Error::new(format_args!(

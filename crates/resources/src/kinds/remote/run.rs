@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mgmt_remote::{Ended, Launch, Launched, News, Stop};
 use mgmt_resource::{Checked, Context, Effect, Error, Result};
+use mgmt_store::SharedState;
 
 use super::{Remote, failed, seeds};
 
@@ -23,13 +24,14 @@ pub(super) async fn run(remote: &Remote, cx: &mut Context<'_>) -> Result<Checked
         return Ok(Checked::Changed);
     }
     let login = remote.login(&cx.id.name)?;
+    let shared = SharedState::of(cx.host).ok_or_else(|| Error::new("this host has no store to share"))?;
     let launch = Launch {
         login: &login,
         program: Path::new("/proc/self/exe"),
         place: remote.place(),
         install: remote.install_deps,
         arguments: arguments(remote, cx)?,
-        store: Arc::clone(cx.host.world.store()),
+        store: Arc::clone(shared.store()),
     };
     let mut launched = tokio::select! {
         launched = launch.start() => launched.map_err(failed)?,

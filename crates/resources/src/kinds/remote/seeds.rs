@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use mgmt_resource::{Error, Host, Result};
+use mgmt_store::SharedState;
 
 /// The servers of the store of this host, as one word.
 pub(super) fn of(host: &Host) -> Result<String> {
-    let usable = usable(&host.world.store().addresses());
+    let usable = SharedState::of(host).map(|shared| usable(&shared.store().addresses())).unwrap_or_default();
     match usable.is_empty() {
         false => Ok(usable),
         true => Err(Error::new("no other host can reach the store of this one").with_hint(

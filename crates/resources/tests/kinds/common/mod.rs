@@ -17,11 +17,12 @@ use std::sync::{Arc, Mutex, RwLock};
 use mgmt_resource::{
     Cancel, Checked, Child, Context, Host, Id, Invalid, Kind, Meta, Received, Resource, Result,
 };
+use mgmt_state::LocalState;
+use mgmt_store::Store;
+use mgmt_store::{Embedded, SharedState};
 use mgmt_sys::process::Helper;
 use mgmt_sys::replace::Durability;
 use mgmt_value::{Str, Value};
-use mgmt_world::store::Store;
-use mgmt_world::{Embedded, Local, World};
 use tempfile::TempDir;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, span};
@@ -69,14 +70,14 @@ impl TestEnv {
 }
 
 fn host_in(directory: &Path, store: Arc<dyn Store>) -> Host {
-    let local = Local::open_with(directory.join("local"), Durability::None).unwrap();
+    let local = LocalState::open_with(directory.join("local"), Durability::None).unwrap();
     Host {
         hostname: "host.example.com".to_owned(),
         program: "mgmt".to_owned(),
         version: "0".to_owned(),
         state: directory.join("state"),
         local: Arc::new(local),
-        world: Arc::new(World::new(store, "host.example.com")),
+        shared: Arc::new(SharedState::new(store, "host.example.com")),
         helper: Helper::this_program(),
         durability: Durability::None,
         view: RwLock::default(),

@@ -8,16 +8,16 @@ use std::time::Duration;
 use mgmt_engine::{Engine, EngineEvent, EngineSettings, Preparation};
 use mgmt_resource::Host;
 use mgmt_resources::KINDS;
+use mgmt_state::LocalState;
 use mgmt_sys::process::Helper;
 use mgmt_sys::replace::Durability;
-use mgmt_world::Local;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub(crate) fn start(
     directory: &Path,
     preparation: Preparation,
 ) -> (Arc<Host>, Engine, UnboundedReceiver<EngineEvent>) {
-    let local = Local::open_with(directory.join("local"), Durability::None).unwrap();
+    let local = LocalState::open_with(directory.join("local"), Durability::None).unwrap();
     let host = Arc::new(Host {
         hostname: "host.example.com".into(),
         program: "mgmt".into(),
@@ -25,7 +25,7 @@ pub(crate) fn start(
         state: directory.join("state"),
         local: Arc::new(local),
         helper: helper(),
-        world: Arc::new(mgmt_world::World::in_memory("host.example.com").unwrap()),
+        shared: Arc::new(mgmt_store::SharedState::in_memory("host.example.com").unwrap()),
         durability: Durability::None,
         view: RwLock::default(),
         exit: tokio::sync::watch::Sender::new(None),

@@ -14,10 +14,10 @@ use std::task::{Poll, Waker};
 
 use mgmt_resource::{Cancel, Checked, Context, Error, GraphView, Host, Id, Kind, Meta, Received, Resource};
 use mgmt_resources::file::{File, Memory};
+use mgmt_state::LocalState;
 use mgmt_sys::process::Helper;
 use mgmt_sys::replace::{Durability, is_temporary};
 use mgmt_value::Str;
-use mgmt_world::Local;
 
 /// The name of the resource under test.
 pub(crate) const NAME: &str = "/name/is/not/the/path";
@@ -39,14 +39,14 @@ impl TestEnv {
 
     fn within(directory: tempfile::TempDir) -> TestEnv {
         std::fs::create_dir(directory.path().join("scratch")).unwrap();
-        let local = Local::open_with(directory.path().join("local"), Durability::None).unwrap();
+        let local = LocalState::open_with(directory.path().join("local"), Durability::None).unwrap();
         let host = Host {
             hostname: "host.example.com".to_owned(),
             program: "mgmt".to_owned(),
             version: "0".to_owned(),
             state: directory.path().join("state"),
             local: Arc::new(local),
-            world: Arc::new(mgmt_world::World::in_memory("host.example.com").unwrap()),
+            shared: Arc::new(mgmt_store::SharedState::in_memory("host.example.com").unwrap()),
             helper: Helper::this_program(),
             durability: Durability::None,
             view: RwLock::default(),

@@ -12,10 +12,9 @@ use mgmt_health::Instead;
 use mgmt_lang::module::Entry;
 use mgmt_remote::Handed;
 use mgmt_resource::ResourceGraph;
+use mgmt_signing::{Refused, Signer, TrustStore};
+use mgmt_store::{Commits, Deploy, DeployError, InstalledFiles, LastDeploy, Program, SharedState, Tree};
 use mgmt_sys::replace::Durability;
-use mgmt_world::{
-    Commits, Deploy, DeployError, InstalledFiles, LastDeploy, Program, Refused, Signer, Tree, Trust, World,
-};
 
 use super::super::follow::refused;
 use super::super::program::Loaded as LoadedProgram;
@@ -115,7 +114,7 @@ pub(super) struct Loader {
     pub(super) means: Means,
     place: Place,
     /// Only what is signed is run.
-    trust: Option<Trust>,
+    trust: Option<TrustStore>,
     /// Which store deploys are of, for what is kept of them.
     store: &'static str,
     durability: Durability,
@@ -131,7 +130,7 @@ pub(in super::super) fn store_name(settings: &Settings) -> &'static str {
 impl Loader {
     pub(super) fn new(means: Means, place: PathBuf, settings: &Settings) -> Result<Loader, Failure> {
         let keys = settings.trusted.clone();
-        let trust = (!keys.is_empty()).then(|| Trust::new(keys, place.clone()));
+        let trust = (!keys.is_empty()).then(|| TrustStore::new(keys, place.clone()));
         let trust = trust.transpose().map_err(Failure::failed)?;
         let (store, durability) = (store_name(settings), settings.durability);
         Ok(Loader { means, place: Place(place), trust, store, durability, last: Mutex::default() })
@@ -197,7 +196,7 @@ impl Loader {
                 });
             }
         };
-        let files = files_of(&deploy, &self.means.host.world).await?;
+        let files = files_of(&deploy, &self.means.shared).await?;
         tokio::task::block_in_place(|| {
             let directory = Arc::new(self.place.put(deploy.id, &files)?);
             let what = self.read(directory.path.clone(), &deploy.program, &terminal)?;
@@ -353,7 +352,7 @@ fn preparation(program: &Program) -> Preparation {
 const STORE_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The files of a deploy, as soon as the store can give them. What runs goes on meanwhile.
-async fn files_of(deploy: &Deploy, world: &World) -> Result<Tree, Failure> {
+async fn files_of(deploy: &Deploy, world: &SharedState) -> Result<Tree, Failure> {
     let mut reported = false;
     loop {
         match world.deployed_files(deploy).await {
@@ -382,11 +381,15 @@ pub(in super::super) fn packed(first: &First, how: &Program) -> Result<Handed, F
 pub(super) struct Offer {
     handed: Handed,
     signer: Option<Arc<Signer>>,
-    world: Arc<World>,
+    world: Arc<SharedState>,
 }
 
 impl Offer {
-    pub(super) fn new(first: &First, settings: &Settings, world: &Arc<World>) -> Result<Offer, Failure> {
+    pub(super) fn new(
+        first: &First,
+        settings: &Settings,
+        world: &Arc<SharedState>,
+    ) -> Result<Offer, Failure> {
         let handed = packed(first, &settings.program())?;
         Ok(Offer { handed, signer: settings.signer.clone(), world: Arc::clone(world) })
     }
@@ -394,7 +397,8 @@ impl Offer {
     /// Gives it to all hosts.
     pub(super) async fn publish(&self) -> Result<Deploy, DeployError> {
         let Handed { program, files } = &self.handed;
-        self.world.add_deploy(program, files, &Commits::default(), self.signer.as_deref()).await
+        let signer = self.signer.as_deref().map(|signer| signer as _);
+        self.world.add_deploy(program, files, &Commits::default(), signer).await
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mgmt_engine::Preparation;
 use mgmt_health::RefusedDeploy;
 use mgmt_lang::{Outcome, Running};
-use mgmt_world::{Deploy, DeployError, UnreadableDeploy};
+use mgmt_store::{Deploy, DeployError, UnreadableDeploy};
 use tokio::sync::watch;
 
 use super::super::First;
@@ -197,7 +197,7 @@ impl Rehearsal {
     pub(super) async fn changed(self, loader: Arc<Loader>, is_hopeless: Arc<AtomicBool>) {
         let checked = Arc::clone(&self.loaded.checked);
         let means = &loader.means;
-        let surroundings = Arc::new(Surroundings::of(&means.host, checked.deploy.clone()));
+        let surroundings = Arc::new(Surroundings::of(&means.host, &means.shared, checked.deploy.clone()));
         let mut sources = Sources::new(Some(Arc::clone(&means.engine)), Arc::clone(&surroundings));
         let host = Arc::clone(&surroundings);
         let mut running = tokio::task::block_in_place(|| Running::new(checked, mgmt_resources::KINDS, host));

@@ -18,8 +18,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     };
     let (minutes, seed) = (number(0, 10)?, number(1, 1)?);
     run_tests(
-        ("mgmt-store", "faults"),
-        "",
+        ("mgmt-store", "store"),
+        "faults::",
         &["--nocapture"],
         &[("MGMT_FAULTS_RUNS", (minutes * RUNS).to_string())],
     )?;

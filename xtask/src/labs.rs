@@ -59,7 +59,7 @@ const LABS: [Lab; 14] = [
     },
     lab("simulator of the scheduler", ("engine", "engine"), "sim_core::", false),
     lab("simulator of the cluster", ("cluster", "cluster_sim"), "", false),
-    lab("simulator of hosts and servers", ("store", "faults"), "", false),
+    lab("simulator of hosts and servers", ("store", "store"), "faults::", false),
     lab("bus", ("watch", "watch"), "bus::", false),
     lab("bus of a booted host", ("mgmt", "hosts"), "bus_restart::", false),
     lab("instructions", ("bench", "instructions"), "", false),

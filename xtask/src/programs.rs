@@ -71,7 +71,7 @@ const LONG: [&str; 41] = [
 const LULL: Duration = Duration::from_secs(2);
 
 /// Longer than any unit takes on a machine that is busy with other things. A unit that takes longer hangs.
-const UNIT_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+const UNIT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// How long a unit has for its end when it is asked to end, before it is killed.
 const KILL_DELAY: Duration = Duration::from_secs(10);

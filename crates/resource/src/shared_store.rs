@@ -61,6 +61,10 @@ pub trait SharedStore: Send + Sync {
     /// Follows what this host keeps in the store, its offers included.
     fn watch_own(&self) -> Box<dyn SharedChanges>;
 
+    /// Until when, on the clock that counts suspended time too, this host is chosen under a name; no time if its choice does not
+    /// expire. None if it is not chosen, or cannot know.
+    fn is_chosen(&self, name: &Str) -> Option<Option<Duration>>;
+
     /// Follows which hosts are chosen under a name.
     fn watch_schedule(&self, name: &Str) -> Box<dyn SharedChanges>;
 

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mgmt_resource::{Host, Offer, Scope, SharedAnswer, SharedChanges, SharedStore, SharedStoreError};
 use mgmt_value::Str;
@@ -61,6 +62,10 @@ impl SharedStore for SharedState {
 
     fn watch_own(&self) -> Box<dyn SharedChanges> {
         Box::new(SharedState::watch_own(self))
+    }
+
+    fn is_chosen(&self, name: &Str) -> Option<Option<Duration>> {
+        SharedState::is_chosen(self, name)
     }
 
     fn watch_schedule(&self, name: &Str) -> Box<dyn SharedChanges> {

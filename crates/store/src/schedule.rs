@@ -150,7 +150,7 @@ impl SharedState {
         if !self.scheduled(name).is_ok_and(|hosts| hosts.contains(self.host())) {
             return None;
         }
-        let want = self.inner().own.wanted(&keys::volunteer(self.host(), name));
+        let want = self.inner().reconciler.wanted(&keys::volunteer(self.host(), name));
         let Some(term) = want.and_then(|want| want.time) else { return Some(None) };
         // Lost between the two questions.
         let held = self.inner().session(term).held()?;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_health::{Counts, HostReport, ProgramState};
+use mgmt_resource::Offer;
 use mgmt_value::Str;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::keys::{self, Key, Topic};
 use crate::reconciler::Want;
-use crate::schedule::{Choice, Leader, Offer};
+use crate::schedule::{Choice, Leader};
 use crate::store::{Entry, StoreError};
 use crate::strings::{Changes, Text};
 use crate::{Agent, Member, SharedState, exports, json};

@@ -211,6 +211,11 @@ impl EtcdCluster {
         self.members.iter().map(|member| member.client_url.clone()).collect()
     }
 
+    /// Whether the servers speak to clients with a certificate alone.
+    pub fn has_tls(&self) -> bool {
+        self.tls
+    }
+
     /// The directory with the data of all servers, their sockets and, with TLS, their certificates.
     pub fn directory(&self) -> &Path {
         self.directory.path()

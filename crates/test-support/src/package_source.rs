@@ -57,6 +57,7 @@ impl<'a> Package<'a> {
 
 impl PackageSource {
     /// The only package source of the sandbox. Its lists have not been fetched.
+    #[allow(clippy::new_without_default, reason = "it makes a directory, and only one can be there")]
     pub fn new() -> PackageSource {
         let is_thrown_away = sandbox::is_inside() || std::env::var_os(BOOTED).is_some();
         assert!(is_thrown_away, "packages are only installed in a sandbox");

@@ -212,7 +212,7 @@ impl Order {
 
 /// The schedule for which this host is no longer chosen, if a resource depends on one.
 fn lost_choice<'s>(spec: &'s Spec, host: &Host) -> Option<&'s mgmt_value::Str> {
-    spec.choices.iter().find(|name| host.world.is_chosen(name).is_none())
+    spec.choices.iter().find(|name| host.shared.is_chosen(name).is_none())
 }
 
 /// What a run depends on that this host was chosen for. Dropping it tells the watchdog.
@@ -230,7 +230,7 @@ impl Choice {
     /// Cancels the run when this host is no longer chosen, and tells the watchdog until when it is.
     async fn follow(&self, spec: &Spec, cancel: &Cancel, host: &Host) -> Infallible {
         loop {
-            let chosen = spec.choices.iter().map(|name| host.world.is_chosen(name));
+            let chosen = spec.choices.iter().map(|name| host.shared.is_chosen(name));
             // The earliest end; none if one is over.
             match chosen.collect::<Option<Vec<_>>>() {
                 Some(ends) => {

@@ -318,8 +318,7 @@ fn what_runs_goes_on_while_a_deployed_manifest_is_compiled_and_the_status_has_it
     let said = env.command(&["deploy", "--no-git", "puppet", &manifest]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     eventually("the manifest runs", || env.at("native").exists());
-    let program =
-        format!("import \"os\"\n{}", file(&env.at("out"), &format!("os.readfile(\"{at}/input\")")));
+    let program = format!("import \"os\"\n{}", file(&env.at("out"), &format!("os.readfile(\"{at}/input\")")));
     env.deploy_file(&env.write("main.mcl", &program));
     holds(&env.at("out"), "old");
     env.write("fail", "first");
@@ -356,9 +355,7 @@ fn attempts_of_a_refused_program_with_a_manifest_leave_what_runs_alone() {
     holds(&env.at("out"), "two");
     let count = env.text("count");
     let command = format!("os.system(\"echo >> {count}; echo one\")");
-    env.deploy_file(
-        &env.write("main.mcl", &format!("import \"os\"\n{}", file(&env.at("out"), &command))),
-    );
+    env.deploy_file(&env.write("main.mcl", &format!("import \"os\"\n{}", file(&env.at("out"), &command))));
     holds(&env.at("out"), "one");
     env.write("input", "a");
     assert_eq!(env.command(&["deploy", "rollback", "1"]).code, 0);

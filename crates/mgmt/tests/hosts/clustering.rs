@@ -439,9 +439,8 @@ fn what_keeps_a_host_from_serving_is_told() {
     env.settled(1);
     let prefix = network::text(&env.at("other"));
     let url = format!("http://{}:2380", address(0));
-    let mut second = env
-        .network
-        .mgmt(0, &["run", "--hostname", "z", "--prefix", &prefix, "--server-urls", &url, "empty"]);
+    let mut second =
+        env.network.mgmt(0, &["run", "--hostname", "z", "--prefix", &prefix, "--server-urls", &url, "empty"]);
     let second: CommandOutput = second.output().unwrap().into();
     assert_eq!(second.code, 1, "{}", second.stderr);
     assert!(second.stderr.contains(&format!("listens at {url} already")), "{}", second.stderr);

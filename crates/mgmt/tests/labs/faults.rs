@@ -2,7 +2,7 @@
 //! deployed, export, share values and are scheduled.
 //!
 //! Replay: `MGMT_SEED=…`; longer: `MGMT_FAULTS_SECONDS=…`, or `cargo xtask faults [MINUTES] [SEED]`. The same on a simulated
-//! store, for hours of simulated time: `crates/store/tests/faults.rs`.
+//! store, for hours of simulated time: `crates/store/tests/store/faults.rs`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::PathBuf;

@@ -257,7 +257,7 @@ fn inside_restart() {
         while !is_quiet(&mut followed).await {}
         drop(daemon);
         let away = loop {
-            match tokio::time::timeout(PATIENCE, followed.next()).await.expect("the error") {
+            match tokio::time::timeout(EVENT_TIMEOUT, followed.next()).await.expect("the error") {
                 Ok(()) => {}
                 Err(error) => break error,
             }

@@ -1,9 +1,6 @@
 //! The client of etcd, against real servers.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
-#[path = "../etcd_common/mod.rs"]
-mod etcd_common;
-
 mod basics;
 mod cluster;
 mod hostile;

@@ -6,7 +6,7 @@ use crate::etcd_common::*;
 
 #[tokio::test]
 async fn what_is_too_large_is_refused_with_the_limit() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let limits = store.limits();
     let refused = async |effects: Vec<Effect>| {
@@ -40,7 +40,7 @@ async fn what_is_too_large_is_refused_with_the_limit() {
 
 #[tokio::test]
 async fn a_large_prefix_is_read_in_parts_as_it_was_at_one_moment() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     for part in 0..10 {
         let effects = (0..100).map(|at| put(&format!("/n/{:04}", part * 100 + at), "0")).collect();
@@ -76,7 +76,7 @@ async fn a_large_prefix_is_read_in_parts_as_it_was_at_one_moment() {
 
 #[tokio::test]
 async fn what_does_not_fit_into_one_answer_is_asked_for_in_smaller_parts() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let value = "x".repeat(store.limits().value);
     for at in 0..70 {

@@ -7,7 +7,7 @@ use crate::etcd_common::*;
 
 #[tokio::test]
 async fn who_has_a_certificate_is_let_in_and_others_are_not() {
-    let cluster = Cluster::start_with_tls();
+    let cluster = EtcdCluster::start_with_tls();
     let store = cluster.connect();
     change(&store, vec![put("/k", "1")]).await;
     let mut mirror = Mirror::new(&store, below("/"));
@@ -21,7 +21,7 @@ async fn who_has_a_certificate_is_let_in_and_others_are_not() {
 
     // Whoever vouches for the server is unknown to us.
     settings.tls = cluster.settings().tls;
-    let stranger = Cluster::start_with_tls().settings();
+    let stranger = EtcdCluster::start_with_tls().settings();
     settings.tls.as_mut().unwrap().authorities = stranger.tls.unwrap().authorities;
     let error = Etcd::connect(settings).unwrap().read(vec![key("/k")]).await.unwrap_err();
     assert!(error.is_passing() && error.to_string().contains("certificate"), "{error}");
@@ -32,7 +32,7 @@ async fn who_has_a_certificate_is_let_in_and_others_are_not() {
 
 #[tokio::test]
 async fn who_has_a_password_is_let_in_and_others_are_not() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     cluster.etcdctl(&["user", "add", "root:hunter2"]);
     cluster.etcdctl(&["user", "grant-role", "root", "root"]);
     cluster.etcdctl(&["user", "add", "mgmt:hunter3"]);
@@ -91,7 +91,7 @@ async fn who_has_a_password_is_let_in_and_others_are_not() {
 
 #[tokio::test]
 async fn a_proof_that_has_run_out_is_renewed() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     cluster.etcdctl(&["user", "add", "root:hunter2"]);
     cluster.etcdctl(&["user", "grant-role", "root", "root"]);
     cluster.etcdctl(&["auth", "enable"]);
@@ -113,7 +113,7 @@ async fn a_proof_that_has_run_out_is_renewed() {
 
 #[tokio::test]
 async fn a_server_that_never_shows_its_certificate_leaves_time_for_another() {
-    let cluster = Cluster::start_with_tls();
+    let cluster = EtcdCluster::start_with_tls();
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = cluster.settings();
     settings.endpoints.insert(0, silent.local_addr().unwrap().to_string());

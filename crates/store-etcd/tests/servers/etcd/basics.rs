@@ -10,7 +10,7 @@ use crate::etcd_common::*;
 
 #[tokio::test]
 async fn what_is_written_is_read_with_its_history() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let first = change(&store, vec![put("/a/one", "1"), put("/a/two", "2")]).await;
     let second = change(&store, vec![put("/a/one", "11"), delete("/a/two"), delete("/a/never")]).await;
@@ -27,7 +27,7 @@ async fn what_is_written_is_read_with_its_history() {
 
 #[tokio::test]
 async fn the_namespace_is_in_front_of_every_key_and_nothing_else_is_seen() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let mut settings = cluster.settings();
     settings.namespace = "/here".to_owned();
     let store = Etcd::connect(settings).unwrap();
@@ -53,7 +53,7 @@ async fn the_namespace_is_in_front_of_every_key_and_nothing_else_is_seen() {
 
 #[tokio::test]
 async fn keys_of_others_that_are_no_text_are_left_alone() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let mut mirror = Mirror::new(&store, below(""));
     mirror.step().await;
@@ -72,7 +72,7 @@ async fn keys_of_others_that_are_no_text_are_left_alone() {
 
 #[tokio::test]
 async fn several_spans_are_read_at_one_moment() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let empty = store.read(Vec::new()).await.unwrap();
     assert!(empty.revision > 0 && empty.entries.is_empty());
@@ -93,7 +93,7 @@ async fn several_spans_are_read_at_one_moment() {
 
 #[tokio::test]
 async fn a_condition_holds_for_what_it_says_and_for_nothing_else() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let created = change(&store, vec![put("/k", "old"), put("/empty", "")]).await.revision;
     let modified = change(&store, vec![put("/k", "v")]).await.revision;
@@ -136,7 +136,7 @@ async fn a_condition_holds_for_what_it_says_and_for_nothing_else() {
 
 #[tokio::test]
 async fn a_key_vanishes_with_its_lease() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let mut mirror = Mirror::new(&store, below("/"));
     let short = store.grant(Duration::from_millis(1100)).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_key_vanishes_with_its_lease() {
 
 #[tokio::test]
 async fn a_lease_that_is_kept_stays() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let lease = store.grant(Duration::from_secs(2)).await.unwrap();
     change(&store, vec![put_with("/mine", "", lease.id)]).await;
@@ -177,7 +177,7 @@ async fn a_lease_that_is_kept_stays() {
 
 #[tokio::test]
 async fn only_one_of_two_clients_wins_a_race() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let (one, two) = (cluster.connect(), cluster.connect());
     let try_it = async |store: &Etcd, value: &str| {
         let conditions = vec![Condition::Missing("/lead".to_owned())];
@@ -195,7 +195,7 @@ async fn only_one_of_two_clients_wins_a_race() {
 
 #[tokio::test]
 async fn a_socket_in_the_file_system_is_as_good_as_a_port() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     let store = Etcd::connect(EtcdSettings::new([cluster.socket(0)])).unwrap();
     change(&store, vec![put("/k", "1")]).await;
     let mut mirror = Mirror::new(&store, below(""));

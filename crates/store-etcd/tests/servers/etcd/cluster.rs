@@ -10,7 +10,7 @@ use crate::etcd_common::*;
 
 /// Repeats what the cluster is not ready for.
 async fn patiently<T>(mut attempt: impl AsyncFnMut() -> Result<T, ClusterError>) -> T {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     loop {
         match attempt().await {
             Ok(done) => return done,
@@ -24,7 +24,7 @@ async fn patiently<T>(mut attempt: impl AsyncFnMut() -> Result<T, ClusterError>)
 
 #[tokio::test]
 async fn a_cluster_grows_by_a_learner_and_shrinks_again() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     let mut settings = cluster.settings();
     settings.follow_members = false;
     let store = Etcd::connect(settings).unwrap();
@@ -50,7 +50,7 @@ async fn a_cluster_grows_by_a_learner_and_shrinks_again() {
 
     let address = cluster.members[at].client_url.clone();
     // It learns of its own vote a little later than those who gave it.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     let status = loop {
         let status = store.status(&address).await.unwrap();
         if !status.learner || Instant::now() > end {
@@ -78,7 +78,7 @@ async fn a_cluster_grows_by_a_learner_and_shrinks_again() {
 
 #[tokio::test]
 async fn other_members_are_found_through_one() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = EtcdCluster::start(3);
     let mut settings = cluster.settings();
     settings.endpoints.truncate(1);
     let store = Etcd::connect(settings.clone()).unwrap();
@@ -101,7 +101,7 @@ async fn other_members_are_found_through_one() {
 
 #[tokio::test]
 async fn history_is_forgotten_and_room_is_given_back() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let mut last = 0;
     for turn in 0..20 {
@@ -120,7 +120,7 @@ async fn history_is_forgotten_and_room_is_given_back() {
 
 #[tokio::test]
 async fn a_full_database_says_so_and_can_be_emptied() {
-    let cluster = Cluster::start_one_with(&["--quota-backend-bytes", "8000000"]);
+    let cluster = EtcdCluster::start_one_with(&["--quota-backend-bytes", "8000000"]);
     let store = cluster.connect();
     let large = "x".repeat(1_000_000);
     let mut last = 0;

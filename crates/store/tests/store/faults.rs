@@ -1,10 +1,9 @@
 //! Hosts that export, collect, schedule and deploy while connections fail and hosts die: minutes of their time in moments of
 //! ours, on a clock that is advanced, from a seed. What is recorded is held against what must be true.
 //!
-//! Replay: `MGMT_SEED=… cargo test -p mgmt-store --test faults`; more: `MGMT_FAULTS_RUNS=…`.
+//! Replay: `MGMT_SEED=… cargo test -p mgmt-store --test store faults::`; more: `MGMT_FAULTS_RUNS=…`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
-#[path = "faults/store.rs"]
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,12 +1,10 @@
 //! The world on a real etcd, and what becomes of it when that is lost.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics is a test that fails")]
 
-mod etcd_common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_common::Cluster;
+use crate::etcd_common::{Connect as _, EtcdCluster};
 use mgmt_store::{Offer, SharedState};
 use mgmt_store_suite::shared_state::{self, until};
 use mgmt_value::Str;
@@ -17,13 +15,13 @@ fn text(text: &str) -> Str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_does_what_it_should_on_one_server() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     shared_state::all(&|| Arc::new(cluster.connect())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn people_can_read_what_is_stored() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let world = SharedState::new(Arc::new(cluster.connect()), "h1");
     world.set_shared(&text("dir/key"), Some(&text("some text"))).await.unwrap();
     let shown = cluster.etcdctl(&["get", "--prefix", "/mgmt/string/"]);
@@ -33,7 +31,7 @@ async fn people_can_read_what_is_stored() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_lost_is_waited_for_and_caught_up_with() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     let world = Arc::new(SharedState::new(Arc::new(cluster.connect()), "h1"));
     let other = SharedState::new(Arc::new(cluster.connect()), "h2");
     let key = text("key");

@@ -124,7 +124,7 @@ async fn a_stranger_that_answers_anything_gets_an_error_in_time() {
                     let waited = tokio::time::timeout(Duration::from_millis(500), watch.next()).await;
                     assert!(!matches!(waited, Ok(Ok(_))), "{number}");
                 };
-                tokio::time::timeout(PATIENCE, all).await.expect("every call ends");
+                tokio::time::timeout(EVENT_TIMEOUT, all).await.expect("every call ends");
                 task.abort();
             });
         }
@@ -176,7 +176,7 @@ async fn thin_ice(server: String) -> (String, tokio::task::JoinHandle<()>) {
 
 #[tokio::test]
 async fn connections_that_break_at_any_place_lose_nothing_in_the_end() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let server = cluster.members[0].client_url.trim_start_matches("http://").to_owned();
     let (address, task) = thin_ice(server).await;
     let mut settings = EtcdSettings::new([address]);
@@ -230,7 +230,7 @@ fn closed_door() -> (String, Vec<std::os::fd::OwnedFd>) {
 
 #[tokio::test]
 async fn a_server_that_does_not_open_leaves_time_for_another() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let (address, _held) = closed_door();
     let mut settings = cluster.settings();
     settings.endpoints.insert(0, address.clone());

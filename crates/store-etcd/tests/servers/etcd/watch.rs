@@ -9,7 +9,7 @@ use crate::etcd_common::*;
 
 #[tokio::test]
 async fn a_watch_tells_everything_first_and_then_what_changes() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let (store, other) = (cluster.connect(), cluster.connect());
     let first = change(&other, vec![put("/a/1", "one"), put("/b", "no")]).await;
     let mut watch = store.watch(below("/a/"));
@@ -34,7 +34,7 @@ async fn a_watch_tells_everything_first_and_then_what_changes() {
 
 #[tokio::test]
 async fn a_watch_of_nothing_tells_that_there_is_nothing() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let mut watch = store.watch(key("/none"));
     let batch = next(watch.as_mut()).await;
@@ -45,7 +45,7 @@ async fn a_watch_of_nothing_tells_that_there_is_nothing() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_loses_nothing() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let mut mirror = store.watch(below("/"));
     assert!(next(mirror.as_mut()).await.whole);
@@ -61,7 +61,7 @@ async fn a_call_that_is_dropped_loses_nothing() {
 
 #[tokio::test]
 async fn a_slow_reader_is_told_many_changes_as_one() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let mut watch = store.watch(below("/n/"));
     let mut marker = Mirror::new(&store, key("/marker"));
@@ -82,7 +82,7 @@ async fn a_slow_reader_is_told_many_changes_as_one() {
 
 #[tokio::test]
 async fn a_reader_that_leaves_too_much_lying_is_told_everything() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let mut watch = store.watch(below("/n/"));
     let mut marker = Mirror::new(&store, key("/marker"));
@@ -104,7 +104,7 @@ async fn a_reader_that_leaves_too_much_lying_is_told_everything() {
 
 #[tokio::test]
 async fn a_thousand_watches_share_one_stream() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let mut watches: Vec<Box<dyn Watch>> =
         (0..1000).map(|at| store.watch(key(&format!("/n/{at}")))).collect();
@@ -128,7 +128,7 @@ async fn a_thousand_watches_share_one_stream() {
 
 #[tokio::test]
 async fn comparing_tells_nothing_when_nothing_is_wrong() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let mut settings = cluster.settings();
     settings.compare_every = Duration::from_millis(50);
     let store = Etcd::connect(settings).unwrap();
@@ -146,7 +146,7 @@ async fn comparing_tells_nothing_when_nothing_is_wrong() {
 
 #[tokio::test]
 async fn a_client_that_is_gone_leaves_its_watches_working() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let mut mirror = Mirror::new(&store, key("/k"));
     drop(store);

@@ -16,7 +16,7 @@ fn write(name: &str, value: &str) -> Transaction {
 
 #[tokio::test]
 async fn a_watch_outlives_a_server_that_is_killed_and_comes_back() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     change(&store, vec![put("/k", "1"), put("/gone", "soon")]).await;
     let mut mirror = Mirror::new(&store, below("/"));
@@ -35,7 +35,7 @@ async fn a_watch_outlives_a_server_that_is_killed_and_comes_back() {
 
 #[tokio::test]
 async fn a_watch_that_begins_in_an_outage_waits_for_its_end() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     change(&store, vec![put("/k", "1")]).await;
     cluster.kill(0);
@@ -48,7 +48,7 @@ async fn a_watch_that_begins_in_an_outage_waits_for_its_end() {
 
 #[tokio::test]
 async fn a_call_to_a_dead_server_fails_in_time_and_says_that_nothing_was_done() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     let mut settings = cluster.settings();
     settings.deadline = Duration::from_secs(1);
     let store = Etcd::connect(settings).unwrap();
@@ -70,7 +70,7 @@ async fn a_call_to_a_dead_server_fails_in_time_and_says_that_nothing_was_done() 
 
 #[tokio::test]
 async fn the_fate_of_a_change_that_a_frozen_server_got_is_unknown() {
-    let cluster = Cluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     let mut mirror = Mirror::new(&store, below("/"));
     change(&store, vec![put("/k", "1")]).await;
@@ -88,7 +88,7 @@ async fn the_fate_of_a_change_that_a_frozen_server_got_is_unknown() {
 
 #[tokio::test]
 async fn a_watch_notices_a_frozen_server_and_moves_on() {
-    let cluster = Cluster::start(3);
+    let cluster = EtcdCluster::start(3);
     let store = cluster.connect();
     change(&store, vec![put("/k", "1")]).await;
     let mut mirror = Mirror::new(&store, below("/"));
@@ -111,7 +111,7 @@ async fn a_watch_notices_a_frozen_server_and_moves_on() {
 
 #[tokio::test]
 async fn history_that_is_forgotten_during_an_outage_is_no_loss() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     change(&store, vec![put("/k", "0"), put("/gone", "")]).await;
     let mut mirror = Mirror::new(&store, below("/"));
@@ -133,7 +133,7 @@ async fn history_that_is_forgotten_during_an_outage_is_no_loss() {
 
 #[tokio::test]
 async fn a_store_that_lost_its_data_is_told_as_it_is() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     let store = cluster.connect();
     for turn in 0..100 {
         change(&store, vec![put("/k", &turn.to_string())]).await;
@@ -150,7 +150,7 @@ async fn a_store_that_lost_its_data_is_told_as_it_is() {
 
 #[tokio::test]
 async fn calls_and_watches_go_on_when_the_leader_is_killed() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = EtcdCluster::start(3);
     let store = cluster.connect();
     change(&store, vec![put("/k", "0")]).await;
     let mut mirror = Mirror::new(&store, below("/"));
@@ -165,7 +165,7 @@ async fn calls_and_watches_go_on_when_the_leader_is_killed() {
     }
 }
 
-async fn leader(cluster: &Cluster, store: &Etcd) -> usize {
+async fn leader(cluster: &EtcdCluster, store: &Etcd) -> usize {
     let mut found = Vec::new();
     for member in &cluster.members {
         found.push(store.status(&member.client_url).await.unwrap());
@@ -176,7 +176,7 @@ async fn leader(cluster: &Cluster, store: &Etcd) -> usize {
 
 #[tokio::test]
 async fn a_server_that_has_lost_the_others_is_no_help() {
-    let cluster = Cluster::start(3);
+    let cluster = EtcdCluster::start(3);
     let store = cluster.connect();
     change(&store, vec![put("/k", "1")]).await;
     let mut mirror = Mirror::new(&store, below(""));
@@ -187,7 +187,7 @@ async fn a_server_that_has_lost_the_others_is_no_help() {
         cluster.pause(*at);
     }
     // What one server alone says is not what the cluster says, as soon as the others have really stopped.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     let error = loop {
         match store.read(vec![key("/k")]).await {
             Err(error) => break error,
@@ -239,7 +239,7 @@ impl tracing::Subscriber for Ear {
 
 #[tokio::test]
 async fn an_outage_is_told_once_however_many_watches_there_are() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     let ear = Arc::new(Ear::default());
     // Without somebody who listens everywhere, a place that first speaks in a test that does not listen is taken for one
     // that nobody ever listens to.
@@ -265,7 +265,7 @@ async fn an_outage_is_told_once_however_many_watches_there_are() {
     insist(&store, vec![put("/0", "x")]).await;
     mirrors[0].until_value("/0", "x").await;
     // Lists come before the stream that ends the outage.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while ear.notes.load(Ordering::Relaxed) == 0 && Instant::now() < end {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -234,7 +234,7 @@ impl Choice {
             // The earliest end; none if one is over.
             match chosen.collect::<Option<Vec<_>>>() {
                 Some(ends) => {
-                    mgmt_sys::process::set_choice_deadline(self.0.get(), ends.into_iter().flatten().min())
+                    mgmt_sys::process::set_choice_deadline(self.0.get(), ends.into_iter().flatten().min());
                 }
                 None => {
                     tracing::info!(target: "mgmt::engine", resource = %spec.id, "this host is no longer chosen: cancelling");

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mgmt_cluster::ClusterView;
 use mgmt_health::{ClusterMember, ClusterState, HostReport, HostState};
-use mgmt_store::{Agent, Member, SharedState, Status};
+use mgmt_store::{Agent as StoreAgent, Member, SharedState, Status};
 use mgmt_telemetry::{Format, json_line};
 use serde_json::json;
 
@@ -62,7 +62,7 @@ struct Shown {
     now: u64,
     hosts: BTreeMap<String, (Status, HostReport)>,
     lost: BTreeMap<String, Member>,
-    rivals: BTreeMap<String, Vec<WorldAgent>>,
+    rivals: BTreeMap<String, Vec<StoreAgent>>,
     scheduler: Option<String>,
     newest: Option<u64>,
     cluster: Option<Cluster>,

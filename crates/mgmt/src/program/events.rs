@@ -277,7 +277,7 @@ impl Sources {
         })
     }
 
-    fn world(&self, watch: Watch, changes: impl Fn(&World) -> Changes + Send + 'static) -> Source {
+    fn world(&self, watch: Watch, changes: impl Fn(&SharedState) -> Changes + Send + 'static) -> Source {
         let surroundings = Arc::clone(&self.surroundings);
         self.supervised(watch, move |events| {
             let (mut changes, surroundings) = (changes(surroundings.world()), Arc::clone(&surroundings));

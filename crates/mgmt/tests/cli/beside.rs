@@ -34,7 +34,7 @@ impl TestEnv {
         eventually("the list of what is managed", || Path::new(&self.at("prefix/engine/managed")).exists());
     }
 
-    fn mgmt_output(&self, command: &[&str], more: &[&str]) -> CommandOutput {
+    fn said(&self, command: &[&str], more: &[&str]) -> CommandOutput {
         mgmt_output(&[command, &["--prefix", &self.at("prefix")][..], more].concat())
     }
 

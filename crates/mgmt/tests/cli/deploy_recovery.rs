@@ -374,7 +374,7 @@ fn attempts_of_a_refused_program_with_a_manifest_leave_what_runs_alone() {
 #[test]
 fn a_program_of_a_run_is_run_while_the_store_does_not_answer_and_given_to_hosts_later() {
     let env = TestEnv::new();
-    let mut cluster = Cluster::start(1);
+    let mut cluster = EtcdCluster::start(1);
     let seeds = cluster.endpoints().join(",");
     let prefix = env.text("prefix");
     cluster.kill(0);

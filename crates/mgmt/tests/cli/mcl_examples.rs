@@ -300,7 +300,7 @@ mgmt run --tmp-prefix lang examples/mcl/hello.mcl
 
 #[test]
 fn every_example_is_in_canonical_form() {
-    let said = mgmt_output(&["fmt", "--check", examples().to_str().unwrap()]);
+    let said = said(&["fmt", "--check", examples().to_str().unwrap()]);
     assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
 }
 
@@ -309,7 +309,7 @@ fn every_example_checks_without_a_warning() {
     let root = examples();
     for (name, _) in EXPECTED {
         let path = root.join(name);
-        let said = mgmt_output(&["check", "--deny-warnings", path.to_str().unwrap()]);
+        let said = said(&["check", "--deny-warnings", path.to_str().unwrap()]);
         match WARNED.iter().find(|(warned, _)| warned == name) {
             None => assert_eq!(said.code, 0, "{name}:\n{}", said.stderr),
             Some((_, code)) => {
@@ -324,7 +324,7 @@ fn every_example_has_a_graph() {
     let root = examples();
     for (name, _) in EXPECTED {
         let path = root.join(name);
-        let said = mgmt_output(&["graph", "lang", path.to_str().unwrap()]);
+        let said = said(&["graph", "lang", path.to_str().unwrap()]);
         assert_eq!(said.code, 0, "{name}:\n{}", said.stderr);
         assert!(said.stdout.contains('['), "{name}:\n{}", said.stdout);
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use futures_core::Stream as _;
 
 use mgmt_test_support::bus::Bus;
-use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt};
+use mgmt_test_support::program::{RunningProgram, eventually, holds, mgmt, mgmt_output};
 use rustix::process::Signal;
 use tempfile::TempDir;
 

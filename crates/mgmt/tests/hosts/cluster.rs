@@ -41,7 +41,7 @@ impl TestEnv {
         RunningProgram::start(&all)
     }
 
-    fn mgmt_output(&self, command: &[&str]) -> CommandOutput {
+    fn said(&self, command: &[&str]) -> CommandOutput {
         let seeds = self.seeds();
         let mut all = command.to_vec();
         all.extend(["--seeds", &seeds]);

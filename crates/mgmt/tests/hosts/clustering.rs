@@ -82,7 +82,7 @@ impl TestEnv {
         assert_eq!(code, Some(0), "{lines}");
     }
 
-    fn mgmt_output(&self, words: &[&str]) -> CommandOutput {
+    fn said(&self, words: &[&str]) -> CommandOutput {
         let seeds: Vec<String> = (0..self.hosts.len()).map(TestEnv::client).collect();
         let seeds = seeds.join(",");
         let mut all = words.to_vec();

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::agreement::{Failure, agrees, exact_holds, fails_as_planned};
 use crate::plan_failing::{FAILING, FAILING_BOOTED, Failing, INFALLIBLE, REFUSED, REFUSED_BOOTED};
-use mgmt_test_support::program::mgmt_output;
+use mgmt_test_support::program::{CommandOutput, mgmt_output};
 use mgmt_test_support::sandbox::Sandbox;
 
 /// Where the program is on a host of its own.

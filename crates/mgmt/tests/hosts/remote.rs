@@ -39,7 +39,7 @@ impl TestEnv {
         all.into_iter().map(str::to_owned).collect()
     }
 
-    fn mgmt_output(&self, remote: &str, more: &[&str]) -> CommandOutput {
+    fn said(&self, remote: &str, more: &[&str]) -> CommandOutput {
         let words = self.words(remote, more);
         mgmt(&words.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap().into()
     }

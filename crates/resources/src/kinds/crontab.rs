@@ -345,7 +345,7 @@ mod tests {
             minute: "99".into(),
             ..Crontab::default()
         };
-        let invalid = job.validate(&"x".into()).unwrap_err();
+        let invalid = Kind::validate(&job, &"x".into()).unwrap_err();
         assert!(invalid.to_string().contains("from 0 to 59"), "{invalid}");
     }
 }

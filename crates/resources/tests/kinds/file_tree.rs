@@ -220,7 +220,7 @@ fn a_file_that_another_program_is_just_writing_is_not_purged() {
 
 #[test]
 fn a_claim_may_stand_for_any_ending_and_for_a_part_of_a_file() {
-    let world = World::new();
+    let world = TestEnv::new();
     for name in ["key.crt", "key", "ke", "keys/x", "tree.cnf", "stray", "sub/key.crt"] {
         world.write(format!("d/{name}"), "");
     }

@@ -25,7 +25,7 @@ fn print(msg: &str) -> Print {
 #[tokio::test]
 async fn noop_is_always_right() {
     let bench = TestEnv::new();
-    let mut vertex = bench.vertex("a", Noop { comment: "remark".into(), forward: false });
+    let mut vertex = bench.vertex("a", Noop { comment: "remark".into(), forward: false, ..Noop::default() });
     for run in [Run::APPLY, Run::LOOK, Run::REFRESH] {
         assert_eq!(vertex.run(run).await.checked(), Checked::Right);
     }
@@ -34,7 +34,7 @@ async fn noop_is_always_right() {
     assert!(log.take().is_empty());
     vertex.run(Run::REFRESH).await.checked();
     assert_eq!(log.take(), ["notified"]);
-    assert!(groups(&Noop::default(), &Noop { comment: "other".into(), forward: false }));
+    assert!(groups(&Noop::default(), &Noop { comment: "other".into(), forward: false, ..Noop::default() }));
     assert!(!groups(&Noop::default(), &Panic));
     assert!(vertex.validate().is_ok());
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgmt_engine::{Ended, Engine, Preparation, Ran};
-use mgmt_health::{FailedValue, ProgramState};
+use mgmt_health::FailedValue;
 use mgmt_resource::{Id, ResourceGraph};
 use tokio::io::BufReader;
 use tokio::net::{UnixListener, UnixStream};
@@ -223,7 +223,7 @@ impl Control {
             None => None,
         };
         let count = self.engine.retry(id).await.map_err(Failure::failed)?;
-        let values = self.failed_values(resource.as_deref());
+        let values = self.failed_values(resource.as_deref()).await;
         if values > 0 {
             self.retry_values.notify_one();
         }
@@ -235,8 +235,8 @@ impl Control {
     }
 
     /// The number of values that have failed, or because of which this resource is stale.
-    fn failed_values(&self, resource: Option<&str>) -> u64 {
-        let ProgramState::Stale { values, .. } = self.told.report().program else { return 0 };
+    async fn failed_values(&self, resource: Option<&str>) -> u64 {
+        let values = self.told.full_report().await.values.failed;
         let is_meant = |value: &&FailedValue| {
             resource.is_none_or(|resource| value.frozen.iter().any(|frozen| frozen == resource))
         };

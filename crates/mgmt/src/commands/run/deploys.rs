@@ -263,7 +263,7 @@ impl Deploys {
 
     /// Takes no interest in what is deployed already. If the store has not answered yet, that is known later.
     async fn skip_existing(&mut self) {
-        self.skips_existing = !self.loader.means.host.world.is_ready();
+        self.skips_existing = !self.loader.means.shared.is_ready();
         if !self.skips_existing
             && let News::Arrived(arrival) = self.next().await
         {
@@ -287,7 +287,7 @@ impl Deploys {
             // To go on without it would be to run nothing, and to take back what this host has exported.
             None => Ok(self.next().await),
             // That was waited for already.
-            Some(_) if !self.loader.means.host.world.is_ready() => return,
+            Some(_) if !self.loader.means.shared.is_ready() => return,
             Some(_) => tokio::time::timeout(START_TIMEOUT, self.next()).await,
         };
         match news {

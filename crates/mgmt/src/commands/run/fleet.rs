@@ -574,7 +574,7 @@ mod tests {
             Fleet {
                 hosts,
                 news: mpsc::channel(1).1,
-                terminal: Terminal::new(Format::Human, clap::ColorChoice::Never),
+                terminal: Terminal::new(Format::Human, mgmt_telemetry::ColorChoice::Never),
                 _tasks: JoinSet::new(),
             }
         };

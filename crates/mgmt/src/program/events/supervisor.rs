@@ -69,7 +69,7 @@ impl Backoff {
 
 async fn asked(hurried: &mut watch::Receiver<()>) {
     if hurried.changed().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

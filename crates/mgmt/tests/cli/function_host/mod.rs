@@ -118,8 +118,7 @@ pub(crate) fn messages(program: &str) -> Result<Vec<String>, String> {
         let wrong: Vec<_> = checked.diagnostics.iter().map(|found| found.message.clone()).collect();
         return Err(format!("it is not right: {}", wrong.join("; ")));
     }
-    let mut running =
-        RunningProgram::new(Arc::new(checked), mgmt_resources::KINDS, Arc::new(Everything::new()));
+    let mut running = Running::new(Arc::new(checked), mgmt_resources::KINDS, Arc::new(Everything::new()));
     // What is not there at once comes with the first events.
     for _ in 0..3 {
         match running.settle() {

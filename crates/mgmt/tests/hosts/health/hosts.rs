@@ -28,7 +28,7 @@ impl Hosts {
         RunningProgram::start(&all)
     }
 
-    fn mgmt_output(&self, command: &[&str]) -> CommandOutput {
+    fn said(&self, command: &[&str]) -> CommandOutput {
         let seeds = self.seeds();
         let mut all = command.to_vec();
         all.extend(["--seeds", &seeds]);

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use crate::health::{TestEnv, content, file, finish};
-use mgmt_test_support::program::{RunningProgram, eventually, mgmt, mgmt_output};
+use mgmt_test_support::program::{CommandOutput, RunningProgram, eventually, holds, mgmt, mgmt_output};
 
 #[test]
 fn a_host_where_nothing_runs_has_a_code_of_its_own() {
@@ -304,12 +304,12 @@ fn a_failed_look_at_the_host_keeps_nothing_else_from_running_and_is_made_again()
     let run = env.run(&[], &program.concat());
     let named = env.status_has(&["h1  stale: ", "program stale", "mgmt-no-such-user", "gos.read_file("]);
     assert_eq!(named.code, 1, "{named:?}");
-    crate::common::holds(&free, "1");
+    holds(&free, "1");
     std::fs::write(&live, "2").unwrap();
-    crate::common::holds(&free, "2");
+    holds(&free, "2");
     // No event tells of the file.
     std::fs::write(&input, "there").unwrap();
-    crate::common::holds(&read, "there");
+    holds(&read, "there");
     eventually("the file has been read", || {
         let status = env.status().stdout;
         status.contains("mgmt-no-such-user") && !status.contains("gos.read_file(")
@@ -323,7 +323,7 @@ fn a_failed_look_at_the_host_keeps_nothing_else_from_running_and_is_made_again()
     env.write("main.mcl", &[&program[0], &program[1], &program[3]].map(String::as_str).concat());
     env.status_has(&["program stale", "mgmt-no-such-user"]);
     std::fs::write(&live, "3").unwrap();
-    crate::common::holds(&free, "3");
+    holds(&free, "3");
     finish(run);
 }
 
@@ -342,7 +342,7 @@ fn a_retry_evaluates_failed_values_at_once() {
     let asked = std::time::Instant::now();
     let retry = mgmt_output(&["retry", "--prefix", &env.text("prefix")]);
     assert_eq!(retry.stdout, "evaluating 1 failed value again\n", "{retry:?}");
-    crate::common::holds(&out, "there");
+    holds(&out, "there");
     assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
     assert_eq!(env.status_has(&["h1  converged"]).code, 0);
     finish(run);
@@ -575,7 +575,7 @@ fn every_resource_has_one_state_and_all_of_them_are_counted_and_named_on_the_own
     finish(run);
 }
 
-fn said_of(env: &TestEnv, flags: &[&str]) -> crate::CommandOutput {
+fn said_of(env: &TestEnv, flags: &[&str]) -> CommandOutput {
     mgmt_output(&[&["status", "--prefix", &env.text("prefix")][..], flags].concat())
 }
 

@@ -172,7 +172,7 @@ fn threat_09_functions_are_not_held_up_by_a_file_system_that_does_not_answer() {
 
 #[test]
 fn threat_09_kinds_are_not_held_up_by_a_file_system_that_does_not_answer() {
-    let place = Place::new();
+    let place = TestEnv::new();
     let dead = DeadMount::new(&place.at("dead"));
     symlink(place.at("dead"), place.at("link")).unwrap();
     place.write("b", "b0");

@@ -112,10 +112,23 @@ struct Held {
     around: SmallVec<[u64; 2]>,
 }
 
+/// A panic that holds until the output that panicked has a value: what made it panic may have failed since, and the values that it
+/// forbade are still those of the program.
+struct Panicked {
+    /// The output, or the condition or loop around it that has no value and took the output along.
+    node: NodeId,
+    /// The output's path.
+    path: u64,
+    /// The paths of the conditions and loops around it, from the inside to the outside.
+    around: SmallVec<[u64; 2]>,
+    faults: Vec<Diagnostic>,
+}
+
 /// The outputs that have no value.
 #[derive(Default)]
 pub(super) struct Frozen {
     blocked: BTreeSet<NodeId>,
+    panicked: Vec<Panicked>,
     /// The outputs that fail and that no event can change: panics, and failures of constants.
     fatal: BTreeSet<NodeId>,
     /// Failures of constants are no errors of the whole program any more.
@@ -188,6 +201,7 @@ impl Frozen {
                 }
             }
         }
+        self.hold_panics(delta, graph, &outputs);
         self.retry(graph, &mut lock(&program.watches));
         // What depends on an unwatched value may be something else now.
         self.changed |= !delta.changed.is_empty() && !lock(&program.watches).broken.is_empty();
@@ -208,6 +222,38 @@ impl Frozen {
         let inheritance = std::mem::take(&mut self.inheritance);
         if !inheritance.0.is_empty() && self.is_any() {
             self.inherit(&inheritance, &outputs, program, declarations);
+        }
+    }
+
+    /// Follows the panics: each holds until its output has a value, or until the statement is gone because a condition says so.
+    fn hold_panics(&mut self, delta: &Delta, graph: &Flow, outputs: &Outputs) {
+        let has_value = |id: NodeId| graph.contains(id) && graph.state(id).value().is_some();
+        let known = std::mem::take(&mut self.panicked);
+        for panicked in known {
+            let node = panicked.node;
+            let next = if !graph.contains(node) {
+                outputs.owners(node).find(|owner| graph.contains(*owner)).filter(|owner| !has_value(*owner))
+            } else if !has_value(node) {
+                Some(node)
+            } else if outputs.spot(node).path == panicked.path {
+                None
+            } else {
+                // The block was built anew: the statement is there again, or something around it still has no value.
+                let wanted = |path: u64| {
+                    let mut changed = delta.changed.iter().copied();
+                    changed
+                        .find(|id| graph.contains(*id) && outputs.spot(*id).path == path && !has_value(*id))
+                };
+                std::iter::once(panicked.path).chain(panicked.around.iter().copied()).find_map(wanted)
+            };
+            self.panicked.extend(next.map(|node| Panicked { node, ..panicked }));
+        }
+        for &id in delta.changed.iter().filter(|id| graph.contains(**id) && is_panic(**id, graph)) {
+            let path = outputs.spot(id).path;
+            let around = outputs.owners(id).map(|owner| outputs.spot(owner).path).collect();
+            self.panicked.retain(|panicked| panicked.node != id && panicked.path != path);
+            let faults = failures(std::iter::once(id), graph);
+            self.panicked.push(Panicked { node: id, path, around, faults });
         }
     }
 
@@ -290,7 +336,9 @@ impl Frozen {
     /// The failures that no event can change, and because of which there is no graph.
     pub(super) fn fatal(&self, graph: &Flow) -> Vec<Diagnostic> {
         let all = self.fatal.iter().copied();
-        failures(all.filter(|id| !self.freezes_constants || is_panic(*id, graph)), graph)
+        let mut fatal = failures(all.filter(|id| !self.freezes_constants || is_panic(*id, graph)), graph);
+        fatal.extend(self.panicked.iter().flat_map(|panicked| panicked.faults.iter().cloned()));
+        sorted(fatal)
     }
 
     /// All failures.
@@ -527,6 +575,10 @@ fn failures(outputs: impl Iterator<Item = NodeId>, graph: &Flow) -> Vec<Diagnost
             wrong.extend(fault.all().cloned());
         }
     }
+    sorted(wrong)
+}
+
+fn sorted(mut wrong: Vec<Diagnostic>) -> Vec<Diagnostic> {
     wrong.sort_by(|a, b| (a.span(), &a.message).cmp(&(b.span(), &b.message)));
     wrong.dedup();
     wrong

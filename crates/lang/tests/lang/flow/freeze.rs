@@ -353,6 +353,36 @@ fn a_value_that_no_event_can_change_is_an_error_of_the_program() {
 }
 
 #[test]
+fn a_panic_holds_until_its_value_is_back() {
+    for text in [
+        "panic($a == \"1\", \"no\")\ntest \"x\" { anotherstr => $a, }\n",
+        "if $a == \"1\" {\n\tpanic(\"no\")\n}\ntest \"x\" { anotherstr => $a, }\n",
+        "if $b != \"none\" {\n\tif $a == \"1\" {\n\t\tpanic(\"no\")\n\t}\n}\ntest \"x\" { anotherstr => $a, }\n",
+    ] {
+        let mut test = Test::new(text);
+        test.stabilize();
+        test.set("a", "1");
+        let panics = |test: &mut Test| match test.running.stabilize() {
+            Outcome::Wrong(wrong) => wrong.iter().any(|found| found.message.contains("no")),
+            _ => false,
+        };
+        assert!(panics(&mut test), "{text}");
+        // What was forbidden is no more allowed because nobody can tell what the value is.
+        test.fails("a", true);
+        assert!(panics(&mut test), "{text}");
+        test.fails("b", true);
+        assert!(panics(&mut test), "{text}");
+        test.fails("b", false);
+        assert!(panics(&mut test), "{text}");
+        test.fails("a", false);
+        assert!(panics(&mut test), "{text}");
+        test.set("a", "2");
+        test.stabilize();
+        assert!(graph_lines(&test.graph).iter().any(|line| line.contains('2')), "{text}");
+    }
+}
+
+#[test]
 fn constants_that_fail_in_a_program_that_takes_the_place_of_another_freeze_only_what_depends_on_them() {
     let text = "test \"constant\" { anotherstr => [\"a\"][3], }\ntest \"other\" { anotherstr => $a, }\n";
     let mut before = Test::new("test \"constant\" { anotherstr => \"before\", }\n");

@@ -291,6 +291,11 @@ fn threat_27_a_command_does_not_outlive_a_killed_agent() {
     let (prefix, graph) = (place.path("prefix"), place.write("graph.yaml", &lasting(&place, "")));
     let first = RunningProgram::start(&["run", "--prefix", &prefix, "yaml", &graph]);
     let (leader, child) = (written(&place.at("leader")), written(&place.at("child")));
+    // The record is written once the command has started.
+    let records = place.at("prefix/engine/commands");
+    eventually("the command is recorded", || {
+        std::fs::read_dir(&records).is_ok_and(|entries| entries.flatten().next().is_some())
+    });
     first.signal(Signal::KILL);
     let (code, _) = first.end_killed();
     assert_eq!(code, None);

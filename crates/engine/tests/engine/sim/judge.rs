@@ -375,12 +375,11 @@ impl Oracle {
 
     /// Whether it is worth waiting any longer for [`Oracle::check_quiet`].
     pub(crate) fn is_quiet(&self) -> bool {
-        // A failing vertex recovers by time, unless it may not even run.
+        // A failing vertex recovers by time, unless it may not even run. A watch is set up again all the same.
         let retried = |(id, node): (usize, &Option<Node>)| {
-            let Some(node) = node.as_ref().filter(|node| node.is_failing() && !is_stuck(node)) else {
-                return false;
-            };
-            !matches!(node.watch, Watch::On | Watch::Off) || !self.has_ancestor(id, is_stuck)
+            let Some(node) = node.as_ref().filter(|node| node.is_failing()) else { return false };
+            !matches!(node.watch, Watch::On | Watch::Off)
+                || (!is_stuck(node) && !self.has_ancestor(id, is_stuck))
         };
         (self.ids()).all(|id| !self.is_busy(id))
             && !self.nodes.iter().enumerate().any(retried)

@@ -38,7 +38,9 @@ pub(super) fn mask(text: &str) -> (String, Vec<String>) {
     let secrets = || literals(text).into_iter().filter(|literal| literal.is_secret);
     let words = secrets().filter_map(|Literal { start, end, .. }| text.get(start..end));
     // A text of several lines is told with other blanks.
-    let words = words.flat_map(|secret| std::iter::once(secret).chain(secret.lines().map(str::trim)));
+    let words = words.flat_map(|secret| {
+        std::iter::once(secret).chain(secret.lines().map(str::trim).filter(move |line| *line != secret))
+    });
     let words = words.filter(|secret| secret.len() >= MIN_SECRET_LEN).map(str::to_owned).collect();
     (with_stars(text, secrets()), words)
 }

@@ -319,7 +319,7 @@ fn what_is_audited_is_left_to_puppet_and_its_changes_are_told() {
     let conf = place.path().join("puppet.conf");
     let settings = format!("[main]\nstatefile = {}\n", place.path().join("state.yaml").display());
     write(&conf, &settings);
-    let code = format!("file {{ '{}': audit => content }}", watched.display());
+    let code = format!("file {{ '{}': ensure => file, audit => content }}", watched.display());
     let stats = mgmt_output(&["puppet", "stats", &code]);
     assert!(
         stats.stdout.contains("1x file: ") && stats.stdout.contains("`audit` has no counterpart"),

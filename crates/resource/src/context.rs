@@ -112,7 +112,9 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn claimed_paths(&self, mut show: impl FnMut(&Str)) -> bool {
         let view = self.host.view.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let Some(view) = view else { return true };
+        let Some(view) = view else {
+            return !self.host.incomplete.load(std::sync::atomic::Ordering::Acquire);
+        };
         view.each(&mut |id, resource| {
             if id != self.id {
                 resource.claimed_paths(&id.name).iter().for_each(&mut show);

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mgmt_lang::module::{Entry, Memory};
-use mgmt_lang::{Checked, Environment, Level};
+use mgmt_lang::{Checked, Environment};
 
 use crate::processor_time;
 use crate::programs::{self, Chain, Nest};
@@ -237,7 +237,7 @@ fn check(files: &Memory) -> Checked {
 }
 
 fn must_be_right(checked: &Checked) {
-    let first = checked.diagnostics.iter().find(|diagnostic| diagnostic.level == Level::Error);
+    let first = checked.diagnostics.iter().find(|diagnostic| diagnostic.is_error());
     assert!(first.is_none(), "a program that is measured is wrong: {first:#?}");
 }
 

@@ -77,7 +77,7 @@ const LONGEST_EVALUATED: usize = 2 << 10;
 
 fn yaml(bytes: &[u8]) {
     let parsed = mgmt_yaml::parse(bytes, "fuzz.yaml", &mgmt_resources::KINDS);
-    let errors = parsed.diagnostics.iter().any(|diagnostic| diagnostic.level == mgmt_yaml::Level::Error);
+    let errors = parsed.diagnostics.iter().any(mgmt_diagnostics::Diagnostic::is_error);
     assert_eq!(parsed.graph.is_none(), errors, "a graph, or a reason why there is none");
 }
 

@@ -1,4 +1,4 @@
-//! The index of what can be wrong with a program.
+//! The error index.
 //!
 //! A code is for ever: its meaning may be told better, but a number is never used again for something else.
 //! `M0001` to `M0199` belong to the text itself and live in the crate `syntax`.
@@ -18,6 +18,13 @@ macro_rules! codes {
             pub(crate) fn id(self) -> &'static str {
                 match self {
                     $( Code::$name => $id, )*
+                }
+            }
+
+            pub(crate) fn from_id(id: &str) -> Option<Code> {
+                match id {
+                    $( $id => Some(Code::$name), )*
+                    _ => None,
                 }
             }
 
@@ -1107,9 +1114,11 @@ Right:
 
 #[cfg(test)]
 mod tests {
+    use mgmt_diagnostics::Severity;
+
     use super::CODES;
     use crate::module::{Entry, Memory};
-    use crate::{Environment, Level, Onlooker};
+    use crate::{Environment, Onlooker};
 
     /// The lines of an example, without their indent.
     fn example(explanation: &str, heading: &str) -> Option<String> {
@@ -1123,7 +1132,7 @@ mod tests {
     }
 
     /// What is said about a program, also when it is evaluated: level and code.
-    fn said(program: String) -> Vec<(Level, &'static str)> {
+    fn said(program: String) -> Vec<(Severity, &'static str)> {
         let files = Memory::from([
             ("/main.mcl", program.as_str()),
             ("/lib.mcl", "$text = \"x\"\nclass greet {\n\tprint \"greeting\" {}\n}\n"),
@@ -1143,7 +1152,7 @@ mod tests {
             let host = Onlooker::new(&files, checked.deploy.clone(), "host".into());
             found.extend(crate::evaluate(&checked, environment.kinds, &host).err().into_iter().flatten());
         }
-        found.iter().map(|diagnostic| (diagnostic.level, diagnostic.code)).collect()
+        found.iter().map(|diagnostic| (diagnostic.severity, diagnostic.code.unwrap())).collect()
     }
 
     #[test]

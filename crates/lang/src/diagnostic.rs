@@ -1,41 +1,15 @@
-//! What there is to tell about a program.
+//! The diagnostics of a program: how they are made and collected.
 
 use std::ops::Range;
 
+use mgmt_diagnostics::{Diagnostic, FileId, Label, Severity, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes::Code;
-use crate::source::{FileId, Span};
-
-/// Something that is wrong with a program, or probably not as meant.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Diagnostic {
-    /// How bad it is.
-    pub level: Level,
-    /// Which rule it is about: the key of [`crate::CODES`].
-    pub code: &'static str,
-    /// The step that noticed it.
-    pub class: Class,
-    /// What is wrong, in one sentence without a final stop.
-    pub message: String,
-    /// The places, the one that it is about first.
-    pub labels: Vec<Label>,
-    /// What to do about it.
-    pub hints: Vec<String>,
-}
-
-/// How bad something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// The program cannot run.
-    Error,
-    /// It runs, probably not as meant.
-    Warning,
-}
 
 /// The step of the compiler that a rule belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Class {
     /// The text is not of the language.
     Parse,
     /// A construct is not well formed in itself.
@@ -54,71 +28,15 @@ pub enum Class {
     Lint,
 }
 
-/// A place and what to say about it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Label {
-    /// The place.
-    pub span: Span,
-    /// What to say; may be empty.
-    pub text: String,
-    /// It is the place that the message is about, not one that explains it.
-    pub primary: bool,
-}
-
-impl Diagnostic {
-    /// Something wrong at a place.
-    pub(crate) fn new(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
-        Diagnostic {
-            level: if code.class() == Class::Lint { Level::Warning } else { Level::Error },
-            code: code.id(),
-            class: code.class(),
-            message: message.into(),
-            labels: vec![Label { span, text: String::new(), primary: true }],
-            hints: Vec::new(),
-        }
-    }
-
-    /// Says something at the place that it is about.
-    pub(crate) fn here(mut self, text: impl Into<String>) -> Diagnostic {
-        if let Some(first) = self.labels.first_mut() {
-            first.text = text.into();
-        }
-        self
-    }
-
-    /// Another place that explains it.
-    pub(crate) fn label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
-        // Two notes at one place are one note too many.
-        if self.labels.iter().all(|label| label.span != span) {
-            self.labels.push(Label { span, text: text.into(), primary: false });
-        }
-        self
-    }
-
-    /// Says what to do.
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
-        let hint = hint.into();
-        if !self.hints.contains(&hint) {
-            self.hints.push(hint);
-        }
-        self
-    }
-
-    /// Says what to do, if there is something to say.
-    pub(crate) fn maybe_hint(self, hint: Option<String>) -> Diagnostic {
-        match hint {
-            Some(hint) => self.hint(hint),
-            None => self,
-        }
-    }
-
-    /// Where it is.
-    pub fn span(&self) -> Option<Span> {
-        self.labels.first().map(|label| label.span)
+impl Code {
+    /// A diagnostic of this code about a span: an error, or a warning if the code is that of a lint.
+    pub(crate) fn at(self, span: Span, message: impl Into<String>) -> Diagnostic {
+        let severity = if self.class() == Class::Lint { Severity::Warning } else { Severity::Error };
+        Diagnostic::new(severity, message).with_code(self.id()).with_label(Label::primary(span))
     }
 }
 
-/// Collects what there is to tell, no more than anybody reads.
+/// The diagnostics of a program, bounded in number.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     errors: Vec<Diagnostic>,
@@ -140,15 +58,18 @@ impl Report {
 
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
         self.count += 1;
-        if !matches!(diagnostic.class, Class::Parse | Class::Interpolation) && self.is_broken(&diagnostic) {
+        let code = diagnostic.code.and_then(Code::from_id);
+        // A code of another crate is one of the grammar.
+        let class = code.map_or(Class::Parse, Code::class);
+        if !matches!(class, Class::Parse | Class::Interpolation) && self.is_broken(&diagnostic) {
             return;
         }
-        let is_name = diagnostic.class < Class::Type || diagnostic.code == Code::UnknownKind.id();
-        self.unsure |= diagnostic.level == Level::Error && is_name;
-        let list = match (diagnostic.class, diagnostic.level) {
-            (Class::Lint, _) => &mut self.lints,
-            (_, Level::Error) => &mut self.errors,
-            (_, Level::Warning) => &mut self.warnings,
+        let is_name = class < Class::Type || code == Some(Code::UnknownKind);
+        self.unsure |= diagnostic.is_error() && is_name;
+        let list = match class {
+            Class::Lint => &mut self.lints,
+            _ if diagnostic.is_error() => &mut self.errors,
+            _ => &mut self.warnings,
         };
         if list.len() < Self::LIMIT {
             list.push(diagnostic);
@@ -195,11 +116,12 @@ impl Report {
     /// In the order of the texts, without repetitions.
     pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
         self.errors.append(&mut self.warnings);
-        self.errors.sort_by(|a, b| (a.span(), a.level, a.code).cmp(&(b.span(), b.level, b.code)));
+        let key = |found: &Diagnostic| (found.span(), found.severity, found.code);
+        self.errors.sort_by_key(key);
         self.errors.dedup();
         // That a kind does not exist is said where it is first used.
         let mut kinds: FxHashSet<String> = FxHashSet::default();
-        let unknown = Code::UnknownKind.id();
+        let unknown = Some(Code::UnknownKind.id());
         self.errors.retain(|found| found.code != unknown || kinds.insert(found.message.clone()));
         self.errors
     }

@@ -10,6 +10,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mgmt_diagnostics::{Diagnostic, Span};
 use mgmt_funcs::{Body, Failure, Function, GraphFunction, Host, Memory};
 use mgmt_resource::{Registry, ResourceGraph};
 use mgmt_value::{List, Str, Type, Value};
@@ -17,11 +18,9 @@ use rustc_hash::FxHashMap;
 
 use crate::Checked;
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
 use crate::hir::*;
 use crate::output::{self, Declaration, DeclaredEdge, Draft, End};
 use crate::scope::{Imported, Reference, Target};
-use crate::source::Span;
 use crate::types::Ty;
 
 /// The resources of a program at this moment.
@@ -48,7 +47,7 @@ pub fn evaluate(
     mgmt_syntax::with_deep_stack(checked.depth, work).unwrap_or_else(|error| {
         let start = checked.hir.modules.first().map(|module| Span { file: module.file, start: 0, end: 0 });
         let message = format!("the program is nested too deep for the memory that there is: {error}");
-        Err(start.map(|span| Diagnostic::new(Code::Failed, span, message)).into_iter().collect())
+        Err(start.map(|span| Code::Failed.at(span, message)).into_iter().collect())
     })
 }
 
@@ -105,7 +104,7 @@ pub(crate) struct Fault {
 
 impl Fault {
     fn diagnostic(&self) -> Diagnostic {
-        let diagnostic = Diagnostic::new(self.code, self.span, self.message.clone());
+        let diagnostic = self.code.at(self.span, self.message.clone());
         match self.catchable {
             true => diagnostic.hint("`<|>` gives another value for when this fails"),
             false => diagnostic,

@@ -19,13 +19,13 @@ mod stmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mgmt_dataflow::{Graph, NodeId, ScopeId, State};
+use mgmt_diagnostics::Diagnostic;
 use mgmt_funcs::{Host, Watch};
 use mgmt_resource::{Registry, ResourceGraph};
 use mgmt_value::Value;
 use rustc_hash::FxHashMap;
 
 use crate::Checked;
-use crate::diagnostic::Diagnostic;
 use crate::hir::*;
 
 pub use declared::Change;

@@ -4,11 +4,10 @@
 //! build, to keep and to drop however deep it is nested, and what later steps find out about an expression is a list
 //! beside these, with the same numbers.
 
+use mgmt_diagnostics::{FileId, Span};
 use mgmt_syntax::ast::Operator;
 use mgmt_value::{Str, Type};
 use rustc_hash::FxHashMap;
-
-use crate::source::{FileId, Span};
 
 /// Declares the numbers of a list.
 macro_rules! ids {

@@ -20,16 +20,17 @@ mod mismatch;
 mod resource;
 mod sent;
 
+use mgmt_diagnostics::{Diagnostic, Severity, Span};
 use mgmt_resource::Registry;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::codes::Code;
-use crate::diagnostic::{Diagnostic, Level, Report};
+
+use crate::diagnostic::Report;
 use crate::hir::*;
 use crate::order::{Dependencies, Node};
 use crate::scope::{Imported, Scopes};
-use crate::source::Span;
 use crate::types::{Context, Ty, Types};
 use context::Contexts;
 use goal::{Goals, Owner};
@@ -300,10 +301,10 @@ impl Checker<'_> {
 
     fn report(&mut self, mut diagnostic: Diagnostic) {
         if self.unused {
-            if diagnostic.level == Level::Error {
+            if diagnostic.is_error() {
                 diagnostic.hints.push(crate::scope::UNUSED.to_owned());
             }
-            diagnostic.level = Level::Warning;
+            diagnostic.severity = Severity::Warning;
         }
         self.report.add(diagnostic);
     }
@@ -321,7 +322,7 @@ impl Checker<'_> {
             return ty;
         }
         let message = "the type of this is too large";
-        self.report(Diagnostic::new(Code::TypeTooLarge, span, message));
+        self.report(Code::TypeTooLarge.at(span, message));
         Types::ERROR
     }
 
@@ -526,13 +527,10 @@ impl Checker<'_> {
                 if swapped {
                     let span = self.hir[*condition].span.to(self.hir[*message].span);
                     self.report(
-                        Diagnostic::new(
-                            Code::Mismatch,
-                            span,
-                            "`panic` takes the condition first, and then the text",
-                        )
-                        .here("this is `str` and `bool`")
-                        .hint("write `panic($condition, \"why\")`"),
+                        Code::Mismatch
+                            .at(span, "`panic` takes the condition first, and then the text")
+                            .here("this is `str` and `bool`")
+                            .hint("write `panic($condition, \"why\")`"),
                     );
                 } else {
                     self.hold(*condition, first, Types::BOOL, Why::PanicCondition);
@@ -545,7 +543,8 @@ impl Checker<'_> {
                 }
                 let message = format!("`panic` takes one or two arguments, and is given {}", args.len());
                 self.report(
-                    Diagnostic::new(Code::ArgumentCount, self.hir[stmt].span, message)
+                    Code::ArgumentCount
+                        .at(self.hir[stmt].span, message)
                         .hint("write `panic(\"why\")`, `panic($condition)` or `panic($condition, \"why\")`"),
                 );
             }
@@ -698,7 +697,7 @@ impl Checker<'_> {
             ),
         };
         let unused = std::mem::replace(&mut self.unused, open.unused);
-        self.report(Diagnostic::new(Code::Ambiguous, open.span, message).hint(hint));
+        self.report(Code::Ambiguous.at(open.span, message).hint(hint));
         self.unused = unused;
         // What depends on it is not known for the same reason.
         self.types.give_up(open.ty, open.span);

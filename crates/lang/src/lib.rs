@@ -45,20 +45,19 @@ mod order;
 mod output;
 pub mod scope;
 mod session;
-mod source;
 mod types;
 
 use std::path::PathBuf;
 
 pub use codes::CODES;
-pub use diagnostic::{Class, Diagnostic, Label, Level};
 pub use eval::{DeclaredPart, StatementValue, evaluate, evaluate_statements};
 pub use flow::{Change, FrozenPart, Inheritance, Outcome, Running, WatchChange};
 pub use host::{Deploy, Onlooker, Part};
+pub use load::syntax_error;
 pub use session::{Input, NameKind, Named, Session, View, input_of};
-pub use source::{FileId, Source, Sources, Span};
 
 use diagnostic::Report;
+use mgmt_diagnostics::{Diagnostic, FileId, SourceMap};
 use mgmt_funcs::Library;
 use mgmt_resource::Registry;
 use module::{Entry, Files, ResolveError, Resolver};
@@ -82,7 +81,7 @@ pub struct Environment<'a> {
 #[derive(Debug)]
 pub struct Checked {
     /// Its texts.
-    pub sources: Sources,
+    pub sources: SourceMap,
     /// What there is to tell, in the order of the texts.
     pub diagnostics: Vec<Diagnostic>,
     /// The program.
@@ -102,7 +101,7 @@ pub struct Checked {
 impl Checked {
     /// The program can run.
     pub fn is_right(&self) -> bool {
-        self.diagnostics.iter().all(|diagnostic| diagnostic.level != Level::Error)
+        self.diagnostics.iter().all(|diagnostic| !diagnostic.is_error())
     }
 
     /// The directory of a file within the deploy.
@@ -118,7 +117,7 @@ impl Checked {
 /// The program itself cannot be read. What it imports and cannot be read is a diagnostic.
 pub fn check(entry: &Entry, environment: &Environment<'_>) -> Result<Checked, ResolveError> {
     let resolver = Resolver::new(environment.files, environment.module_path.clone());
-    let mut sources = Sources::default();
+    let mut sources = SourceMap::default();
     let mut report = Report::default();
     let loaded = load::load(entry, &resolver, environment.library, &mut sources, &mut report)?;
     let load::Loaded { mut hir, imports, aliases, natives, depth, bases, deploy, foreign, is_module } =

@@ -1,14 +1,15 @@
 //! What is allowed, and probably not meant.
 
+use mgmt_diagnostics::{FileId, Span};
 use mgmt_syntax::ast::Operator;
 use mgmt_value::Str;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes::Code;
-use crate::diagnostic::{Diagnostic, Report};
+
+use crate::diagnostic::Report;
 use crate::hir::*;
 use crate::scope::{Imported, Scopes, Target, Usage};
-use crate::source::{FileId, Span};
 
 /// Whose the files of a program are.
 pub(crate) struct Ownership<'a> {
@@ -156,12 +157,12 @@ impl Lints<'_> {
         let class = &self.hir[class];
         let Some((outer, _)) = self.hir.text(class.name).rsplit_once(':') else { return };
         self.report.add(
-            Diagnostic::new(
-                Code::OrphanClass,
-                class.name_span,
-                format!("there is no class `{outer}` in this block, so nothing can include this one"),
-            )
-            .hint(format!("`class {}` goes into the body of `class {outer}`", self.hir.text(class.name))),
+            Code::OrphanClass
+                .at(
+                    class.name_span,
+                    format!("there is no class `{outer}` in this block, so nothing can include this one"),
+                )
+                .hint(format!("`class {}` goes into the body of `class {outer}`", self.hir.text(class.name))),
         );
     }
 
@@ -180,7 +181,7 @@ impl Lints<'_> {
     }
 
     fn say(&mut self, code: Code, span: Span, message: String) {
-        self.report.add(Diagnostic::new(code, span, message));
+        self.report.add(code.at(span, message));
     }
 
     fn expressions(&mut self) {
@@ -214,7 +215,8 @@ impl Lints<'_> {
     fn dead(&mut self, condition: Span, value: bool, dead: Span) {
         // `if true` is how one tries things out: it is said once, at the branch that is dead.
         self.report.add(
-            Diagnostic::new(Code::UnreachableBranch, dead, "this is never reached")
+            Code::UnreachableBranch
+                .at(dead, "this is never reached")
                 .label(condition, format!("this is always {value}")),
         );
     }
@@ -304,24 +306,18 @@ impl Lints<'_> {
         let _ = stmt;
         if self.equal(second, first) {
             self.report.add(
-                Diagnostic::new(
-                    Code::DuplicateResource,
-                    span,
-                    format!("the resource `{what}` is declared twice"),
-                )
-                .label(at, "it is declared here first")
-                .hint("the second declaration says the same and changes nothing; remove it"),
+                Code::DuplicateResource
+                    .at(span, format!("the resource `{what}` is declared twice"))
+                    .label(at, "it is declared here first")
+                    .hint("the second declaration says the same and changes nothing; remove it"),
             );
         } else if let Some((mine, other)) = self.conflict(second, first) {
             self.report.add(
-                Diagnostic::new(
-                    Code::ConflictingResource,
-                    span,
-                    format!("the resource `{what}` is declared twice, and not in the same way"),
-                )
-                .label(mine, "this differs")
-                .label(other, "from this")
-                .label(at, "it is declared here first"),
+                Code::ConflictingResource
+                    .at(span, format!("the resource `{what}` is declared twice, and not in the same way"))
+                    .label(mine, "this differs")
+                    .label(other, "from this")
+                    .label(at, "it is declared here first"),
             );
         }
     }

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use mgmt_diagnostics::{Diagnostic, FileId, Label, Severity, Source, SourceMap, Span};
 use mgmt_funcs::Library;
 use mgmt_resource::did_you_mean;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes::Code;
-use crate::diagnostic::{Class, Diagnostic, Label, Level, Report};
+use crate::diagnostic::Report;
 use crate::hir::*;
 use crate::host::{Deploy, Part};
 use crate::lower;
@@ -16,7 +17,6 @@ use crate::module::{
     EMBEDDED, Embedded, Entry, ImportClass, ImportName, Location, ResolveError, Resolver, is_embedded, normal,
 };
 use crate::scope::Imported;
-use crate::source::{FileId, Sources, Span};
 
 /// A program with all its files, before its names mean something.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub(crate) fn load(
     entry: &Entry,
     resolver: &Resolver<'_>,
     library: &'static Library,
-    sources: &mut Sources,
+    sources: &mut SourceMap,
     report: &mut Report,
 ) -> Result<Loaded, ResolveError> {
     let (location, content) = resolver.entry(entry)?;
@@ -71,7 +71,7 @@ pub(crate) fn load(
 struct Loader<'a> {
     resolver: &'a Resolver<'a>,
     library: &'static Library,
-    sources: &'a mut Sources,
+    sources: &'a mut SourceMap,
     report: &'a mut Report,
     loaded: Loaded,
     /// Of each module.
@@ -95,7 +95,7 @@ impl Loader<'_> {
         let decoded = mgmt_syntax::decode(&content);
         let text: Arc<str> = match &decoded {
             Ok(text) => Arc::from(*text),
-            Err(_) => readable(&content).into(),
+            Err(_) => Source::lossy_text(&content).into(),
         };
         let error = decoded.err();
         // Large ones are there twice for as short a time as can be.
@@ -165,11 +165,12 @@ impl Loader<'_> {
             Ok(module) => module,
             Err(error) => {
                 let span = Span { file, start: 0, end: 0 };
-                self.report.add(Diagnostic::new(
-                    Code::UnreadableFile,
-                    span,
-                    format!("the file is nested too deep for the memory that there is: {error}"),
-                ));
+                self.report.add(
+                    Code::UnreadableFile.at(
+                        span,
+                        format!("the file is nested too deep for the memory that there is: {error}"),
+                    ),
+                );
                 let block = self.loaded.hir.push_block(Block {
                     stmts: Vec::new(),
                     parent: Parent::Module(module),
@@ -191,8 +192,8 @@ impl Loader<'_> {
         let file = self.sources.add(name, text.clone());
         for note in &metadata.warnings {
             let span = Span { file, start: note.span.start as u32, end: note.span.end as u32 };
-            let mut diagnostic = Diagnostic::new(Code::BadMetadata, span, note.message.clone());
-            diagnostic.level = Level::Warning;
+            let mut diagnostic = Code::BadMetadata.at(span, note.message.clone());
+            diagnostic.severity = Severity::Warning;
             self.report.add(diagnostic.maybe_hint(note.hint.clone()));
         }
     }
@@ -229,7 +230,7 @@ impl Loader<'_> {
                 let alias = last.strip_suffix(".mcl").unwrap_or(last).replace('-', "_").to_ascii_lowercase();
                 let alias = self.loaded.hir.names.intern(&alias);
                 self.loaded.aliases.insert(stmt, alias);
-                self.report.add(Diagnostic::new(Code::BadImportName, span, bad.message).maybe_hint(bad.hint));
+                self.report.add(Code::BadImportName.at(span, bad.message).maybe_hint(bad.hint));
                 return Imported::Failed;
             }
         };
@@ -273,9 +274,7 @@ impl Loader<'_> {
         let hint = hint.unwrap_or_else(|| {
             "a file is imported by its path, such as \"lib/x.mcl\", and a directory with a slash at its end".to_owned()
         });
-        self.report.add(
-            Diagnostic::new(Code::UnknownModule, span, format!("there is no module `{path}`")).hint(hint),
-        );
+        self.report.add(Code::UnknownModule.at(span, format!("there is no module `{path}`")).hint(hint));
         Imported::Failed
     }
 
@@ -306,21 +305,17 @@ impl Loader<'_> {
             ResolveError::BadMetadata { display, text, note } => {
                 let file = self.sources.add(display.as_str(), text.clone());
                 let place = Span { file, start: note.span.start as u32, end: note.span.end as u32 };
-                Diagnostic::new(Code::BadMetadata, place, note.message.clone()).label(span, "imported here")
+                Code::BadMetadata.at(place, note.message.clone()).label(span, "imported here")
             }
             ResolveError::NotFound { .. } | ResolveError::NoMetadata { .. } | ResolveError::System { .. } => {
-                Diagnostic::new(Code::ImportNotFound, span, error.to_string())
+                Code::ImportNotFound.at(span, error.to_string())
             }
-            ResolveError::NotDownloaded { .. } => {
-                Diagnostic::new(Code::ModuleNotDownloaded, span, error.to_string())
-            }
+            ResolveError::NotDownloaded { .. } => Code::ModuleNotDownloaded.at(span, error.to_string()),
             ResolveError::Unreadable { .. }
             | ResolveError::LeadsOut { .. }
-            | ResolveError::Mistrusted { .. } => {
-                Diagnostic::new(Code::UnreadableFile, span, error.to_string())
-            }
+            | ResolveError::Mistrusted { .. } => Code::UnreadableFile.at(span, error.to_string()),
             ResolveError::LockMismatch { .. } | ResolveError::BadLock { .. } => {
-                Diagnostic::new(Code::LockMismatch, span, error.to_string())
+                Code::LockMismatch.at(span, error.to_string())
             }
         };
         let mut diagnostic = diagnostic.maybe_hint(error.hint());
@@ -361,11 +356,8 @@ impl Loader<'_> {
             .map(|(stmt, _)| *stmt)
             .min()
             .map(|stmt| hir[stmt].span);
-        let mut diagnostic = Diagnostic::new(
-            Code::EffectInModule,
-            span,
-            format!("{what} stands at the top of an imported file"),
-        );
+        let mut diagnostic =
+            Code::EffectInModule.at(span, format!("{what} stands at the top of an imported file"));
         let more = found.len();
         for (span, what) in found.take(3) {
             diagnostic = diagnostic.label(span, format!("so does {what}"));
@@ -437,13 +429,14 @@ impl Loader<'_> {
             let way: Vec<StmtId> = way.into_iter().filter(|&other| other != stmt).collect();
             if way.is_empty() {
                 self.report.add(
-                    Diagnostic::new(Code::RecursiveImport, path_span, "the file imports itself")
+                    Code::RecursiveImport
+                        .at(path_span, "the file imports itself")
                         .hint("a file sees what it defines without an import"),
                 );
                 continue;
             }
             let message = format!("importing `{}` goes in a circle", hir.text(path));
-            let mut diagnostic = Diagnostic::new(Code::RecursiveImport, path_span, message);
+            let mut diagnostic = Code::RecursiveImport.at(path_span, message);
             for other in way.into_iter().take(20) {
                 if let StmtKind::Import { path_span, .. } = hir[other].kind {
                     diagnostic = diagnostic.label(path_span, "which is imported here");
@@ -454,32 +447,18 @@ impl Loader<'_> {
     }
 }
 
-/// Text in which every byte keeps its place.
-fn readable(content: &[u8]) -> String {
-    let mut text = String::with_capacity(content.len());
-    for chunk in content.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|_| '?'));
-    }
-    text
-}
-
-fn syntax_error(file: FileId, error: &mgmt_syntax::SyntaxError) -> Diagnostic {
-    let mut labels = vec![Label { span: file.span(error.range), text: String::new(), primary: true }];
+/// The diagnostic of a syntax error in a text.
+pub fn syntax_error(file: FileId, error: &mgmt_syntax::SyntaxError) -> Diagnostic {
+    let mut diagnostic = Diagnostic::error(error.message.as_ref())
+        .with_code(error.code.id())
+        .with_label(Label::primary(file.span(error.range)));
     if let Some(expected) = error.expected {
-        labels[0].text = format!("expected {expected}");
+        diagnostic = diagnostic.here(format!("expected {expected}"));
     }
     if let Some(label) = &error.label {
-        labels.push(Label { span: file.span(label.range), text: label.message.to_string(), primary: false });
+        diagnostic = diagnostic.with_label(Label::secondary(file.span(label.range), label.message.as_ref()));
     }
-    Diagnostic {
-        level: Level::Error,
-        code: error.code.id(),
-        class: if error.code.is_in_string() { Class::Interpolation } else { Class::Parse },
-        message: error.message.to_string(),
-        labels,
-        hints: error.hint.iter().map(ToString::to_string).collect(),
-    }
+    diagnostic.maybe_hint(error.hint.as_deref())
 }
 
 /// A file of a module that comes with mgmt or from elsewhere.

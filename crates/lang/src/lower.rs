@@ -1,14 +1,15 @@
 //! From the tree of a text to the program as data, with the checks that need no name and no type.
 
+use mgmt_diagnostics::{FileId, Span};
 use mgmt_syntax::ast::{self, AstNode};
 use mgmt_syntax::{StringPart, SyntaxToken, TextRange};
 use mgmt_value::{Str, Type};
 use rustc_hash::FxHashMap;
 
 use crate::codes::Code;
-use crate::diagnostic::{Diagnostic, Report};
+
+use crate::diagnostic::Report;
 use crate::hir::*;
-use crate::source::{FileId, Span};
 
 /// Adds a file to the program.
 pub(crate) fn lower(hir: &mut Hir, report: &mut Report, file: FileId, tree: &ast::SourceFile) -> ModuleId {
@@ -157,11 +158,8 @@ impl Lowering<'_> {
             ExprKind::Float(_) => Type::Float,
             ExprKind::Str(_) | ExprKind::Interpolation(_) => Type::Str,
             ExprKind::Map(_) if !matches!(declared.ty, Type::Map(_)) => {
-                let found = Diagnostic::new(
-                    Code::DeclaredLiteral,
-                    expr.span,
-                    format!("expected `{}`, found a map", declared.ty),
-                );
+                let found =
+                    Code::DeclaredLiteral.at(expr.span, format!("expected `{}`, found a map", declared.ty));
                 self.report.add(
                     found
                         .here("this is a map")
@@ -174,7 +172,8 @@ impl Lowering<'_> {
                 if !pair.0.is_hashable() && pair.0 != Type::Variant {
                     let message = format!("`{}` cannot be the key of a map", pair.0);
                     self.report.add(
-                        Diagnostic::new(Code::UnhashableKey, declared.span, message)
+                        Code::UnhashableKey
+                            .at(declared.span, message)
                             .hint("a key is a bool, a str, an int, a float, or a struct of these"),
                     );
                 }
@@ -200,7 +199,8 @@ impl Lowering<'_> {
         };
         let message = format!("expected `{}`, found `{found}`", declared.ty);
         self.report.add(
-            Diagnostic::new(Code::DeclaredLiteral, expr.span, message)
+            Code::DeclaredLiteral
+                .at(expr.span, message)
                 .here(format!("this is `{found}`"))
                 .label(declared.span, format!("declared as `{}` here", declared.ty))
                 .maybe_hint(hint),
@@ -283,13 +283,13 @@ impl Lowering<'_> {
             }) {
                 let word = if over_map { "forkv" } else { "for" };
                 self.report.add(
-                    Diagnostic::new(
-                        Code::ImportInLoop,
-                        self.span(import.range()),
-                        format!("an import cannot stand inside a `{word}` loop"),
-                    )
-                    .label(Span { end: span.start + word.len() as u32, ..span }, "this loop")
-                    .hint("put the import in front of the loop"),
+                    Code::ImportInLoop
+                        .at(
+                            self.span(import.range()),
+                            format!("an import cannot stand inside a `{word}` loop"),
+                        )
+                        .label(Span { end: span.start + word.len() as u32, ..span }, "this loop")
+                        .hint("put the import in front of the loop"),
                 );
             }
             self.statements(inner, body.statements());
@@ -324,13 +324,13 @@ impl Lowering<'_> {
             let name = self.hir[var].name;
             if let Some(&first) = vars.iter().find(|&&other| self.hir[other].name == name) {
                 self.report.add(
-                    Diagnostic::new(
-                        Code::DuplicateParameter,
-                        self.hir[var].span,
-                        format!("there are two parameters `${}`", self.hir.text(name)),
-                    )
-                    .label(self.hir[first].span, "the first one is here")
-                    .hint("give one of them another name"),
+                    Code::DuplicateParameter
+                        .at(
+                            self.hir[var].span,
+                            format!("there are two parameters `${}`", self.hir.text(name)),
+                        )
+                        .label(self.hir[first].span, "the first one is here")
+                        .hint("give one of them another name"),
                 );
             }
             vars.push(var);
@@ -478,9 +478,7 @@ impl Lowering<'_> {
                 let value = self.expression(field.value(), span);
                 if let Some(first) = seen.first(name, &resource.fields, |field| field.name) {
                     self.report.add(
-                        Diagnostic::new(
-                            Code::DuplicateField,
-                            name_span,
+                        Code::DuplicateField.at(name_span,
                             format!("the parameter `{}` is set twice", token.text()),
                         )
                         .label(first.name_span, "it is set here first")
@@ -511,12 +509,9 @@ impl Lowering<'_> {
                             None => "the words are `Before`, `Depend`, `Notify` and `Listen`".to_owned(),
                         };
                         self.report.add(
-                            Diagnostic::new(
-                                Code::UnknownEdgeWord,
-                                self.span(token.text_range()),
-                                format!("`{}` is no edge", token.text()),
-                            )
-                            .hint(hint),
+                            Code::UnknownEdgeWord
+                                .at(self.span(token.text_range()), format!("`{}` is no edge", token.text()))
+                                .hint(hint),
                         );
                         return;
                     }
@@ -531,13 +526,13 @@ impl Lowering<'_> {
                     let first = resource.meta.iter().find(|other| other.param.is_some_and(|p| p.0 == name));
                     if let Some(first) = first.and_then(|first| first.param) {
                         self.report.add(
-                            Diagnostic::new(
-                                Code::DuplicateMeta,
-                                name_span,
-                                format!("the metaparameter `{}` is set twice", self.hir.text(name)),
-                            )
-                            .label(first.1, "it is set here first")
-                            .label(resource.kind_span, "in this resource"),
+                            Code::DuplicateMeta
+                                .at(
+                                    name_span,
+                                    format!("the metaparameter `{}` is set twice", self.hir.text(name)),
+                                )
+                                .label(first.1, "it is set here first")
+                                .label(resource.kind_span, "in this resource"),
                         );
                     }
                 }
@@ -668,12 +663,9 @@ impl Lowering<'_> {
             let value = self.expression(entry.value(), span);
             if let Some(first) = seen.first(name, &lowered, |field| field.0) {
                 self.report.add(
-                    Diagnostic::new(
-                        Code::DuplicateStructField,
-                        name_span,
-                        format!("the field `{}` stands twice in this struct", token.text()),
-                    )
-                    .label(first.1, "it is here first"),
+                    Code::DuplicateStructField
+                        .at(name_span, format!("the field `{}` stands twice in this struct", token.text()))
+                        .label(first.1, "it is here first"),
                 );
             }
             lowered.push((name, name_span, value));
@@ -737,7 +729,8 @@ impl Lowering<'_> {
         if text.contains("__") {
             let message = format!("the name `${text}` has two underscores in a row");
             self.report.add(
-                Diagnostic::new(Code::BadVariableName, span, message)
+                Code::BadVariableName
+                    .at(span, message)
                     .hint("such a variable can be defined, but not read; use one underscore"),
             );
         }
@@ -752,7 +745,8 @@ impl Lowering<'_> {
             let span = self.hir[key].span;
             if !ty.is_hashable() {
                 self.report.add(
-                    Diagnostic::new(Code::UnhashableKey, span, format!("`{ty}` cannot be the key of a map"))
+                    Code::UnhashableKey
+                        .at(span, format!("`{ty}` cannot be the key of a map"))
                         .hint("a key is a bool, a str, an int, a float, or a struct of these"),
                 );
                 return;
@@ -761,14 +755,11 @@ impl Lowering<'_> {
                 None => first = Some((ty, span)),
                 Some((other, at)) if *other != ty => {
                     self.report.add(
-                        Diagnostic::new(
-                            Code::MixedMapKeys,
-                            span,
-                            format!("the keys of this map are `{other}` and `{ty}`"),
-                        )
-                        .here(format!("this is `{ty}`"))
-                        .label(*at, format!("this is `{other}`"))
-                        .hint("all keys of a map have one type"),
+                        Code::MixedMapKeys
+                            .at(span, format!("the keys of this map are `{other}` and `{ty}`"))
+                            .here(format!("this is `{ty}`"))
+                            .label(*at, format!("this is `{other}`"))
+                            .hint("all keys of a map have one type"),
                     );
                     return;
                 }
@@ -777,13 +768,10 @@ impl Lowering<'_> {
             let Some(text) = self.literal_text(key, entry.key().as_ref()) else { continue };
             if let Some(&first) = seen.get(&text) {
                 self.report.add(
-                    Diagnostic::new(
-                        Code::DuplicateMapKey,
-                        span,
-                        format!("the key {text} stands twice in this map"),
-                    )
-                    .label(first, "it is here first")
-                    .hint("keep one of them"),
+                    Code::DuplicateMapKey
+                        .at(span, format!("the key {text} stands twice in this map"))
+                        .label(first, "it is here first")
+                        .hint("keep one of them"),
                 );
             }
             seen.entry(text).or_insert(span);

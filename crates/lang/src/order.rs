@@ -1,11 +1,12 @@
 //! Which definition needs which: circles, order, and what is used.
 
+use mgmt_diagnostics::Span;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes::Code;
-use crate::diagnostic::{Diagnostic, Report};
+
+use crate::diagnostic::Report;
 use crate::hir::*;
-use crate::source::Span;
 
 /// Something that is looked at as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -229,7 +230,7 @@ impl Dependencies {
         let itself = members.len() == 1 || places.len() == 1;
         let message =
             if itself { format!("{name} needs itself") } else { format!("{name} needs itself, in a circle") };
-        let mut diagnostic = Diagnostic::new(Code::Recursion, span, message).here(text);
+        let mut diagnostic = Code::Recursion.at(span, message).here(text);
         for (span, text) in places.into_iter().skip(1).take(20) {
             diagnostic = diagnostic.label(span, text);
         }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use mgmt_diagnostics::{Diagnostic, SourceMap, Span};
 use mgmt_resource::{
     Edge, Fields as _, Id, Meta as MetaParams, Origin, Receive, Registry, ResourceGraph, Schema, Spec,
     did_you_mean,
@@ -11,8 +12,6 @@ use mgmt_value::{Mismatch, Str, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
-use crate::source::{Sources, Span};
 
 /// A resource that the program declares.
 pub(crate) struct Declaration {
@@ -83,13 +82,13 @@ impl Draft {
 
     fn refused(&self, field: &str, mismatch: &Mismatch, at: Span) -> Diagnostic {
         let message = format!("`{field}` of {}: {mismatch}", Id::new(self.schema.kind, self.name.clone()));
-        Diagnostic::new(Code::OutOfRange, at, message)
+        Code::OutOfRange.at(at, message)
     }
 
     /// The finished resource, if it can be. `places` tells where parameters and metaparameters are set.
     pub(crate) fn finish<'p>(
         self,
-        sources: &Sources,
+        sources: &SourceMap,
         places: impl Iterator<Item = (&'p str, Span)> + Clone,
     ) -> Result<Declaration, Diagnostic> {
         let id = Id::new(self.schema.kind, self.name.clone());
@@ -109,7 +108,7 @@ impl Draft {
                 Some(field) => format!("`{field}` of {id}: {}", found.message),
                 None => format!("{id}: {}", found.message),
             };
-            let diagnostic = Diagnostic::new(Code::BadResource, at, message).maybe_hint(found.hint);
+            let diagnostic = Code::BadResource.at(at, message).maybe_hint(found.hint);
             if sources.line(at) == sources.line(self.span) {
                 return diagnostic;
             }
@@ -118,15 +117,12 @@ impl Draft {
             diagnostic.label(Span { end, ..self.span }, "in this resource")
         };
         if self.name.is_empty() {
-            return Err(Diagnostic::new(
-                Code::BadName,
-                self.name_span,
-                "the name of a resource cannot be empty",
-            ));
+            return Err(Code::BadName.at(self.name_span, "the name of a resource cannot be empty"));
         }
         if self.name.first() == Some(&b'$') && !self.meta.dollar {
             let message = format!("the name `{}` starts with a dollar sign", self.name.display());
-            return Err(Diagnostic::new(Code::BadName, self.name_span, message)
+            return Err(Code::BadName
+                .at(self.name_span, message)
                 .hint("if the name is meant like this, set `Meta:dollar => true`"));
         }
         self.meta.validate().map_err(invalid)?;
@@ -170,7 +166,7 @@ pub(crate) fn collect(
                 schema.kind,
                 text(item, "name").display()
             );
-            Diagnostic::new(Code::Failed, span, message)
+            Code::Failed.at(span, message)
         })
     };
     items.iter().map(draft).collect()
@@ -242,7 +238,8 @@ impl Assembly {
                 Some(first) if !same(&first.spec, &declaration.spec) => {
                     let message =
                         format!("{id} is exported to `{}` twice, and not in the same way", host.display());
-                    let diagnostic = Diagnostic::new(Code::ConflictingResource, declaration.span, message)
+                    let diagnostic = Code::ConflictingResource
+                        .at(declaration.span, message)
                         .label(first.span, "it is exported here first");
                     self.contradicts(diagnostic, vec![id]);
                     return;
@@ -279,7 +276,8 @@ impl Assembly {
         }
         let message = format!("{id} is declared twice, and not in the same way");
         let differences = differences(&first.spec, &declaration.spec);
-        let mut diagnostic = Diagnostic::new(Code::ConflictingResource, declaration.span, message)
+        let mut diagnostic = Code::ConflictingResource
+            .at(declaration.span, message)
             .label(first.span, "it is declared here first");
         if !differences.is_empty() {
             diagnostic = diagnostic.hint(format!("they differ in: {}", differences.join(", ")));
@@ -306,8 +304,7 @@ impl Assembly {
                     let names: Vec<String> = of_kind.map(|id| id.name.display().to_string()).collect();
                     let near = did_you_mean(&name, names.iter().map(String::as_str));
                     let hint = near.map(|near| format!("did you mean {}[{near}]?", end.kind));
-                    let diagnostic =
-                        Diagnostic::new(Code::MissingResource, edge.span, message).maybe_hint(hint);
+                    let diagnostic = Code::MissingResource.at(edge.span, message).maybe_hint(hint);
                     let about = About::MissingEnd { edge: index, is_from };
                     self.wrong.push(Problem { diagnostic, about });
                 }
@@ -329,7 +326,7 @@ impl Assembly {
         if sender.meta.hidden {
             let message = format!("{id} is hidden and never runs, so it sends nothing");
             let ids = vec![id, self.kept[to].spec.id.clone()];
-            self.contradicts(Diagnostic::new(Code::HiddenSender, span, message), ids);
+            self.contradicts(Code::HiddenSender.at(span, message), ids);
             return;
         }
         let Some(key) = sender.resource.schema().sent(sent) else { return };
@@ -344,7 +341,8 @@ impl Assembly {
                     receive.field, receiver.id, other.from
                 );
                 let ids = vec![id, other.from.clone(), receiver.id.clone()];
-                let diagnostic = Diagnostic::new(Code::DuplicateReceive, span, message)
+                let diagnostic = Code::DuplicateReceive
+                    .at(span, message)
                     .hint("a parameter takes its value from one resource");
                 self.contradicts(diagnostic, ids);
             }
@@ -375,7 +373,7 @@ impl Assembly {
                     })
                     .map(|edge| edge.span);
                 let mut diagnostic = match span {
-                    Some(span) => Diagnostic::new(Code::Circle, span, message),
+                    Some(span) => Code::Circle.at(span, message),
                     None => return Err(Vec::new()),
                 };
                 diagnostic.hints.push("one of the edges must go".to_owned());

@@ -10,16 +10,17 @@
 
 mod unknown;
 
+use mgmt_diagnostics::{Diagnostic, Severity, Span};
 use mgmt_funcs::{Constant, Function, Library};
 use mgmt_resource::did_you_mean;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::codes::Code;
-use crate::diagnostic::{Diagnostic, Level, Report};
+
+use crate::diagnostic::Report;
 use crate::hir::*;
 use crate::order::{Dependencies, Node};
-use crate::source::Span;
 
 /// What all names of a program mean.
 #[derive(Debug, Default)]
@@ -189,10 +190,8 @@ pub(crate) fn resolve(
     dependencies.order(hir, &hidden, report);
     for (class, mut diagnostic) in found {
         // Nobody minds the names in a class that is not included; here they are worth a word.
-        if diagnostic.level == Level::Error
-            && class.is_some_and(|class| !dependencies.is_used(Node::Class(class)))
-        {
-            diagnostic.level = Level::Warning;
+        if diagnostic.is_error() && class.is_some_and(|class| !dependencies.is_used(Node::Class(class))) {
+            diagnostic.severity = Severity::Warning;
             diagnostic.hints.push(UNUSED.to_owned());
         }
         report.add(diagnostic);
@@ -313,10 +312,10 @@ impl Resolver<'_> {
                 && *first == path
             {
                 let text = self.hir.text(path);
-                let diagnostic =
-                    Diagnostic::new(Code::DuplicateImport, span, format!("`{text}` is imported twice"))
-                        .label(*path_span, "it is imported here first")
-                        .hint("keep one of the imports");
+                let diagnostic = Code::DuplicateImport
+                    .at(span, format!("`{text}` is imported twice"))
+                    .label(*path_span, "it is imported here first")
+                    .hint("keep one of the imports");
                 self.report(diagnostic);
                 return;
             }
@@ -356,8 +355,7 @@ impl Resolver<'_> {
             }
         }
         let place = self.place(first);
-        let diagnostic =
-            Diagnostic::new(code, span, message).label(place, "the first definition is here").hint(hint);
+        let diagnostic = code.at(span, message).label(place, "the first definition is here").hint(hint);
         self.report(diagnostic);
         true
     }
@@ -437,12 +435,9 @@ impl Resolver<'_> {
                     self.shadows_around(block, hir[var].name, hir[var].span);
                 }
                 if hir[*key].name == hir[*value].name {
-                    let diagnostic = Diagnostic::new(
-                        Code::SameLoopVariables,
-                        hir[*value].span,
-                        "both variables of the loop have the same name",
-                    )
-                    .label(hir[*key].span, "this one cannot be read");
+                    let diagnostic = Code::SameLoopVariables
+                        .at(hir[*value].span, "both variables of the loop have the same name")
+                        .label(hir[*key].span, "this one cannot be read");
                     self.report(diagnostic);
                 }
                 self.dependencies.need(self.node, Node::Loop(stmt), hir[stmt].span);
@@ -664,7 +659,8 @@ impl Resolver<'_> {
             if wanted != count && !self.scopes.is_doubtful(reference.target) {
                 let wanted = arguments(wanted);
                 let message = format!("the class `{}` takes {wanted}, and is given {count}", hir.text(name));
-                let diagnostic = Diagnostic::new(Code::ClassArguments, hir[stmt].span, message)
+                let diagnostic = Code::ClassArguments
+                    .at(hir[stmt].span, message)
                     .label(hir[class].name_span, "defined here");
                 self.report(diagnostic);
             }
@@ -819,7 +815,8 @@ impl Resolver<'_> {
 }
 
 fn shadowing(dollar: &str, text: &str, span: Span, place: Span) -> Diagnostic {
-    Diagnostic::new(Code::Shadowing, span, format!("`{dollar}{text}` hides another `{dollar}{text}`"))
+    Code::Shadowing
+        .at(span, format!("`{dollar}{text}` hides another `{dollar}{text}`"))
         .label(place, "this one cannot be seen there")
         .hint("give one of them another name")
 }

@@ -13,16 +13,15 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mgmt_diagnostics::{Diagnostic, FileId, Severity, SourceMap, Span};
 use mgmt_resource::ResourceGraph;
 use mgmt_syntax::ast::{self, AstNode as _};
 use mgmt_syntax::{SyntaxKind, TextRange};
 use mgmt_value::Value;
 
-use crate::diagnostic::{Diagnostic, Level};
 use crate::hir::{Alias, ClassId, ExprId, FuncId, ModuleId, StmtKind, VarId};
 use crate::module::{Entry, FileEntry, Files, ImportName, Mistrusted, ResolveError, Resolver};
 use crate::scope::{Imported, Target, UNUSED};
-use crate::source::{FileId, Sources, Span};
 use crate::types::Ty;
 use crate::{Checked, Environment, check};
 
@@ -372,7 +371,7 @@ pub struct View {
     /// The program that all pieces make.
     pub checked: Arc<Checked>,
     /// Its texts, and those of the pieces.
-    pub sources: Sources,
+    pub sources: SourceMap,
     /// Where the pieces are in the text of the program.
     places: Vec<(Range<u32>, FileId)>,
     is_question: bool,
@@ -417,14 +416,14 @@ impl View {
             let mut diagnostic = self.located(diagnostic);
             if !self.is_question && diagnostic.hints.iter().any(|hint| hint == UNUSED) {
                 diagnostic.hints.retain(|hint| hint != UNUSED);
-                diagnostic.level = Level::Error;
+                diagnostic.severity = Severity::Error;
             }
             let is_news = diagnostic.span().map(|span| span.file) == last;
-            if diagnostic.level == Level::Error || is_news {
+            if diagnostic.is_error() || is_news {
                 told.push(diagnostic);
             }
         }
-        let is_right = told.iter().all(|diagnostic| diagnostic.level != Level::Error);
+        let is_right = told.iter().all(|diagnostic| !diagnostic.is_error());
         (told, is_right)
     }
 

@@ -7,12 +7,12 @@
 
 use std::fmt::Write as _;
 
+use mgmt_diagnostics::Span;
 use mgmt_value::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::hir::{Name, Names};
-use crate::source::Span;
 
 /// A type, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
+use mgmt_diagnostics::{Source, SourceMap};
 use mgmt_resource::ResourceGraph;
-use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
 
 use crate::failure::Failure;
 use crate::terminal::{Tally, Terminal};
@@ -188,62 +188,14 @@ fn parse_and_explain(
     let tally = if parsed.diagnostics.is_empty() {
         Tally::default()
     } else {
-        let text = same_length_text(&content);
-        let source = Source { name: &name, text: &text };
-        terminal.diagnostics(parsed.diagnostics.iter().map(|diagnostic| shown(diagnostic, source)))
+        let sources = SourceMap::of(&*name, &*Source::lossy_text(&content));
+        terminal.diagnostics(&parsed.diagnostics, &sources)
     };
     let loaded = parsed.graph.map(|found| {
         let name = found.name.display().to_string();
         let remote = found.remote.map(|remote| remote.display().to_string());
         Loaded { graph: found.graph, name, content, remote }
     });
-    let first = parsed.diagnostics.iter().find(|found| found.level == mgmt_yaml::Level::Error);
+    let first = parsed.diagnostics.iter().find(|found| found.is_error());
     (loaded, tally, first.map(|first| first.message.clone()))
-}
-
-fn shown<'a>(found: &'a mgmt_yaml::Diagnostic, source: Source<'a>) -> Diagnostic<'a> {
-    Diagnostic {
-        severity: match found.level {
-            mgmt_yaml::Level::Error => Severity::Error,
-            mgmt_yaml::Level::Warning => Severity::Warning,
-        },
-        code: Some(found.code.into()),
-        message: found.message.as_str().into(),
-        source: Some(source),
-        labels: found
-            .labels
-            .iter()
-            .map(|label| Label {
-                span: label.span.clone(),
-                message: label.text.as_str().into(),
-                primary: label.primary,
-            })
-            .collect(),
-        elsewhere: Vec::new(),
-        hints: found.hints.iter().map(|hint| hint.as_str().into()).collect(),
-    }
-}
-
-/// The content as text in which every byte keeps its place.
-pub(crate) fn same_length_text(content: &[u8]) -> Cow<'_, str> {
-    if let Ok(text) = std::str::from_utf8(content) {
-        return text.into();
-    }
-    let mut text = String::with_capacity(content.len());
-    for chunk in content.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|_| '?'));
-    }
-    text.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn broken_text_keeps_its_length() {
-        assert_eq!(same_length_text(b"a\xff\xe2\x82b"), "a???b");
-        assert_eq!(same_length_text("ä".as_bytes()), "ä");
-    }
 }

@@ -3,7 +3,6 @@
 mod masked;
 mod options;
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -12,13 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use mgmt_puppet::{Containers, Decision, Level, Looked, TranslateOptions, Translated, translate};
+use mgmt_diagnostics::{Diagnostic, FileId, Severity, Source, SourceMap};
+use mgmt_puppet::{Containers, Decision, Looked, TranslateOptions, Translated, is_decision, translate};
 use mgmt_puppet_process::{Compiled, Hello, Input, Puppet, PuppetError, Seen, Settings};
 use mgmt_resource::ResourceGraph;
-use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
 
 use crate::commands::exit_codes;
-use crate::configuration::same_length_text;
 use crate::failure::Failure;
 use crate::program::package::{self, Package};
 use crate::terminal::{Tally, Terminal};
@@ -331,7 +329,7 @@ impl Manifest {
         let compiled = match compiled {
             Ok(compiled) => compiled,
             Err(error) => {
-                let found = mgmt_puppet::Diagnostic::of_error(&error, &inline);
+                let found = mgmt_puppet::of_error(&error, &inline);
                 let (tally, mistake) = (self.show(&found, terminal, errors), mistake(&found));
                 let (sources, is_out_of_reach) = match error {
                     PuppetError::Refused(refused) => {
@@ -446,34 +444,37 @@ impl Manifest {
         errors: Errors,
     ) -> Tally {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = |found: &mgmt_puppet::Diagnostic| format!("{:?} {}", found.origin, found.message);
-        let wrong: Vec<String> = found.iter().filter(|found| found.level == Level::Error).map(text).collect();
+        let text = |found: &mgmt_puppet::Diagnostic| {
+            format!("{:?} {}", found.primary_label().map(|label| &label.span), found.message)
+        };
+        let wrong: Vec<String> = found.iter().filter(|found| found.is_error()).map(text).collect();
         let is_told_before = errors == Errors::OnceEach && wrong == told.errors;
         told.errors = wrong;
         // What is only worth knowing is told once.
         let new: Vec<&mgmt_puppet::Diagnostic> = found
             .iter()
-            .filter(|found| match found.level {
-                Level::Error => !is_told_before,
+            .filter(|found| match found.severity {
+                Severity::Error => !is_told_before,
                 _ => told.once.insert(text(found)),
             })
             .collect();
         let mut texts = Texts::default();
         for diagnostic in &new {
-            if let Some(origin) = &diagnostic.origin {
-                texts.read(&origin.file, &self.input);
+            for label in &diagnostic.labels {
+                texts.read(&label.span.file, &self.input);
             }
         }
-        terminal.diagnostics(new.iter().map(|found| shown(found, &texts)))
+        let shown: Vec<Diagnostic> = new.into_iter().map(|found| texts.locate(found)).collect();
+        terminal.diagnostics(&shown, &texts.sources)
     }
 }
 
 /// The first thing that is wrong, with its place.
 fn mistake(found: &[mgmt_puppet::Diagnostic]) -> Option<String> {
-    let wrong = found.iter().find(|found| found.level == Level::Error)?;
+    let wrong = found.iter().find(|found| found.is_error())?;
     let message = wrong.message.lines().next().unwrap_or_default();
-    Some(match &wrong.origin {
-        Some(origin) => format!("{origin}: {message}"),
+    Some(match wrong.primary_label() {
+        Some(label) => format!("{}: {message}", label.span),
         None => message.to_owned(),
     })
 }
@@ -591,55 +592,49 @@ impl Attempt {
 /// The texts that diagnostics are about.
 #[derive(Default)]
 struct Texts {
-    /// Each with its secrets masked, and with all that is quoted in it masked.
-    texts: HashMap<Arc<str>, (String, String)>,
+    sources: SourceMap,
+    files: HashMap<Arc<str>, Masked>,
     secrets: Vec<String>,
+}
+
+/// A text in two forms.
+struct Masked {
+    /// With its secrets masked.
+    secrets: FileId,
+    /// With all that is quoted in it masked.
+    quoted: FileId,
 }
 
 impl Texts {
     fn read(&mut self, file: &Arc<str>, input: &Input) {
-        if self.texts.contains_key(file) {
+        if self.files.contains_key(file) {
             return;
         }
         let text = match input {
             Input::Code(code) if **file == *INLINE => code.clone(),
-            _ => {
-                std::fs::read(&**file).map(|bytes| same_length_text(&bytes).into_owned()).unwrap_or_default()
-            }
+            _ => std::fs::read(&**file)
+                .map(|bytes| Source::lossy_text(&bytes).into_owned())
+                .unwrap_or_default(),
         };
         let (shown, secrets) = masked::mask(&text);
         self.secrets.extend(secrets);
-        self.texts.insert(Arc::clone(file), (shown, masked::mask_all(&text)));
+        let masked = Masked {
+            secrets: self.sources.add(Arc::clone(file), shown),
+            quoted: self.sources.add(Arc::clone(file), masked::mask_all(&text)),
+        };
+        self.files.insert(Arc::clone(file), masked);
     }
 
-    /// A message without the secrets that are written in the texts.
-    fn without_secrets<'a>(&self, message: &'a str) -> Cow<'a, str> {
-        masked::without(message, &self.secrets)
-    }
-}
-
-fn shown<'a>(found: &'a mgmt_puppet::Diagnostic, texts: &'a Texts) -> Diagnostic<'a> {
-    let text = |file| texts.texts.get(file).map(|(text, bare)| if found.is_decision() { bare } else { text });
-    let place = found.origin.as_ref().and_then(|origin| Some((origin, text(&origin.file)?)));
-    Diagnostic {
-        severity: match found.level {
-            Level::Error => Severity::Error,
-            Level::Warning => Severity::Warning,
-            Level::Note => Severity::Note,
-        },
-        code: Some(found.code.into()),
-        message: texts.without_secrets(&found.message),
-        source: place.map(|(origin, text)| Source { name: &origin.file, text }),
-        labels: place
-            .map(|(origin, text)| Label {
-                span: span(text, origin.line, origin.column),
-                message: "".into(),
-                primary: true,
-            })
-            .into_iter()
-            .collect(),
-        elsewhere: Vec::new(),
-        hints: found.hints.iter().map(|hint| hint.as_str().into()).collect(),
+    /// A diagnostic with its spans in the masked texts, and without the secrets that are written in them.
+    fn locate(&self, found: &mgmt_puppet::Diagnostic) -> Diagnostic {
+        let is_decision = is_decision(found);
+        let message = masked::without(&found.message, &self.secrets).into_owned();
+        let located = found.clone().map_spans(|origin| {
+            let Masked { secrets, quoted } = self.files.get(&origin.file)?;
+            let file = if is_decision { *quoted } else { *secrets };
+            Some(file.span_of(span(&self.sources.get(file)?.text, origin.line, origin.column)))
+        });
+        Diagnostic { message, ..located }
     }
 }
 

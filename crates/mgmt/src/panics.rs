@@ -7,7 +7,7 @@
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 
-use mgmt_telemetry::Diagnostic;
+use mgmt_diagnostics::{Diagnostic, SourceMap};
 use mgmt_value::panic_words;
 
 use crate::terminal::Terminal;
@@ -24,8 +24,7 @@ pub(crate) fn tell(terminal: &Terminal) {
         if tracing::enabled!(tracing::Level::ERROR) {
             tracing::error!(hint = REPORT, "{message}");
         } else {
-            let hints = vec![REPORT.into()];
-            terminal.diagnostic(&Diagnostic { message: message.into(), hints, ..Diagnostic::default() });
+            terminal.diagnostic(&Diagnostic::error(message).hint(REPORT), &SourceMap::default());
         }
         // Names of functions and places in the source, if the environment asks for them.
         let trace = Backtrace::capture();

@@ -10,13 +10,13 @@ pub(crate) mod values;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use mgmt_diagnostics::{Diagnostic, FileId, Label, SourceMap};
 use mgmt_lang::module::{Disk, Entry, ResolveError};
-use mgmt_lang::{Checked, Environment, Level, Sources};
-use mgmt_telemetry::{Diagnostic, Label, Severity, Source};
+use mgmt_lang::{Checked, Environment};
 
 use crate::environment;
 use crate::failure::Failure;
-use crate::terminal::{Tally, Terminal};
+use crate::terminal::Terminal;
 
 /// The code of wrong metadata, which the program itself may have.
 const BAD_METADATA: &str = "M0407";
@@ -90,15 +90,6 @@ pub(crate) fn memory_to_run(checked: &Checked) {
     }
 }
 
-/// Shows what is wrong with a program.
-pub(crate) fn show<'a>(
-    found: impl IntoIterator<Item = &'a mgmt_lang::Diagnostic>,
-    sources: &'a Sources,
-    terminal: &Terminal,
-) -> Tally {
-    terminal.diagnostics(found.into_iter().map(|diagnostic| shown(diagnostic, sources)))
-}
-
 /// Shows why there is no program.
 pub(crate) fn show_missing(error: &ResolveError, terminal: &Terminal) {
     let hints = error.hint().into_iter().chain(error.notes());
@@ -106,14 +97,13 @@ pub(crate) fn show_missing(error: &ResolveError, terminal: &Terminal) {
         terminal.failure(&Failure { hints: hints.collect(), ..Failure::usage(error) });
         return;
     };
-    terminal.diagnostic(&Diagnostic {
-        code: Some(BAD_METADATA.into()),
-        message: note.message.as_str().into(),
-        source: Some(Source { name: display, text }),
-        labels: vec![Label { span: note.span.clone(), message: "".into(), primary: true }],
-        hints: hints.map(Into::into).collect(),
-        ..Diagnostic::default()
-    });
+    let diagnostic = Diagnostic {
+        hints: hints.collect(),
+        ..Diagnostic::error(&*note.message)
+            .with_code(BAD_METADATA)
+            .with_label(Label::primary(FileId::FIRST.span_of(note.span.clone())))
+    };
+    terminal.diagnostic(&diagnostic, &SourceMap::of(&**display, &**text));
 }
 
 /// Whether the program is there and is wrong, and not just out of reach.
@@ -129,35 +119,6 @@ pub(crate) fn is_wrong(error: &ResolveError) -> bool {
         | ResolveError::LeadsOut { .. }
         | ResolveError::Mistrusted { .. }
         | ResolveError::System { .. } => false,
-    }
-}
-
-fn shown<'a>(found: &'a mgmt_lang::Diagnostic, sources: &'a Sources) -> Diagnostic<'a> {
-    let source = |label: &mgmt_lang::Label| {
-        sources.get(label.span.file).map(|source| Source { name: &source.name, text: &source.text })
-    };
-    let main = found.labels.iter().find(|label| label.primary).or(found.labels.first());
-    let main_file = main.map(|label| label.span.file);
-    let (mut labels, mut elsewhere) = (Vec::new(), Vec::new());
-    for label in &found.labels {
-        let made =
-            Label { span: label.span.range(), message: label.text.as_str().into(), primary: label.primary };
-        match source(label) {
-            Some(source) if Some(label.span.file) != main_file => elsewhere.push((source, made)),
-            _ => labels.push(made),
-        }
-    }
-    Diagnostic {
-        severity: match found.level {
-            Level::Error => Severity::Error,
-            Level::Warning => Severity::Warning,
-        },
-        code: Some(found.code.into()),
-        message: found.message.as_str().into(),
-        source: main.and_then(source),
-        labels,
-        elsewhere,
-        hints: found.hints.iter().map(|hint| hint.as_str().into()).collect(),
     }
 }
 

@@ -3,10 +3,8 @@
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mgmt_telemetry::{
-    ColorChoice, Diagnostic, Filter, Format, Lines, Output, Sarif, Severity, TerminalHints, colored,
-    terminal_width,
-};
+use mgmt_diagnostics::{Diagnostic, Renderer, Sarif, Severity, SourceMap};
+use mgmt_telemetry::{ColorChoice, Filter, Format, Output, TerminalHints, colored, terminal_width};
 
 use crate::failure::Failure;
 
@@ -130,11 +128,7 @@ impl Terminal {
 
     /// Prints a warning.
     pub(crate) fn warning(&self, message: &str) {
-        self.diagnostic(&Diagnostic {
-            severity: Severity::Warning,
-            message: message.into(),
-            ..Diagnostic::default()
-        });
+        self.diagnostic(&Diagnostic::warning(message), &SourceMap::default());
     }
 
     /// Says why the program ends, unless that has been said.
@@ -142,16 +136,16 @@ impl Terminal {
         if failure.message.is_empty() {
             return;
         }
-        self.diagnostic(&Diagnostic {
-            message: failure.message.as_str().into(),
-            hints: failure.hints.iter().map(|hint| hint.as_str().into()).collect(),
-            ..Diagnostic::default()
-        });
+        let diagnostic = Diagnostic { hints: failure.hints.clone(), ..Diagnostic::error(&*failure.message) };
+        self.diagnostic(&diagnostic, &SourceMap::default());
     }
 
-    /// Shows diagnostics, and counts them.
-    pub(crate) fn diagnostics<'a>(&self, diagnostics: impl IntoIterator<Item = Diagnostic<'a>>) -> Tally {
-        let mut lines = Lines::default();
+    /// Shows diagnostics about the texts of a map, and counts them.
+    pub(crate) fn diagnostics<'a>(
+        &self,
+        diagnostics: impl IntoIterator<Item = &'a Diagnostic>,
+        sources: &SourceMap,
+    ) -> Tally {
         let mut tally = Tally::default();
         for diagnostic in diagnostics {
             match diagnostic.severity {
@@ -159,28 +153,25 @@ impl Terminal {
                 Severity::Warning => tally.warnings += 1,
                 Severity::Note => {}
             }
-            self.show(&diagnostic, &mut lines);
+            self.diagnostic(diagnostic, sources);
         }
         tally
     }
 
-    /// Shows a diagnostic. Of several about one file, show all at once.
-    pub(crate) fn diagnostic(&self, diagnostic: &Diagnostic<'_>) {
-        self.show(diagnostic, &mut Lines::default());
-    }
-
-    fn show<'a>(&self, diagnostic: &Diagnostic<'a>, lines: &mut Lines<'a>) {
+    /// Shows a diagnostic about the texts of a map.
+    pub(crate) fn diagnostic(&self, diagnostic: &Diagnostic, sources: &SourceMap) {
+        let renderer = Renderer::new(sources);
         self.output.notice(&match (self.format, &self.mistakes) {
             (_, Mistakes::Silent) => return,
-            (Format::Json, _) => diagnostic.json(lines),
-            (Format::Human, Mistakes::Short) => diagnostic.short(lines),
+            (Format::Json, _) => renderer.json(diagnostic),
+            (Format::Human, Mistakes::Short) => renderer.short(diagnostic),
             (Format::Human, Mistakes::Sarif(sarif)) => {
-                return sarif.lock().unwrap_or_else(PoisonError::into_inner).add(diagnostic, lines);
+                return sarif.lock().unwrap_or_else(PoisonError::into_inner).add(diagnostic, sources);
             }
             (Format::Human, Mistakes::Full) => {
-                let mut text = diagnostic.human(lines, self.color, terminal_width());
+                let mut text = renderer.human(diagnostic, self.color, terminal_width());
                 // What takes several lines is set apart from what follows.
-                if diagnostic.source.is_some() {
+                if !diagnostic.labels.is_empty() {
                     text.push('\n');
                 }
                 text

@@ -7,7 +7,7 @@ use mgmt_value::{Native as _, Str, Value};
 
 use crate::catalogue::squeezed;
 use crate::codes;
-use crate::diagnostic::{Diagnostic, Level};
+use crate::diagnostic::Diagnostic;
 
 /// The most conflicts that are told of one graph.
 const MAX_TOLD: usize = 20;
@@ -93,7 +93,8 @@ fn conflict(path: &str, part: &Spec, whole: &Spec) -> Diagnostic {
         whole.id,
         place(whole.origin.as_ref())
     );
-    Diagnostic::new(Level::Warning, codes::CONFLICT, message)
+    Diagnostic::warning(message)
+        .with_code(codes::CONFLICT)
         .at(part.origin.clone())
         .hint("put the edit into the content, or declare the file without `content` and `source`")
 }

@@ -32,7 +32,7 @@ mod translate;
 pub use catalogue::{Catalogue, Declared};
 pub use codes::CODES;
 pub use data::Data;
-pub use diagnostic::{Diagnostic, Level};
+pub use diagnostic::{Diagnostic, is_decision, of_error};
 pub use merge::{Half, Merged, merge};
 pub use program::{Containers, Program, ProgramOptions, program};
 pub use relations::{Broken, Related, Relations, Vertex, relate};

@@ -11,13 +11,14 @@ mod purging;
 
 use std::collections::{HashMap, HashSet};
 
+use mgmt_diagnostics::Severity;
 use mgmt_graph::NodeId;
 use mgmt_resource::{Edge, Id, Origin, ResourceGraph, Spec, did_you_mean};
 use mgmt_value::Str;
 
 use crate::codes;
 use crate::conflict::{Writers, derived_path, file_path, has_content};
-use crate::diagnostic::{Diagnostic, Level};
+use crate::diagnostic::Diagnostic;
 use objects::object;
 use purging::Beside;
 
@@ -60,7 +61,7 @@ pub fn merge(program: Half<'_>, manifest: Half<'_>, allow_unmatched: bool) -> Me
     };
     merging.join(allow_unmatched);
     let Merging { graph, diagnostics, .. } = merging;
-    let is_right = diagnostics.iter().all(|found| found.level != Level::Error);
+    let is_right = diagnostics.iter().all(|found| !found.is_error());
     Merged {
         graph: is_right.then_some(graph),
         name: format!("{}+{}", program.name, manifest.name),
@@ -108,7 +109,7 @@ impl Merging<'_> {
         let has_start = self.manifest.nodes().any(|(_, spec)| noop_name(spec).as_deref() == Some(START));
         if !has_start {
             let why = "the graph of the manifest has no stage `main`, so it is not one of Puppet";
-            self.diagnostics.push(Diagnostic::new(Level::Error, codes::NOT_PUPPET, why));
+            self.diagnostics.push(Diagnostic::error(why).with_code(codes::NOT_PUPPET));
             return;
         }
         let (noops, classes) = (self.noops(), self.classes());
@@ -259,7 +260,7 @@ impl Merging<'_> {
         classes: &'c [Class],
         allow_unmatched: bool,
     ) -> Vec<(NodeId, &'c Class)> {
-        let level = if allow_unmatched { Level::Warning } else { Level::Error };
+        let severity = if allow_unmatched { Severity::Warning } else { Severity::Error };
         let mut pairs: Vec<(NodeId, &Class)> = Vec::new();
         let mut without = Vec::new();
         for (noop, rest) in noops {
@@ -295,7 +296,8 @@ impl Merging<'_> {
                     "add `class {THEIRS}{rest} {{}}` to the manifest and include it, or rename the `noop`"
                 ),
             };
-            let found = Diagnostic::new(level, codes::UNMATCHED, message).at(spec.origin.clone());
+            let found =
+                Diagnostic::new(severity, message).with_code(codes::UNMATCHED).at(spec.origin.clone());
             self.diagnostics.push(found.hint(hint));
         }
         for class in &free {
@@ -317,7 +319,7 @@ impl Merging<'_> {
                     format!("add `noop \"{OURS}{}\" {{}}` to the program, or rename the class", class.rest)
                 }
             };
-            let found = Diagnostic::new(level, codes::UNMATCHED, message);
+            let found = Diagnostic::new(severity, message).with_code(codes::UNMATCHED);
             let found = found.at(self.origin(class.begin).cloned());
             self.diagnostics.push(found.hint(hint));
         }
@@ -356,7 +358,7 @@ impl Merging<'_> {
                 place(self.origin(class.begin)),
                 class.rest,
             );
-            let found = Diagnostic::new(Level::Error, codes::NOT_EMPTY, message);
+            let found = Diagnostic::error(message).with_code(codes::NOT_EMPTY);
             let found = found.at(self.origin(class.begin).cloned());
             self.diagnostics
                 .push(found.hint("move what is in it to another class, and order the two with `->`"));
@@ -385,7 +387,7 @@ impl Merging<'_> {
             name.display(),
             spec.id
         );
-        let found = Diagnostic::new(Level::Error, codes::SAME, message).at(spec.origin.clone());
+        let found = Diagnostic::error(message).with_code(codes::SAME).at(spec.origin.clone());
         self.diagnostics.push(found.hint("rename one of the two"));
     }
 
@@ -396,7 +398,7 @@ impl Merging<'_> {
             place(other),
             place(spec.origin.as_ref())
         );
-        let found = Diagnostic::new(Level::Error, codes::SAME, message).at(spec.origin.clone());
+        let found = Diagnostic::error(message).with_code(codes::SAME).at(spec.origin.clone());
         self.diagnostics.push(found.hint("take it out of one of them"));
     }
 
@@ -409,7 +411,7 @@ impl Merging<'_> {
             other.id,
             place(other.origin.as_ref())
         );
-        let found = Diagnostic::new(Level::Error, codes::REMOVES, message).at(spec.origin.clone());
+        let found = Diagnostic::error(message).with_code(codes::REMOVES).at(spec.origin.clone());
         self.diagnostics
             .push(found.hint("purge in the program, or have what is managed in the manifest, too"));
     }
@@ -428,7 +430,7 @@ impl Merging<'_> {
         }
         let origin = cycle.nodes.iter().find_map(|&node| self.graph.node(node)?.origin.clone());
         let message = format!("the program and the manifest wait for each other: {text}");
-        let found = Diagnostic::new(Level::Error, codes::CYCLE, message).at(origin);
+        let found = Diagnostic::error(message).with_code(codes::CYCLE).at(origin);
         self.diagnostics.push(found.hint("each arrow says who asks for it; take one of them away"));
     }
 }
@@ -442,7 +444,7 @@ fn both(ours: &Spec, theirs: &Spec, what: &str) -> Diagnostic {
         theirs.id,
         place(theirs.origin.as_ref())
     );
-    let found = Diagnostic::new(Level::Error, codes::SAME, message).at(theirs.origin.clone());
+    let found = Diagnostic::error(message).with_code(codes::SAME).at(theirs.origin.clone());
     found.hint("take it out of one of them")
 }
 

@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use mgmt_diagnostics::Severity;
 use mgmt_graph::NodeId;
 use mgmt_puppet_process::{Compiled, TypeFacts};
 use mgmt_resource::{Edge, Id, Meta, Origin, Registry, ResourceGraph, Spec};
@@ -31,7 +32,7 @@ use mgmt_value::{Native as _, Str};
 use crate::catalogue::{Catalogue, Declared, squeezed};
 use crate::codes;
 use crate::conflict::{Writers, file_path};
-use crate::diagnostic::{Diagnostic, Level};
+use crate::diagnostic::{Diagnostic, of_message};
 use crate::relations::{Relations, Vertex, relate};
 use claims::Claims;
 use context::PASSIVE;
@@ -198,19 +199,16 @@ const RELATIVE: &[&str] = &["require", "before", "notify", "subscribe", "alias",
 
 /// Makes a resource graph of what was compiled.
 pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOptions) -> Translated {
-    let mut diagnostics: Vec<Diagnostic> = compiled
-        .messages
-        .iter()
-        .filter_map(|message| Diagnostic::of_message(message, &options.inline))
-        .collect();
+    let mut diagnostics: Vec<Diagnostic> =
+        compiled.messages.iter().filter_map(|message| of_message(message, &options.inline)).collect();
     // What went wrong and was no reason to give up is only worth a warning.
     for diagnostic in &mut diagnostics {
-        diagnostic.level = diagnostic.level.max(Level::Warning);
+        diagnostic.severity = diagnostic.severity.max(Severity::Warning);
     }
     let catalogue = match Catalogue::new(&compiled.catalogue, &options.inline) {
         Ok(catalogue) => catalogue,
         Err(why) => {
-            diagnostics.push(Diagnostic::new(Level::Error, codes::NO_CATALOGUE, why));
+            diagnostics.push(Diagnostic::error(why).with_code(codes::NO_CATALOGUE));
             return Translated {
                 graph: None,
                 name: String::new(),
@@ -262,10 +260,10 @@ pub fn translate(compiled: &Compiled, registry: &Registry, options: &TranslateOp
     drop(writers);
     if options.strict {
         for diagnostic in &mut diagnostics {
-            diagnostic.level = Level::Error;
+            diagnostic.severity = Severity::Error;
         }
     }
-    let is_right = diagnostics.iter().all(|diagnostic| diagnostic.level != Level::Error);
+    let is_right = diagnostics.iter().all(|diagnostic| !diagnostic.is_error());
     let looked = around.looked.into_inner();
     Translated { graph: is_right.then_some(graph), name: catalogue.name, decisions, diagnostics, looked }
 }
@@ -317,7 +315,7 @@ impl Translating<'_> {
                 "{declared}: `{}` names {}, which is not in the catalogue",
                 broken.parameter, broken.reference
             );
-            let diagnostic = Diagnostic::new(Level::Error, codes::BROKEN, message);
+            let diagnostic = Diagnostic::error(message).with_code(codes::BROKEN);
             self.diagnostics.push(diagnostic.at(declared.origin.clone()));
         }
         self.tell_unknown_purges();
@@ -338,7 +336,7 @@ impl Translating<'_> {
             let message = format!(
                 "{declared} is not purged: {maker}{place} may make files below it that are not known before it is applied"
             );
-            let diagnostic = Diagnostic::new(Level::Warning, codes::NOT_PURGED, message);
+            let diagnostic = Diagnostic::warning(message).with_code(codes::NOT_PURGED);
             let hint = "manage the directory without `purge`, or leave both to `puppet apply`";
             self.diagnostics.push(diagnostic.at(declared.origin.clone()).hint(hint));
         }
@@ -451,7 +449,7 @@ impl Translating<'_> {
         }
         let what: Vec<String> = notes.iter().map(Reason::to_string).collect();
         let message = format!("{declared} is not quite the same: {}", what.join("; "));
-        self.diagnostics.push(Diagnostic::new(Level::Note, codes::LOSS, message).at(declared.origin.clone()));
+        self.diagnostics.push(Diagnostic::note(message).with_code(codes::LOSS).at(declared.origin.clone()));
     }
 
     fn through_puppet(&mut self, at: usize, declared: &Declared, wanting: Wanting) -> Option<Spec> {
@@ -524,7 +522,7 @@ impl Translating<'_> {
         let because: Vec<String> = reasons.iter().map(Reason::to_string).collect();
         let message = format!("{declared} is left to Puppet: {}", because.join("; "));
         self.diagnostics
-            .push(Diagnostic::new(Level::Note, codes::THROUGH_PUPPET, message).at(declared.origin.clone()));
+            .push(Diagnostic::note(message).with_code(codes::THROUGH_PUPPET).at(declared.origin.clone()));
         self.decide(declared, Outcome::Puppet(reasons));
         let mut spec = Spec::of(name, Arc::from(resource));
         spec.meta = meta.into();
@@ -535,7 +533,7 @@ impl Translating<'_> {
 
     fn refuse(&mut self, declared: &Declared, why: &str) {
         let message = format!("{declared} cannot be brought about: {why}");
-        let diagnostic = Diagnostic::new(Level::Error, codes::REFUSED, message).at(declared.origin.clone());
+        let diagnostic = Diagnostic::error(message).with_code(codes::REFUSED).at(declared.origin.clone());
         self.diagnostics.push(diagnostic);
         let reason = Reason { parameter: None, why: why.to_owned() };
         self.decide(declared, Outcome::Refused(vec![reason]));
@@ -546,8 +544,7 @@ impl Translating<'_> {
             (&self.around.catalogue.resources[at], &self.around.catalogue.resources[other]);
         let place = other.origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
         let message = format!("{declared} and {other}{place} are both {id}");
-        self.diagnostics
-            .push(Diagnostic::new(Level::Error, codes::SAME, message).at(declared.origin.clone()));
+        self.diagnostics.push(Diagnostic::error(message).with_code(codes::SAME).at(declared.origin.clone()));
     }
 
     fn decide(&mut self, declared: &Declared, outcome: Outcome) {
@@ -570,7 +567,7 @@ impl Translating<'_> {
         };
         let origin = cycle.nodes.iter().find_map(|&id| self.graph.node(id)?.origin.clone());
         let message = format!("resources wait for each other: {}", cycle.describe(named));
-        self.diagnostics.push(Diagnostic::new(Level::Error, codes::CYCLE, message).at(origin));
+        self.diagnostics.push(Diagnostic::error(message).with_code(codes::CYCLE).at(origin));
     }
 }
 

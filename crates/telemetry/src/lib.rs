@@ -1,4 +1,4 @@
-//! Logs and diagnostics: everything that the program says about itself, made fit for a terminal or a machine.
+//! Logging and terminal output.
 //!
 //! The central type is [`Output`]: the one writer behind standard output and standard error. Three things go
 //! through it:
@@ -6,9 +6,9 @@
 //! - **data**, what a command was asked to print, on standard output;
 //! - **log lines**, events of [`tracing`], on standard error or, if that is the journal, as entries with fields, once [`start`]
 //!   was called; [`set_filter`] changes which of them are shown;
-//! - **diagnostics**, mistakes in files with the places underlined ([`Diagnostic`]), on standard error.
+//! - **notices**, such as diagnostics rendered by the crate `diagnostics`, on standard error.
 //!
-//! Below them, on a terminal, there may be a footer: lines about what is going on, which nobody keeps.
+//! Below them, on a terminal, there may be a footer: lines of progress, which are not kept.
 //!
 //! The last two are written for people or, one JSON object per line, for programs; see [`Format`].
 //!
@@ -27,8 +27,6 @@
 //!   failure on standard output is kept for [`Output::failure`].
 //! - A line is handed over in one write, so lines of several threads never mix.
 //! - Meaning is never carried by colour alone.
-//! - A diagnostic costs what it shows: of a file, its line breaks are looked for once ([`Lines`]), however many
-//!   diagnostics it has, and only the lines around the places are rendered.
 //!
 //! # Deliberately absent
 //!
@@ -38,24 +36,17 @@
 
 mod clock;
 mod color;
-mod diagnostic;
-mod escape;
 mod filter;
 mod journal;
-mod lines;
 mod log;
 mod output;
-mod sarif;
-mod snippet;
 
 pub use color::{ColorChoice, TerminalHints, colored, terminal_size, terminal_width};
-pub use diagnostic::{Diagnostic, Label, Severity, Source};
-pub use escape::{Escaped, escape, json_line};
 pub use filter::{BadFilter, Filter};
-pub use lines::Lines;
 pub use log::{Settings, set_deploy, set_filter, start};
+// Log lines are escaped by the rule of diagnostics.
+pub use mgmt_diagnostics::{Escaped, escape, json_line};
 pub use output::Output;
-pub use sarif::Sarif;
 
 /// Who reads what the program says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

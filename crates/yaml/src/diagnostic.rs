@@ -1,56 +1,14 @@
-//! What is wrong with a file, as plain data. How it looks on a terminal is decided elsewhere.
+//! The diagnostics of a file, collected within bounds.
 
 use std::collections::HashSet;
-use std::ops::Range;
 
+use mgmt_diagnostics::{Diagnostic, FileId, Label, Severity};
 use mgmt_resource::did_you_mean;
 
 use crate::codes;
 use crate::tree::Span;
 
-/// One thing to tell about a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Diagnostic {
-    /// How bad it is.
-    pub level: Level,
-    /// A stable code; [`crate::CODES`] explains it.
-    pub code: &'static str,
-    /// What is wrong, in one sentence without a period.
-    pub message: String,
-    /// Where. One of them is primary.
-    pub labels: Vec<Label>,
-    /// What to do about it.
-    pub hints: Vec<String>,
-}
-
-/// How bad a diagnostic is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// There is no graph.
-    Error,
-    /// There is a graph, and it may not be what was meant.
-    Warning,
-}
-
-/// A piece of the source with something to say about it. It never spans lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Label {
-    /// The bytes.
-    pub span: Range<usize>,
-    /// What the diagnostic is about, as opposed to what it also concerns.
-    pub primary: bool,
-    /// A few words; may be empty.
-    pub text: String,
-}
-
-impl Diagnostic {
-    /// The label that the diagnostic is about.
-    pub fn primary(&self) -> Option<&Label> {
-        self.labels.iter().find(|label| label.primary)
-    }
-}
-
-/// Collects what is found, and keeps that within bounds.
+/// The diagnostics of a file, bounded in number.
 #[derive(Debug)]
 pub(crate) struct Report<'s> {
     source: &'s [u8],
@@ -65,11 +23,11 @@ pub(crate) struct Report<'s> {
     comparisons: usize,
 }
 
-/// How many errors, and how many warnings, are worth reading.
-const MOST: usize = 100;
+/// The number of errors, and of warnings, that are kept.
+const MAX_KEPT: usize = 100;
 
-/// How many words may be compared per file to find suggestions.
-const COMPARISONS: usize = 20_000;
+/// The number of words that may be compared per file to find suggestions.
+const MAX_COMPARISONS: usize = 20_000;
 
 impl<'s> Report<'s> {
     pub(crate) fn new(source: &'s [u8], strict: bool) -> Report<'s> {
@@ -80,12 +38,12 @@ impl<'s> Report<'s> {
             errors: 0,
             warnings: 0,
             said: HashSet::new(),
-            comparisons: COMPARISONS,
+            comparisons: MAX_COMPARISONS,
         }
     }
 
     pub(crate) fn error(&mut self, code: &'static str, at: Span, message: impl Into<String>) -> Note<'_, 's> {
-        self.note(Level::Error, code, at, message.into())
+        self.note(Severity::Error, code, at, message.into())
     }
 
     pub(crate) fn warning(
@@ -94,7 +52,7 @@ impl<'s> Report<'s> {
         at: Span,
         message: impl Into<String>,
     ) -> Note<'_, 's> {
-        self.note(Level::Warning, code, at, message.into())
+        self.note(Severity::Warning, code, at, message.into())
     }
 
     /// About a key that nobody reads: an error if the caller of the crate wants to be strict.
@@ -104,8 +62,8 @@ impl<'s> Report<'s> {
         at: Span,
         message: impl Into<String>,
     ) -> Note<'_, 's> {
-        let level = if self.strict { Level::Error } else { Level::Warning };
-        self.note(level, code, at, message.into())
+        let severity = if self.strict { Severity::Error } else { Severity::Warning };
+        self.note(severity, code, at, message.into())
     }
 
     pub(crate) fn has_errors(&self) -> bool {
@@ -114,7 +72,7 @@ impl<'s> Report<'s> {
 
     /// Whether one more warning would be kept.
     pub(crate) fn wants_warnings(&self) -> bool {
-        self.warnings < MOST
+        self.warnings < MAX_KEPT
     }
 
     /// Whether this is the first time that something is said.
@@ -140,52 +98,48 @@ impl<'s> Report<'s> {
 
     /// Everything in the order of the source.
     pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
-        self.found.sort_by_key(|diagnostic| diagnostic.primary().map_or(0, |label| label.span.start));
-        for (level, count, what) in
-            [(Level::Error, self.errors, "errors"), (Level::Warning, self.warnings, "warnings")]
+        self.found.sort_by_key(|diagnostic| diagnostic.span().map_or(0, |span| span.start));
+        for (severity, count, what) in
+            [(Severity::Error, self.errors, "errors"), (Severity::Warning, self.warnings, "warnings")]
         {
-            if count > MOST {
-                self.found.push(Diagnostic {
-                    level,
-                    code: codes::MORE,
-                    message: format!("there are {} more {what}", count - MOST),
-                    labels: Vec::new(),
-                    hints: Vec::new(),
-                });
+            if count > MAX_KEPT {
+                let message = format!("there are {} more {what}", count - MAX_KEPT);
+                let whole = Label::primary(FileId::FIRST.whole());
+                self.found.push(Diagnostic::new(severity, message).with_code(codes::MORE).with_label(whole));
             }
         }
         self.found
     }
 
-    fn note(&mut self, level: Level, code: &'static str, at: Span, message: String) -> Note<'_, 's> {
+    fn note(&mut self, severity: Severity, code: &'static str, at: Span, message: String) -> Note<'_, 's> {
         let span = self.clip(at);
         let same = |other: &Diagnostic| {
-            other.code == code && other.message == message && other.primary().is_some_and(|p| p.span == span)
+            other.code == Some(code) && other.message == message && other.span() == Some(span)
         };
         // What an alias repeats is said once.
         if self.found.iter().any(same) {
             return Note { report: self, kept: false };
         }
-        let count = match level {
-            Level::Error => &mut self.errors,
-            Level::Warning => &mut self.warnings,
+        let count = match severity {
+            Severity::Error => &mut self.errors,
+            _ => &mut self.warnings,
         };
         *count += 1;
-        let kept = *count <= MOST;
+        let kept = *count <= MAX_KEPT;
         if kept {
-            let labels = vec![Label { span, primary: true, text: String::new() }];
-            self.found.push(Diagnostic { level, code, message, labels, hints: Vec::new() });
+            let found = Diagnostic::new(severity, message).with_code(code).with_label(Label::primary(span));
+            self.found.push(found);
         }
         Note { report: self, kept }
     }
 
     /// Labels stay on one line, inside the source, and do not end inside a character.
-    fn clip(&self, at: Span) -> Range<usize> {
+    fn clip(&self, at: Span) -> mgmt_diagnostics::Span {
         let start = (at.start as usize).min(self.source.len());
         let end = (at.end as usize).clamp(start, self.source.len());
         let bytes = self.source.get(start..end).unwrap_or_default();
         let line = bytes.iter().position(|byte| *byte == b'\n' || *byte == b'\r').unwrap_or(bytes.len());
-        start..start + line
+        FileId::FIRST.span_of(start..start + line)
     }
 }
 
@@ -200,7 +154,7 @@ impl Note<'_, '_> {
     pub(crate) fn label(self, text: impl Into<String>) -> Self {
         self.change(|diagnostic| {
             if let Some(label) = diagnostic.labels.first_mut() {
-                label.text = text.into();
+                label.message = text.into();
             }
         })
     }
@@ -209,7 +163,7 @@ impl Note<'_, '_> {
     pub(crate) fn also(self, at: Span, text: impl Into<String>) -> Self {
         let span = self.report.clip(at);
         self.change(|diagnostic| {
-            diagnostic.labels.push(Label { span, primary: false, text: text.into() });
+            diagnostic.labels.push(Label::secondary(span, text));
         })
     }
 

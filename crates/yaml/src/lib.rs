@@ -64,11 +64,11 @@ use mgmt_resource::{Registry, ResourceGraph, Spec};
 use mgmt_value::Str;
 
 pub use codes::CODES;
-pub use diagnostic::{Diagnostic, Label, Level};
 pub use position::{Position, Positions};
 pub use write::{WriteOptions, write};
 
 use diagnostic::Report;
+use mgmt_diagnostics::Diagnostic;
 use tree::Span;
 
 /// What came of a file.
@@ -76,7 +76,7 @@ use tree::Span;
 pub struct Parsed {
     /// The graph, if nothing is wrong. Warnings may stand beside it.
     pub graph: Option<YamlGraph>,
-    /// What there is to tell, in the order of the source.
+    /// The diagnostics, in the order of the source, which is [`FileId::FIRST`](mgmt_diagnostics::FileId::FIRST) in their spans.
     pub diagnostics: Vec<Diagnostic>,
 }
 

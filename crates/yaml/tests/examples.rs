@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use mgmt_diagnostics::Severity;
+
 #[test]
 fn every_example_is_read_without_a_warning_except_the_old_one() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yaml");
@@ -17,10 +19,12 @@ fn every_example_is_read_without_a_warning_except_the_old_one() {
         let source = std::fs::read(&path).unwrap();
         let parsed = mgmt_yaml::parse(&source, "example.yaml", &mgmt_resources::KINDS);
         let old = path.file_name().unwrap() == "of-2016.yaml";
-        let unexpected =
-            parsed.diagnostics.iter().filter(|found| !(old && ["Y0104", "Y0205"].contains(&found.code)));
+        let unexpected = parsed
+            .diagnostics
+            .iter()
+            .filter(|found| !(old && ["Y0104", "Y0205"].contains(&found.code.unwrap())));
         let unexpected: Vec<_> =
-            unexpected.map(|found| format!("{} {}", found.code, found.message)).collect();
+            unexpected.map(|found| format!("{} {}", found.code.unwrap(), found.message)).collect();
         assert!(unexpected.is_empty(), "{}: {unexpected:#?}", path.display());
         assert_eq!(parsed.diagnostics.is_empty(), !old, "{}", path.display());
         let graph = parsed.graph.unwrap();
@@ -39,8 +43,9 @@ fn every_example_is_read_without_a_warning_except_the_old_one() {
 fn two_declarations_that_one_resource_fulfils_become_one() {
     let source = "graph: x\nresources:\n  pkg:\n  - {name: hello, state: installed}\n  - {name: hello, state: newest}\n";
     let parsed = mgmt_yaml::parse(source.as_bytes(), "test.yaml", &mgmt_resources::KINDS);
-    let codes: Vec<_> = parsed.diagnostics.iter().map(|found| (found.level, found.code)).collect();
-    assert_eq!(codes, [(mgmt_yaml::Level::Warning, "Y0209")]);
+    let codes: Vec<_> =
+        parsed.diagnostics.iter().map(|found| (found.severity, found.code.unwrap())).collect();
+    assert_eq!(codes, [(Severity::Warning, "Y0209")]);
     let graph = parsed.graph.unwrap().graph;
     let states: Vec<_> = graph.nodes().map(|(_, spec)| spec.resource.get("state")).collect();
     assert_eq!(states, [Some(mgmt_value::Value::str("newest"))]);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use mgmt_dataflow::NodeId;
+use mgmt_diagnostics::Span;
 use mgmt_funcs::{Function, Watch};
 use mgmt_resource::{Because, ChangedValue, Id, Origin};
 use mgmt_value::Value;
@@ -13,7 +14,6 @@ use rustc_hash::FxHashMap;
 
 use super::{Datum, Flow, Outcome, lock};
 use crate::Checked;
-use crate::source::Span;
 
 /// So many values of one settling are followed.
 const MOST_VALUES: usize = 16;

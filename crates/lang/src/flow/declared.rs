@@ -11,14 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mgmt_dataflow::NodeId;
+use mgmt_diagnostics::{Diagnostic, Span};
 use mgmt_resource::{Edge, Id, Receive, Registry, ResourceGraph, Spec};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::{Fault, Outcome};
-use crate::diagnostic::Diagnostic;
 use crate::output::{self, Assembled, Declaration, DeclaredEdge, End, Problem};
-use crate::source::Span;
 
 /// What a statement declares.
 #[derive(Default)]

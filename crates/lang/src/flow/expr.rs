@@ -4,16 +4,15 @@ use std::any::Any;
 use std::sync::Arc;
 
 use mgmt_dataflow::{Attach, Catch, NodeId, ScopeId, State};
+use mgmt_diagnostics::Span;
 use mgmt_funcs::{Body, Function, GraphFunction, Memory};
 use mgmt_value::{Str, Type, Value};
 
 use super::live::{LiveCall, failed, values};
 use super::{Builder, Datum, Fault, Flow, Frame, Maker, Place, Program, Settled, Spot, lock};
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
 use crate::hir::*;
 use crate::scope::{Imported, Target};
-use crate::source::Span;
 use crate::types::Ty;
 
 /// A function value: a function of the program and what is around it.
@@ -36,7 +35,7 @@ impl mgmt_value::Function for Closure {
 /// Only a mistake of ours leads here.
 pub(super) fn lost(span: Span) -> Fault {
     let message = "the value has no place here; this is a mistake of mgmt itself, please report it";
-    Fault::new(Diagnostic::new(Code::Failed, span, message), false)
+    Fault::new(Code::Failed.at(span, message), false)
 }
 
 fn done(value: Value) -> Settled {

@@ -12,6 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use mgmt_dataflow::{Delta, NodeId, State};
+use mgmt_diagnostics::{Diagnostic, Span};
 use mgmt_resource::{Id, Registry};
 use mgmt_value::Str;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,10 +22,8 @@ use super::declared::{Declarations, Declared};
 use super::live::{self, Watches};
 use super::{Datum, Flow, Program, lock};
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
 use crate::hir::{BlockId, StmtId, StmtKind};
 use crate::scope::Target;
-use crate::source::Span;
 
 /// The number of nodes that are visited to find out where a value comes from.
 pub(super) const MAX_VISITED: usize = 1 << 16;
@@ -523,7 +522,7 @@ fn unwatched(graph: &Flow, program: &Program, declarations: &Declarations) -> Ve
         let resources = declared.flat_map(|declared| &declared.resources);
         parts.push(FrozenPart {
             span: call.span,
-            error: Some(Diagnostic::new(Code::Failed, call.span, error.to_string())),
+            error: Some(Code::Failed.at(call.span, error.to_string())),
             frozen: resources.map(|found| found.spec.id.clone()).collect(),
             missing: Vec::new(),
             is_final: false,
@@ -543,7 +542,7 @@ fn unwatched(graph: &Flow, program: &Program, declarations: &Declarations) -> Ve
 }
 
 fn is_panic(id: NodeId, graph: &Flow) -> bool {
-    matches!(graph.state(id), State::Failed(fault) if fault.diagnostic.code == Code::Panicked.id())
+    matches!(graph.state(id), State::Failed(fault) if fault.diagnostic.code == Some(Code::Panicked.id()))
 }
 
 /// A panic, or a failure that does not come from anything that can change.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mgmt_dataflow::{Compute, NodeId, State};
+use mgmt_diagnostics::Span;
 use mgmt_funcs::{Body, Failure, Function, Memory, Watch};
 use mgmt_value::{Str, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -12,10 +13,8 @@ use super::because::Noted;
 use super::frozen::MAX_VISITED;
 use super::{Datum, Fault, Flow, Frame, Program, Settled, lock};
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
 use crate::hir::ModuleId;
 use crate::host::Based;
-use crate::source::Span;
 
 /// Something is to be watched from now on, or no longer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -295,7 +294,7 @@ pub(super) fn values(inputs: &[&Datum]) -> Vec<Value> {
 
 pub(super) fn failed(span: Span, failure: Failure) -> Fault {
     let catchable = matches!(failure, Failure::Catchable(_));
-    let mut diagnostic = Diagnostic::new(Code::Failed, span, failure.to_string());
+    let mut diagnostic = Code::Failed.at(span, failure.to_string());
     if catchable {
         diagnostic = diagnostic.hint("`<|>` gives another value for when this fails");
     }

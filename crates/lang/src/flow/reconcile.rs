@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mgmt_dataflow::NodeId;
+use mgmt_diagnostics::Diagnostic;
 use mgmt_resource::{Id, Registry, ResourceGraph};
 use rustc_hash::FxHashSet;
 
 use super::declared::{Before, Declarations, Declared, id_of};
-use crate::diagnostic::Diagnostic;
 use crate::output::{self, About, Declaration, DeclaredEdge, Problem};
 
 /// The number of attempts to solve conflicts one by one.

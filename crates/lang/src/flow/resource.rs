@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mgmt_dataflow::NodeId;
+use mgmt_diagnostics::Span;
 use mgmt_resource::Schema;
 use mgmt_value::Value;
 
@@ -11,7 +12,6 @@ use super::stmt::{end, join, named, names};
 use super::{Builder, Datum, Declared, Fault, Frame, Program, lock};
 use crate::hir::*;
 use crate::output::{Draft, End};
-use crate::source::Span;
 
 /// What a resource declares that is always the same.
 pub(super) type Fixed = Result<Declared, Fault>;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mgmt_dataflow::{NodeId, ScopeId, State};
+use mgmt_diagnostics::Span;
 use mgmt_funcs::Memory;
 use mgmt_value::{Str, Value};
 
@@ -11,11 +12,9 @@ use super::live::values;
 use super::resource::Fixed;
 use super::{Builder, Datum, Declared, Fault, Frame, Place, Spot, lock};
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
 use crate::hir::*;
 use crate::output::{DeclaredEdge, End};
 use crate::scope::Target;
-use crate::source::Span;
 
 /// Blocks of so many statements are worth a second thread.
 const MANY: usize = 1_000;
@@ -246,7 +245,7 @@ fn panic(values: &[Value], span: Span) -> Result<Declared, Fault> {
         [Value::Bool(true), Value::Str(text)] => format!("the program panics: {}", text.display()),
         _ => return Ok(Declared::default()),
     };
-    Err(Fault::new(Diagnostic::new(Code::Panicked, span, message), false))
+    Err(Fault::new(Code::Panicked.at(span, message), false))
 }
 
 pub(super) fn end(hir: &Hir, half: &EdgeHalf) -> End {

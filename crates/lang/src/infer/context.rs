@@ -13,6 +13,7 @@
 //!
 //! Invariant: the type of a root has no variables but its own, those of its view among them, and those of the program.
 
+use mgmt_diagnostics::Span;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -21,7 +22,6 @@ use super::mismatch::Why;
 use super::{Checker, Open};
 use crate::hir::*;
 use crate::order::Node;
-use crate::source::Span;
 use crate::types::{Context, Ty, Types};
 
 /// All contexts.

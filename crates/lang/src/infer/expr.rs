@@ -1,5 +1,6 @@
 //! Types of expressions.
 
+use mgmt_diagnostics::Span;
 use mgmt_funcs::{Form, Function, Inference};
 use mgmt_syntax::ast::Operator;
 use mgmt_value::{Str, Type};
@@ -9,11 +10,9 @@ use super::goal::{Goal, Limited, Question};
 use super::mismatch::{Value, Why};
 use super::{Checker, What};
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
 use crate::hir::*;
 use crate::order::Node;
 use crate::scope::{Target, arguments};
-use crate::source::Span;
 use crate::types::{Shape, Ty, Types};
 
 impl Checker<'_> {
@@ -331,8 +330,8 @@ impl Checker<'_> {
                     self.expr(arg);
                 }
                 let message = format!("`{}` is not a function", self.text(ty));
-                let mut diagnostic = Diagnostic::new(Code::NotCallable, hir[callee].span, message)
-                    .here("only functions can be called");
+                let mut diagnostic =
+                    Code::NotCallable.at(hir[callee].span, message).here("only functions can be called");
                 if let Some(definition) = self.definition(callee) {
                     diagnostic = diagnostic.label(definition, "this is what is called");
                 }
@@ -478,7 +477,7 @@ impl Checker<'_> {
                 [] => arguments(0),
             };
             let message = format!("`{}` takes {wanted}, and is given {}", function.name, args.len());
-            self.report(Diagnostic::new(Code::ArgumentCount, span, message).hint(format!(
+            self.report(Code::ArgumentCount.at(span, message).hint(format!(
                 "`{}` is `{}`",
                 function.name,
                 function.signature()
@@ -537,7 +536,8 @@ impl Checker<'_> {
             None => {
                 let message = format!("`{}` is not a type", text.display());
                 self.report(
-                    Diagnostic::new(Code::BadTypeText, at, message)
+                    Code::BadTypeText
+                        .at(at, message)
                         .hint("write it as in a program, for example \"struct{name str; count int}\""),
                 );
                 Types::ERROR
@@ -585,7 +585,7 @@ impl Checker<'_> {
                     _ => "the verbs are %t, %s, %q, %d, %f, %v and %T; a percent sign is %%",
                 };
                 let at = place(&bad.range);
-                let found = Diagnostic::new(Code::BadFormat, at, message).hint(hint);
+                let found = Code::BadFormat.at(at, message).hint(hint);
                 self.report(if exact { found } else { found.label(span, "used here") });
                 return Types::STR;
             }
@@ -608,7 +608,8 @@ impl Checker<'_> {
                 }
             );
             self.report(
-                Diagnostic::new(Code::FormatCount, span, message)
+                Code::FormatCount
+                    .at(span, message)
                     .label(at, "the format")
                     .hint("each verb takes one value; a percent sign by itself is written %%"),
             );

@@ -1,14 +1,13 @@
 //! Questions that wait for a type.
 
+use mgmt_diagnostics::{Diagnostic, Span};
 use mgmt_syntax::ast::Operator;
 use rustc_hash::FxHashMap;
 
 use super::mismatch::Why;
 use super::{Checker, What};
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
 use crate::hir::{ClassId, ExprId, FuncId, Name};
-use crate::source::Span;
 use crate::types::{Context, Shape, Ty, Types};
 
 /// The generic definition that something belongs to.
@@ -202,7 +201,7 @@ impl Checker<'_> {
                         Shape::Str => "a string has no elements; see the module `strings` for parts of it",
                         _ => "only lists and maps are looked into with brackets",
                     };
-                    let found = Diagnostic::new(Code::NotAContainer, goal.span, message).hint(hint);
+                    let found = Code::NotAContainer.at(goal.span, message).hint(hint);
                     self.refuse(goal, ty, found);
                 }
             },
@@ -241,7 +240,8 @@ impl Checker<'_> {
             None => format!("it has: {}", known.join(", ")),
         };
         let message = format!("the struct has no field `{name}`");
-        let found = Diagnostic::new(Code::UnknownStructField, field_span, message)
+        let found = Code::UnknownStructField
+            .at(field_span, message)
             .here(format!("not in `{}`", self.text(ty)))
             .hint(hint);
         self.refuse(goal, ty, found);
@@ -255,7 +255,7 @@ impl Checker<'_> {
             Shape::List(_) => "the elements of a list are read with brackets: `$x[0]`",
             _ => "only structs are looked into with an arrow",
         };
-        let found = Diagnostic::new(Code::NotAStruct, goal.span, message).hint(hint);
+        let found = Code::NotAStruct.at(goal.span, message).hint(hint);
         self.refuse(goal, ty, found);
     }
 
@@ -293,35 +293,26 @@ impl Checker<'_> {
                     Shape::List(_) if operator == "+" => "lists are joined by `list.concat`".to_owned(),
                     _ => format!("`{operator}` works on {wanted}"),
                 };
-                Diagnostic::new(
-                    Code::OperatorType,
-                    goal.span,
-                    format!("`{operator}` cannot work on `{}`", self.text(ty)),
-                )
-                .hint(hint)
+                Code::OperatorType
+                    .at(goal.span, format!("`{operator}` cannot work on `{}`", self.text(ty)))
+                    .hint(hint)
             }
             Limited::Panic => {
                 if matches!(shape, Shape::Bool | Shape::Str) {
                     return;
                 }
-                Diagnostic::new(
-                    Code::Mismatch,
-                    goal.span,
-                    format!("expected `bool` or `str`, found `{}`", self.text(ty)),
-                )
-                .hint("`panic` takes a condition, or a text that is not empty when something is wrong")
+                Code::Mismatch
+                    .at(goal.span, format!("expected `bool` or `str`, found `{}`", self.text(ty)))
+                    .hint("`panic` takes a condition, or a text that is not empty when something is wrong")
             }
             Limited::Library(function, shapes) => {
                 if shapes.iter().any(|shape| shape.name() == kind) {
                     return;
                 }
                 let wanted: Vec<&str> = shapes.iter().map(|shape| shape.name()).collect();
-                Diagnostic::new(
-                    Code::NotAccepted,
-                    goal.span,
-                    format!("`{}` does not work on `{}`", function.name, self.text(ty)),
-                )
-                .hint(format!("it works on {}", wanted.join(", ")))
+                Code::NotAccepted
+                    .at(goal.span, format!("`{}` does not work on `{}`", function.name, self.text(ty)))
+                    .hint(format!("it works on {}", wanted.join(", ")))
             }
         };
         self.refuse(goal, ty, found);
@@ -357,9 +348,8 @@ impl Checker<'_> {
             }
             _ => "the name of a resource is a text, or a list of texts for several resources",
         };
-        let found = Diagnostic::new(Code::Mismatch, goal.span, message)
-            .here(format!("this is `{}`", self.text(ty)))
-            .hint(hint);
+        let found =
+            Code::Mismatch.at(goal.span, message).here(format!("this is `{}`", self.text(ty))).hint(hint);
         self.refuse(goal, ty, found);
     }
 
@@ -380,7 +370,8 @@ impl Checker<'_> {
                 Shape::Var(_) => self.pose(Goal { ty: part, ..goal.clone() }),
                 _ => {
                     let message = format!("`{}` cannot be the key of a map", self.text(ty));
-                    let found = Diagnostic::new(Code::UnhashableType, goal.span, message)
+                    let found = Code::UnhashableType
+                        .at(goal.span, message)
                         .hint("a key is a bool, a str, an int, a float, or a struct of these");
                     self.refuse(goal, ty, found);
                     return;

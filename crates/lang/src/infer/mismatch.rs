@@ -1,12 +1,11 @@
 //! Making two types one, and telling both sides of the story when that fails.
 
+use mgmt_diagnostics::{Diagnostic, Span};
 use mgmt_syntax::ast::Operator;
 
 use super::Checker;
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
 use crate::hir::*;
-use crate::source::Span;
 use crate::types::{Clash, Shape, Ty};
 
 /// Why a type is expected somewhere.
@@ -205,7 +204,8 @@ impl Checker<'_> {
     fn clash(&mut self, span: Span, expected: Ty, found: Ty, why: Why, clash: Clash) -> Diagnostic {
         let (want, have) = (self.text(expected), self.text(found));
         if clash == Clash::Infinite {
-            return Diagnostic::new(Code::InfiniteType, span, "this would have a type that contains itself")
+            return Code::InfiniteType
+                .at(span, "this would have a type that contains itself")
                 .here(format!("`{have}` would have to be `{want}`"))
                 .hint("a function cannot be given to itself");
         }
@@ -228,7 +228,7 @@ impl Checker<'_> {
             Why::Callee if clash == Clash::Kind => format!("`{have}` is not a function"),
             _ => format!("expected `{want}`, found `{have}`"),
         };
-        let mut diagnostic = Diagnostic::new(code, span, message).here(format!("this is `{have}`"));
+        let mut diagnostic = code.at(span, message).here(format!("this is `{have}`"));
         match why {
             Why::Declared(at) | Why::Result(at) => {
                 diagnostic = diagnostic.label(at, format!("declared as `{want}` here"));
@@ -407,7 +407,7 @@ impl Checker<'_> {
     ) {
         let what = name.map_or_else(|| "the function".to_owned(), |name| format!("`{name}`"));
         let message = format!("{what} takes {wanted}, and is given {given}");
-        let mut diagnostic = Diagnostic::new(Code::ArgumentCount, span, message);
+        let mut diagnostic = Code::ArgumentCount.at(span, message);
         if let Some(definition) = definition {
             diagnostic = diagnostic.label(definition, "defined here");
         }

@@ -1,5 +1,6 @@
 //! Types of resources and edges.
 
+use mgmt_diagnostics::Span;
 use mgmt_resource::{FieldSpec, Fields as _, Schema, Window, did_you_mean};
 use mgmt_value::Str;
 
@@ -7,9 +8,7 @@ use super::Checker;
 use super::goal::{Goal, Question};
 use super::mismatch::Why;
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
 use crate::hir::*;
-use crate::source::Span;
 use crate::types::{Shape, Ty, Types};
 
 impl Checker<'_> {
@@ -39,7 +38,8 @@ impl Checker<'_> {
             if let Some((name, span)) = edge.half.field {
                 let message = format!("`.{}` has no meaning here", self.names.text(name));
                 self.report(
-                    Diagnostic::new(Code::UnknownEdgeWord, span, message)
+                    Code::UnknownEdgeWord
+                        .at(span, message)
                         .hint("values are sent by an edge of its own: `Kind[\"a\"].out -> Kind[\"b\"].in`"),
                 );
             }
@@ -77,10 +77,7 @@ impl Checker<'_> {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`mgmt kinds` lists all kinds".to_owned(),
         };
-        self.report(
-            Diagnostic::new(Code::UnknownKind, span, format!("there is no kind of resource `{text}`"))
-                .hint(hint),
-        );
+        self.report(Code::UnknownKind.at(span, format!("there is no kind of resource `{text}`")).hint(hint));
         None
     }
 
@@ -122,7 +119,7 @@ impl Checker<'_> {
             format!("it has: {}", names.join(", "))
         };
         let message = format!("`{}` has no parameter `{text}`", schema.kind);
-        self.report(Diagnostic::new(Code::UnknownField, span, message).hint(hint));
+        self.report(Code::UnknownField.at(span, message).hint(hint));
     }
 
     fn meta(&mut self, stmt: StmtId, resource: &Resource) {
@@ -158,7 +155,7 @@ impl Checker<'_> {
             }
         };
         let message = format!("there is no metaparameter `{text}`");
-        self.report(Diagnostic::new(Code::UnknownMeta, span, message).hint(hint));
+        self.report(Code::UnknownMeta.at(span, message).hint(hint));
         None
     }
 
@@ -194,7 +191,8 @@ impl Checker<'_> {
     pub(super) fn meta_type(&mut self, goal: &Goal, ty: Ty, shape: &Shape) {
         let Shape::Struct(fields) = shape else {
             let message = format!("expected a struct of metaparameters, found `{}`", self.text(ty));
-            let found = Diagnostic::new(Code::MetaType, goal.span, message)
+            let found = Code::MetaType
+                .at(goal.span, message)
                 .hint("write `Meta => struct{noop => true}`, or `Meta:noop => true` for one");
             self.refuse(goal, ty, found);
             return;
@@ -222,13 +220,10 @@ impl Checker<'_> {
                     StmtKind::Resource(resource) => resource.kind_span,
                     _ => self.hir[stmt].span,
                 };
-                let diagnostic = Diagnostic::new(
-                    Code::DuplicateMetaStruct,
-                    span,
-                    format!("the metaparameter `{name}` is set twice"),
-                )
-                .label(*first, "it is set here first")
-                .label(resource, "in this resource");
+                let diagnostic = Code::DuplicateMetaStruct
+                    .at(span, format!("the metaparameter `{name}` is set twice"))
+                    .label(*first, "it is set here first")
+                    .label(resource, "in this resource");
                 self.report(diagnostic);
             }
             None => set.push((name, span, in_struct)),
@@ -256,7 +251,7 @@ impl Checker<'_> {
             wrong.extend(Window::parse(&all).err().map(|invalid| (invalid, hir[value].span)));
         }
         for (invalid, span) in wrong {
-            let found = Diagnostic::new(Code::BadResource, span, invalid.to_string());
+            let found = Code::BadResource.at(span, invalid.to_string());
             self.report(found.maybe_hint(invalid.hint));
         }
     }
@@ -271,12 +266,13 @@ impl Checker<'_> {
         let span = self.hir[resource.name].span;
         if name.is_empty() {
             let message = "the name of a resource cannot be empty";
-            self.report(Diagnostic::new(Code::BadName, span, message));
+            self.report(Code::BadName.at(span, message));
         } else if name.first() == Some(&b'$') && !allowed {
             let rest = name.display().to_string();
             let rest = rest.trim_start_matches('$');
             self.report(
-                Diagnostic::new(Code::BadName, span, "the name starts with a dollar sign")
+                Code::BadName
+                    .at(span, "the name starts with a dollar sign")
                     .hint(format!("to read a variable in a string, write `\"${{{rest}}}\"`"))
                     .hint("if the name is meant like this, set `Meta:dollar => true`"),
             );
@@ -296,7 +292,8 @@ impl Checker<'_> {
         let schemas: Vec<Option<&'static Schema>> = halves.iter().map(|half| self.half(half)).collect();
         if let [_] = halves {
             self.report(
-                Diagnostic::new(Code::OneHalf, self.hir[stmt].span, "an edge needs two ends")
+                Code::OneHalf
+                    .at(self.hir[stmt].span, "an edge needs two ends")
                     .hint("write `A[\"x\"] -> B[\"y\"]`"),
             );
             return;
@@ -317,7 +314,8 @@ impl Checker<'_> {
             known = false;
             let message = format!("`{}` sends nothing", sender.kind);
             self.report(
-                Diagnostic::new(Code::CannotSend, sent_span, message)
+                Code::CannotSend
+                    .at(sent_span, message)
                     .hint("kinds that send, such as `exec` and `value`, say so in `mgmt kinds`"),
             );
         } else if from.is_none() {
@@ -328,11 +326,11 @@ impl Checker<'_> {
                 None => format!("it sends: {}", names.join(", ")),
             };
             let message = format!("`{}` does not send `{sent}`", sender.kind);
-            self.report(Diagnostic::new(Code::UnknownSent, sent_span, message).hint(hint));
+            self.report(Code::UnknownSent.at(sent_span, message).hint(hint));
         }
         if !receiver.traits.receive {
             let message = format!("`{}` cannot receive values", receiver.kind);
-            self.report(Diagnostic::new(Code::CannotReceive, received_span, message));
+            self.report(Code::CannotReceive.at(received_span, message));
             return;
         }
         let Some(to) = receiver.field(&received) else {

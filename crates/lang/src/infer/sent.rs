@@ -3,15 +3,14 @@
 //! What a kind such as `value` sends is of any type: that of the parameter with the same name. For a sender that the
 //! program declares this type is known, once everything has been looked at.
 
+use mgmt_diagnostics::{Diagnostic, Span};
 use mgmt_resource::{FieldSpec, Schema};
 use mgmt_value::Str;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Checker;
 use crate::codes::Code;
-use crate::diagnostic::Diagnostic;
 use crate::hir::*;
-use crate::source::Span;
 use crate::types::{Ty, Types};
 
 /// A parameter of a resource whose name stands in the text.
@@ -128,7 +127,8 @@ impl Checker<'_> {
             "`{sender}` sends `{sent}` as `{found}`, and `{}` of `{}` is `{wanted}`",
             received.name, receiver.kind
         );
-        Diagnostic::new(Code::SentType, sent_span, message)
+        Code::SentType
+            .at(sent_span, message)
             .here(format!("this is `{found}`"))
             .label(received_span, format!("this is `{wanted}`"))
     }

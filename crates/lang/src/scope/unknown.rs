@@ -17,13 +17,14 @@ impl Resolver<'_> {
             Space::Class | Space::Alias => (Code::UnknownClass, "class", ""),
         };
         let message = format!("there is no {what} `{dollar}{text}` here");
-        let diagnostic = Diagnostic::new(code, span, message).here("not found in this scope");
+        let diagnostic = code.at(span, message).here("not found in this scope");
         if self.found.len() > Self::HINTS {
             return diagnostic;
         }
         if let Some((owner, hint)) = self.member(block, space, text) {
             let member = text.rsplit('.').next().unwrap_or(text);
-            return Diagnostic::new(code, span, format!("{owner} has no {what} `{dollar}{member}`"))
+            return code
+                .at(span, format!("{owner} has no {what} `{dollar}{member}`"))
                 .here("not found there")
                 .maybe_hint(hint);
         }

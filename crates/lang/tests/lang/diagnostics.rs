@@ -13,8 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{checked, evaluated};
+use mgmt_diagnostics::{Diagnostic, SourceMap, Span};
 use mgmt_lang::module::Memory;
-use mgmt_lang::{Diagnostic, Level, Sources, Span};
 
 /// A program with a name.
 struct Case {
@@ -50,7 +50,7 @@ fn every_code_is_told_at_least_once() {
     let mut told = BTreeSet::new();
     for (_, cases) in groups() {
         for case in cases {
-            told.extend(case.diagnostics().1.iter().map(|diagnostic| diagnostic.code));
+            told.extend(case.diagnostics().1.iter().map(|diagnostic| diagnostic.code.unwrap()));
         }
     }
     // A text of 4 GiB, and what only the formatter says.
@@ -73,7 +73,7 @@ fn there_are_many_cases_and_their_names_differ() {
 }
 
 impl Case {
-    fn diagnostics(&self) -> (Sources, Vec<Diagnostic>) {
+    fn diagnostics(&self) -> (SourceMap, Vec<Diagnostic>) {
         let mut files = Memory::default();
         for (path, content) in &self.files {
             files.insert(path, content.clone());
@@ -95,15 +95,12 @@ fn told(case: &Case) -> String {
         text.push_str("nothing\n");
     }
     for diagnostic in &diagnostics {
-        let level = match diagnostic.level {
-            Level::Error => "error",
-            Level::Warning => "warning",
-        };
-        writeln!(text, "{level} {}: {}", diagnostic.code, diagnostic.message).unwrap();
+        let level = diagnostic.severity.as_str();
+        writeln!(text, "{level} {}: {}", diagnostic.code.unwrap(), diagnostic.message).unwrap();
         for label in &diagnostic.labels {
             let mark = if label.primary { "-->" } else { "   " };
             let place = place(&sources, label.span);
-            writeln!(text, "{}", format!("{mark} {place} {}", label.text).trim_end()).unwrap();
+            writeln!(text, "{}", format!("{mark} {place} {}", label.message).trim_end()).unwrap();
         }
         for hint in &diagnostic.hints {
             writeln!(text, "    hint: {hint}").unwrap();
@@ -114,7 +111,7 @@ fn told(case: &Case) -> String {
 }
 
 /// `file:line:column..line:column [what stands there]`
-fn place(sources: &Sources, span: Span) -> String {
+fn place(sources: &SourceMap, span: Span) -> String {
     let (name, line, column) = sources.position(span);
     let (_, last_line, last_column) = sources.position(Span { start: span.end, ..span });
     let there = sources.text(span).replace('\n', "⏎").replace('\t', "⇥").replace('\r', "␍");

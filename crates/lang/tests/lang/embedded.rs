@@ -14,8 +14,8 @@ fn program(text: &str) -> (Checked, Memory) {
 /// What is said about a program, without the places.
 fn told(text: &str) -> String {
     let (checked, _) = program(text);
-    let line = |found: &mgmt_lang::Diagnostic| {
-        format!("{}: {} ({})\n", found.code, found.message, found.hints.join(" "))
+    let line = |found: &mgmt_diagnostics::Diagnostic| {
+        format!("{}: {} ({})\n", found.code.unwrap(), found.message, found.hints.join(" "))
     };
     checked.diagnostics.iter().map(line).collect()
 }

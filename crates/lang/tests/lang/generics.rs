@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common::{checked, evaluated};
+use mgmt_diagnostics::Severity;
+use mgmt_lang::Checked;
 use mgmt_lang::module::Memory;
-use mgmt_lang::{Checked, Level};
 
 fn program(text: &str) -> (Checked, Memory) {
     program_with(text, &[])
@@ -17,10 +18,10 @@ fn program_with(text: &str, others: &[(&str, &str)]) -> (Checked, Memory) {
     (checked(&files), files)
 }
 
-/// The level and the code of everything that is said, without what is only not used.
+/// The severity and the code of everything that is said, without what is only not used.
 #[track_caller]
-fn said(checked: &Checked) -> Vec<(Level, &'static str)> {
-    let said = checked.diagnostics.iter().map(|found| (found.level, found.code));
+fn said(checked: &Checked) -> Vec<(Severity, &'static str)> {
+    let said = checked.diagnostics.iter().map(|found| (found.severity, found.code.unwrap()));
     said.filter(|(_, code)| !code.starts_with("M08")).collect()
 }
 
@@ -42,13 +43,13 @@ fn runs_with(text: &str, others: &[(&str, &str)]) {
 #[track_caller]
 fn fails(text: &str, code: &'static str) {
     let (checked, _) = program(text);
-    assert_eq!(said(&checked), [(Level::Error, code)], "{:#?}", checked.diagnostics);
+    assert_eq!(said(&checked), [(Severity::Error, code)], "{:#?}", checked.diagnostics);
 }
 
 #[track_caller]
 fn warns(text: &str, code: &'static str) {
     let (checked, _) = program(text);
-    assert_eq!(said(&checked), [(Level::Warning, code)], "{:#?}", checked.diagnostics);
+    assert_eq!(said(&checked), [(Severity::Warning, code)], "{:#?}", checked.diagnostics);
     assert!(checked.is_right());
 }
 
@@ -267,7 +268,7 @@ fn a_type_that_doubles_with_each_function_is_refused_before_it_is_large() {
         text += &format!("func f{number}($x) {{ struct{{a => f{}($x), b => f{0}($x)}} }}\n", number - 1);
     }
     let found = said(&program(&format!("{text}panic(f29(1) == f29(2))\n")).0);
-    assert!(!found.is_empty() && found.iter().all(|found| *found == (Level::Error, "M0515")), "{found:?}");
+    assert!(!found.is_empty() && found.iter().all(|found| *found == (Severity::Error, "M0515")), "{found:?}");
     // The same through classes.
     let mut text = String::from("class c0($x) {\n\t$y = [$x]\n}\n");
     for number in 1..30 {
@@ -471,10 +472,10 @@ class c($y) {
     );
     let (checked, _) =
         program_with("import \"m.mcl\" as a\npanic($a.number == 1 and $a.text == \"s\")\n", &others);
-    assert_eq!(said(&checked), [(Level::Error, "M0501")], "{:#?}", checked.diagnostics);
+    assert_eq!(said(&checked), [(Severity::Error, "M0501")], "{:#?}", checked.diagnostics);
     let (checked, _) = program_with(
         "import \"m.mcl\" as a\ninclude a.c(\"x\") as ax\npanic($a.number == 2)\npanic($ax.z == \"y\")\n",
         &others,
     );
-    assert_eq!(said(&checked), [(Level::Error, "M0501")], "{:#?}", checked.diagnostics);
+    assert_eq!(said(&checked), [(Severity::Error, "M0501")], "{:#?}", checked.diagnostics);
 }

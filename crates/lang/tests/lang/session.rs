@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use mgmt_lang::module::{Entry, Memory};
-use mgmt_lang::{Environment, Input, Level, Onlooker, Session, View, evaluate, input_of};
+use mgmt_lang::{Environment, Input, Onlooker, Session, View, evaluate, input_of};
 
 fn environment(files: &Memory) -> Environment<'_> {
     Environment {
@@ -51,7 +51,7 @@ fn asked(pieces: &[&str], expression: &str) -> View {
 fn mistake(view: &View) -> (String, String) {
     let (told, is_right) = view.verdict();
     assert!(!is_right, "{told:#?}");
-    let first = told.into_iter().find(|found| found.level == Level::Error).unwrap();
+    let first = told.into_iter().find(|found| found.is_error()).unwrap();
     let text = view.sources.text(first.span().unwrap()).to_owned();
     (first.message, text)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueHint;
-use mgmt_lang::FileId;
+use mgmt_diagnostics::{FileId, Severity};
 use mgmt_resource::ResourceGraph;
 use mgmt_telemetry::{Format, json_line};
 use serde_json::json;
@@ -202,7 +202,7 @@ struct Checking<'a> {
 }
 
 /// What makes a mistake in a program the same as another: its file, its place, its code and its message.
-type Mistake = (String, u32, u32, &'static str, String);
+type Mistake = (String, u32, u32, Option<&'static str>, String);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -286,7 +286,7 @@ impl<'a> Checking<'a> {
             }
         };
         let name = |file: FileId| checked.sources.get(file).map(|source| source.name.to_string());
-        let has_warnings = checked.diagnostics.iter().any(|found| found.level == mgmt_lang::Level::Warning);
+        let has_warnings = checked.diagnostics.iter().any(|found| found.severity == Severity::Warning);
         let shown = &mut self.shown;
         let new = checked.diagnostics.iter().filter(|found| match found.span() {
             Some(span) => shown.insert((
@@ -298,7 +298,7 @@ impl<'a> Checking<'a> {
             )),
             None => true,
         });
-        let tally = program::show(new, &checked.sources, self.terminal);
+        let tally = self.terminal.diagnostics(new, &checked.sources);
         self.checked(tally, checked.is_right() && !(has_warnings && self.arguments.deny_warnings));
     }
 

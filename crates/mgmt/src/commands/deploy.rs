@@ -373,7 +373,7 @@ fn program_of(input: &Path, arguments: &Arguments, terminal: &Terminal) -> Resul
         program::show_missing(&error, terminal);
         Failure::shown(exit_codes::USAGE)
     })?;
-    program::show(&checked.diagnostics, &checked.sources, terminal);
+    terminal.diagnostics(&checked.diagnostics, &checked.sources);
     match checked.is_right() {
         true => package::package(&entry, &checked, module_path.as_deref()),
         false => Err(Failure::shown(exit_codes::USAGE)),

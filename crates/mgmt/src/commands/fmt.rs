@@ -8,16 +8,16 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
+use mgmt_diagnostics::{FileId, Source, SourceMap};
 use mgmt_syntax::SyntaxError;
 use mgmt_sys::dir::Parent;
 use mgmt_sys::handle::Attributes;
 use mgmt_sys::replace::{Durability, Expect, InPlace, Replacement};
 use mgmt_sys::{Kind, ManagedPath, tree};
-use mgmt_telemetry::{Diagnostic, Format, Label, Source, escape, json_line};
+use mgmt_telemetry::{Format, escape, json_line};
 use serde_json::json;
 
 use crate::commands::exit_codes;
-use crate::configuration::same_length_text;
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
@@ -327,10 +327,10 @@ impl Report<'_> {
             }
             Outcome::Wrong { content, errors } => {
                 self.counts.wrong += 1;
-                let text = same_length_text(&content);
-                for error in &errors {
-                    self.terminal.diagnostic(&shown(error, Source { name, text: &text }));
-                }
+                let sources = SourceMap::of(name, &*Source::lossy_text(&content));
+                let errors: Vec<_> =
+                    errors.iter().map(|error| mgmt_lang::syntax_error(FileId::FIRST, error)).collect();
+                self.terminal.diagnostics(&errors, &sources);
                 self.mention(name, "left alone");
             }
             Outcome::Failed(message) => {
@@ -394,22 +394,5 @@ impl Report<'_> {
         } else {
             exit_codes::OK
         }
-    }
-}
-
-fn shown<'a>(error: &'a SyntaxError, source: Source<'a>) -> Diagnostic<'a> {
-    let label = |range: mgmt_syntax::TextRange, message: &'a str, primary| Label {
-        span: range.into(),
-        message: message.into(),
-        primary,
-    };
-    let other = error.label.as_ref().map(|other| label(other.range, &other.message, false));
-    Diagnostic {
-        code: Some(error.code.id().into()),
-        message: error.message.as_ref().into(),
-        source: Some(source),
-        labels: std::iter::once(label(error.range, "", true)).chain(other).collect(),
-        hints: error.hint.iter().map(|hint| hint.as_ref().into()).collect(),
-        ..Diagnostic::default()
     }
 }

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use mgmt_diagnostics::{Diagnostic, FileId, Label, SourceMap};
 use mgmt_lang::module::{Disk, Entry, ResolveError, Resolver};
 use mgmt_modules::{
     DownloadError, DownloadOptions, DownloadOutcome, DownloadProblem, DownloadProgress, Downloaded,
     DownloadedModule, download,
 };
-use mgmt_telemetry::{Diagnostic, Format, Label, Source, escape, json_line};
+use mgmt_telemetry::{Format, escape, json_line};
 use serde_json::json;
 
 use crate::commands::exit_codes;
@@ -193,27 +194,21 @@ impl Report<'_> {
     fn problem(&mut self, problem: &DownloadProblem) {
         self.counts.problems += 1;
         self.code = self.code.max(exit_codes::FAILED);
-        let source = problem.place.as_ref().map(|place| Source { name: &place.display, text: &place.text });
-        let label = |span: std::ops::Range<usize>| Label { span, message: "".into(), primary: true };
-        self.terminal.diagnostic(&Diagnostic {
-            message: problem.message.as_str().into(),
-            source,
-            labels: problem.place.iter().map(|place| label(place.span.clone())).collect(),
-            hints: problem.hints.iter().map(|hint| hint.as_str().into()).collect(),
-            ..Diagnostic::default()
-        });
+        let sources = problem.place.as_ref().map(|place| SourceMap::of(&*place.display, &*place.text));
+        let diagnostic = Diagnostic {
+            hints: problem.hints.clone(),
+            ..Diagnostic::error(&*problem.message)
+                .at(problem.place.as_ref().map(|place| FileId::FIRST.span_of(place.span.clone())))
+        };
+        self.terminal.diagnostic(&diagnostic, &sources.unwrap_or_default());
     }
 
     fn fatal(&mut self, error: &DownloadError) {
         if let DownloadError::Program(ResolveError::BadMetadata { display, text, note }) = error {
-            let label = Label { span: note.span.clone(), message: "".into(), primary: true };
-            self.terminal.diagnostic(&Diagnostic {
-                message: note.message.as_str().into(),
-                source: Some(Source { name: display, text }),
-                labels: vec![label],
-                hints: note.hint.iter().map(|hint| hint.as_str().into()).collect(),
-                ..Diagnostic::default()
-            });
+            let diagnostic = Diagnostic::error(&*note.message)
+                .with_label(Label::primary(FileId::FIRST.span_of(note.span.clone())))
+                .maybe_hint(note.hint.as_deref());
+            self.terminal.diagnostic(&diagnostic, &SourceMap::of(&**display, &**text));
             self.counts.problems += 1;
             self.code = self.code.max(exit_codes::USAGE);
             return;

@@ -19,8 +19,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mgmt_diagnostics::Diagnostic;
 use mgmt_lang::module::{Disk, Entry, ResolveError};
-use mgmt_lang::{Diagnostic, Environment, Input, NameKind, Named, Session, View, input_of};
+use mgmt_lang::{Environment, Input, NameKind, Named, Session, View, input_of};
 use mgmt_resource::ResourceGraph;
 
 use crate::commands::graph::{self, Declared, Drawing};
@@ -265,14 +266,14 @@ impl Repl<'_> {
     /// Shows what is to be told about a text, and whether it is right.
     fn judge(&mut self, view: &View) -> bool {
         let (told, is_right) = view.verdict();
-        program::show(&told, &view.sources, self.terminal);
+        self.terminal.diagnostics(&told, &view.sources);
         self.has_failed |= !is_right;
         is_right
     }
 
     fn wrong(&mut self, wrong: &[Diagnostic], view: &View) {
         let located: Vec<Diagnostic> = wrong.iter().map(|diagnostic| view.located(diagnostic)).collect();
-        program::show(&located, &view.sources, self.terminal);
+        self.terminal.diagnostics(&located, &view.sources);
         self.has_failed = true;
     }
 
@@ -413,7 +414,7 @@ impl Repl<'_> {
                 }
                 Err(wrong) => {
                     let located: Vec<Diagnostic> = wrong.iter().map(|found| view.located(found)).collect();
-                    program::show(&located, &view.sources, terminal);
+                    terminal.diagnostics(&located, &view.sources);
                     last = None;
                 }
             }

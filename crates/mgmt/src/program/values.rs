@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use mgmt_lang::{FrozenPart, Sources, Span};
+use mgmt_diagnostics::{SourceMap, Span};
+use mgmt_lang::FrozenPart;
 use mgmt_resource::Id;
 
 use crate::failure::Failure;
@@ -14,7 +15,7 @@ const MAX_EXPRESSION_LEN: usize = 60;
 const MAX_NAMED: usize = 5;
 
 /// Why there is no graph: these values are not there in time.
-pub(crate) fn not_there(parts: &[FrozenPart], sources: &Sources, waited: Duration) -> Failure {
+pub(crate) fn not_there(parts: &[FrozenPart], sources: &SourceMap, waited: Duration) -> Failure {
     let named = parts.iter().filter(|part| part.error.is_none()).map(|part| {
         let (position, expression) = (position(sources, part.span), expression(sources, part.span));
         let until = until(part).map(|until| format!(" ({until})")).unwrap_or_default();
@@ -37,13 +38,13 @@ pub(crate) fn until(part: &FrozenPart) -> Option<String> {
 }
 
 /// A place, as `FILE:LINE:COLUMN`.
-pub(crate) fn position(sources: &Sources, span: Span) -> String {
+pub(crate) fn position(sources: &SourceMap, span: Span) -> String {
     let (file, line, column) = sources.position(span);
     format!("{file}:{line}:{column}")
 }
 
 /// The text of an expression on one line, cut if it is long.
-pub(crate) fn expression(sources: &Sources, span: Span) -> String {
+pub(crate) fn expression(sources: &SourceMap, span: Span) -> String {
     let text: Vec<&str> = sources.text(span).split_whitespace().collect();
     let text = text.join(" ");
     match text.char_indices().nth(MAX_EXPRESSION_LEN) {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::catalogue::squeezed;
 use crate::codes;
-use crate::diagnostic::{Diagnostic, Level};
+use crate::diagnostic::Diagnostic;
 use crate::translate::{is_below, spared_path};
 
 /// Puppet's types that can be purged, the kinds of ours that make the same, and whether Puppet knows those by their names.
@@ -126,7 +126,7 @@ pub(super) fn without_purge(spec: &Spec, manifest: &ResourceGraph) -> Option<(Sp
         maker.id.name.display(),
         place(maker.origin.as_ref())
     );
-    let found = Diagnostic::new(Level::Warning, codes::NOT_PURGED, message).at(spec.origin.clone());
+    let found = Diagnostic::warning(message).with_code(codes::NOT_PURGED).at(spec.origin.clone());
     let without = match is_tidy {
         true => {
             // Whatever comes before or after it still does.

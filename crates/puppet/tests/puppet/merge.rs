@@ -4,7 +4,8 @@
 use crate::translated;
 use std::sync::{Arc, LazyLock};
 
-use mgmt_puppet::{Half, Level, Merged, TranslateOptions, merge, translate};
+use mgmt_diagnostics::Severity;
+use mgmt_puppet::{Half, Merged, TranslateOptions, merge, translate};
 use mgmt_puppet_process::{Input, Puppet, Settings};
 use mgmt_resource::{Edge, Origin, ResourceGraph, Spec};
 use mgmt_resources::KINDS;
@@ -51,7 +52,7 @@ fn mistakes(ours: &str, theirs: &str) -> Vec<(&'static str, String, String)> {
     let merged = merged_with(&ours, &theirs, false);
     assert!(merged.graph.is_none(), "{:?}", merged.diagnostics);
     let found = merged.diagnostics.into_iter();
-    found.map(|found| (found.code, found.message, found.hints.join("; "))).collect()
+    found.map(|found| (found.code.unwrap(), found.message, found.hints.join("; "))).collect()
 }
 
 #[test]
@@ -82,7 +83,12 @@ fn what_has_no_counterpart_can_be_allowed_and_stays_as_it_is() {
         manifest("class mgmt_b {}\nclass mgmt_c {}\ninclude mgmt_b, mgmt_c"),
     );
     let merged = merged_with(&ours, &theirs, true);
-    assert!(merged.diagnostics.iter().all(|found| found.level == Level::Warning && found.code == "P0301"));
+    assert!(
+        merged
+            .diagnostics
+            .iter()
+            .all(|found| found.severity == Severity::Warning && found.code == Some("P0301"))
+    );
     assert_eq!(merged.diagnostics.len(), 2);
     let names: Vec<String> = merged.graph.unwrap().nodes().map(|(_, spec)| spec.id.to_string()).collect();
     for name in
@@ -126,7 +132,11 @@ fn a_class_without_an_end_and_a_graph_without_a_stage_are_no_panic() {
     assert!(merged.diagnostics[0].message.ends_with("has no end"), "{:?}", merged.diagnostics);
     theirs.remove_node(end(&theirs, "admissible_Stage[main]"));
     let merged = merged_with(&ours, &theirs, false);
-    assert!(merged.graph.is_none() && merged.diagnostics[0].code == "P0303", "{:?}", merged.diagnostics);
+    assert!(
+        merged.graph.is_none() && merged.diagnostics[0].code == Some("P0303"),
+        "{:?}",
+        merged.diagnostics
+    );
 }
 
 #[test]
@@ -293,7 +303,7 @@ fn who_has_the_whole_content_and_who_edits_it_are_told_of_each_other() {
     let edits = "file_line { 'l': path => '/tmp/a/b', line => 'x' }\n";
     let conflicts = |code: &str| {
         let translated = translated::translated(code);
-        let found = translated.diagnostics.into_iter().filter(|found| found.code == "P0207");
+        let found = translated.diagnostics.into_iter().filter(|found| found.code == Some("P0207"));
         found.map(|found| found.message).collect::<Vec<_>>()
     };
     for (whole, count) in [
@@ -319,6 +329,6 @@ fn who_has_the_whole_content_and_who_edits_it_are_told_of_each_other() {
     let (ours, theirs) = (program("host h"), manifest("file { '/etc/hosts': content => 'x' }"));
     let merged = merged_with(&ours, &theirs, false);
     assert!(merged.graph.is_some());
-    let codes: Vec<_> = merged.diagnostics.iter().map(|found| found.code).collect();
+    let codes: Vec<_> = merged.diagnostics.iter().map(|found| found.code.unwrap()).collect();
     assert_eq!(codes, ["P0207"], "{:?}", merged.diagnostics);
 }

@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::translated::{left, one, plain, refused, shown, spec, translated, translated_with};
-use mgmt_puppet::{Level, Outcome, Reason, TranslateOptions};
+use mgmt_diagnostics::Severity;
+use mgmt_puppet::{Outcome, Reason, TranslateOptions};
 use mgmt_puppet_process::Input;
 use mgmt_value::Value;
 
@@ -720,7 +721,7 @@ fn defect_2_notifications_are_in_the_graph() {
 fn defect_20_cycles_are_told_with_their_places() {
     let code = "notify { 'a': require => Notify['b'] }\nnotify { 'b': require => Notify['a'] }";
     let translated = translated_with(&Input::Code(code.to_owned()), &TranslateOptions::default());
-    let cycle = translated.diagnostics.iter().find(|found| found.code == "P0102").unwrap();
+    let cycle = translated.diagnostics.iter().find(|found| found.code == Some("P0102")).unwrap();
     assert!(cycle.message.contains("a (code:1) -> b (code:2) -> a (code:1)"), "{}", cycle.message);
 }
 
@@ -749,8 +750,8 @@ fn defect_27_permissions_are_added_and_taken_away() {
 fn what_is_not_quite_the_same_is_told_once_and_is_an_error_when_strict() {
     let code = "file { '/tmp/a': content => 'x', checksum => md5lite }\nexec { '/bin/a': logoutput => true }";
     let found = translated(code);
-    let notes: Vec<_> = found.diagnostics.iter().map(|found| (found.level, found.code)).collect();
-    assert_eq!(notes, [(Level::Note, "P0204"), (Level::Note, "P0204")]);
+    let notes: Vec<_> = found.diagnostics.iter().map(|found| (found.severity, found.code.unwrap())).collect();
+    assert_eq!(notes, [(Severity::Note, "P0204"), (Severity::Note, "P0204")]);
     assert!(
         found
             .decisions
@@ -774,15 +775,15 @@ fn what_is_left_to_puppet_is_told_once_with_its_place_and_is_an_error_when_stric
     std::fs::write(&file, "\n\ntidy { '/tmp/x':\n  backup => 'x' }\n").unwrap();
     let found = translated_with(&Input::Manifest(file.clone()), &TranslateOptions::default());
     let [note] = found.diagnostics.as_slice() else { panic!("{:?}", found.diagnostics) };
-    assert_eq!((note.level, note.code), (Level::Note, "P0201"));
+    assert_eq!((note.severity, note.code.unwrap()), (Severity::Note, "P0201"));
     assert_eq!(
-        note.origin.as_ref().map(|origin| (Path::new(&*origin.file), origin.line)),
+        note.primary_label().map(|label| &label.span).map(|origin| (Path::new(&*origin.file), origin.line)),
         Some((file.as_path(), 3))
     );
     assert!(found.graph.is_some());
     let strict = TranslateOptions { strict: true, ..TranslateOptions::default() };
     let found = translated_with(&Input::Manifest(file), &strict);
-    assert!(found.graph.is_none() && found.diagnostics.iter().all(|found| found.level == Level::Error));
+    assert!(found.graph.is_none() && found.diagnostics.iter().all(|found| found.is_error()));
 }
 
 #[test]
@@ -805,7 +806,7 @@ fn two_that_are_the_same_are_told() {
         let code = Input::Code(format!("{concat}file {{ '/tmp//q': content => 'y' }}"));
         let translated = translated_with(&code, &TranslateOptions::default());
         assert!(translated.graph.is_none());
-        let found = translated.diagnostics.iter().filter(|found| found.code == "P0203");
+        let found = translated.diagnostics.iter().filter(|found| found.code == Some("P0203"));
         let found: Vec<&str> = found.map(|found| found.message.as_str()).collect();
         assert!(found.len() == 1 && found[0].contains("are both /tmp/q"), "{found:?}");
     }

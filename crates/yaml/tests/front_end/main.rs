@@ -14,7 +14,7 @@ mod syntax;
 mod values;
 mod write;
 
-use mgmt_yaml::{Level, ParseOptions, Parsed, Positions, parse, parse_with};
+use mgmt_yaml::{ParseOptions, Parsed, Positions, parse, parse_with};
 
 /// Compares the diagnostics of a file, one line each: `E Y0402 5:9 message | hint @3:5 label`.
 #[track_caller]
@@ -56,19 +56,19 @@ fn graph(source: &str) -> mgmt_yaml::YamlGraph {
 
 /// Diagnostics as text.
 pub(crate) fn render(source: &[u8], parsed: &Parsed) -> String {
-    let errors = parsed.diagnostics.iter().filter(|diagnostic| diagnostic.level == Level::Error).count();
+    let errors = parsed.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
     assert_eq!(parsed.graph.is_some(), errors == 0, "there is a graph exactly when there is no error");
     let positions = Positions::new(source);
     let mut lines = Vec::new();
     for diagnostic in &parsed.diagnostics {
         let mut line =
-            format!("{} {}", if diagnostic.level == Level::Error { 'E' } else { 'W' }, diagnostic.code);
+            format!("{} {}", if diagnostic.is_error() { 'E' } else { 'W' }, diagnostic.code.unwrap());
         let mut rest = String::new();
         for label in &diagnostic.labels {
-            let at = positions.locate(label.span.start);
+            let at = positions.locate(label.span.start as usize);
             match label.primary {
                 true => line += &format!(" {}:{}", at.line, at.column),
-                false => rest += &format!(" @{}:{} {}", at.line, at.column, label.text),
+                false => rest += &format!(" @{}:{} {}", at.line, at.column, label.message),
             }
         }
         line += &format!(" {}", diagnostic.message);

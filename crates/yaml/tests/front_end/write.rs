@@ -1,8 +1,9 @@
 //! What is written is read back.
 
+use mgmt_diagnostics::Severity;
 use mgmt_resource::{Edge, ResourceGraph, Spec};
 use mgmt_value::{Str, Value};
-use mgmt_yaml::{Level, WriteOptions, parse, write};
+use mgmt_yaml::{WriteOptions, parse, write};
 
 use crate::kinds::KINDS;
 use crate::{graph, same};
@@ -121,5 +122,5 @@ fn a_secret_is_left_out_and_the_text_cannot_be_run() {
     let parsed = parse(text.as_bytes(), "test.yaml", &KINDS);
     assert!(parsed.graph.is_none());
     let found = &parsed.diagnostics[0];
-    assert_eq!((found.level, found.code), (Level::Error, "Y0012"));
+    assert_eq!((found.severity, found.code), (Severity::Error, Some("Y0012")));
 }

@@ -1,7 +1,8 @@
 //! Checking programs that are in memory.
 
+use mgmt_diagnostics::Diagnostic;
 use mgmt_lang::module::{Entry, Memory};
-use mgmt_lang::{Checked, Diagnostic, Environment, Onlooker};
+use mgmt_lang::{Checked, Environment, Onlooker};
 use mgmt_resource::ResourceGraph;
 use mgmt_resources::KINDS;
 

@@ -184,7 +184,7 @@ impl Computing<'_> {
             program::show_missing(&error, self.terminal);
             Failure::shown(exit_codes::USAGE)
         })?;
-        program::show(&checked.diagnostics, &checked.sources, self.terminal);
+        self.terminal.diagnostics(&checked.diagnostics, &checked.sources);
         if !checked.is_right() {
             return Err(Failure::shown(exit_codes::USAGE));
         }
@@ -195,7 +195,7 @@ impl Computing<'_> {
         let runtime = crate::runtime::start(Some(1))?;
         let graph = runtime.block_on(first_graph(&checked, self.hostname, self.wait))?;
         graph.map(|graph| (name.unwrap_or_default(), graph)).map_err(|wrong| {
-            program::show(&wrong, &checked.sources, self.terminal);
+            self.terminal.diagnostics(&wrong, &checked.sources);
             Failure::shown(exit_codes::FAILED)
         })
     }
@@ -206,7 +206,7 @@ async fn first_graph(
     checked: &Arc<Checked>,
     hostname: &str,
     wait: Duration,
-) -> Result<Result<ResourceGraph, Vec<mgmt_lang::Diagnostic>>, Failure> {
+) -> Result<Result<ResourceGraph, Vec<mgmt_diagnostics::Diagnostic>>, Failure> {
     // Functions may keep files; they are gone when the graph has been printed.
     let prefix = Prefix::open(&Choice::Temporary, hostname)?;
     let local = LocalState::open(prefix.directory("local")?)

@@ -5,8 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mgmt_diagnostics::Diagnostic;
 use mgmt_engine::{Engine, EngineSettings, Preparation};
-use mgmt_lang::{Checked, Diagnostic, FrozenPart, Outcome, Running};
+use mgmt_lang::{Checked, FrozenPart, Outcome, Running};
 use mgmt_resource::{Host, ResourceGraph};
 use mgmt_state::LocalState;
 use mgmt_store::SharedState;

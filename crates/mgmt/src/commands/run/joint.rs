@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 
 use mgmt_engine::SwapReport;
 use mgmt_health::{OpenValues, ProgramState};
-use mgmt_puppet::{Half, Level, Merged, merge};
+use mgmt_puppet::{Half, Merged, merge};
 use mgmt_resource::ResourceGraph;
 use tokio::sync::{Mutex, oneshot, watch};
 
@@ -147,7 +147,7 @@ impl Joint {
         let outcome = match merged.graph {
             Some(graph) => hand(graph).await,
             None => {
-                let first = merged.diagnostics.iter().find(|found| found.level == Level::Error);
+                let first = merged.diagnostics.iter().find(|found| found.is_error());
                 let reason = first.map_or("the program and the manifest do not fit", |first| &first.message);
                 Err(Unswapped::Refused(Failure::shown_as(exit_codes::USAGE, reason)))
             }

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mgmt_diagnostics::Diagnostic;
 use mgmt_engine::PathWatch;
 use mgmt_lang::module::{Entry, is_embedded};
-use mgmt_lang::{Checked, Diagnostic, Inheritance, Level, Outcome, Running};
+use mgmt_lang::{Checked, Inheritance, Outcome, Running};
 use mgmt_watch::WatchPath;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -57,7 +58,7 @@ fn check(entry: &Entry, options: &program::Options, terminal: &Terminal) -> Resu
         program::show_missing(&error, terminal);
         Failure::shown_as(exit_codes::USAGE, error.to_string())
     })?;
-    program::show(&checked.diagnostics, &checked.sources, terminal);
+    terminal.diagnostics(&checked.diagnostics, &checked.sources);
     match checked.is_right() {
         true => Ok(checked),
         false => Err(Failure::shown_as(exit_codes::USAGE, first_error(&checked.diagnostics))),
@@ -66,7 +67,7 @@ fn check(entry: &Entry, options: &program::Options, terminal: &Terminal) -> Resu
 
 /// The first error, in one line.
 fn first_error(diagnostics: &[Diagnostic]) -> &str {
-    let first = diagnostics.iter().find(|diagnostic| diagnostic.level == mgmt_lang::Level::Error);
+    let first = diagnostics.iter().find(|diagnostic| diagnostic.is_error());
     first.map_or("the program has errors", |first| &first.message)
 }
 
@@ -307,11 +308,11 @@ impl Follower {
         tracing::info!("reading the program again");
         let error = match read {
             Ok(new) => {
-                program::show(&new.diagnostics, &new.sources, &self.means.terminal);
+                self.means.terminal.diagnostics(&new.diagnostics, &new.sources);
                 if new.is_right() {
                     return Some(new);
                 }
-                let first = new.diagnostics.iter().find(|found| found.level == Level::Error);
+                let first = new.diagnostics.iter().find(|found| found.is_error());
                 first.map(|first| report::described(first, &new.sources)).unwrap_or_default()
             }
             Err(error) => {

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use mgmt_puppet::{Level, Outcome, TranslateOptions, Translated, translate};
+use mgmt_puppet::{Outcome, TranslateOptions, Translated, translate};
 use mgmt_puppet_process::{Input, Puppet, PuppetError, Settings};
 use mgmt_resource::Spec;
 use mgmt_resources::KINDS;
@@ -92,9 +92,9 @@ pub(crate) fn refused(code: &str) -> String {
     };
     let translated = translate(&compiled, &KINDS, &TranslateOptions::default());
     assert!(translated.graph.is_none(), "{code}");
-    let wrong = translated.diagnostics.iter().find(|found| found.level == Level::Error);
+    let wrong = translated.diagnostics.iter().find(|found| found.is_error());
     let wrong = wrong.unwrap_or_else(|| panic!("{code}"));
-    format!("{} {}", wrong.code, wrong.message)
+    format!("{} {}", wrong.code.unwrap(), wrong.message)
 }
 
 /// Everything that Puppet refuses about a manifest, with the line that it is about.

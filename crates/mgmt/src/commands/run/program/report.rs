@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use mgmt_diagnostics::{Diagnostic, SourceMap, Span};
 use mgmt_health::{FailedValue, OpenValues, PendingValue, ProgramState, bounded_error};
-use mgmt_lang::{Diagnostic, FrozenPart, Running, Sources, Span};
+use mgmt_lang::{FrozenPart, Running};
 use tokio::time::Instant;
 
 use super::super::Means;
 use crate::failure::Failure;
-use crate::program;
 use crate::program::values::{expression, listed, names, position, until};
 use crate::terminal::Terminal;
 
@@ -146,7 +146,7 @@ impl Report {
     }
 
     /// Names the values that are waited for, each when that is due.
-    pub(super) fn say_pending(&mut self, sources: &Sources) {
+    pub(super) fn say_pending(&mut self, sources: &SourceMap) {
         let now = Instant::now();
         for part in self.parts.iter().filter(|part| part.error.is_none()) {
             let Some(pending) = self.pending.get_mut(&part.span) else { continue };
@@ -161,7 +161,7 @@ impl Report {
     }
 
     /// Takes over what has changed since the last stabilization, and says what is new.
-    pub(super) fn stabilized(&mut self, running: &mut Running, sources: &Sources) {
+    pub(super) fn stabilized(&mut self, running: &mut Running, sources: &SourceMap) {
         if let Some(parts) = running.frozen_parts() {
             let old = std::mem::replace(&mut self.parts, parts);
             let is_in = |parts: &[FrozenPart], error: &Diagnostic| {
@@ -202,7 +202,7 @@ impl Report {
         }
     }
 
-    fn show_failed(&self, part: &FrozenPart, error: &Diagnostic, sources: &Sources) {
+    fn show_failed(&self, part: &FrozenPart, error: &Diagnostic, sources: &SourceMap) {
         let mut shown = error.clone();
         if !part.frozen.is_empty() {
             let frozen = listed(&names(&part.frozen));
@@ -220,11 +220,11 @@ impl Report {
         if !part.missing.is_empty() && !part.is_final {
             shown.hints.push(format!("not there until it has a value: {}", listed(&part.missing)));
         }
-        program::show([&shown], sources, &self.terminal);
+        self.terminal.diagnostics([&shown], sources);
     }
 
     /// There is no graph, for these reasons.
-    pub(super) fn wrong(&mut self, wrong: &[Diagnostic], sources: &Sources) -> Failure {
+    pub(super) fn wrong(&mut self, wrong: &[Diagnostic], sources: &SourceMap) -> Failure {
         let text = match wrong.first() {
             Some(first) => described(first, sources),
             None => "the program is nested too deep for the memory that there is".to_owned(),
@@ -233,7 +233,7 @@ impl Report {
             // The error of a failed value was shown with the value.
             let is_shown =
                 |error: &&Diagnostic| self.parts.iter().any(|part| part.error.as_ref() == Some(*error));
-            program::show(wrong.iter().filter(|error| !is_shown(error)), sources, &self.terminal);
+            self.terminal.diagnostics(wrong.iter().filter(|error| !is_shown(error)), sources);
             self.keeps();
         }
         self.no_graph = Some(text.clone());
@@ -262,7 +262,7 @@ impl Report {
     }
 
     /// The engine has what the program declares.
-    pub(super) fn taken(&mut self, sources: &Sources) {
+    pub(super) fn taken(&mut self, sources: &SourceMap) {
         self.has_graph = true;
         self.no_graph = None;
         self.graph_is_incomplete = self.is_incomplete;
@@ -293,7 +293,7 @@ impl Report {
     }
 
     /// Reports the state and the values that have failed or are waited for, if they are others.
-    pub(super) fn tell(&mut self, sources: &Sources) {
+    pub(super) fn tell(&mut self, sources: &SourceMap) {
         let values = OpenValues {
             failed: self.failed_values(sources),
             pending: self.waited_for(sources),
@@ -306,7 +306,7 @@ impl Report {
         }
     }
 
-    fn state(&mut self, values: &OpenValues, sources: &Sources) -> ProgramState {
+    fn state(&mut self, values: &OpenValues, sources: &SourceMap) -> ProgramState {
         let conflict = self.conflicts.first().map(|found| described(found, sources));
         let first = values.failed.first().map(|value| format!("{}: {}", value.position, value.error));
         let stale = self.no_graph.clone().or(first).or(conflict);
@@ -333,7 +333,7 @@ impl Report {
         }
     }
 
-    fn failed_values(&self, sources: &Sources) -> Vec<FailedValue> {
+    fn failed_values(&self, sources: &SourceMap) -> Vec<FailedValue> {
         let value = |part: &FrozenPart| {
             let error = part.error.as_ref()?;
             Some(FailedValue {
@@ -349,7 +349,7 @@ impl Report {
     }
 
     /// The values that are waited for, longer than they may take.
-    fn waited_for(&self, sources: &Sources) -> Vec<PendingValue> {
+    fn waited_for(&self, sources: &SourceMap) -> Vec<PendingValue> {
         let value = |part: &FrozenPart| {
             let pending = self.pending.get(&part.span)?;
             let is_late = part.error.is_none() && pending.since.elapsed() >= PENDING_GRACE;
@@ -366,7 +366,7 @@ impl Report {
 }
 
 /// An error with its place.
-pub(super) fn described(found: &Diagnostic, sources: &Sources) -> String {
+pub(super) fn described(found: &Diagnostic, sources: &SourceMap) -> String {
     match found.span() {
         Some(span) => format!("{}: {}", position(sources, span), found.message),
         None => found.message.clone(),

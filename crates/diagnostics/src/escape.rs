@@ -1,14 +1,14 @@
-//! Text from outside, made harmless.
+//! Escaping of control characters in text from outside.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 /// The text with every character escaped that a terminal or a reader of lines would act on.
 ///
 /// Backslashes stay as they are: the result is for reading, not for reading back, and a path must stay a path.
 ///
 /// ```
-/// assert_eq!(mgmt_telemetry::escape("two\nlines \u{1b}[31m"), "two\\nlines \\u{1b}[31m");
+/// assert_eq!(mgmt_diagnostics::escape("two\nlines \u{1b}[31m"), "two\\nlines \\u{1b}[31m");
 /// ```
 pub fn escape(text: &str) -> Cow<'_, str> {
     if text.chars().any(acts) { Cow::Owned(Escaped(text).to_string()) } else { Cow::Borrowed(text) }
@@ -33,26 +33,6 @@ impl fmt::Display for Escaped<'_> {
         }
         f.write_str(rest)
     }
-}
-
-/// A JSON value as one line, ending in a line break, with the characters of [`escape`] as JSON escapes.
-pub fn json_line(value: &serde_json::Value) -> String {
-    let text = value.to_string();
-    let mut line = String::with_capacity(text.len() + 1);
-    for character in text.chars() {
-        if acts(character) {
-            // Such a character can only stand inside a string. All of them are in the basic plane but the tags,
-            // which need a pair.
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                // Writing to a string cannot fail.
-                let _ = write!(line, "\\u{unit:04x}");
-            }
-        } else {
-            line.push(character);
-        }
-    }
-    line.push('\n');
-    line
 }
 
 /// Whether a character does something instead of being something: controls, separators of lines and paragraphs,
@@ -86,15 +66,5 @@ mod tests {
         assert_eq!(escape("\u{1b}]0;x\u{7}\u{9b}31m"), "\\u{1b}]0;x\\u{7}\\u{9b}31m");
         assert_eq!(escape("\u{202e}evil\u{2028}"), "\\u{202e}evil\\u{2028}");
         assert_eq!(escape("\u{7f}"), "\\u{7f}");
-    }
-
-    #[test]
-    fn a_json_line_is_one_line_of_harmless_characters_that_reads_back_the_same() {
-        let nasty = "a\nb\u{1b}\u{9b}\u{202e}\u{e0041}\u{7f}\"\\";
-        let line = json_line(&serde_json::json!({ "message": nasty }));
-        let body = line.strip_suffix('\n').unwrap();
-        assert!(body.chars().all(|character| !acts(character)), "{body:?}");
-        let back: serde_json::Value = serde_json::from_str(body).unwrap();
-        assert_eq!(back["message"], nasty);
     }
 }

@@ -1,41 +1,45 @@
-//! Diagnostics as SARIF 2.1.0, which forges and editors read.
+//! The renderer for SARIF 2.1.0, which forges and editors read.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use crate::diagnostic::within;
-use crate::{Diagnostic, Label, Lines, Source, json_line};
+use crate::diagnostic::{Diagnostic, Label};
+use crate::json::json_line;
+use crate::render::{Renderer, clamp};
+use crate::source::{Source, SourceMap};
 
-/// A document under way.
+/// A document under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Sarif {
     results: Vec<Value>,
-    codes: BTreeSet<String>,
+    codes: BTreeSet<&'static str>,
 }
 
 impl Sarif {
-    /// One more result.
-    pub fn add<'a>(&mut self, diagnostic: &Diagnostic<'a>, lines: &mut Lines<'a>) {
-        let mut text = diagnostic.message.clone().into_owned();
+    /// Adds a diagnostic as a result.
+    pub fn add(&mut self, diagnostic: &Diagnostic, sources: &SourceMap) {
+        let mut text = diagnostic.message.clone();
         for hint in &diagnostic.hints {
             text += &format!("\nhint: {hint}");
         }
-        let mut result = json!({ "level": diagnostic.severity.word(), "message": { "text": text } });
-        if let Some(code) = &diagnostic.code {
-            self.codes.insert(code.to_string());
+        let mut result = json!({ "level": diagnostic.severity.as_str(), "message": { "text": text } });
+        if let Some(code) = diagnostic.code {
+            self.codes.insert(code);
             result["ruleId"] = json!(code);
         }
-        if let Some(source) = &diagnostic.source {
-            let main = diagnostic.main_label();
-            result["locations"] = json!([location(source, main, lines)]);
-            let rest =
-                diagnostic.labels.iter().filter(|label| !main.is_some_and(|main| std::ptr::eq(main, *label)));
-            let rest = rest.map(|label| (source, label));
-            let elsewhere = diagnostic.elsewhere.iter().map(|(source, label)| (source, label));
-            let related: Vec<Value> =
-                rest.chain(elsewhere).map(|(source, label)| location(source, Some(label), lines)).collect();
+        let primary = diagnostic.primary_label();
+        let renderer = Renderer::new(sources);
+        if let Some((label, source)) = primary.and_then(|label| renderer.located(label)) {
+            result["locations"] = json!([location(source, label)]);
+            let others = diagnostic
+                .labels
+                .iter()
+                .filter(|label| !primary.is_some_and(|main| std::ptr::eq(main, *label)));
+            let related: Vec<Value> = others
+                .filter_map(|label| renderer.located(label))
+                .map(|(label, source)| location(source, label))
+                .collect();
             if !related.is_empty() {
                 result["relatedLocations"] = related.into();
             }
@@ -59,12 +63,11 @@ impl Sarif {
     }
 }
 
-fn location<'a>(source: &Source<'a>, label: Option<&Label<'_>>, lines: &mut Lines<'a>) -> Value {
-    let mut location = json!({ "physicalLocation": { "artifactLocation": { "uri": uri(source.name) } } });
-    if let Some(label) = label {
-        let Range { start, end } = within(&label.span, source.text);
-        let indexed = lines.of(source);
-        let (first, last) = (indexed.position(start), indexed.position(end));
+fn location(source: &Source, label: &Label) -> Value {
+    let mut location = json!({ "physicalLocation": { "artifactLocation": { "uri": uri(&source.name) } } });
+    if !label.span.is_whole() {
+        let span = clamp(label.span.range(), source);
+        let (first, last) = (source.position(span.start), source.position(span.end));
         location["physicalLocation"]["region"] = json!({
             "startLine": first.0, "startColumn": first.1, "endLine": last.0, "endColumn": last.1,
         });
@@ -88,25 +91,22 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::Severity;
+    use crate::source::FileId;
 
     #[test]
     fn a_document_has_results_with_places_and_the_codes_that_they_are_of() {
-        let source = Source { name: "a b.mcl", text: "$x = 1\nä $y\n" };
-        let label = |span, message: &'static str, primary| Label { span, message: message.into(), primary };
-        let diagnostic = Diagnostic {
-            severity: Severity::Warning,
-            code: Some("M0001".into()),
-            message: "not used".into(),
-            source: Some(source),
-            labels: vec![label(0..2, "defined", false), label(10..12, "here", true)],
-            elsewhere: vec![(Source { name: "lib.mcl", text: "$z" }, label(0..2, "", false))],
-            hints: vec!["remove it".into()],
-        };
+        let mut sources = SourceMap::of("a b.mcl", "$x = 1\nä $y\n");
+        let library = sources.add("lib.mcl", "$z");
+        let diagnostic = Diagnostic::warning("not used")
+            .with_code("M0001")
+            .with_label(Label::secondary(FileId::FIRST.span(0..2), "defined"))
+            .with_label(Label { span: FileId::FIRST.span(10..12), message: "here".into(), primary: true })
+            .with_label(Label::secondary(library.span(0..2), ""))
+            .hint("remove it");
         let mut sarif = Sarif::default();
-        sarif.add(&diagnostic, &mut Lines::default());
-        sarif.add(&diagnostic, &mut Lines::default());
-        sarif.add(&Diagnostic { message: "plain".into(), ..Diagnostic::default() }, &mut Lines::default());
+        sarif.add(&diagnostic, &sources);
+        sarif.add(&diagnostic, &sources);
+        sarif.add(&Diagnostic::error("plain"), &sources);
         let document: Value = serde_json::from_str(&sarif.document("mgmt", "1.0")).unwrap();
         let run = &document["runs"][0];
         assert_eq!(

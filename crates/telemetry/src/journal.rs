@@ -46,13 +46,13 @@ impl Journal {
         // The same words as in a line, where who speaks comes first.
         match &said.resource {
             Some(resource) => {
-                entry.field("MESSAGE", &format!("{}: {}", escape(resource), escape(&said.message)));
+                entry.field("MESSAGE", &format!("{}: {}", escape(resource), said.message_with_hint()));
                 entry.field("MGMT_RESOURCE", resource);
                 if let Some((kind, _)) = resource.split_once('[') {
                     entry.field("MGMT_KIND", kind);
                 }
             }
-            None => entry.field("MESSAGE", &escape(&said.message)),
+            None => entry.field("MESSAGE", &said.message_with_hint()),
         }
         if let Some(deploy) = deploy() {
             entry.field("MGMT_DEPLOY", &deploy.to_string());

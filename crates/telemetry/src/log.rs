@@ -15,7 +15,7 @@ use tracing_subscriber::{Registry, reload};
 
 use crate::clock::{rfc3339, wall_clock};
 use crate::journal::Journal;
-use crate::{Escaped, Filter, Format, Output, json_line};
+use crate::{Escaped, Filter, Format, Output, escape, json_line};
 
 /// How events are shown.
 #[derive(Clone, Debug)]
@@ -89,9 +89,10 @@ impl Lines {
                 let _ = write!(line, "{}: ", Escaped(part_of(event.metadata().target())));
             }
         }
-        let _ = write!(line, "{}", Escaped(&said.message));
-        // What is for programs alone would make lines long that people read.
-        let shown = said.fields.iter().filter(|(name, _)| ![MESSAGE_ID, CAUSE].contains(&name.as_str()));
+        line.push_str(&said.message_with_hint());
+        // What is for programs alone would make lines long that people read, and the hint is in the text.
+        let shown =
+            said.fields.iter().filter(|(name, _)| ![MESSAGE_ID, CAUSE, HINT].contains(&name.as_str()));
         for (name, value) in shown {
             let _ = match value {
                 Value::String(text) => write!(line, " {name}={}", Escaped(text)),
@@ -133,6 +134,9 @@ pub(crate) const MESSAGE_ID: &str = "message_id";
 /// A field with what led to it.
 pub(crate) const CAUSE: &str = "cause";
 
+/// A field with what to do about it, shown behind the message.
+const HINT: &str = "hint";
+
 /// The deploy that runs; zero if none does.
 static DEPLOY: AtomicU64 = AtomicU64::new(0);
 
@@ -172,6 +176,17 @@ impl Said {
             name => {
                 self.fields.insert(name.to_owned(), value);
             }
+        }
+    }
+}
+
+impl Said {
+    /// The message with its hint, escaped.
+    pub(crate) fn message_with_hint(&self) -> String {
+        let message = escape(&self.message);
+        match self.fields.get(HINT).and_then(Value::as_str) {
+            Some(hint) => format!("{message} (hint: {})", escape(hint)),
+            None => message.into_owned(),
         }
     }
 }
@@ -283,6 +298,15 @@ mod tests {
         assert!(lines[1].ends_with(" warn  engine: slow"), "{text}");
         assert!(lines[2].ends_with(" warn  engine: slow"), "{text}");
         assert!(lines[3].ends_with(" warn  main: slow"), "{text}");
+    }
+
+    #[test]
+    fn a_hint_is_shown_once_behind_the_message() {
+        let say = || tracing::error!(target: "mgmt::engine", resource = %"file[/a]", hint = "declare\n/b/", "no /b/");
+        let text = lines(Format::Human, false, "info", say);
+        assert!(text.ends_with(" error file[/a]: no /b/ (hint: declare\\n/b/)\n"), "{text}");
+        let value: Value = serde_json::from_str(&lines(Format::Json, false, "info", say)).unwrap();
+        assert_eq!((&value["message"], &value["fields"]["hint"]), (&"no /b/".into(), &"declare\n/b/".into()));
     }
 
     #[test]

@@ -11,12 +11,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use mgmt_http_client::{Identity, Tls};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::files::{Permissions, digest, make, prune, remove_others, set_executable, write};
 use crate::answer::{Compiled, Generated, Relation, TypeFacts};
-use crate::http::{Answer, Client, Identity, Unanswered, encoded, encoded_path};
+use crate::http::{Answer, Client, Unanswered, encoded, encoded_path};
 use crate::puppet::{Input, Puppet, PuppetError};
 
 /// How often a server may send this host to another environment.
@@ -159,18 +160,18 @@ async fn last(puppet: &Puppet, settings: &Settings, kept: &Path) -> Result<Compi
 
 /// Asks one server after the other, and all of them again if one has said when.
 async fn fetch(puppet: &Puppet, settings: &Settings) -> Result<Compiled, Unanswered> {
-    let identity = Identity {
-        certificate: settings.certificate.clone(),
-        key: settings.key.clone(),
-        authorities: settings.authorities.clone(),
+    let tls = Tls {
+        trusts_system: false,
+        authorities: vec![settings.authorities.clone()],
         revoked: settings.revoked.clone(),
+        identity: Some(Identity { certificate: settings.certificate.clone(), key: settings.key.clone() }),
     };
     let mut left = PATIENCE;
     loop {
         let mut last = Unanswered::Wrong("Puppet's settings name no server".to_owned());
         let mut later: Option<Duration> = None;
         for (server, port) in &settings.servers {
-            let asking = Asking { client: Client::new(&identity, server, *port)?, settings };
+            let asking = Asking { client: Client::new(&tls, server, *port)?, settings };
             let unanswered = match asking.everything(puppet).await {
                 Err(unanswered @ (Unanswered::OutOfReach(_) | Unanswered::Unable(..))) => unanswered,
                 answered => return answered,

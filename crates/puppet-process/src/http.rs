@@ -1,22 +1,12 @@
-//! Questions to a Puppet server over HTTPS, with the certificate of this host.
+//! The HTTPS client for a Puppet server, with the certificate of this host.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, RETRY_AFTER};
 use hyper::{Method, Request};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::client::WebPkiServerVerifier;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{
-    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName,
-};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+use mgmt_http_client::{Connector, Tls, connect, exchange};
 
 /// The largest answer: a catalogue, or a file.
 const LARGEST: usize = 256 << 20;
@@ -25,18 +15,9 @@ const LARGEST: usize = 256 << 20;
 const REACH: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(300);
 
-/// Who this host is, and whom it trusts: files in PEM.
-#[derive(Clone, Debug)]
-pub(crate) struct Identity {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
-    pub(crate) authorities: PathBuf,
-    pub(crate) revoked: Option<PathBuf>,
-}
-
 /// Asks one server.
 pub(crate) struct Client {
-    tls: TlsConnector,
+    connector: Connector,
     server: String,
     port: u16,
 }
@@ -61,9 +42,9 @@ pub(crate) enum Unanswered {
 }
 
 impl Client {
-    pub(crate) fn new(identity: &Identity, server: &str, port: u16) -> Result<Client, Unanswered> {
-        let config = configuration(identity).map_err(Unanswered::Wrong)?;
-        Ok(Client { tls: TlsConnector::from(Arc::new(config)), server: server.to_owned(), port })
+    pub(crate) fn new(tls: &Tls, server: &str, port: u16) -> Result<Client, Unanswered> {
+        let connector = tls.connector().map_err(|error| Unanswered::Wrong(error.0))?;
+        Ok(Client { connector, server: server.to_owned(), port })
     }
 
     /// Asks for something.
@@ -86,17 +67,10 @@ impl Client {
         let (server, port) = (&self.server, self.port);
         let there = format!("the Puppet server {server}:{port}");
         let failed = |why: &dyn std::fmt::Display| Unanswered::OutOfReach(format!("{there}: {why}"));
-        let reach = async {
-            let stream = TcpStream::connect((server.as_str(), port)).await?;
-            let name = ServerName::try_from(server.clone()).map_err(std::io::Error::other)?;
-            self.tls.connect(name, stream).await
-        };
+        let reach = connect(server, port, Some(&self.connector));
         let stream = tokio::time::timeout(REACH, reach)
             .await
             .map_err(|_| failed(&"it cannot be reached"))?
-            .map_err(|error| failed(&error))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
             .map_err(|error| failed(&error))?;
         let request = Request::builder()
             .method(method)
@@ -107,7 +81,7 @@ impl Client {
             .body(Full::new(Bytes::from(form)))
             .map_err(|error| Unanswered::Wrong(format!("{there}: {error}")))?;
         let answer = async {
-            let response = sender.send_request(request).await.map_err(|error| failed(&error))?;
+            let response = exchange(stream, request).await.map_err(|error| failed(&error))?;
             let status = response.status().as_u16();
             let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
             let retry_after = after.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
@@ -115,47 +89,8 @@ impl Client {
             let body = body.map_err(|error| failed(&error))?.to_bytes();
             Ok(Answer { status, retry_after, body })
         };
-        // The connection is driven for as long as the answer takes, and ends with it.
-        let driven = async {
-            tokio::select! {
-                answer = answer => answer,
-                ended = connection => Err(match ended {
-                    Ok(()) => failed(&"it has closed the connection"),
-                    Err(error) => failed(&error),
-                }),
-            }
-        };
-        tokio::time::timeout(ANSWER, driven).await.map_err(|_| failed(&"it does not answer"))?
+        tokio::time::timeout(ANSWER, answer).await.map_err(|_| failed(&"it does not answer"))?
     }
-}
-
-fn configuration(identity: &Identity) -> Result<ClientConfig, String> {
-    let at = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let certificates = |path: &Path| -> Result<Vec<CertificateDer<'static>>, String> {
-        let found: Result<Vec<_>, _> =
-            CertificateDer::pem_file_iter(path).map_err(|error| at(path, &error))?.collect();
-        found.map_err(|error| at(path, &error))
-    };
-    let mut roots = RootCertStore::empty();
-    for authority in certificates(&identity.authorities)? {
-        roots.add(authority).map_err(|error| at(&identity.authorities, &error))?;
-    }
-    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
-    let mut verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-    if let Some(path) = identity.revoked.as_deref().filter(|path| path.is_file()) {
-        let lists: Result<Vec<_>, _> =
-            CertificateRevocationListDer::pem_file_iter(path).map_err(|error| at(path, &error))?.collect();
-        verifier =
-            verifier.with_crls(lists.map_err(|error| at(path, &error))?).allow_unknown_revocation_status();
-    }
-    let verifier = verifier.build().map_err(|error| at(&identity.authorities, &error))?;
-    let key = PrivateKeyDer::from_pem_file(&identity.key).map_err(|error| at(&identity.key, &error))?;
-    ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_webpki_verifier(verifier)
-        .with_client_auth_cert(certificates(&identity.certificate)?, key)
-        .map_err(|error| at(&identity.certificate, &error))
 }
 
 /// A text as a part of an address or a form.

@@ -9,27 +9,18 @@
 //!
 //! Deliberately absent: proxies, passwords in addresses (they would be told with the address), compression.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, HOST, HeaderMap, IF_MODIFIED_SINCE,
     IF_NONE_MATCH, LAST_MODIFIED, LOCATION, USER_AGENT,
 };
 use hyper::{Request, Response, Uri};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use mgmt_http_client::{Error, Tls, connect, exchange};
 use tokio::time::Instant;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 /// How much a server may ask of us.
 #[derive(Clone, Copy, Debug)]
@@ -159,28 +150,8 @@ pub(crate) struct Body {
     taken: u64,
 }
 
-/// Why there is no answer, or not all of one.
-#[derive(Debug)]
-pub(crate) struct Unfetched(pub(crate) String);
-
-impl<E: std::error::Error> From<E> for Unfetched {
-    fn from(error: E) -> Unfetched {
-        // The whole chain: the first of them alone often says no more than that something went wrong.
-        let mut why = error.to_string();
-        let mut source = error.source();
-        while let Some(deeper) = source {
-            let text = deeper.to_string();
-            if !why.contains(&text) {
-                why = format!("{why}: {text}");
-            }
-            source = deeper.source();
-        }
-        Unfetched(why)
-    }
-}
-
 /// Asks for what is at an address.
-pub(crate) async fn ask(address: &Address, question: &Question<'_>) -> Result<Answer, Unfetched> {
+pub(crate) async fn ask(address: &Address, question: &Question<'_>) -> Result<Answer, Error> {
     let until = Instant::now() + question.limits.whole;
     let mut here = address.clone();
     for _ in 0..=MOVES {
@@ -191,51 +162,30 @@ pub(crate) async fn ask(address: &Address, question: &Question<'_>) -> Result<An
             304 if question.known.is_some() => return Ok(Answer::Same),
             301 | 302 | 303 | 307 | 308 => {
                 let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-                let location = location
-                    .ok_or_else(|| Unfetched(format!("{here} sends us away and does not say where")))?;
+                let location =
+                    location.ok_or_else(|| Error(format!("{here} sends us away and does not say where")))?;
                 let next =
-                    here.resolve(location).map_err(|why| Unfetched(format!("{here} sends us on: {why}")))?;
+                    here.resolve(location).map_err(|why| Error(format!("{here} sends us on: {why}")))?;
                 if here.is_secure() && !next.is_secure() && !question.checked {
-                    return Err(Unfetched(format!("{here} sends us to {next}, which nobody vouches for")));
+                    return Err(Error(format!("{here} sends us to {next}, which nobody vouches for")));
                 }
                 here = next;
             }
             // Not now is not the same as not at all.
             400..=499 if ![408, 425, 429].contains(&status) => return Ok(Answer::Missing(status)),
-            _ => return Err(Unfetched(format!("{here} answers with status {status}"))),
+            _ => return Err(Error(format!("{here} answers with status {status}"))),
         }
     }
-    Err(Unfetched(format!("{address} goes on sending us elsewhere, last to {here}")))
+    Err(Error(format!("{address} goes on sending us elsewhere, last to {here}")))
 }
 
 /// Sends one question to one server.
-async fn once(address: &Address, question: &Question<'_>) -> Result<Response<Incoming>, Unfetched> {
-    let stream = TcpStream::connect((address.host(), address.port())).await?;
-    if !address.is_secure() {
-        return send(address, question, stream).await;
-    }
-    send(address, question, encrypted(address.host(), stream, question.authorities).await?).await
-}
-
-/// Encrypts a connection to a server that the host, or one of the named authorities, vouches for.
-pub(crate) async fn encrypted(
-    host: &str,
-    stream: TcpStream,
-    authorities: &[PathBuf],
-) -> Result<TlsStream<TcpStream>, Unfetched> {
-    let tls = TlsConnector::from(Arc::new(configuration(authorities)?));
-    let name = ServerName::try_from(host.to_owned())?;
-    Ok(tls.connect(name, stream).await?)
-}
-
-async fn send(
-    address: &Address,
-    question: &Question<'_>,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<Response<Incoming>, Unfetched> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the answer, or when nobody wants the answer any more.
-    tokio::spawn(connection);
+async fn once(address: &Address, question: &Question<'_>) -> Result<Response<Incoming>, Error> {
+    let tls = match address.is_secure() {
+        true => Some(Tls::of_host(question.authorities).connector()?),
+        false => None,
+    };
+    let stream = connect(address.host(), address.port(), tls.as_ref()).await?;
     let authority = address.0.authority().map_or("", |authority| authority.as_str());
     let mut request = Request::get(address.path())
         .header(HOST, authority)
@@ -249,22 +199,22 @@ async fn send(
             request = request.header(header, value.as_str());
         }
     }
-    Ok(sender.send_request(request.body(Empty::<Bytes>::new())?).await?)
+    exchange(stream, request.body(Empty::<Bytes>::new())?).await
 }
 
 /// Does something within the time that is left.
-async fn in_time<T>(limits: Limits, until: Instant, what: impl Future<Output = T>) -> Result<T, Unfetched> {
+async fn in_time<T>(limits: Limits, until: Instant, what: impl Future<Output = T>) -> Result<T, Error> {
     let silent = Instant::now() + limits.silence;
     tokio::time::timeout_at(silent.min(until), what).await.map_err(|_| {
         let (seconds, what) = match silent <= until {
             true => (limits.silence.as_secs(), "nothing came for"),
             false => (limits.whole.as_secs(), "it takes longer than"),
         };
-        Unfetched(format!("{what} {seconds} s"))
+        Error(format!("{what} {seconds} s"))
     })
 }
 
-fn body(response: Response<Incoming>, limits: Limits, until: Instant) -> Result<Body, Unfetched> {
+fn body(response: Response<Incoming>, limits: Limits, until: Instant) -> Result<Body, Error> {
     let headers = response.headers();
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let length: Option<u64> = text(CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
@@ -272,7 +222,7 @@ fn body(response: Response<Incoming>, limits: Limits, until: Instant) -> Result<
         return Err(too_large(limits));
     }
     if let Some(encoding) = text(CONTENT_ENCODING.as_str()).filter(|encoding| encoding != "identity") {
-        return Err(Unfetched(format!("it comes encoded as `{encoding}`, which was not asked for")));
+        return Err(Error(format!("it comes encoded as `{encoding}`, which was not asked for")));
     }
     let version = Version { etag: text(ETAG.as_str()), modified: text(LAST_MODIFIED.as_str()) };
     Ok(Body { version, sums: sums(headers), incoming: response.into_body(), limits, until, taken: 0 })
@@ -286,13 +236,13 @@ fn sums(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-fn too_large(limits: Limits) -> Unfetched {
-    Unfetched(format!("it is larger than {} bytes, which is the most that is fetched", limits.largest))
+fn too_large(limits: Limits) -> Error {
+    Error(format!("it is larger than {} bytes, which is the most that is fetched", limits.largest))
 }
 
 impl Body {
     /// The next piece; nothing at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Unfetched> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             let frame = in_time(self.limits, self.until, self.incoming.frame()).await?;
             let Some(frame) = frame.transpose()? else { return Ok(None) };
@@ -305,45 +255,6 @@ impl Body {
             return Ok(Some(bytes));
         }
     }
-}
-
-/// Says whether a file with authorities can be used.
-pub(crate) fn check_authorities(file: &Path) -> Result<(), Unfetched> {
-    add_authorities(&mut RootCertStore::empty(), file)
-}
-
-fn add_authorities(roots: &mut RootCertStore, file: &Path) -> Result<(), Unfetched> {
-    let at = |error: &dyn std::fmt::Display| Unfetched(format!("{}: {error}", file.display()));
-    if !file.metadata().map_err(|error| at(&error))?.is_file() {
-        return Err(at(&"not a regular file"));
-    }
-    let mut is_empty = true;
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| at(&error))? {
-        roots.add(certificate.map_err(|error| at(&error))?).map_err(|error| at(&error))?;
-        is_empty = false;
-    }
-    if is_empty {
-        return Err(at(&"no certificate in it"));
-    }
-    Ok(())
-}
-
-/// Whom we trust: whom the host trusts, and who is named.
-fn configuration(authorities: &[PathBuf]) -> Result<ClientConfig, Unfetched> {
-    let mut roots = RootCertStore::empty();
-    // One that cannot be read is one less.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    for file in authorities {
-        add_authorities(&mut roots, file)?;
-    }
-    if roots.is_empty() {
-        return Err(Unfetched("this host trusts no authority; install `ca-certificates`".to_owned()));
-    }
-    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
-    Ok(ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth())
 }
 
 #[cfg(test)]
@@ -380,7 +291,7 @@ mod tests {
         Address::new(&format!("http://127.0.0.1:{port}/")).unwrap()
     }
 
-    async fn everything(address: &Address, limits: Limits) -> Result<(), Unfetched> {
+    async fn everything(address: &Address, limits: Limits) -> Result<(), Error> {
         let question = Question { authorities: &[], known: None, checked: false, limits };
         let Answer::Here(mut body) = ask(address, &question).await? else { return Ok(()) };
         while body.next().await?.is_some() {}
@@ -400,7 +311,7 @@ mod tests {
             (endless, limits.whole, "it is larger than 5 bytes"),
         ] {
             let address = silent(words).await;
-            let Err(Unfetched(why)) = everything(&address, Limits { whole, ..limits }).await else {
+            let Err(Error(why)) = everything(&address, Limits { whole, ..limits }).await else {
                 panic!("{words:?}")
             };
             assert!(why.contains(expected), "{words:?}: {why}");

@@ -28,7 +28,9 @@ use sha2::digest::DynDigest;
 
 use super::memory::{Memory, Moment, Verified};
 use super::{File, aside};
-use crate::support::fetch::{self, Address, Answer, Body, Limits, Question, Unfetched, Version, is_address};
+use mgmt_http_client::Error as FetchError;
+
+use crate::support::fetch::{self, Address, Answer, Body, Limits, Question, Version, is_address};
 
 const CONTENT: &[u8] = b"source";
 const RECORD: &[u8] = b"source.json";
@@ -267,7 +269,7 @@ impl Bringing<'_, '_> {
                 checked: !self.checksum.is_empty(),
                 limits: self.limits,
             };
-            let failed = |why: Unfetched| Failed::Elsewhere(format!("cannot fetch {address}: {}", why.0));
+            let failed = |why: FetchError| Failed::Elsewhere(format!("cannot fetch {address}: {}", why.0));
             match fetch::ask(address, &question).await.map_err(failed)? {
                 Answer::Same => return self.copy().map_err(Failed::Here),
                 Answer::Missing(status) => missing.push(format!("{address} is not there (status {status})")),
@@ -342,7 +344,7 @@ impl Bringing<'_, '_> {
     }
 
     async fn next(&self, address: &Address, body: &mut Body) -> Result<Option<hyper::body::Bytes>, Failed> {
-        let failed = |why: Unfetched| Failed::Elsewhere(format!("cannot fetch all of {address}: {}", why.0));
+        let failed = |why: FetchError| Failed::Elsewhere(format!("cannot fetch all of {address}: {}", why.0));
         body.next().await.map_err(failed)
     }
 

@@ -6,17 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::client::conn::http1;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, LAST_MODIFIED, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
+use mgmt_http_client::{Tls, exchange};
 use mgmt_resource::{Checked, Context, Error, Invalid, Kind, Needed, Nothing, Resource, Result, Want, Watch};
 use mgmt_sys::dir::Parent;
 use mgmt_sys::handle::Attributes;
 use mgmt_sys::path::ManagedPath;
 use mgmt_sys::replace::{Durability, Expect, InPlace, Replacement};
 use mgmt_value::Str;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
@@ -165,7 +163,7 @@ impl HttpServerProxy {
     async fn unusable_authority(&self, cx: &Context<'_>) -> Option<String> {
         for file in &self.authorities {
             let path = file.as_path().to_owned();
-            let check = move || crate::support::fetch::check_authorities(&path);
+            let check = move || mgmt_http_client::check_authorities(&path);
             let error = match tokio::task::spawn_blocking(check).await {
                 Ok(Ok(())) => continue,
                 Ok(Err(_)) if cx.may_come(Needed::Path(file.as_bytes())) => continue,
@@ -308,22 +306,14 @@ async fn fetch(method: &Method, remote: &str, authorities: &[PathBuf]) -> io::Re
         .header(USER_AGENT, "mgmt")
         .body(Content::default())
         .map_err(io::Error::other)?;
-    if !is_secure {
-        return send(request, stream).await;
-    }
-    let encrypted = crate::support::fetch::encrypted(host, stream, authorities);
-    let stream = in_time(CONNECT_LIMIT, encrypted).await?.map_err(|error| io::Error::other(error.0))?;
-    send(request, stream).await
-}
-
-async fn send(
-    request: Request<Content>,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> io::Result<Response<Incoming>> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // It ends with the answer, or when nobody wants the answer any more.
-    tokio::spawn(connection);
-    in_time(ANSWER_LIMIT, sender.send_request(request)).await?.map_err(io::Error::other)
+    let stream = match is_secure {
+        true => {
+            let connector = Tls::of_host(authorities).connector()?;
+            in_time(CONNECT_LIMIT, connector.encrypt(host, stream)).await??
+        }
+        false => Box::new(stream),
+    };
+    Ok(in_time(ANSWER_LIMIT, exchange(stream, request)).await??)
 }
 
 async fn in_time<T>(limit: Duration, what: impl Future<Output = T>) -> io::Result<T> {

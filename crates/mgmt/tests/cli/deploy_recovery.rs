@@ -458,6 +458,35 @@ fn a_deploy_that_found_the_disk_full_runs_when_there_is_room() {
 }
 
 #[test]
+fn after_a_restart_on_a_full_disk_the_last_deploy_runs() {
+    let env = TestEnv::new();
+    let (one, two) = (
+        env.write("one.mcl", &file(&env.at("out"), "\"one\"")),
+        env.write("two.mcl", &file(&env.at("out"), "\"two\"")),
+    );
+    // There is neither room nor an inode left, and the word that names the directory was lost.
+    let script = format!(
+        "set -e; cd {at}; mkdir prefix; mount -t tmpfs -o size=4m,mode=700 prefix prefix
+        start() {{ {mgmt} run --prefix prefix empty > log 2>&1 & pid=$!; trap 'kill -9 $pid' EXIT; }}
+        said() {{ n=0; until grep -q \"$1\" log; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ] || {{ cat log; exit 7; }}; done; }}
+        is() {{ n=0; until test \"$(cat out)\" = $1; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ] || {{ cat log; exit 8; }}; done; }}
+        start; said 'graph empty'
+        {mgmt} deploy --prefix prefix --no-git lang {one}; is one
+        kill -INT $pid; wait $pid; rm out
+        : > prefix/agent-id; head -c 8m /dev/zero > prefix/full || test -s prefix/full
+        mount -o remount,nr_inodes=$(find prefix | wc -l) prefix
+        start; is one; said 'journal: No space left'; said 'agent-id: No space left'
+        rm prefix/full; mount -o remount,nr_inodes=1000 prefix
+        {mgmt} deploy --prefix prefix --no-git lang {two}; is two
+        trap - EXIT; kill -INT $pid; wait $pid; echo ended well",
+        at = env.0.path().display(),
+        mgmt = env!("CARGO_BIN_EXE_mgmt"),
+    );
+    let said = with_mounts(&script);
+    assert!(said.code == 0 && said.stdout.contains("ended well"), "{said:?}");
+}
+
+#[test]
 fn a_host_whose_store_is_down_begins_with_its_last_deploy_and_catches_up() {
     let env = TestEnv::new();
     let mut cluster = EtcdCluster::start(1);

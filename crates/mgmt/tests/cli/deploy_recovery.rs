@@ -1218,6 +1218,48 @@ fn a_store_of_a_later_version_is_set_aside() {
 }
 
 #[test]
+fn a_host_that_serves_the_store_is_managed_whatever_is_damaged_of_that() {
+    let env = TestEnv::new();
+    let [clients, servers] = [(); 2].map(|()| format!("http://{}", mgmt_test_support::address::reserved()));
+    let prefix = env.text("prefix");
+    let start = || {
+        let words = ["run", "--prefix", &prefix, "--hostname", "h1", "--ideal-cluster-size", "1"];
+        let urls = ["--client-urls", &clients, "--server-urls", &servers, "empty"];
+        RunningProgram::start(&[&words[..], &urls].concat())
+    };
+    let mut run = start();
+    run.wait_for("graph empty");
+    env.deploy("\"one\"");
+    holds(&env.at("out"), "one");
+    finish(run);
+    let damage = |name: &str| {
+        let path = env.at("prefix/cluster").join(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, text.replacen("\"format\"", "\"farmat\"", 1)).unwrap();
+    };
+    // Each is found out again, or is there twice: it serves as before.
+    damage("state.json");
+    damage("connection.json");
+    let mut run = start();
+    run.wait_for("state.json is damaged (its checksum does not match): set aside as");
+    run.wait_for("connection.json is damaged (its checksum does not match): set aside as");
+    env.deploy("\"two\"");
+    holds(&env.at("out"), "two");
+    finish(run);
+    // Nobody can tell whose member it is: it serves no longer, and runs the last deploy that ran.
+    damage("state.json");
+    damage("state-copy.json");
+    std::fs::remove_file(env.at("out")).unwrap();
+    let mut run = start();
+    let line = run.wait_for("state.json: its checksum does not match");
+    assert!(line.contains("it does not serve the store"), "{line}");
+    run.wait_for("the store does not answer: running deploy 2, the last that ran here");
+    holds(&env.at("out"), "two");
+    finish(run);
+    assert!(env.at("prefix/cluster/data").exists() && env.at("prefix/cluster/state.json").exists());
+}
+
+#[test]
 fn a_damaged_password_or_reversal_is_not_used() {
     let env = TestEnv::new();
     let reversible = env.write("reversible", "before-text");

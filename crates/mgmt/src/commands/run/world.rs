@@ -45,9 +45,7 @@ pub(super) async fn open(settings: &Settings, prefix: &Prefix) -> Result<Opened,
         let settings = serving.cluster(&settings.hostname, prefix.directory(CLUSTER)?)?;
         return match Cluster::start(settings.clone(), program).await {
             Ok(cluster) => Ok((Arc::new(cluster.store()), Some(cluster))),
-            Err(StartError::Disk(error)) => {
-                Ok((without_serving(&settings, &error)?, None))
-            }
+            Err(StartError::Disk(error)) => Ok((without_serving(&settings, &error)?, None)),
             Err(error) => Err(Failure::failed(error)),
         };
     }
@@ -86,8 +84,8 @@ pub(super) fn servers(settings: &Settings, cluster: Option<&Cluster>) -> Option<
 /// Opens the store of this host. A damaged one is set aside, and the host begins with an empty one: it can do so, because its program
 /// and its last deploy are kept elsewhere.
 fn embedded(path: &Path) -> Result<Embedded, Failure> {
-    if path.is_dir() {
-        let said = mgmt_sys::aside::set_aside_and_describe(path, "it is a directory");
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        let said = mgmt_sys::aside::set_aside_and_describe(path, "it is no regular file");
         tracing::error!("{said}; lost: what this host kept in its store, if that was there");
     }
     let opened = tokio::task::block_in_place(|| Embedded::open_verified(path));

@@ -146,6 +146,9 @@ pub(super) async fn gone(far: &mut Option<Far>) {
 pub(super) fn claim(world: &SharedState, prefix: &Prefix) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("cannot name this agent: {error}"));
     let path = prefix.path().join(AGENT_ID);
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        tracing::error!("{}", mgmt_sys::aside::set_aside_and_describe(&path, "it is no regular file"));
+    }
     let directory = match std::fs::read_to_string(&path) {
         Ok(word) if !word.trim().is_empty() => word.trim().to_owned(),
         _ => {

@@ -1334,3 +1334,33 @@ fn a_host_that_was_stopped_past_its_lease_does_not_take_itself_for_chosen() {
     finish(a);
     finish(b);
 }
+
+#[test]
+fn a_resource_that_reads_a_schedule_is_managed_on_when_another_host_is_chosen() {
+    let env = TestEnv::new();
+    let cluster = EtcdCluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let at = env.0.path().display();
+    let text = format!(
+        "import \"world\"\nimport \"fmt\"\n$name = $hostname\n$hosts = world.schedule(\"job\")\n\
+         schedule \"job\" {{\n\tstrategy => \"alpha\",\n\tttl => 3,\n}}\n\
+         file \"{at}/hosts-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => fmt.printf(\"%v\", $hosts),\n}}\n\
+         file \"{at}/count-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => fmt.printf(\"%d\", len($hosts)),\n}}\n"
+    );
+    let program = env.write("main.mcl", &text);
+    let host = |name: &str| {
+        let prefix = env.text(&format!("prefix-{name}"));
+        let flags = ["run", "--prefix", &prefix, "--hostname", name, "--seeds", &seeds, "--no-deploy-watch"];
+        RunningProgram::start(&[&flags[..], &["lang", &program]].concat())
+    };
+    let b = host("b");
+    holds(&env.at("hosts-b"), "[\"b\"]");
+    holds(&env.at("count-b"), "1");
+    let a = host("a");
+    holds(&env.at("hosts-b"), "[\"a\"]");
+    // The number of hosts is the same, so nothing about this one has changed.
+    std::fs::write(env.at("count-b"), "broken").unwrap();
+    holds(&env.at("count-b"), "1");
+    finish(a);
+    finish(b);
+}

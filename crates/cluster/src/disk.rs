@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   DIRECTORY/state.json         {"format":1,"disk":"member","identity":"5b1c…","member":"8e9e05c5"}
+//!   DIRECTORY/state-copy.json    the same, used if state.json is damaged: nothing else says whose member this host is
 //!   DIRECTORY/connection.json    {"format":1,"endpoints":["http://a:2379"],"namespace":"/mgmt", …}
 //!   DIRECTORY/data/              the data of the server
 //!   DIRECTORY/former-NUMBER/     data of a member that is one no longer
@@ -23,6 +24,7 @@ use mgmt_state::StateError;
 use mgmt_state::record::{self, Record};
 
 const STATE: &str = "state.json";
+const STATE_COPY: &str = "state-copy.json";
 const CONNECTION: &str = "connection.json";
 const RECOVER: &str = "recover";
 
@@ -73,39 +75,54 @@ impl Directory {
 
     /// What there is, in the light of what is really there.
     pub(super) fn disk(&self) -> Result<Disk, StateError> {
-        let Some(record) = Record::read(&self.open()?, STATE)? else { return Ok(Disk::Empty) };
-        let text = |name: &str| match record.get(name)? {
-            Json::String(text) => Ok(text.clone()),
-            _ => Err(record.corrupt(format!("`{name}` is not a string"))),
-        };
-        let identity = text("identity")?;
-        match text("disk")?.as_str() {
-            // One that has never got as far as having data begins again.
-            "founder" => Ok(Disk::Founder { identity }),
-            "former" => Ok(Disk::Former { identity }),
-            "member" if !self.has_data() => {
+        match self.stored()? {
+            Disk::Member { identity, .. } if !self.has_data() => {
                 tracing::warn!("the data of the server is gone: this host joins the cluster as a new member");
                 Ok(Disk::Former { identity })
             }
-            "member" => match u64::from_str_radix(&text("member")?, 16) {
-                Ok(id) => Ok(Disk::Member { identity, member: MemberId(id) }),
-                Err(_) => Err(record.corrupt("`member` is not the number of a member")),
-            },
-            other => Err(record.corrupt(format!("`disk` is {other:?}, which is not known"))),
+            disk => Ok(disk),
         }
+    }
+
+    /// What was written down. If that is damaged, its copy is.
+    fn stored(&self) -> Result<Disk, StateError> {
+        let error = match Record::read(&self.open()?, STATE) {
+            Ok(None) => return Ok(Disk::Empty),
+            Ok(Some(record)) => match parse(&record) {
+                Ok(disk) => return Ok(disk),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        if !matches!(error, StateError::Corrupt { .. }) {
+            return Err(error);
+        }
+        let copy = Record::read(&self.open()?, STATE_COPY).and_then(|copy| match copy {
+            Some(copy) => parse(&copy.verified()?).map(Some),
+            None => Ok(None),
+        });
+        let Ok(Some(disk)) = copy else { return Err(error) };
+        record::set_aside(error, "nothing, as there is a copy", ())?;
+        self.remember(&disk)?;
+        Ok(disk)
     }
 
     /// Writes down what there is, for good.
     pub(super) fn remember(&self, disk: &Disk) -> Result<(), StateError> {
         let json = match disk {
-            Disk::Empty => return record::remove(&self.open()?, STATE, Durability::Full),
+            Disk::Empty => {
+                record::remove(&self.open()?, STATE, Durability::Full)?;
+                return record::remove(&self.open()?, STATE_COPY, Durability::Full);
+            }
             Disk::Founder { identity } => json!({"format": 1, "disk": "founder", "identity": identity}),
             Disk::Former { identity } => json!({"format": 1, "disk": "former", "identity": identity}),
             Disk::Member { identity, member } => json!({
                 "format": 1, "disk": "member", "identity": identity, "member": member.to_string(),
             }),
         };
-        record::write(&self.open()?, STATE, &record::text(&json), Durability::Full)
+        let text = record::text(&json);
+        record::write(&self.open()?, STATE, &text, Durability::Full)?;
+        record::write(&self.open()?, STATE_COPY, &text, Durability::Full)
     }
 
     /// Moves the data out of the way. Of what was moved before, only the newest is kept: each of these members had been
@@ -160,8 +177,29 @@ impl Directory {
         record::write(&self.open()?, CONNECTION, &record::text(&json), Durability::Data)
     }
 
+    /// Where the others were when last seen. What is damaged is set aside: it is found out again.
     pub(super) fn connection(&self) -> Result<Option<Remembered>, StateError> {
-        Remembered::read(&self.path)
+        let lost = "where the servers of the cluster were when last seen";
+        Remembered::read(&self.path).or_else(|error| record::set_aside(error, lost, None))
+    }
+}
+
+/// What a record says there is.
+fn parse(record: &Record) -> Result<Disk, StateError> {
+    let text = |name: &str| match record.get(name)? {
+        Json::String(text) => Ok(text.clone()),
+        _ => Err(record.corrupt(format!("`{name}` is not a string"))),
+    };
+    let identity = text("identity")?;
+    match text("disk")?.as_str() {
+        // One that has never got as far as having data begins again.
+        "founder" => Ok(Disk::Founder { identity }),
+        "former" => Ok(Disk::Former { identity }),
+        "member" => match u64::from_str_radix(&text("member")?, 16) {
+            Ok(id) => Ok(Disk::Member { identity, member: MemberId(id) }),
+            Err(_) => Err(record.corrupt("`member` is not the number of a member")),
+        },
+        other => Err(record.corrupt(format!("`disk` is {other:?}, which is not known"))),
     }
 }
 
@@ -259,6 +297,8 @@ mod tests {
             directory.remember(&disk).unwrap();
             assert_eq!(directory.disk().unwrap(), disk);
         }
+        directory.remember(&Disk::Empty).unwrap();
+        assert_eq!(directory.disk().unwrap(), Disk::Empty);
         let connection = Remembered {
             endpoints: vec!["http://a:2379".into()],
             namespace: "/mgmt".into(),
@@ -275,6 +315,40 @@ mod tests {
         let identity = "x".to_owned();
         directory.remember(&Disk::Member { identity: identity.clone(), member: MemberId(7) }).unwrap();
         assert_eq!(directory.disk().unwrap(), Disk::Former { identity });
+    }
+
+    #[test]
+    fn a_damaged_state_is_replaced_by_its_copy_and_set_aside() {
+        let (temporary, directory) = directory();
+        make_data(&directory);
+        let at = |name: &str| temporary.path().join(name);
+        let disk = Disk::Member { identity: "5b1c".to_owned(), member: MemberId(7) };
+        directory.remember(&disk).unwrap();
+        let text = std::fs::read_to_string(at(STATE)).unwrap();
+        for (number, damaged) in [text.replace("5b1c", "5b1d"), text[..20].to_owned()].iter().enumerate() {
+            std::fs::write(at(STATE), damaged).unwrap();
+            assert_eq!(directory.disk().unwrap(), disk);
+            assert_eq!(std::fs::read_to_string(at(STATE)).unwrap(), text);
+            let aside = at(&format!("{STATE}.damaged-{}", number + 1));
+            assert_eq!(&std::fs::read_to_string(aside).unwrap(), damaged);
+        }
+        // A copy that is damaged, or of which nobody knows whether it is, is not used, and nothing is set aside.
+        for copy in
+            [text.replace("5b1c", "5b1d"), "{\"format\":1,\"disk\":\"former\",\"identity\":\"x\"}".to_owned()]
+        {
+            std::fs::write(at(STATE), "").unwrap();
+            std::fs::write(at(STATE_COPY), copy).unwrap();
+            assert!(directory.disk().is_err());
+            assert!(at(STATE).exists());
+        }
+    }
+
+    #[test]
+    fn damaged_addresses_are_set_aside() {
+        let (temporary, directory) = directory();
+        std::fs::write(temporary.path().join(CONNECTION), "{").unwrap();
+        assert_eq!(directory.connection().unwrap(), None);
+        assert!(temporary.path().join(format!("{CONNECTION}.damaged-1")).exists());
     }
 
     #[test]

@@ -71,6 +71,22 @@ fn set_aside(path: &Path, reason: &str) {
     );
 }
 
+/// What an earlier life left in a file. One that cannot be used is set aside.
+fn earlier(path: &Path) -> String {
+    let read = match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err("it is no regular file".to_owned()),
+        Ok(found) if found.len() > LIMIT => Err("it is too large to be a journal".to_owned()),
+        Ok(_) => std::fs::read(path).map_err(|error| error.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return String::new(),
+        Err(error) => Err(error.to_string()),
+    };
+    let text = read.map(|text| String::from_utf8_lossy(&text).into_owned());
+    if let Some(reason) = text.as_ref().map_or_else(|reason| Some(reason.clone()), |text| damage(text)) {
+        set_aside(path, &reason);
+    }
+    text.unwrap_or_default()
+}
+
 /// The file of pending notifications.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -85,26 +101,17 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Reads what an earlier life left. A damaged line, such as the last one of a killed program, is passed over.
-    pub(crate) fn open(path: PathBuf) -> io::Result<Journal> {
-        let text = match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.len() > LIMIT => {
-                set_aside(&path, "it is too large to be a journal");
-                String::new()
-            }
-            Ok(_) => {
-                let text = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
-                if let Some(damage) = damage(&text) {
-                    set_aside(&path, &damage);
-                }
-                text
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error),
-        };
+    /// Reads what an earlier life left. A damaged line, such as the last one of a killed program, is passed over. A file that can be
+    /// neither read nor written, for example because the disk is full, keeps no host from being managed: what is written down later
+    /// goes into the old file, or into a new one as soon as there is room.
+    pub(crate) fn open(path: PathBuf) -> Journal {
+        let text = earlier(&path);
         let mut journal = Journal::replayed(path, &text);
-        journal.rewrite()?;
-        Ok(journal)
+        if let Err(error) = journal.rewrite() {
+            journal.report(&error);
+            journal.file = OpenOptions::new().append(true).open(&journal.path).ok();
+        }
+        journal
     }
 
     /// What a text says, before anything is written. What is right of a damaged one counts.
@@ -204,26 +211,34 @@ impl Journal {
     fn append(&mut self, line: &Json) {
         self.lines += 1;
         let useful = self.pending.len() + self.running.len() + self.unfinished.len() + self.last.0.len();
-        let result = match self.lines > useful * 2 + SLACK {
-            true => self.rewrite(),
-            false => self.write(line),
+        let result = match &mut self.file {
+            // One write for the whole line, so that a kill leaves it whole or absent.
+            Some(file) if self.lines <= useful * 2 + SLACK => file.write_all(format!("{line}\n").as_bytes()),
+            _ => self.rewrite(),
         };
         if let Err(error) = result {
-            // The run itself goes on: what is at stake is a notification or a time, and only if we are killed now.
-            tracing::warn!("cannot write {}: {error}", self.path.display());
+            self.report(&error);
         }
     }
 
-    fn write(&mut self, line: &Json) -> io::Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        // One write for the whole line, so that a kill leaves it whole or absent.
-        file.write_all(format!("{line}\n").as_bytes())
+    /// The run itself goes on: what is at stake is a notification or a time, and only if we are killed now.
+    fn report(&self, error: &io::Error) {
+        tracing::warn!("cannot write {}: {error}", self.path.display());
     }
 
     /// Writes the present state into a new file and puts it in place of the old one.
     fn rewrite(&mut self) -> io::Result<()> {
         let temporary = self.path.with_extension("new");
-        let mut file = private(&temporary)?;
+        let written = self.replace_with(&temporary);
+        if written.is_err() {
+            // It would take up room that somebody needs.
+            let _ = std::fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    fn replace_with(&mut self, temporary: &Path) -> io::Result<()> {
+        let mut file = private(temporary)?;
         let mut text = String::new();
         for (from, to) in &self.pending {
             text += &format!("{}\n", json!(["pending", to_json(from), to_json(to)]));
@@ -237,7 +252,7 @@ impl Journal {
         }
         self.lines = text.lines().count();
         file.write_all(text.as_bytes())?;
-        std::fs::rename(&temporary, &self.path)?;
+        std::fs::rename(temporary, &self.path)?;
         self.file = Some(file);
         Ok(())
     }
@@ -279,7 +294,7 @@ mod tests {
     use super::*;
 
     fn open(directory: &tempfile::TempDir) -> Journal {
-        Journal::open(directory.path().join("notifications")).unwrap()
+        Journal::open(directory.path().join("notifications"))
     }
 
     #[test]
@@ -321,6 +336,41 @@ mod tests {
         let mut text = std::fs::read(&path).unwrap();
         text.extend_from_slice(b"\xff\xfe{\n[1,2]\n[\"pending\", [\"file");
         std::fs::write(&path, text).unwrap();
+        assert!(open(&directory).was_pending(&a, &b));
+    }
+
+    #[test]
+    fn where_no_file_can_be_made_the_old_one_goes_on_and_a_new_one_is_made_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let (a, b) = (Id::new("file", "/a"), Id::new("exec", "b"));
+        open(&directory).set_pending(&a, &b, true);
+        let in_the_way = directory.path().join("notifications.new");
+        std::fs::create_dir(&in_the_way).unwrap();
+        let mut journal = open(&directory);
+        assert!(journal.was_pending(&a, &b));
+        journal.set_pending(&a, &b, false);
+        journal.set_pending(&b, &a, true);
+        drop(journal);
+        let journal = open(&directory);
+        assert!(!journal.was_pending(&a, &b) && journal.was_pending(&b, &a));
+        drop(journal);
+        std::fs::remove_file(directory.path().join("notifications")).unwrap();
+        let mut journal = open(&directory);
+        journal.set_pending(&a, &b, true);
+        std::fs::remove_dir(&in_the_way).unwrap();
+        journal.set_pending(&b, &a, true);
+        drop(journal);
+        let journal = open(&directory);
+        assert!(journal.was_pending(&a, &b) && journal.was_pending(&b, &a));
+    }
+
+    #[test]
+    fn what_is_no_file_is_set_aside() {
+        let directory = tempfile::tempdir().unwrap();
+        let (a, b) = (Id::new("file", "/a"), Id::new("exec", "b"));
+        std::fs::create_dir(directory.path().join("notifications")).unwrap();
+        open(&directory).set_pending(&a, &b, true);
+        assert!(directory.path().join("notifications.damaged-1").is_dir());
         assert!(open(&directory).was_pending(&a, &b));
     }
 

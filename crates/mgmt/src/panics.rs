@@ -8,7 +8,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 
 use mgmt_diagnostics::{Diagnostic, SourceMap};
-use mgmt_value::panic_words;
+use mgmt_value::{is_panic_expected, panic_words};
 
 use crate::terminal::Terminal;
 
@@ -20,6 +20,11 @@ pub(crate) fn tell(terminal: &Terminal) {
     let terminal = terminal.clone();
     std::panic::set_hook(Box::new(move |panic| {
         let message = message(panic);
+        if is_panic_expected() {
+            // Whoever catches it says what is damaged.
+            tracing::debug!("{message}");
+            return;
+        }
         // Whoever does not want to see the log is told all the same.
         if tracing::enabled!(tracing::Level::ERROR) {
             tracing::error!(hint = REPORT, "{message}");
@@ -74,6 +79,26 @@ mod tests {
             // The name of a thread is nobody's secret, and may not forge a line either.
             std::thread::Builder::new().name("worker\u{1b}".into()).spawn(way).unwrap().join().unwrap_err();
         }
+    }
+
+    #[test]
+    fn an_expected_panic_is_not_told() {
+        if std::env::var(MARK).is_ok() {
+            let terminal = Terminal::new(Format::Human, ColorChoice::Never);
+            terminal.start_log("info".parse::<Filter>().unwrap());
+            tell(&terminal);
+            assert_eq!(mgmt_value::catch_expected_panic(|| panic!("damaged")), None::<u8>);
+            assert!(std::panic::catch_unwind(|| panic!("unexpected")).is_err());
+            return;
+        }
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "panics::tests::an_expected_panic_is_not_told", "--nocapture"])
+            .env(MARK, "human")
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("unexpected") && !said.contains("damaged"), "{said}");
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub struct Meta {
     pub window: Vec<Str>,
     /// What becomes of a run that is under way when the resource leaves the graph: `cancel` stops it as `timeout` would, `finish` lets it
     /// finish. Unset, the kind decides: a command of `exec` and the copy of a `source` are cancelled, everything else finishes.
+    /// What depends on `world.schedule` is cancelled in any case when its host is no longer chosen.
     pub onleave: Str,
 }
 

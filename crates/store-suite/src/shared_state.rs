@@ -419,6 +419,16 @@ async fn a_record_that_cannot_be_read_concerns_that_record_alone(connect: Connec
         assert!(deploy(b"seven").await > last);
         assert!(a.newest_deploy().await.unwrap().is_some());
     }
+    // A pointer that leads nowhere, far ahead, makes no deploy old: one can still go back to those before it.
+    let all = async || {
+        let list = a.deploys().await.unwrap().deploys;
+        list.iter().map(|deploy| deploy.id).collect::<Vec<_>>()
+    };
+    let known = all().await;
+    let far = known.last().unwrap() + 1000;
+    set("/deploy/newest".to_owned(), Some(&format!(r#"{{"format":1,"id":{far}}}"#))).await;
+    assert_eq!(deploy(b"eight").await, far + 1);
+    assert!(all().await.ends_with(&[&known[1..], &[far + 1]].concat()), "{known:?}");
     // As long as the files of one that is kept are not known, none are removed.
     let chunks = async || {
         let all = vec![mgmt_store::Span::Prefix("/chunk/".to_owned())];

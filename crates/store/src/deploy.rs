@@ -136,7 +136,7 @@ struct Draft<'a> {
 }
 
 /// How many deploys are kept.
-const KEPT: u64 = 16;
+const KEPT: usize = 16;
 
 /// How often a deploy is tried when others deploy at the same time.
 const ATTEMPTS: u32 = 32;
@@ -243,7 +243,7 @@ impl SharedState {
                 effects.push(put(SWEEP, json::stored(&Sweep { number: number + 1 })?));
             }
             if store.commit(Transaction { conditions, effects, otherwise: Vec::new() }).await?.done {
-                if let Err(error) = self.prune(id).await {
+                if let Err(error) = self.prune().await {
                     tracing::warn!("old deploys could not be removed: {error}");
                 }
                 return Ok(deploy);
@@ -278,12 +278,14 @@ impl SharedState {
     }
 
     /// Removes deploys that are too old, and the chunks that only they need. Where the chunks of a deploy that is kept are not
-    /// known, because its record cannot be read, old deploys stay until it is old itself.
-    async fn prune(&self, newest: u64) -> Result<(), StoreError> {
+    /// known, because its record cannot be read, old deploys stay until it is old itself. Records are counted, because numbers can
+    /// have gaps: a pointer that leads nowhere has the next deploy take a number above it.
+    async fn prune(&self) -> Result<(), StoreError> {
         let store = &**self.store();
-        let is_old = |id: u64| id.saturating_add(KEPT) <= newest;
-        let old = self.deploy_records().await?.by_id;
-        let mut old: Vec<_> = old.into_iter().filter(|(id, _)| is_old(*id)).collect();
+        let all = self.deploy_records().await?.by_id;
+        let Some(oldest_kept) = all.keys().rev().nth(KEPT - 1).copied() else { return Ok(()) };
+        let is_old = |id: u64| id < oldest_kept;
+        let mut old: Vec<_> = all.into_iter().filter(|(id, _)| is_old(*id)).collect();
         if old.is_empty() {
             return Ok(());
         }

@@ -26,7 +26,7 @@ mod value;
 
 pub use json::{JsonError, from_json, to_json, to_json_as};
 pub use native::{Complex, Mismatch, Native, value_of};
-pub use panics::{UNSHOWN, panic_words};
+pub use panics::{UNSHOWN, catch_expected_panic, is_panic_expected, panic_words};
 pub use secret::{Secret, Wipe};
 pub use str::Str;
 pub use ty::{FuncType, Type};

@@ -2,6 +2,8 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The forms of messages that the language puts together, with `#` for a number. What stands behind `…` may be any value.
 const FORMS: &[&str] = &[
@@ -52,6 +54,30 @@ pub fn panic_words(payload: &(dyn Any + Send)) -> Cow<'_, str> {
     }
     let Some(message) = payload.downcast_ref::<String>() else { return Cow::Borrowed("no message") };
     Cow::Borrowed(FORMS.iter().find_map(|form| shown(form, message)).unwrap_or(UNSHOWN))
+}
+
+thread_local! {
+    static IS_EXPECTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls other people's code that may panic over damaged input. Nothing if it did, and the panic hook [need not tell of
+/// it](is_panic_expected).
+///
+/// ```
+/// assert_eq!(mgmt_value::catch_expected_panic(|| 7), Some(7));
+/// assert_eq!(mgmt_value::catch_expected_panic(|| panic!("page 3 is damaged")), None::<u8>);
+/// assert!(!mgmt_value::is_panic_expected());
+/// ```
+pub fn catch_expected_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let before = IS_EXPECTED.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    IS_EXPECTED.set(before);
+    done.ok()
+}
+
+/// Whether a panic of this thread is caught by [`catch_expected_panic`].
+pub fn is_panic_expected() -> bool {
+    IS_EXPECTED.get()
 }
 
 /// In place of a message that may have values in it.

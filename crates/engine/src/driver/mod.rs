@@ -181,7 +181,7 @@ impl Driver {
             host: settings.host,
             export: settings.export,
             witness: settings.witness,
-            journal: settings.journal.map(Journal::open).transpose()?,
+            journal: settings.journal.map(Journal::open),
             ended: Vec::new(),
             jobs: Vec::new(),
             to_watch: VecDeque::new(),

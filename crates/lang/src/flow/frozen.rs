@@ -14,7 +14,7 @@ use std::sync::Arc;
 use mgmt_dataflow::{Delta, NodeId, State};
 use mgmt_diagnostics::{Diagnostic, Span};
 use mgmt_resource::{Id, Registry};
-use mgmt_value::Str;
+use mgmt_value::{Str, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -142,6 +142,8 @@ pub(super) struct Frozen {
     pub(super) changed: bool,
     /// What the version before declared, until the first stabilization.
     pub(super) inheritance: Inheritance,
+    /// By output: the schedules under which this host was chosen when it was declared, if it depends on any.
+    guarded: BTreeMap<NodeId, Arc<[Str]>>,
 }
 
 impl Frozen {
@@ -165,6 +167,7 @@ impl Frozen {
             self.changed |= self.blocked.remove(&id);
             self.fatal.remove(&id);
             self.retries.remove(&id);
+            self.guarded.remove(&id);
             let mut items = self.held.remove(&id).unwrap_or_default();
             if declarations.get(id).is_some() {
                 let around = outputs.owners(id).map(|owner| outputs.spot(owner).path).collect();
@@ -205,22 +208,40 @@ impl Frozen {
         // What depends on an unwatched value may be something else now.
         self.changed |= !delta.changed.is_empty() && !lock(&program.watches).broken.is_empty();
         self.adopt(delta, gone, &outputs, declarations, kinds);
-        let schedules = chosen_schedules(program);
-        for &id in &delta.changed {
-            if let State::Value(Datum::Declared(declared)) = graph.state(id) {
-                let choices = choices(id, &schedules, graph, &outputs);
-                match choices.is_empty() {
-                    true => declarations.set(id, declared, kinds),
-                    false => declarations.set(id, &Arc::new(declared.depending_on(&choices.into())), kinds),
-                }
-            }
-        }
+        self.guard(delta, graph, program, &outputs, declarations);
         for id in &delta.removed {
             outputs.0.remove(id);
         }
         let inheritance = std::mem::take(&mut self.inheritance);
         if !inheritance.0.is_empty() && self.is_any() {
             self.inherit(&inheritance, &outputs, program, declarations);
+        }
+    }
+
+    /// Says of what is declared under which schedules this host was chosen for it. What is declared the same as before is declared
+    /// without a schedule that has chosen others since; what has no value now stays as it was.
+    fn guard(
+        &mut self,
+        delta: &Delta,
+        graph: &Flow,
+        program: &Program,
+        outputs: &Outputs,
+        declarations: &mut Declarations,
+    ) {
+        let schedules = chosen_schedules(graph, program);
+        let is_chosen = |name: &Str| schedules.iter().any(|(chosen, _)| chosen == name);
+        let lost = self.guarded.iter().filter(|(_, names)| !names.iter().all(is_chosen)).map(|(id, _)| *id);
+        let lost: Vec<NodeId> = lost.filter(|id| !delta.changed.contains(id)).collect();
+        for &id in delta.changed.iter().chain(&lost) {
+            let State::Value(Datum::Declared(declared)) = graph.state(id) else { continue };
+            let names: Arc<[Str]> = choices(id, &schedules, graph, outputs).into();
+            if names.is_empty() {
+                self.guarded.remove(&id);
+                declarations.set(id, declared, &program.kinds);
+            } else {
+                declarations.set(id, &Arc::new(declared.depending_on(&names)), &program.kinds);
+                self.guarded.insert(id, names);
+            }
         }
     }
 
@@ -447,11 +468,24 @@ impl Frozen {
     }
 }
 
-/// The schedules that the program asks about and under which this host is chosen, with the calls that ask.
-fn chosen_schedules(program: &Program) -> Vec<(Str, FxHashSet<NodeId>)> {
+/// The schedules under which this host is chosen, as the program has evaluated that, with the calls that ask. A choice that ends counts
+/// until the program is evaluated without it, so that nothing is declared meanwhile as if it did not depend on it.
+fn chosen_schedules(graph: &Flow, program: &Program) -> Vec<(Str, FxHashSet<NodeId>)> {
     let mut schedules = lock(&program.watches).schedules();
     let host = program.host.hostname();
-    schedules.retain(|(name, _)| program.host.world_schedule(name).is_ok_and(|hosts| hosts.contains(&host)));
+    let evaluated = |call: &NodeId| match graph.state(*call) {
+        State::Value(Datum::Value(Value::List(hosts))) => {
+            Some(hosts.items.iter().any(|found| matches!(found, Value::Str(found) if *found == host)))
+        }
+        _ => None,
+    };
+    schedules.retain(|(name, calls)| {
+        let is_chosen = || program.host.world_schedule(name).is_ok_and(|hosts| hosts.contains(&host));
+        let evaluated = calls.iter().filter_map(evaluated).reduce(|one, other| one || other);
+        evaluated.unwrap_or_else(is_chosen)
+    });
+    // In an order that does not change: what is declared is compared with what was.
+    schedules.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
     schedules
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod freeze;
+mod schedules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -18,6 +19,8 @@ use mgmt_value::Str;
 struct World {
     strings: Mutex<BTreeMap<Str, Str>>,
     hosts: Mutex<BTreeMap<Str, Str>>,
+    /// The hosts that are chosen, by schedule.
+    schedules: Mutex<BTreeMap<Str, Vec<Str>>>,
     /// What cannot be read.
     failing: Mutex<BTreeSet<Str>>,
 }
@@ -40,6 +43,14 @@ impl Host for World {
     fn world_strings(&self, key: &Str) -> Result<BTreeMap<Str, Str>, Failure> {
         self.look(key)?;
         Ok(self.hosts.lock().unwrap().clone())
+    }
+
+    fn world_schedule(&self, name: &Str) -> Result<Vec<Str>, Failure> {
+        Ok(self.schedules.lock().unwrap().get(name).cloned().unwrap_or_default())
+    }
+
+    fn hostname(&self) -> Str {
+        "self".into()
     }
 }
 

@@ -458,6 +458,35 @@ fn a_deploy_that_found_the_disk_full_runs_when_there_is_room() {
 }
 
 #[test]
+fn after_a_restart_on_a_full_disk_the_last_deploy_runs() {
+    let env = TestEnv::new();
+    let (one, two) = (
+        env.write("one.mcl", &file(&env.at("out"), "\"one\"")),
+        env.write("two.mcl", &file(&env.at("out"), "\"two\"")),
+    );
+    // There is neither room nor an inode left, and the word that names the directory was lost.
+    let script = format!(
+        "set -e; cd {at}; mkdir prefix; mount -t tmpfs -o size=4m,mode=700 prefix prefix
+        start() {{ {mgmt} run --prefix prefix empty > log 2>&1 & pid=$!; trap 'kill -9 $pid' EXIT; }}
+        said() {{ n=0; until grep -q \"$1\" log; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ] || {{ cat log; exit 7; }}; done; }}
+        is() {{ n=0; until test \"$(cat out)\" = $1; do sleep 0.1; n=$((n+1)); [ $n -lt 1200 ] || {{ cat log; exit 8; }}; done; }}
+        start; said 'graph empty'
+        {mgmt} deploy --prefix prefix --no-git lang {one}; is one
+        kill -INT $pid; wait $pid; rm out
+        : > prefix/agent-id; head -c 8m /dev/zero > prefix/full || test -s prefix/full
+        mount -o remount,nr_inodes=$(find prefix | wc -l) prefix
+        start; is one; said 'journal: No space left'; said 'agent-id: No space left'
+        rm prefix/full; mount -o remount,nr_inodes=1000 prefix
+        {mgmt} deploy --prefix prefix --no-git lang {two}; is two
+        trap - EXIT; kill -INT $pid; wait $pid; echo ended well",
+        at = env.0.path().display(),
+        mgmt = env!("CARGO_BIN_EXE_mgmt"),
+    );
+    let said = with_mounts(&script);
+    assert!(said.code == 0 && said.stdout.contains("ended well"), "{said:?}");
+}
+
+#[test]
 fn a_host_whose_store_is_down_begins_with_its_last_deploy_and_catches_up() {
     let env = TestEnv::new();
     let mut cluster = EtcdCluster::start(1);
@@ -1189,6 +1218,48 @@ fn a_store_of_a_later_version_is_set_aside() {
 }
 
 #[test]
+fn a_host_that_serves_the_store_is_managed_whatever_is_damaged_of_that() {
+    let env = TestEnv::new();
+    let [clients, servers] = [(); 2].map(|()| format!("http://{}", mgmt_test_support::address::reserved()));
+    let prefix = env.text("prefix");
+    let start = || {
+        let words = ["run", "--prefix", &prefix, "--hostname", "h1", "--ideal-cluster-size", "1"];
+        let urls = ["--client-urls", &clients, "--server-urls", &servers, "empty"];
+        RunningProgram::start(&[&words[..], &urls].concat())
+    };
+    let mut run = start();
+    run.wait_for("graph empty");
+    env.deploy("\"one\"");
+    holds(&env.at("out"), "one");
+    finish(run);
+    let damage = |name: &str| {
+        let path = env.at("prefix/cluster").join(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, text.replacen("\"format\"", "\"farmat\"", 1)).unwrap();
+    };
+    // Each is found out again, or is there twice: it serves as before.
+    damage("state.json");
+    damage("connection.json");
+    let mut run = start();
+    run.wait_for("state.json is damaged (its checksum does not match): set aside as");
+    run.wait_for("connection.json is damaged (its checksum does not match): set aside as");
+    env.deploy("\"two\"");
+    holds(&env.at("out"), "two");
+    finish(run);
+    // Nobody can tell whose member it is: it serves no longer, and runs the last deploy that ran.
+    damage("state.json");
+    damage("state-copy.json");
+    std::fs::remove_file(env.at("out")).unwrap();
+    let mut run = start();
+    let line = run.wait_for("state.json: its checksum does not match");
+    assert!(line.contains("it does not serve the store"), "{line}");
+    run.wait_for("the store does not answer: running deploy 2, the last that ran here");
+    holds(&env.at("out"), "two");
+    finish(run);
+    assert!(env.at("prefix/cluster/data").exists() && env.at("prefix/cluster/state.json").exists());
+}
+
+#[test]
 fn a_damaged_password_or_reversal_is_not_used() {
     let env = TestEnv::new();
     let reversible = env.write("reversible", "before-text");
@@ -1260,6 +1331,36 @@ fn a_host_that_was_stopped_past_its_lease_does_not_take_itself_for_chosen() {
         holds(&chosen("b"), "[\"a\"]");
         assert_eq!(std::fs::read_to_string(chosen("a")).unwrap(), "[\"a\"]");
     }
+    finish(a);
+    finish(b);
+}
+
+#[test]
+fn a_resource_that_reads_a_schedule_is_managed_on_when_another_host_is_chosen() {
+    let env = TestEnv::new();
+    let cluster = EtcdCluster::start(1);
+    let seeds = cluster.endpoints().join(",");
+    let at = env.0.path().display();
+    let text = format!(
+        "import \"world\"\nimport \"fmt\"\n$name = $hostname\n$hosts = world.schedule(\"job\")\n\
+         schedule \"job\" {{\n\tstrategy => \"alpha\",\n\tttl => 3,\n}}\n\
+         file \"{at}/hosts-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => fmt.printf(\"%v\", $hosts),\n}}\n\
+         file \"{at}/count-${{name}}\" {{\n\tstate => \"exists\",\n\tcontent => fmt.printf(\"%d\", len($hosts)),\n}}\n"
+    );
+    let program = env.write("main.mcl", &text);
+    let host = |name: &str| {
+        let prefix = env.text(&format!("prefix-{name}"));
+        let flags = ["run", "--prefix", &prefix, "--hostname", name, "--seeds", &seeds, "--no-deploy-watch"];
+        RunningProgram::start(&[&flags[..], &["lang", &program]].concat())
+    };
+    let b = host("b");
+    holds(&env.at("hosts-b"), "[\"b\"]");
+    holds(&env.at("count-b"), "1");
+    let a = host("a");
+    holds(&env.at("hosts-b"), "[\"a\"]");
+    // The number of hosts is the same, so nothing about this one has changed.
+    std::fs::write(env.at("count-b"), "broken").unwrap();
+    holds(&env.at("count-b"), "1");
     finish(a);
     finish(b);
 }

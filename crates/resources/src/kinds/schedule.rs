@@ -18,10 +18,10 @@ use mgmt_value::Str;
 /// offer has ended.
 ///
 /// A host that cannot reach the store cannot know whether it is still chosen. `ttl` seconds after the store has last confirmed
-/// its offer, `world.schedule` leaves it out, and what depends on that leaves the graph: a running `exec` is cancelled. Others
-/// are chosen `grace` seconds later. With the strategy `rr`, the command of one host has thereby ended before that of another
-/// starts, unless mgmt itself was stopped or killed: a stopped one ends it when it goes on, a killed one when it is started again
-/// (as a systemd service, at once).
+/// its offer, `world.schedule` leaves it out, and what depends on that is cancelled, whatever its `onleave` is. Others are
+/// chosen `grace` seconds later. With the strategy `rr`, the command of one host has thereby ended before that of another
+/// starts, also when mgmt is stopped or killed: a watchdog ends the commands then. A watchdog that is killed together with mgmt
+/// can do nothing, and a command that leaves its process group is not found.
 ///
 /// ```mcl
 /// import "world"

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::SystemTime;
@@ -17,6 +16,8 @@ use redb::{
     Database, ReadTransaction, ReadableDatabase as _, ReadableTable, TableDefinition, TableError,
     WriteTransaction,
 };
+
+use mgmt_value::catch_expected_panic;
 
 use crate::store::{Entry, LeaseId, Snapshot, Span, StoreError};
 
@@ -79,7 +80,7 @@ impl Disk {
         if !matches!(self.look().file, Lasting::Open { .. }) {
             return Ok(());
         }
-        let verified = catch_unwind(AssertUnwindSafe(|| {
+        let verified = catch_expected_panic(|| {
             let mut view = self.look_alone();
             let Lasting::Open { reading, mut database } = std::mem::replace(&mut view.file, Lasting::Failed)
             else {
@@ -90,8 +91,8 @@ impl Disk {
             let reading = database.begin_read().map_err(|error| self.failed(error))?;
             view.file = Lasting::Open { reading, database };
             Ok(intact)
-        }));
-        if !verified.unwrap_or_else(|_| Err(damaged(&self.path)))? {
+        });
+        if !verified.unwrap_or_else(|| Err(damaged(&self.path)))? {
             tracing::error!(
                 "{} was damaged and has been repaired; the last changes may be lost",
                 self.path.display()
@@ -147,13 +148,13 @@ impl Disk {
         work: impl FnOnce(&mut Step<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let revision = self.look().revision;
-        let done = catch_unwind(AssertUnwindSafe(|| {
+        let done = catch_expected_panic(|| {
             let mut step = Step { disk: self, writing: None, leased: BTreeMap::new(), revision };
             let result = work(&mut step)?;
             step.finish()?;
             Ok(result)
-        }));
-        let done = done.unwrap_or_else(|_| Err(damaged(&self.path)));
+        });
+        let done = done.unwrap_or_else(|| Err(damaged(&self.path)));
         if let Err(StoreError::Unreachable { .. }) = &done {
             // After a failure, the library wants the file to be opened again.
             let file = std::mem::replace(&mut self.look_alone().file, Lasting::Failed);
@@ -173,7 +174,7 @@ impl Disk {
     /// Looks at what there is. The file is opened again if the disk had failed. The library trusts what it reads so far
     /// that it may panic over a file that somebody has damaged; here that is an error.
     fn looking<T>(&self, work: impl FnOnce(&View) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let done = catch_unwind(AssertUnwindSafe(|| {
+        let done = catch_expected_panic(|| {
             let mut view = self.look();
             if matches!(view.file, Lasting::Failed) {
                 drop(view);
@@ -185,8 +186,8 @@ impl Disk {
                 view = self.look();
             }
             work(&view)
-        }));
-        done.unwrap_or_else(|_| Err(damaged(&self.path)))
+        });
+        done.unwrap_or_else(|| Err(damaged(&self.path)))
     }
 
     fn entries(
@@ -245,7 +246,7 @@ impl Drop for Disk {
 
 /// Closing a damaged file is as good as leaving it.
 fn close(file: Lasting) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(file)));
+    let _ = catch_expected_panic(|| drop(file));
 }
 
 /// One step of changes, not yet done.
@@ -422,22 +423,22 @@ fn open(path: &Path) -> Result<Lasting, StoreError> {
 /// Opens what is in the file, or makes it.
 fn fill(path: &Path, file: File) -> Result<Database, StoreError> {
     // A file that somebody has damaged must not end the program, whatever the library makes of it.
-    let opened = catch_unwind(move || {
+    let opened = catch_expected_panic(move || {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE);
         builder.create_file(file)
     });
     match opened {
-        Ok(Ok(database)) => Ok(database),
-        Ok(Err(redb::DatabaseError::DatabaseAlreadyOpen)) => Err(in_use(path)),
-        Ok(Err(error)) => Err(failed(path, &error.into())),
-        Err(_) => Err(damaged(path)),
+        Some(Ok(database)) => Ok(database),
+        Some(Err(redb::DatabaseError::DatabaseAlreadyOpen)) => Err(in_use(path)),
+        Some(Err(error)) => Err(failed(path, &error.into())),
+        None => Err(damaged(path)),
     }
 }
 
 /// Makes sure that the tables are there, and that they are ours.
 fn begin(path: &Path, database: Database) -> Result<Lasting, StoreError> {
-    let made = catch_unwind(AssertUnwindSafe(move || {
+    let made = catch_expected_panic(move || {
         match format(path, &database)? {
             Some(FORMAT) => {}
             Some(FORMAT_WITH_LEASES) => {
@@ -466,8 +467,8 @@ fn begin(path: &Path, database: Database) -> Result<Lasting, StoreError> {
         }
         let reading = database.begin_read().map_err(|error| failed(path, &error.into()))?;
         Ok(Lasting::Open { reading, database })
-    }));
-    made.unwrap_or_else(|_| Err(damaged(path)))
+    });
+    made.unwrap_or_else(|| Err(damaged(path)))
 }
 
 fn format(path: &Path, database: &Database) -> Result<Option<u64>, StoreError> {

@@ -285,7 +285,8 @@ fn take(prefix: &Path) -> Result<File, Failure> {
             .hint("stop it first, or give this one another `--prefix`"));
         }
     }
-    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;
+    // The number is for messages alone: a full disk does not keep a host from being managed.
+    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(file)
 }
 

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mgmt_cluster::{Cluster, Program};
+use mgmt_cluster::{Cluster, ClusterSettings, Program, Remembered, StartError};
 use mgmt_remote::{Far, Handed, Streams};
+use mgmt_state::StateError;
 use mgmt_store::Store;
 use mgmt_store::socket::{Server, serve as serve_store};
 use mgmt_store::{Agent, Embedded, SharedState, StoreError};
@@ -42,14 +43,33 @@ pub(super) async fn open(settings: &Settings, prefix: &Prefix) -> Result<Opened,
         let program = Program::find().await.map_err(|error| Failure::failed(&error).hint(error.hint()))?;
         serving.check_addresses().await?;
         let settings = serving.cluster(&settings.hostname, prefix.directory(CLUSTER)?)?;
-        let cluster = Cluster::start(settings, program).await.map_err(Failure::failed)?;
-        return Ok((Arc::new(cluster.store()), Some(cluster)));
+        return match Cluster::start(settings.clone(), program).await {
+            Ok(cluster) => Ok((Arc::new(cluster.store()), Some(cluster))),
+            Err(StartError::Disk(error)) => Ok((without_serving(&settings, &error)?, None)),
+            Err(error) => Err(Failure::failed(error)),
+        };
     }
     if let Some(servers) = settings.servers.clone() {
         return Ok((connection::servers(servers)?, None));
     }
     prefix.directory("world")?;
     Ok((Arc::new(embedded(&prefix.path().join(STORE))?), None))
+}
+
+/// A client of the cluster, for a host that cannot tell whose member it is. It is managed all the same, and does not serve.
+fn without_serving(settings: &ClusterSettings, error: &StateError) -> Result<Arc<dyn Store>, Failure> {
+    tracing::error!(
+        "{error}; lost: whose member this host is; it does not serve the store, and is managed as a client of the cluster"
+    );
+    tracing::warn!(
+        "hint: restore the file from a backup; or move it away, after which the next start joins the servers of `--seeds` as a new \
+         member, or founds a new cluster if there are none"
+    );
+    let remembered = Remembered::read(&settings.directory).ok().flatten();
+    let remembered = remembered.map(|remembered| remembered.endpoints).unwrap_or_default();
+    let mut client = settings.client.clone();
+    client.endpoints = [settings.seeds.clone(), remembered, settings.server.clients.clone()].concat();
+    connection::servers(client)
 }
 
 /// A client of the servers of the store, if it has any that can be reached from here.
@@ -64,8 +84,8 @@ pub(super) fn servers(settings: &Settings, cluster: Option<&Cluster>) -> Option<
 /// Opens the store of this host. A damaged one is set aside, and the host begins with an empty one: it can do so, because its program
 /// and its last deploy are kept elsewhere.
 fn embedded(path: &Path) -> Result<Embedded, Failure> {
-    if path.is_dir() {
-        let said = mgmt_sys::aside::set_aside_and_describe(path, "it is a directory");
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        let said = mgmt_sys::aside::set_aside_and_describe(path, "it is no regular file");
         tracing::error!("{said}; lost: what this host kept in its store, if that was there");
     }
     let opened = tokio::task::block_in_place(|| Embedded::open_verified(path));
@@ -126,13 +146,19 @@ pub(super) async fn gone(far: &mut Option<Far>) {
 pub(super) fn claim(world: &SharedState, prefix: &Prefix) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("cannot name this agent: {error}"));
     let path = prefix.path().join(AGENT_ID);
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        tracing::error!("{}", mgmt_sys::aside::set_aside_and_describe(&path, "it is no regular file"));
+    }
     let directory = match std::fs::read_to_string(&path) {
         Ok(word) if !word.trim().is_empty() => word.trim().to_owned(),
         _ => {
             let word = random_word().map_err(failed)?;
             let mut options = OpenOptions::new();
             let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
-            file.and_then(|mut file| writeln!(file, "{word}")).map_err(failed)?;
+            if let Err(error) = file.and_then(|mut file| writeln!(file, "{word}")) {
+                // With another word, the next run waits a little longer for the claim of a killed one.
+                tracing::warn!("cannot write {}: {error}; going on without it", path.display());
+            }
             word
         }
     };

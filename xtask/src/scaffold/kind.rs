@@ -226,7 +226,10 @@ mod tests {
         let copy = Copy::of(&LISTS, &["crates/resources/src/kinds", "crates/resources/tests/kinds"]);
         for (kind, why) in [
             ("file", "the kind `file` exists already, in crates/resources/src/kinds/file.rs"),
-            ("http:server", "the kind `http:server` exists already, in crates/resources/src/kinds/http.rs"),
+            (
+                "http:server",
+                "the kind `http:server` exists already, in crates/resources/src/kinds/http/server.rs",
+            ),
             ("file:safety", "crates/resources/tests/kinds/file_safety.rs exists already"),
             ("common", "crates/resources/tests/kinds/common exists already"),
         ] {

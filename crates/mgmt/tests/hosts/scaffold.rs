@@ -4,7 +4,7 @@
 //! is compiled. Every change to it is thrown away.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -83,11 +83,13 @@ fn page(name: &str) -> String {
 fn a_kind_is_added_as_the_page_says() {
     let page = page("how-to/add-a-kind.md");
     let commands = &blocks(&page, "sh")[0];
-    // Whatever else wants every kind is in the same program.
+    // Whatever else wants every kind is in the same program. In the end, a kind that does nothing has to fail its test.
     let more = "cargo fmt --all --check\n\
                 cargo test --workspace --test kinds -- --exact swaps::every_kind_is_in_one_of_the_graphs\n\
                 cargo test --workspace --test kinds small_registry::\n\
-                echo 'the kind:'; cat crates/resources/src/kinds/motd.rs\n";
+                echo 'the kind:'; cat crates/resources/src/kinds/motd.rs; echo 'the end of the kind'\n\
+                sed -i 's/ file.edit(.*/ Ok(Checked::Right)/' crates/resources/src/kinds/motd.rs\n\
+                ! cargo test --workspace --test kinds motd::the_line_is_written_and_changed\n";
     let said = run_on_view(&format!("{commands}{more}"));
     let expected = [
         "a_change_from_outside_is_repaired",
@@ -102,11 +104,11 @@ fn a_kind_is_added_as_the_page_says() {
         assert!(said.stderr.contains(&listed), "the page shows\n{listed}\n{}", said.stderr);
     }
     let (_, kind) = said.stdout.split_once("the kind:\n").unwrap();
+    let (kind, emptied) = kind.split_once("the end of the kind\n").unwrap();
     assert_eq!(blocks(&page, "rust")[0], kind, "the page shows another kind");
-    assert!(
-        !Path::new(&root()).join("crates/resources/src/kinds/motd.rs").exists(),
-        "the work tree has changed"
-    );
+    let failed = "test motd::the_line_is_written_and_changed ... FAILED";
+    assert!(emptied.contains(failed), "a kind that does nothing passes its test: {said:?}");
+    assert!(!root().join("crates/resources/src/kinds/motd.rs").exists(), "the work tree has changed");
 }
 
 #[test]

@@ -164,51 +164,50 @@ mod tests {
 
     #[test]
     fn a_pure_function_is_in_the_file_and_list_of_its_module() {
-        for (name, file, call, last) in [
-            ("strings.double", "strings.rs", "strings.double(21)", "trim_space, double,"),
-            ("golang/math.double", "golang/math.rs", "math.double(21)", "yn, double,"),
-            ("example/nested.double", "example/nested.rs", "nested.double(21)", "[hello, double],"),
-            ("double", "top.rs", "/ double(21)", "_collect, double,"),
+        for (name, file, call) in [
+            ("strings.xtask_sample", "strings.rs", "strings.xtask_sample(21)"),
+            ("golang/math.xtask_sample", "golang/math.rs", "math.xtask_sample(21)"),
+            ("example/nested.xtask_sample", "example/nested.rs", "nested.xtask_sample(21)"),
+            ("xtask_sample", "top.rs", "/ xtask_sample(21)"),
         ] {
             let copy = added(name, Effect::Pure);
             let path = format!("{MODULES}/{file}");
             let text = copy.read(&path);
-            assert!(text.contains("#[function]\nfn double(number: i64) -> i64 {\n"), "{name}: {text}");
+            assert!(text.contains("#[function]\nfn xtask_sample(number: i64) -> i64 {\n"), "{name}: {text}");
             assert!(text.contains(&format!("{call} == 42\n")) && !text.contains("{{"), "{name}: {text}");
             let list = text.split("functions: [").nth(1).unwrap().split(']').next().unwrap();
-            let list = format!("[{}],", list.split_whitespace().collect::<Vec<_>>().join(" "));
-            assert!(list.contains(last), "{name}: {list}");
-            let lines = text.lines().filter(|line| line.contains("double") && line.contains(','));
-            assert!(lines.into_iter().all(|line| line.len() <= MAX_LINE_LEN + 4), "{name}");
+            let listed: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+            assert!(listed.len() > 1 && listed.last() == Some(&"xtask_sample"), "{name}: {list}");
+            assert!(list.lines().all(|line| line.len() <= MAX_LINE_LEN), "{name}: {list}");
             assert!(copy.is_as_before(HOST_ACCESS));
         }
     }
 
     #[test]
     fn a_live_function_says_what_it_reaches() {
-        for (name, before) in [("os.present", "(\"os.user_exists\", Accounts),\n"), ("strings.present", "")] {
+        for name in ["os.xtask_sample", "strings.xtask_sample"] {
             let copy = added(name, Effect::Live);
             let access = copy.read(HOST_ACCESS);
-            assert!(access.contains(&format!("{before}    (\"{name}\", Presence),\n")), "{access}");
+            assert!(access.contains(&format!("\n    (\"{name}\", Presence),\n")), "{access}");
             assert_eq!(copy.lost(HOST_ACCESS), [""; 0]);
         }
-        let text = added("os.present", Effect::Live).read(&format!("{MODULES}/os.rs"));
-        assert!(text.contains("#[function(live = vec![present_watch(path)?], signature"));
-        assert!(text.contains("fn present_watch(path: &mgmt_value::Str)") && !text.contains("{{"));
+        let text = added("os.xtask_sample", Effect::Live).read(&format!("{MODULES}/os.rs"));
+        assert!(text.contains("#[function(live = vec![xtask_sample_watch(path)?], signature"));
+        assert!(text.contains("fn xtask_sample_watch(path: &mgmt_value::Str)") && !text.contains("{{"));
     }
 
     #[test]
     fn a_function_is_before_the_tests_of_its_module() {
-        let text = added("strings.double", Effect::Pure).read(&format!("{MODULES}/strings.rs"));
-        let (function, tests) = (text.find("fn double(").unwrap(), text.find("#[cfg(test)]").unwrap());
+        let text = added("strings.xtask_sample", Effect::Pure).read(&format!("{MODULES}/strings.rs"));
+        let (function, tests) = (text.find("fn xtask_sample(").unwrap(), text.find("#[cfg(test)]").unwrap());
         assert!(function < tests);
     }
 
     #[test]
     fn a_keyword_of_rust_is_written_raw() {
-        let text = added("strings.match", Effect::Pure).read(&format!("{MODULES}/strings.rs"));
-        assert!(text.contains("fn r#match(number") && text.contains("trim_space, r#match,"));
-        assert!(text.contains("/// strings.match(21) == 42\n"));
+        let text = added("strings.virtual", Effect::Pure).read(&format!("{MODULES}/strings.rs"));
+        assert!(text.contains("fn r#virtual(number") && text.contains(", r#virtual,"));
+        assert!(text.contains("/// strings.virtual(21) == 42\n"));
     }
 
     #[test]
@@ -218,8 +217,8 @@ mod tests {
             ("strings.contains", "strings.rs: `contains` is taken: fn contains("),
             ("strings.text", "strings.rs: `text` is taken: use crate::{Failure, text};"),
             ("regexp.match", "`match` is taken"),
-            ("string.double", "there is no module `string`; there are convert, datetime, "),
-            ("strings.Double", "the function `Double`: expected lower-case letters"),
+            ("string.xtask_sample", "there is no module `string`; there are convert, datetime, "),
+            ("strings.Sample", "the function `Sample`: expected lower-case letters"),
             ("strings.", "the function ``: expected lower-case letters"),
             ("strings.class", "is a keyword of mcl"),
         ] {

@@ -137,33 +137,30 @@ mod tests {
 
     #[test]
     fn a_new_kind_is_in_every_list() {
-        let copy = added("docker:image");
-        let kind = copy.read("crates/resources/src/kinds/docker_image.rs");
-        assert!(
-            kind.contains("#[resource(kind = \"docker:image\", edges, blocking)]\npub struct DockerImage {")
-        );
-        let test = copy.read("crates/resources/tests/kinds/docker_image.rs");
-        assert!(test.contains("use mgmt_resources::docker_image::DockerImage;\n"));
+        let copy = added("sample:of_xtask");
+        let kind = copy.read("crates/resources/src/kinds/sample_of_xtask.rs");
+        assert!(kind.contains(
+            "#[resource(kind = \"sample:of_xtask\", edges, blocking)]\npub struct SampleOfXtask {"
+        ));
+        let test = copy.read("crates/resources/tests/kinds/sample_of_xtask.rs");
+        assert!(test.contains("use mgmt_resources::sample_of_xtask::SampleOfXtask;\n"));
         for text in [&kind, &test] {
             assert!(!text.contains("{{"), "{text}");
         }
         for (path, line) in [
-            (KINDS, "pub mod deploy_tar;\npub mod docker_image;\npub mod exec;\n"),
-            (KINDS, "    schema_of::<docker_image::DockerImage>,\n    schema_of::<exec::Exec>,\n"),
-            (TESTS, "mod docker_image;\n"),
-            (PROOFS, "\n\ndocker:image: apply: docker_image::the_line_is_written_and_changed\n"),
-            (PROOFS, "docker:image: edges: docker_image::the_line_comes_after_its_directory\n\nexec: "),
-            (
-                SWAPS,
-                "mgmt_resources::docker_image::DockerImage { text: \"text\".into(), ..Default::default() }",
-            ),
+            (KINDS, "\npub mod sample_of_xtask;\n"),
+            (KINDS, "\n    schema_of::<sample_of_xtask::SampleOfXtask>,\n"),
+            (TESTS, "\nmod sample_of_xtask;\n"),
+            (PROOFS, "\n\nsample:of_xtask: apply: sample_of_xtask::the_line_is_written_and_changed\n"),
+            (PROOFS, "\nsample:of_xtask: edges: sample_of_xtask::the_line_comes_after_its_directory\n\n"),
+            (SWAPS, "mgmt_resources::sample_of_xtask::SampleOfXtask {"),
             (
                 EXAMPLES,
-                "    (\"docker:image\", View, \"\", Settles(\"grep -x hello /etc/docker_image.conf\")),\n",
+                "\"sample:of_xtask\", View, \"\", Settles(\"grep -x hello /etc/sample_of_xtask.conf\")",
             ),
-            (PLANS, "r#\"docker:image \"/t/a\" { text => \"x\", }\"#"),
-            (FAILING_PLANS, "&[\"docker:image[/t/d/a]\"]"),
-            (READERS, "refuses(\"docker:image\", r#\"docker:image \"{P}\" { text => \"x\", }\"#)"),
+            (PLANS, "r#\"sample:of_xtask \"/t/a\" { text => \"x\", }\"#"),
+            (FAILING_PLANS, "&[\"sample:of_xtask[/t/d/a]\"]"),
+            (READERS, "refuses(\"sample:of_xtask\", r#\"sample:of_xtask \"{P}\" { text => \"x\", }\"#)"),
         ] {
             assert!(copy.read(path).contains(line), "{path} has no {line}");
         }
@@ -185,7 +182,7 @@ mod tests {
     /// `kind_examples` compares the order of both.
     #[test]
     fn the_order_is_the_same_in_the_registry_and_among_the_examples() {
-        for kind in ["aaa", "http:client", "http:server:cache", "hosts", "zzz", "ssh_x:y"] {
+        for kind in ["aaa:sample", "http:aa_sample", "http:server:sample", "hosts_sample", "zzz", "ssh_x:y"] {
             let copy = added(kind);
             let name = KindName::read(kind, &[]).unwrap();
             let registry = copy.read(KINDS);

@@ -1,5 +1,5 @@
 //! Chores of the project: `cargo xtask setup`, `cargo xtask test`, `cargo xtask bench`, `cargo xtask docs`,
-//! `cargo xtask package`.
+//! `cargo xtask new-kind`, `cargo xtask package`.
 //!
 //! Plain Rust with next to no dependencies, so that it builds in a moment on a fresh machine. Each chore is one file. What a
 //! chore runs is printed before it runs, so that it can be repeated by hand.
@@ -13,6 +13,7 @@ mod package;
 mod profile;
 mod programs;
 mod proofs;
+mod scaffold;
 mod setup;
 mod site;
 mod soak;
@@ -45,6 +46,8 @@ Chores of the project
                               documentation
   cargo xtask docs --check    fail if docs/reference or the crate map is out of date, a crate has a dependency that it does not use, a link
                               leads nowhere, or the API documentation has warnings
+  cargo xtask new-kind NAME   add a kind of resources: its file, its tests, and a line in every list that wants all kinds (--help)
+  cargo xtask new-function [--live] MODULE.NAME  the same for a function of mcl (--help)
   cargo xtask package [--target T] [--binary FILE] [--output DIR]
                               build the program as it is released, static by default, and make a Debian package and a tarball
   cargo xtask sbom [--target T] [--output DIR]  write what the program is made of, as CycloneDX and SPDX
@@ -65,6 +68,8 @@ fn main() -> ExitCode {
         ["fuzz", rest @ ..] => soak::fuzz(rest),
         ["bench", rest @ ..] => bench::run(rest),
         ["profile"] => profile::run(),
+        ["new-kind", rest @ ..] => scaffold::new_kind(rest),
+        ["new-function", rest @ ..] => scaffold::new_function(rest),
         ["package", rest @ ..] => package::run(rest),
         ["sbom", rest @ ..] => package::sbom(rest),
         ["docs"] => docs::run(docs::Mode::Write),

@@ -23,7 +23,7 @@ use crate::step::{Failed, cargo, say, show, step_in, workspace};
 
 /// Units that take long, the longest first. They start first, or the others would have to wait for them at the end. All others are
 /// short, and any order will do.
-const LONG: [&str; 41] = [
+const LONG: [&str; 42] = [
     "puppet",
     "pkg_packagekit",
     "agent",
@@ -33,6 +33,7 @@ const LONG: [&str; 41] = [
     "agent_real",
     "clustering",
     "plan",
+    "scaffold",
     "puppet_twins",
     "swaps",
     "package",

@@ -104,6 +104,12 @@ fn complete(kinds: &Kinds, proofs: &Proofs) -> Result<(), Failed> {
     )))
 }
 
+/// The columns that are about kinds with these traits.
+#[cfg(test)]
+pub(crate) fn columns(traits: &BTreeSet<String>) -> Vec<&'static str> {
+    COLUMNS.iter().map(|(column, _)| *column).filter(|column| applies(column, traits)).collect()
+}
+
 /// Whether a column is about kinds with these traits.
 fn applies(column: &str, traits: &BTreeSet<String>) -> bool {
     match column {

@@ -31,6 +31,7 @@ mod puppet_twins;
 mod puppet_ways;
 mod remote;
 mod remote_kind;
+mod scaffold;
 mod secrets;
 mod ssh;
 mod tutorial;

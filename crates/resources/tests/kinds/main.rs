@@ -34,7 +34,6 @@ mod gsettings;
 mod host;
 mod host_common;
 mod hostname;
-mod how_to_kind;
 mod http_common;
 mod http_events;
 mod http_hostile;

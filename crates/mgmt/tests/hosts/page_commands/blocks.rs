@@ -37,11 +37,8 @@ const BLOCKS: &[(&str, &str, &[How])] = &[
         "ini",
         &[Test("hosts/page_commands/booted.rs", "the_service_is_installed_made_and_read")],
     ),
-    (
-        "docs/how-to/add-a-kind.md",
-        "rust",
-        &[Test("../../resources/tests/kinds/how_to_kind.rs", "the_page_shows_it_word_for_word")],
-    ),
+    ("docs/how-to/add-a-kind.md", "rust", &[Test("hosts/scaffold.rs", "a_kind_is_added_as_the_page_says")]),
+    ("docs/how-to/add-a-kind.md", "text", &[Test("hosts/scaffold.rs", "a_kind_is_added_as_the_page_says")]),
     ("docs/how-to/check-mcl.md", "text", &[Test("hosts/page_commands/alone.rs", "programs_are_checked")]),
     (
         "docs/how-to/coming-from-ansible.md",
@@ -165,7 +162,7 @@ const BLOCKS: &[(&str, &str, &[How])] = &[
         "docs/how-to/write-a-function.md",
         "rust",
         &[
-            Test("cli/how_to.rs", "functions_are_written_as_the_page_says"),
+            Test("hosts/scaffold.rs", "a_function_is_added_as_the_page_says"),
             Test("cli/how_to.rs", "functions_are_written_as_the_page_says"),
         ],
     ),

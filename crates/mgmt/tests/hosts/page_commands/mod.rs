@@ -27,6 +27,7 @@ const TYPED: &[(&str, &[(&str, &str)])] = &[
         "docs/tutorial/self-repairing-service.md",
         &[("hosts/tutorial.rs", "a_service_repairs_itself_as_the_page_says")],
     ),
+    ("docs/how-to/add-a-kind.md", &[("hosts/scaffold.rs", "a_kind_is_added_as_the_page_says")]),
     ("docs/how-to/check-mcl.md", &[("hosts/page_commands/alone.rs", "programs_are_checked")]),
     (
         "docs/how-to/coming-from-ansible.md",
@@ -74,7 +75,13 @@ const TYPED: &[(&str, &[(&str, &str)])] = &[
     ("docs/how-to/share-between-hosts.md", &[("hosts/page_commands/together.rs", "hosts_share")]),
     ("docs/how-to/use-modules.md", &[("hosts/page_commands/modules.rs", "modules_come_from_elsewhere")]),
     ("docs/how-to/watch-with-prometheus.md", &[("hosts/page_commands/together.rs", "prometheus_watches")]),
-    ("docs/how-to/write-a-function.md", &[("cli/how_to.rs", "functions_are_written_as_the_page_says")]),
+    (
+        "docs/how-to/write-a-function.md",
+        &[
+            ("cli/how_to.rs", "functions_are_written_as_the_page_says"),
+            ("hosts/scaffold.rs", "a_function_is_added_as_the_page_says"),
+        ],
+    ),
 ];
 
 /// How many blocks of which page are chores of the project. They build it, and what is tested is what they have built; that

@@ -86,7 +86,6 @@ fn what_does_not_depend_on_the_host_says_what_comes_out() {
         };
         assert!(function.examples().iter().all(says), "{}", function.full_name());
     }
-    assert_eq!(functions().count(), 334);
 }
 
 #[test]

@@ -177,6 +177,24 @@ fn what_resources_of_any_kind_name_is_not_purged() {
 }
 
 #[test]
+fn a_copy_purges_nothing_in_a_directory_of_another_resource_and_leaves_kept_paths_as_they_are() {
+    let world = TestEnv::new();
+    for name in ["source/theirs/new", "source/kept/new", "d/theirs/local", "d/kept/local", "d/surplus"] {
+        world.write(name, "");
+    }
+    world.graph_of(vec![(Id::new("file", "a"), Box::new(world.exists("d/theirs/")))]);
+    let copy = File { source: world.path("source/"), keep: vec![world.path("d/kept")], ..purge(&world) };
+    world.converges(&copy);
+    assert_eq!(world.names("d"), ["kept", "theirs"]);
+    assert_eq!(world.names("d/theirs"), ["local", "new"]);
+    assert_eq!(world.names("d/kept"), ["local"]);
+    // Also without purging anything.
+    std::fs::remove_dir_all(world.at("d/kept")).unwrap();
+    world.converges(&File { purge: false, ..copy });
+    assert_eq!(world.names("d"), ["theirs"]);
+}
+
+#[test]
 fn what_is_named_through_a_link_is_not_purged() {
     let world = TestEnv::new();
     for name in ["x", "sub/deep/y", "sub/surplus", "inside/z", "surplus"] {

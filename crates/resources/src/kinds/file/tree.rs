@@ -278,6 +278,9 @@ impl<'a> Walk<'a, '_> {
     fn copy(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
         let Some(source) = &level.source else { return Ok(Next::Stay(Checked::Right)) };
         let path = join(&level.path, &entry.name);
+        if self.managed.keeps(&path) {
+            return Ok(Next::Stay(Checked::Right));
+        }
         let place =
             Place { parent: level.here.get(), name: &entry.name, path: &path, durability: self.durability };
         let managed = self.managed.owns(&path);
@@ -349,8 +352,8 @@ impl<'a> Walk<'a, '_> {
             let here = parent.make_directory(name, &attributes)?;
             (here, Checked::Changed)
         };
-        // Copying into another mount is fine, removing from it is not.
-        let purge = level.purge && same_mount(parent, &here)?;
+        // Copying into another mount, or into what another resource accounts for, is fine; removing from it is not.
+        let purge = level.purge && !managed && same_mount(parent, &here)?;
         Ok(Next::Enter { source: Some(from), here, purge, changed })
     }
 
@@ -365,6 +368,9 @@ impl<'a> Walk<'a, '_> {
                 continue;
             };
             let path = join(path, &entry.name);
+            if self.managed.keeps(&path) {
+                continue;
+            }
             let managed = self.managed.owns(&path);
             let room = |length| match above {
                 Some(above) => foresee::room(self.run.cx, above, &path, length, None),
@@ -473,6 +479,8 @@ impl Walk<'_, '_> {
 /// Paths below the directory that other resources make, edit or read, and those that are to stay. Sorted, without trailing slashes.
 struct Managed {
     paths: Vec<Vec<u8>>,
+    /// Those that are to stay as they are, with all below them.
+    kept: Vec<Vec<u8>>,
     /// Paths that stand for all that begin like them, without the `*` at their ends.
     beginnings: Vec<Vec<u8>>,
     /// No part of the program may declare others.
@@ -483,17 +491,21 @@ impl Managed {
     fn below(run: &Run<'_, '_>) -> Managed {
         let mut paths = Vec::new();
         let mut below = ClaimedBelow::new(&run.wish.path);
-        let mut add = |path: &Str| {
-            if let Ok(path) = ManagedPath::new(path) {
-                below.places(&path, |place| paths.push(place));
-            }
-        };
-        run.wish.file.keep.iter().for_each(&mut add);
-        let is_complete = run.cx.claimed_paths(&mut add);
+        for path in &run.wish.file.keep {
+            below.places(path, |place| paths.push(place));
+        }
+        let mut kept = paths.clone();
+        kept.sort_unstable();
+        let is_complete = run.cx.claimed_paths(|path| below.places(path, |place| paths.push(place)));
         paths.sort_unstable();
         paths.dedup();
         let beginnings = beginnings(&paths);
-        Managed { paths, beginnings, is_complete }
+        Managed { paths, kept, beginnings, is_complete }
+    }
+
+    /// Whether a path is to stay as it is.
+    fn keeps(&self, path: &[u8]) -> bool {
+        self.kept.binary_search_by(|kept| kept.as_slice().cmp(path)).is_ok()
     }
 
     fn owns(&self, path: &[u8]) -> bool {
@@ -530,7 +542,13 @@ mod tests {
     #[test]
     fn a_managed_path_is_found_by_itself_and_by_the_directories_above_it() {
         let paths = vec![b"/d/a".to_vec(), b"/d/sub-x".to_vec(), b"/d/sub/deep/b".to_vec()];
-        let managed = Managed { paths, beginnings: vec![b"/d/key".to_vec()], is_complete: true };
+        let managed = Managed {
+            paths,
+            kept: vec![b"/d/a".to_vec()],
+            beginnings: vec![b"/d/key".to_vec()],
+            is_complete: true,
+        };
+        assert!(managed.keeps(b"/d/a") && !managed.keeps(b"/d/sub/deep/b"));
         assert!(managed.owns(b"/d/key.crt") && managed.owns(b"/d/key"));
         assert!(!managed.owns(b"/d/ke") && !managed.owns(b"/d/keys/x"));
         assert!(managed.owns(b"/d/a") && !managed.owns(b"/d/su") && !managed.owns(b"/d/sub"));

@@ -31,20 +31,23 @@ pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) ->
         Err(error) => return Err(Error::new(error)),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let mut keep: HashSet<Vec<u8>> = HashSet::new();
+    let (mut keep, mut trees): (HashSet<Vec<u8>>, HashSet<Vec<u8>>) = Default::default();
     let mut below = ClaimedBelow::new(path);
-    let mut add = |kept: &Str| {
-        if let Ok(kept) = ManagedPath::new(kept) {
-            below.places(&kept, |place| {
-                keep.insert(place);
-            });
-        }
-    };
-    tidy.keep.iter().for_each(&mut add);
-    let is_complete = cx.claimed_paths(add);
+    for kept in &tidy.keep {
+        let is_tree = kept.ends_with(b"/");
+        below.places(kept, |place| {
+            trees.extend(Some(&place).filter(|_| is_tree).cloned());
+            keep.insert(place);
+        });
+    }
+    let is_complete = cx.claimed_paths(|kept| {
+        below.places(kept, |place| {
+            keep.insert(place);
+        });
+    });
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let beginnings = beginnings(&keep);
-    let mut walk = Walk { tidy, by, now, keep, beginnings, is_complete, cx, levels: Vec::new(), removed: 0 };
+    let (beginnings, levels) = (beginnings(&keep), Vec::new());
+    let mut walk = Walk { tidy, by, now, keep, trees, beginnings, is_complete, cx, levels, removed: 0 };
     walk.everything(above, name)?;
     match walk.removed {
         0 => Ok(Checked::Right),
@@ -64,6 +67,8 @@ struct Walk<'a, 'c> {
     now: i64,
     /// Paths that stay.
     keep: HashSet<Vec<u8>>,
+    /// Those of which all below stays, too.
+    trees: HashSet<Vec<u8>>,
     /// Paths that stand for all that begin like them, without the `*` at their ends.
     beginnings: Vec<Vec<u8>>,
     /// No part of the program may declare others.
@@ -121,7 +126,8 @@ impl Walk<'_, '_> {
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(Error::new(error)),
         };
-        if !self.levels.is_empty() && !same_mount(here, &inside).map_err(Error::new)? {
+        let is_left = || self.trees.contains(&at(here, name));
+        if !self.levels.is_empty() && (is_left() || !same_mount(here, &inside).map_err(Error::new)?) {
             return self.stays();
         }
         // What is not gone through is looked into only to see whether it is empty.

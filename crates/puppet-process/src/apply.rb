@@ -149,7 +149,13 @@ module MgmtPuppet
     # Stands before Puppet's list of what is below a directory.
     module Purge
       def recurse_local
-        purge? ? super.reject { |_, child| Spared.include?(child[:path]) } : super
+        purge? ? super.reject { |_, child| Spared.include?(child[:path]) || old_content?(child[:path]) } : super
+      end
+
+      # Whether a file is what another one had in it before it was replaced.
+      def old_content?(path)
+        suffix = self[:backup].to_s
+        suffix.start_with?('.') && path.end_with?(suffix) && File.exist?(path.delete_suffix(suffix))
       end
     end
 

@@ -195,6 +195,18 @@ fn a_copy_purges_nothing_in_a_directory_of_another_resource_and_leaves_kept_path
 }
 
 #[test]
+fn old_contents_of_copied_files_are_not_purged() {
+    let world = TestEnv::new();
+    world.write("source/a", "new");
+    for (name, content) in [("d/a", "old"), ("d/a.old.old", ""), ("d/b.old", "")] {
+        world.write(name, content);
+    }
+    world.converges(&File { source: world.path("source/"), backup: ".old".into(), ..purge(&world) });
+    assert_eq!(world.names("d"), ["a", "a.old"]);
+    assert_eq!(world.read("d/a.old"), b"old");
+}
+
+#[test]
 fn what_is_named_through_a_link_is_not_purged() {
     let world = TestEnv::new();
     for name in ["x", "sub/deep/y", "sub/surplus", "inside/z", "surplus"] {

@@ -476,7 +476,7 @@ fn a_type_that_makes_others_knows_all_that_the_catalogue_has() {
     let resources = json!([
         { "type": "Chain", "title": "input", "parameters": { "purge": true } },
         { "type": "Rule", "title": "100 web", "parameters": { "port": 80 } },
-        { "type": "File", "title": "/srv/a", "parameters": { "content": "x", "backup": "b" } },
+        { "type": "File", "title": "/srv/a", "parameters": { "content": "x", "audit": "owner" } },
         { "type": "Exec", "title": "e", "parameters": { "command": "/bin/true" } },
         { "type": "Other", "title": "o" },
     ]);

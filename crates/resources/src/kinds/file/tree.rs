@@ -230,8 +230,10 @@ impl<'a> Walk<'a, '_> {
         let mut surplus = Vec::new();
         if purge || self.run.wish.file.spread {
             for entry in self.list(here.get())? {
-                let wanted = wanted.binary_search_by(|wanted| wanted.name.cmp(&entry.name)).is_ok();
-                if !wanted
+                let is_wanted =
+                    |name: &[u8]| wanted.binary_search_by(|wanted| (*wanted.name).cmp(name)).is_ok();
+                let is_copied = is_wanted(&entry.name) || self.backed_up(&entry.name).is_some_and(is_wanted);
+                if !is_copied
                     && !self.is_our_temporary(here.get(), &entry)?
                     && !self.is_fresh_temporary(here.get(), &entry)?
                 {
@@ -243,6 +245,12 @@ impl<'a> Walk<'a, '_> {
         tasks.extend(surplus);
         self.levels.push(Level { source, here, path, purge, changed: false, tasks: tasks.into_iter() });
         Ok(())
+    }
+
+    /// The name of the file that an entry is the old content of.
+    fn backed_up<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
+        let suffix = self.run.wish.file.backup.as_bytes();
+        name.strip_suffix(suffix).filter(|name| !suffix.is_empty() && !name.is_empty())
     }
 
     /// Whether this is a file that a replacement is being written to, or was when it was killed.

@@ -54,6 +54,7 @@ impl Driver {
                 node.next = Some(new);
             }
         }
+        self.graph_version.fetch_add(1, Ordering::AcqRel);
         drop(graph);
         let changed = delta.replace.len();
         self.core.apply(delta, self.now());

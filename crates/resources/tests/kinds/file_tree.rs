@@ -4,10 +4,13 @@
 use crate::file_common;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::file_common::{TestEnv, run};
-use mgmt_resource::{Checked, Id};
+use mgmt_resource::{Checked, GraphView, Id, Resource};
 use mgmt_resources::file::{File, Memory};
+use mgmt_value::Str;
 
 fn copy(world: &TestEnv) -> File {
     File { source: world.path("source/"), recurse: true, ..world.exists("d/") }
@@ -192,6 +195,31 @@ fn a_copy_purges_nothing_in_a_directory_of_another_resource_and_leaves_kept_path
     std::fs::remove_dir_all(world.at("d/kept")).unwrap();
     world.converges(&File { purge: false, ..copy });
     assert_eq!(world.names("d"), ["theirs"]);
+}
+
+#[test]
+fn what_a_newer_graph_declares_is_not_purged_by_a_run_that_began_before() {
+    /// A graph that changes after a run has asked for the first time.
+    struct Changing(Str, AtomicU64);
+    impl GraphView for Changing {
+        fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) -> bool {
+            if self.1.fetch_add(1, Ordering::SeqCst) > 0 {
+                show(&Id::new("file", "new"), &File { path: self.0.clone(), ..File::default() });
+            }
+            true
+        }
+
+        fn version(&self) -> u64 {
+            self.1.load(Ordering::SeqCst).min(1)
+        }
+    }
+    let world = TestEnv::new();
+    for name in ["d/new", "d/surplus"] {
+        world.write(name, "");
+    }
+    *world.host.view.write().unwrap() = Some(Arc::new(Changing(world.path("d/new"), AtomicU64::new(0))));
+    assert_eq!(world.apply(&purge(&world)).unwrap(), Checked::Changed);
+    assert_eq!(world.names("d"), ["new"]);
 }
 
 #[test]

@@ -424,6 +424,10 @@ impl<'a> Walk<'a, '_> {
     fn surplus(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
         let path = join(&level.path, &entry.name);
         let parent = level.here.get();
+        // What a resource of a newer graph has just made is not surplus.
+        if level.purge && self.run.cx.claims_version() != self.managed.version {
+            self.managed = Managed::below(self.run);
+        }
         // A link may be the way to something that is managed, and what is claimed below a file is a part of it.
         if self.managed.owns(&path) || (entry.kind != Kind::Directory && self.managed.is_above(&path)) {
             return Ok(Next::Stay(Checked::Right));
@@ -493,10 +497,14 @@ struct Managed {
     beginnings: Vec<Vec<u8>>,
     /// No part of the program may declare others.
     is_complete: bool,
+    /// Of the graph that all this is from.
+    version: u64,
 }
 
 impl Managed {
     fn below(run: &Run<'_, '_>) -> Managed {
+        // Asked first, so that no change in between gets lost.
+        let version = run.cx.claims_version();
         let mut paths = Vec::new();
         let mut below = ClaimedBelow::new(&run.wish.path);
         for path in &run.wish.file.keep {
@@ -508,7 +516,7 @@ impl Managed {
         paths.sort_unstable();
         paths.dedup();
         let beginnings = beginnings(&paths);
-        Managed { paths, kept, beginnings, is_complete }
+        Managed { paths, kept, beginnings, is_complete, version }
     }
 
     /// Whether a path is to stay as it is.
@@ -555,6 +563,7 @@ mod tests {
             kept: vec![b"/d/a".to_vec()],
             beginnings: vec![b"/d/key".to_vec()],
             is_complete: true,
+            version: 0,
         };
         assert!(managed.keeps(b"/d/a") && !managed.keeps(b"/d/sub/deep/b"));
         assert!(managed.owns(b"/d/key.crt") && managed.owns(b"/d/key"));

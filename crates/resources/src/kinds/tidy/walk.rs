@@ -31,23 +31,9 @@ pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) ->
         Err(error) => return Err(Error::new(error)),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (mut keep, mut trees): (HashSet<Vec<u8>>, HashSet<Vec<u8>>) = Default::default();
-    let mut below = ClaimedBelow::new(path);
-    for kept in &tidy.keep {
-        let is_tree = kept.ends_with(b"/");
-        below.places(kept, |place| {
-            trees.extend(Some(&place).filter(|_| is_tree).cloned());
-            keep.insert(place);
-        });
-    }
-    let is_complete = cx.claimed_paths(|kept| {
-        below.places(kept, |place| {
-            keep.insert(place);
-        });
-    });
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let (beginnings, levels) = (beginnings(&keep), Vec::new());
-    let mut walk = Walk { tidy, by, now, keep, trees, beginnings, is_complete, cx, levels, removed: 0 };
+    let kept = Kept::of(tidy, path, cx);
+    let mut walk = Walk { tidy, path, by, now, kept, cx, levels: Vec::new(), removed: 0 };
     walk.everything(above, name)?;
     match walk.removed {
         0 => Ok(Checked::Right),
@@ -62,21 +48,50 @@ pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) ->
 
 struct Walk<'a, 'c> {
     tidy: &'a Tidy,
+    path: &'a ManagedPath,
     by: By,
     /// Seconds since 1970.
     now: i64,
-    /// Paths that stay.
-    keep: HashSet<Vec<u8>>,
+    kept: Kept,
+    cx: &'a Context<'c>,
+    /// Directories that are being gone through, each in the one before.
+    levels: Vec<Level>,
+    removed: u64,
+}
+
+/// What stays.
+struct Kept {
+    paths: HashSet<Vec<u8>>,
     /// Those of which all below stays, too.
     trees: HashSet<Vec<u8>>,
     /// Paths that stand for all that begin like them, without the `*` at their ends.
     beginnings: Vec<Vec<u8>>,
     /// No part of the program may declare others.
     is_complete: bool,
-    cx: &'a Context<'c>,
-    /// Directories that are being gone through, each in the one before.
-    levels: Vec<Level>,
-    removed: u64,
+    /// Of the graph that all this is from.
+    version: u64,
+}
+
+impl Kept {
+    fn of(tidy: &Tidy, path: &ManagedPath, cx: &Context<'_>) -> Kept {
+        // Asked first, so that no change in between gets lost.
+        let version = cx.claims_version();
+        let (mut paths, mut trees): (HashSet<Vec<u8>>, HashSet<Vec<u8>>) = Default::default();
+        let mut below = ClaimedBelow::new(path);
+        for kept in &tidy.keep {
+            let is_tree = kept.ends_with(b"/");
+            below.places(kept, |place| {
+                trees.extend(Some(&place).filter(|_| is_tree).cloned());
+                paths.insert(place);
+            });
+        }
+        let is_complete = cx.claimed_paths(|kept| {
+            below.places(kept, |place| {
+                paths.insert(place);
+            });
+        });
+        Kept { beginnings: beginnings(&paths), paths, trees, is_complete, version }
+    }
 }
 
 struct Level {
@@ -126,7 +141,7 @@ impl Walk<'_, '_> {
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(Error::new(error)),
         };
-        let is_left = || self.trees.contains(&at(here, name));
+        let is_left = || self.kept.trees.contains(&at(here, name));
         if !self.levels.is_empty() && (is_left() || !same_mount(here, &inside).map_err(Error::new)?) {
             return self.stays();
         }
@@ -142,7 +157,7 @@ impl Walk<'_, '_> {
     }
 
     /// Whether an entry is to go, as far as it can be told from itself.
-    fn goes(&self, here: &Parent, name: &[u8], stat: &Stat) -> Result<bool> {
+    fn goes(&mut self, here: &Parent, name: &[u8], stat: &Stat) -> Result<bool> {
         let Tidy { age, size, matches, rmdirs, .. } = self.tidy;
         if stat.kind == Kind::Directory && !rmdirs {
             return Ok(false);
@@ -156,14 +171,18 @@ impl Walk<'_, '_> {
         if is_ours || is_fresh_temporary_of_another_program(name, Some(stat)) {
             return Ok(false);
         }
+        // What a resource of a newer graph has just made stays.
+        if self.cx.claims_version() != self.kept.version {
+            self.kept = Kept::of(self.tidy, self.path, self.cx);
+        }
         let path = at(here, name);
         // A link may be the way to something that stays, and what is claimed below a file is a part of it.
         let is_way = || {
             let inside =
                 |kept: &Vec<u8>| kept.strip_prefix(&path[..]).is_some_and(|rest| rest.starts_with(b"/"));
-            stat.kind != Kind::Directory && self.keep.iter().any(inside)
+            stat.kind != Kind::Directory && self.kept.paths.iter().any(inside)
         };
-        if self.keep.contains(&path) || begins_like(&path, &self.beginnings) || is_way() {
+        if self.kept.paths.contains(&path) || begins_like(&path, &self.kept.beginnings) || is_way() {
             return Ok(false);
         }
         if let Some(age) = *age {
@@ -199,7 +218,7 @@ impl Walk<'_, '_> {
 
     fn remove(&mut self, here: &Parent, name: &[u8], kind: Kind) -> Result<()> {
         let path = at(here, name);
-        if !self.is_complete {
+        if !self.kept.is_complete {
             return Err(Error::new(format_args!(
                 "not removing {}: part of the program has no value yet, and may declare it",
                 Escaped(&path)

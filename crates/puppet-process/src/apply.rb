@@ -375,7 +375,7 @@ module MgmtPuppet
     transaction = catalogue.apply(ignoreschedules: false)
     statuses = transaction.report.resource_statuses
     refreshed = present.select { |one| one.item['refresh'] && refresh(one, statuses[one.ral.ref]) }
-    tell_apart(present)
+    tell_apart(present, catalogue.resources.select { |resource| resource.tagged?(CONTEXT) }.to_set(&:path))
     everything = statuses.values.reject { |status| status.tags.include?(CONTEXT) } if present.length == 1
     present.each do |one|
       mine = everything || [statuses[one.ral.ref]].compact
@@ -398,14 +398,15 @@ module MgmtPuppet
     false
   end
 
-  # Gives each message to the resource that it is about, and to all if it is about none.
-  def tell_apart(present)
+  # Gives each message to the resource that it is about, and to all if it is about none. What is only known is none of their business.
+  def tell_apart(present, known)
     paths = present.to_h { |one| [one.ral.path, one] }
     MESSAGES.list.each do |message|
-      next unless WORRYING.include?(message.level)
-
       source = message.source.to_s
-      one = paths[source] || paths[source.rpartition('/').first]
+      places = [source, source.rpartition('/').first]
+      next if !WORRYING.include?(message.level) || places.any? { |place| known.include?(place) }
+
+      one = places.filter_map { |place| paths[place] }.first
       (one ? [one] : present).each { |listener| listener.hear(message) }
     end
   end

@@ -300,6 +300,13 @@ impl Writing<'_> {
         match self.part(node, spec) {
             Part::Nothing => {}
             Part::Comment(why) => {
+                let is_use = container.is_some_and(|at| self.containers.list[at].title.is_some());
+                let reference = spec.id.name.to_text();
+                let why = match reference.split_once('[').filter(|_| shared && is_use) {
+                    // All uses of a defined type have the same comment.
+                    Some((kind, _)) => why.replacen(&*reference, &format!("each {kind} here"), 1),
+                    None => why,
+                };
                 comment(&mut body.text, &format!("{}{why}", place(spec.origin.as_ref())));
                 if self.order.is_kept(node) {
                     self.resource(node, spec, "noop", container, shared, body);

@@ -4,6 +4,7 @@
 //! parameters of a few resources have, and nothing follows from them, then nothing else has to be looked at.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use mgmt_graph::{Dag, NodeId};

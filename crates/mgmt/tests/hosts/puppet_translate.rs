@@ -232,3 +232,18 @@ fn a_purge_of_a_program_leaves_alone_what_is_still_left_to_puppet() {
     assert!(there("d/native") && there("d/left") && there("t/left"), "{}\n{}", said.stderr, program.stdout);
     assert!(!there("d/stray") && !there("t/stray"), "{}\n{}", said.stderr, program.stdout);
 }
+
+#[test]
+fn a_defined_type_is_one_class_also_with_something_that_is_left_to_puppet() {
+    let place = tempfile::tempdir().unwrap();
+    let site = place.path().join("site.pp");
+    let manifest = "define host_file {\n  file { \"/tmp/${name}.conf\": content => 'x' }\n  \
+                    file { \"/tmp/${name}.left\": content => 'x', audit => 'owner' }\n}\n\
+                    host_file { ['alpha', 'omega']: }\n";
+    std::fs::write(&site, manifest).unwrap();
+    let program = translated(&site);
+    let classes = program.stdout.lines().filter(|line| line.starts_with("class ")).count();
+    assert_eq!(classes, 1, "{}", program.stdout);
+    assert!(program.stdout.contains("each File here is left to Puppet: `audit`"), "{}", program.stdout);
+    assert!(program.stdout.contains("include host_file(\"omega\")"), "{}", program.stdout);
+}

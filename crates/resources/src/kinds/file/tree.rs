@@ -16,7 +16,6 @@ use mgmt_sys::replace::{
 };
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, remove_tree, same_mount};
-use mgmt_value::Str;
 
 use super::attributes::{Wanted, settle};
 use super::check::Run;

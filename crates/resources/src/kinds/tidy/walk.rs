@@ -11,7 +11,6 @@ use mgmt_sys::error::Escaped;
 use mgmt_sys::replace::{is_fresh_temporary_of_another_program, is_temporary};
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, same_mount};
-use mgmt_value::Str;
 
 use super::pattern::is_like;
 use super::{By, Tidy};

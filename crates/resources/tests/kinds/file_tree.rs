@@ -193,7 +193,7 @@ fn a_copy_purges_nothing_in_a_directory_of_another_resource_and_leaves_kept_path
     assert_eq!(world.names("d/kept"), ["local"]);
     // Also without purging anything.
     std::fs::remove_dir_all(world.at("d/kept")).unwrap();
-    world.converges(&File { purge: false, ..copy });
+    assert_eq!(world.apply(&File { purge: false, ..copy }).unwrap(), Checked::Right);
     assert_eq!(world.names("d"), ["theirs"]);
 }
 

@@ -71,8 +71,8 @@ pub struct Compiled {
     /// Automatic relations of types whose rules only their own Ruby knows.
     #[serde(default)]
     pub relations: Vec<Relation>,
-    /// Absolute paths that resources make or edit, by reference; a resource without any is not in it. Nothing at all if Puppet's own types
-    /// were not asked.
+    /// Absolute paths that resources make or edit, by reference; a resource of which its type could not tell is not in it. Nothing at all if
+    /// Puppet's own types were not asked.
     #[serde(default)]
     pub paths: Option<BTreeMap<String, Vec<String>>>,
     /// What resources generate besides, where something is purged. Nothing for a resource that only tells when it is applied.

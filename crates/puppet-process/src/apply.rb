@@ -49,6 +49,8 @@ module MgmtPuppet
     # Names of files that dpkg, Augeas and Ruby write before they rename them, and of Puppet's locks for those.
     TEMPORARY = /(?:\.dpkg-new|\.dpkg-tmp|\.augnew|\d{8}-\d+-[0-9a-z]+(?:\.lock)?)\z/.freeze
 
+    MOUNT_TABLE = '/proc/self/mountinfo'
+
     # Seconds after which such a file was left behind.
     TEMPORARY_GRACE = 60
 
@@ -56,13 +58,17 @@ module MgmtPuppet
       def clear
         @paths = Set.new
         @above = Set.new
+        @trees = Set.new
         @beginnings = Hash.new { |all, directory| all[directory] = [] }
         @real = {}
+        @mounts = nil
       end
 
-      def add(path)
+      # With `tree`, so is all that is below it, and will be.
+      def add(path, tree: false)
         place = real_place(path.delete_suffix('*'))
         path.end_with?('*') ? @beginnings[File.dirname(place)] << File.basename(place) : @paths << place
+        @trees << place if tree
         [place, path].each do |at|
           at = File.dirname(at)
           at = File.dirname(at) while at != '/' && @above.add?(at)
@@ -71,7 +77,7 @@ module MgmtPuppet
 
       def include?(path)
         place = real_place(path)
-        known?(place) || known?(path) || leads_on?(path) || fresh_temporary?(path)
+        known?(place) || known?(path) || below_tree?(place) || leads_on?(path) || fresh_temporary?(path)
       rescue SystemCallError
         true
       end
@@ -83,9 +89,15 @@ module MgmtPuppet
         @paths.include?(place) || @above.include?(place) || (@beginnings.key?(File.dirname(place)) && @beginnings[File.dirname(place)].any? { |start| name.start_with?(start) })
       end
 
+      def below_tree?(place)
+        at = File.dirname(place)
+        at = File.dirname(at) until at == '/' || @trees.include?(at)
+        at != '/'
+      end
+
       # A link may be the way to something.
       def leads_on?(path)
-        File.symlink?(path) && File.exist?(path) && known?(File.realpath(path))
+        File.symlink?(path) && File.exist?(path) && known?(location(File.realpath(path)))
       end
 
       def fresh_temporary?(path)
@@ -97,17 +109,39 @@ module MgmtPuppet
         true
       end
 
-      # A path whose directory is called as it is without links.
+      # A path whose directory is called as it is without links and bind mounts.
       def real_place(path)
+        location(without_links(path))
+      end
+
+      def without_links(path)
         parent = File.dirname(path)
         return path if parent == path
 
         @real[parent] ||= begin
           File.realpath(parent)
         rescue SystemCallError
-          real_place(parent)
+          without_links(parent)
         end
         File.join(@real[parent], File.basename(path))
+      end
+
+      # The device and the path on it: the same for all bind mounts. Where nothing is mounted twice, the path itself.
+      def location(real)
+        point, device, root = mounts.find { |at, _, _| at == '/' || real == at || real.start_with?("#{at}/") }
+        point ? File.join('/', device, root, real.delete_prefix(point)).chomp('/') : real
+      end
+
+      # What is mounted where, the longest mount points first; of several at one point, the last hides the others.
+      def mounts
+        @mounts ||= begin
+          list = File.readlines(MOUNT_TABLE, encoding: 'UTF-8').map { |line| line.scrub.split(' ').values_at(4, 2, 3) }
+          list = list.map { |fields| fields.map { |field| field.to_s.gsub(/\\(\d{3})/) { Regexp.last_match(1).to_i(8).chr } } }
+          is_needed = list.map { |_, device, _| device }.uniq.length < list.length
+          is_needed ? list.each_with_index.sort_by { |(at, _, _), number| [-at.length, -number] }.map(&:first) : []
+        rescue SystemCallError
+          []
+        end
       end
     end
     clear
@@ -115,7 +149,13 @@ module MgmtPuppet
     # Stands before Puppet's list of what is below a directory.
     module Purge
       def recurse_local
-        purge? ? super.reject { |_, child| Spared.include?(child[:path]) } : super
+        purge? ? super.reject { |_, child| Spared.include?(child[:path]) || old_content?(child[:path]) } : super
+      end
+
+      # Whether a file is what another one had in it before it was replaced.
+      def old_content?(path)
+        suffix = self[:backup].to_s
+        suffix.start_with?('.') && path.end_with?(suffix) && File.exist?(path.delete_suffix(suffix))
       end
     end
 
@@ -216,7 +256,9 @@ module MgmtPuppet
     return later if present.empty?
 
     Spared.clear
-    (context || []).each { |item| add_context(catalogue, item) }
+    # What is below a path is spared from what they remove without being listed.
+    is_listed = present.none? { |one| %i[file tidy].include?(one.ral.class.name) }
+    (context || []).each { |item| add_context(catalogue, is_listed ? item : item.merge('listed' => false)) }
     NoStateFile.kept = present.any? { |one| one.ral[:schedule] || one.ral[:audit] }
     MESSAGES.clear
     begin
@@ -256,7 +298,7 @@ module MgmtPuppet
 
   def add_context(catalogue, item)
     if item['type'] == 'file'
-      Spared.add(text((item['parameters'] || {})['path'] || item['title']).squeeze('/'))
+      Spared.add(text((item['parameters'] || {})['path'] || item['title']).squeeze('/'), tree: item['tree'])
       # It stands for what begins like it.
       return if item['title'].to_s.end_with?('*')
     end
@@ -265,7 +307,7 @@ module MgmtPuppet
 
     resource.tag(CONTEXT) unless item['passive']
     resource.catalog = catalogue
-    ral = resource.to_ral
+    ral = known_ral(resource, item)
     begin
       catalogue.add_resource(ral)
     rescue Puppet::Error => error
@@ -274,7 +316,21 @@ module MgmtPuppet
 
       catalogue.remove_resource(ral) if catalogue.resource(ral.ref).equal?(ral)
     end
-    add_tree(catalogue, item['title']) if item['tree']
+    add_tree(catalogue, item['title']) if item['tree'] && item['listed'] != false
+  end
+
+  # What is only known need not be applied, and so not be right here: who it is, is enough then.
+  def known_ral(resource, item)
+    resource.to_ral
+  rescue Puppet::Error, ArgumentError
+    raise if item['passive']
+
+    bare = Puppet::Resource.new(resource.type, resource.title)
+    keys = resource.resource_type.key_attributes.reject { |name| resource[name].nil? }
+    keys.each { |name| bare[name] = resource[name] }
+    bare.tag(CONTEXT)
+    bare.catalog = resource.catalog
+    bare.to_ral
   end
 
   # What lies below a path that somebody else fills, as it is now.
@@ -319,7 +375,7 @@ module MgmtPuppet
     transaction = catalogue.apply(ignoreschedules: false)
     statuses = transaction.report.resource_statuses
     refreshed = present.select { |one| one.item['refresh'] && refresh(one, statuses[one.ral.ref]) }
-    tell_apart(present)
+    tell_apart(present, catalogue.resources.select { |resource| resource.tagged?(CONTEXT) }.to_set(&:path))
     everything = statuses.values.reject { |status| status.tags.include?(CONTEXT) } if present.length == 1
     present.each do |one|
       mine = everything || [statuses[one.ral.ref]].compact
@@ -342,14 +398,15 @@ module MgmtPuppet
     false
   end
 
-  # Gives each message to the resource that it is about, and to all if it is about none.
-  def tell_apart(present)
+  # Gives each message to the resource that it is about, and to all if it is about none. What is only known is none of their business.
+  def tell_apart(present, known)
     paths = present.to_h { |one| [one.ral.path, one] }
     MESSAGES.list.each do |message|
-      next unless WORRYING.include?(message.level)
-
       source = message.source.to_s
-      one = paths[source] || paths[source.rpartition('/').first]
+      places = [source, source.rpartition('/').first]
+      next if !WORRYING.include?(message.level) || places.any? { |place| known.include?(place) }
+
+      one = places.filter_map { |place| paths[place] }.first
       (one ? [one] : present).each { |listener| listener.hear(message) }
     end
   end

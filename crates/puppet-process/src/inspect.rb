@@ -24,6 +24,18 @@ module MgmtPuppet
   WRITES = /\b(?:File\.(?:open|new|write|binwrite|rename|symlink|link|mkfifo)|IO\.(?:write|binwrite)|FileUtils|Pathname|Tempfile|Uniquefile|Dir\.mkdir|
              replace_file|FileSystem\.(?:open|exclusive_create|exclusive_open|touch|mkpath|symlink)|FileType|ParsedFile|IniFile|Augeas)\b|(?<![\w.])open\(/x.freeze
 
+  # Types whose paths depend on which accounts and files this host has.
+  HOST_DEPENDENT = %i[user ssh_authorized_key augeas].freeze
+
+  # What separates the words of a command.
+  BETWEEN_WORDS = /[\s"'`;|&()<>=,]+/.freeze
+
+  # What a command writes its output to.
+  REDIRECTION = %r{>>?\s*["']?(/[^\s"'`;|&()<>=,]+)}.freeze
+
+  # Where the jobs of a user are kept.
+  CRON_TABLES = %w[/var/spool/cron/crontabs /var/spool/cron].freeze
+
   # What only says that this host lacks something now, which another resource may bring, and which a kind of ours may not need.
   HOST_LACKS = /must have features/.freeze
 
@@ -36,7 +48,7 @@ module MgmtPuppet
   module_function
 
   # Validates every resource as `puppet apply` does before it changes anything, and tells all that is refused, not the first alone. A resource that is
-  # the same as in the compile before is not validated again.
+  # the same as in the compile before is not validated again. A resource of which Puppet could not tell the paths is not in the answer.
   def inspect_catalogue(catalogue)
     before = @inspected || {}
     now = {}
@@ -49,7 +61,8 @@ module MgmtPuppet
       next unless type
 
       key = [type, resource.title, resource.to_hash]
-      inspected = before[key] || inspect_resource(resource, into)
+      inspected = before[key] unless HOST_DEPENDENT.include?(type.name)
+      inspected ||= inspect_resource(resource, into)
       now[key] = inspected
       found[resource] = inspected
     rescue Puppet::Error, ArgumentError, TypeError, NoMethodError => error
@@ -59,7 +72,7 @@ module MgmtPuppet
     @inspected = now
     problems.concat(duplicates(found))
     refuse(problems) unless problems.empty?
-    found.to_h { |resource, inspected| [resource.ref, inspected.paths] }.reject { |_, paths| paths.empty? }
+    found.to_h { |resource, inspected| [resource.ref, inspected.paths] }.compact
   end
 
   # The type that brings a resource about. A container has none, nor has a type that only another host knows.
@@ -112,21 +125,45 @@ module MgmtPuppet
     secrets.reject(&:empty?).reduce(text(message)) { |shown, secret| shown.gsub(text(secret), '[value hidden]') }
   end
 
-  # Absolute paths of what a resource makes or edits, whatever its parameters are called.
+  # Absolute paths of what a resource makes or edits, whatever its parameters are called. `nil` if that cannot be told.
   def managed_paths(ral)
     type = ral.class.name
     names = MANAGED.fetch(type) { ral.parameters.keys.reject { |name| MENTIONED.include?(name) || Puppet::Type.metaparam?(name) } }
     values = names.map { |name| ral.parameter(name)&.then { |it| it.is_a?(Puppet::Property) ? it.should : it.value } }
     # What a type of a module does with a text is not known.
     paths = MANAGED.key?(type) ? absolute_paths(values) : embedded_paths(values)
-    paths += augeas_paths(ral) if type == :augeas
-    paths += backup_paths(ral) if type == :file
+    paths += other_paths(ral)
     paths << home_of(ral[:name]) if type == :user && paths.empty? && ral[:managehome]
     paths += provider_paths(ral) unless MANAGED.key?(type)
     (paths + default_target(ral)).uniq
   rescue StandardError
     # A value of a type that computes it when it is asked for.
-    []
+    nil
+  end
+
+  # What a resource of a known type makes besides what its parameters name as such.
+  def other_paths(ral)
+    case ral.class.name
+    when :augeas then augeas_paths(ral)
+    when :file, :concat_file then backup_paths(ral)
+    when :exec then command_paths(ral)
+    when :cron then cron_tables(ral)
+    when :ssh_authorized_key then ral[:target] || !ral[:user] ? [] : ["#{home_of(ral[:user])}/.ssh/authorized_keys"]
+    else []
+    end
+  end
+
+  # What a command makes: what the condition asks for that keeps it from running, and what it writes its output to.
+  def command_paths(ral)
+    given = ->(name) { Array(ral.parameter(name)&.then { |it| it.sensitive ? nil : it.value }).flatten.map(&:to_s) }
+    asked = given.call(:unless).flat_map { |command| command.split(BETWEEN_WORDS) }
+    written = %i[command refresh].flat_map { |name| given.call(name).join(' ').scan(REDIRECTION).flatten }
+    absolute_paths(asked + written).reject { |path| path.start_with?('/dev/') }
+  end
+
+  def cron_tables(ral)
+    user = [ral[:target], ral[:user], Etc.getpwuid.name].map(&:to_s).find { |name| !name.empty? && name != 'absent' }
+    user.include?('/') ? absolute_paths(user) : CRON_TABLES.map { |tables| "#{tables}/#{user}" }
   end
 
   # The home directory that an account has, or is made with.
@@ -252,7 +289,10 @@ module MgmtPuppet
     return if ral.nil? || overrides?(ral.class, :eval_generate)
 
     children = Array(ral.generate).compact
-    { 'paths' => children.flat_map { |child| managed_paths(child) }.uniq, 'resources' => children.map { |child| named(child) } }
+    paths = children.map { |child| managed_paths(child) }
+    return if paths.include?(nil)
+
+    { 'paths' => paths.flatten.uniq, 'resources' => children.map { |child| named(child) } }
   rescue StandardError, ScriptError
     nil
   end

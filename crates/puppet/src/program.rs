@@ -17,9 +17,9 @@ use std::fmt::Write as _;
 
 use mgmt_graph::NodeId;
 use mgmt_resource::{FieldSpec, Fields as _, Meta, Origin, ResourceGraph, Spec};
-use mgmt_value::{Str, Value};
+use mgmt_value::{Native as _, Str, Value};
 
-use crate::translate::{Decision, Outcome};
+use crate::translate::{Decision, Outcome, is_below};
 pub use containers::Containers;
 use containers::{Variable, word};
 use text::{FORMAT, Writer, quoted};
@@ -300,6 +300,13 @@ impl Writing<'_> {
         match self.part(node, spec) {
             Part::Nothing => {}
             Part::Comment(why) => {
+                let is_use = container.is_some_and(|at| self.containers.list[at].title.is_some());
+                let reference = spec.id.name.to_text();
+                let why = match reference.split_once('[').filter(|_| shared && is_use) {
+                    // All uses of a defined type have the same comment.
+                    Some((kind, _)) => why.replacen(&*reference, &format!("each {kind} here"), 1),
+                    None => why,
+                };
                 comment(&mut body.text, &format!("{}{why}", place(spec.origin.as_ref())));
                 if self.order.is_kept(node) {
                     self.resource(node, spec, "noop", container, shared, body);
@@ -359,6 +366,7 @@ impl Writing<'_> {
         let usual = (spec.resource.schema().make)();
         for field in spec.resource.schema().fields {
             let Some(value) = spec.resource.get(field.name) else { continue };
+            let value = if field.name == "keep" { self.kept(spec, value) } else { value };
             // A file is at its name, unless something else is said.
             let is_name = (spec.id.kind, field.name) == ("file", "path")
                 && matches!(&value, Value::Str(path) if *path == spec.id.name);
@@ -391,6 +399,28 @@ impl Writing<'_> {
                 let _ = writeln!(body.text, "Meta:{} => {},", field.name, writer.value(&value));
             }
         }
+    }
+
+    /// The paths that a purge leaves alone, with those of resources that are not in the program: whoever manages them now, they are not to go.
+    fn kept(&self, spec: &Spec, kept: Value) -> Value {
+        let is_purge = spec.id.kind == "tidy" || spec.resource.get("purge") == Some(Value::Bool(true));
+        if !is_purge {
+            return kept;
+        }
+        let directory = match spec.resource.get("path") {
+            Some(Value::Str(path)) if !path.is_empty() => path.to_text().into_owned(),
+            _ => spec.id.name.to_text().into_owned(),
+        };
+        let mut paths = Vec::<Str>::from_value(&kept).unwrap_or_default();
+        let others = self.graph.nodes().filter(|(node, other)| {
+            other.id != spec.id && matches!(self.part(*node, other), Part::Comment(_))
+        });
+        for path in others.flat_map(|(_, other)| other.resource.claimed_paths(&other.id.name)) {
+            if is_below(&path.to_text(), &directory) && !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths.to_value()
     }
 
     /// The file beside the program that a content goes into.

@@ -328,16 +328,21 @@ impl Translating<'_> {
     /// Nothing is purged where something may make files of which nobody knows before it has run.
     fn tell_unknown_purges(&mut self) {
         let catalogue = self.around.catalogue;
-        for declared in catalogue.resources.iter().filter(|declared| file::purges(declared)) {
+        let is_tidy = |declared: &Declared| declared.kind == "Tidy";
+        let removing = catalogue.resources.iter();
+        for declared in removing.filter(|declared| file::purges(declared) || is_tidy(declared)) {
             let directory = squeezed(&declared.subject());
             let Some(maker) = self.around.unknown_below(&directory) else { continue };
             let maker = &catalogue.resources[maker];
             let place = maker.origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
+            let (done, hint) = match is_tidy(declared) {
+                true => ("tidied", "tidy another directory, or leave both to `puppet apply`"),
+                false => ("purged", "manage the directory without `purge`, or leave both to `puppet apply`"),
+            };
             let message = format!(
-                "{declared} is not purged: {maker}{place} may make files below it that are not known before it is applied"
+                "{declared} is not {done}: {maker}{place} may make files below it that are not known before it is applied"
             );
             let diagnostic = Diagnostic::warning(message).with_code(codes::NOT_PURGED);
-            let hint = "manage the directory without `purge`, or leave both to `puppet apply`";
             self.diagnostics.push(diagnostic.at(declared.origin.clone()).hint(hint));
         }
     }
@@ -385,13 +390,20 @@ impl Translating<'_> {
 
     /// Why a resource is none of our business. Whatever it would do, it is still in the order of things.
     fn left_out(&mut self, at: usize, declared: &Declared) -> Option<Spec> {
-        let why = self.around.left_out(declared)?;
+        let why = self.around.left_out(declared).or_else(|| self.not_tidied(declared))?;
         self.decide(declared, Outcome::LeftOut(vec![Reason { parameter: None, why }]));
         let schema = self.around.registry.get("noop")?;
         let mut spec = Spec::of(Str::from(declared.to_string()), Arc::from((schema.make)()));
         spec.meta = Meta { autogroup: false, ..Meta::default() }.into();
         spec.origin = declared.origin.clone();
         Some(self.claiming(at, spec))
+    }
+
+    /// Why a directory is not tidied.
+    fn not_tidied(&self, declared: &Declared) -> Option<String> {
+        let unknown = || self.around.unknown_below(&squeezed(&declared.subject()));
+        let maker = (declared.kind == "Tidy").then(unknown).flatten()?;
+        Some(format!("{} may make files there", self.around.catalogue.resources[maker]))
     }
 
     /// The same with the paths of the resource that its fields do not name, so that nobody purges them.

@@ -122,6 +122,12 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// Another number once the paths of [`Context::claimed_paths`] may be others: the graph may change during a run.
+    pub fn claims_version(&self) -> u64 {
+        let view = self.host.view.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        view.map_or(0, |view| view.version())
+    }
+
     /// Fails when the run has been asked to stop. For loops of blocking work.
     pub fn checkpoint(&self) -> Result<()> {
         match self.cancel.stage() {

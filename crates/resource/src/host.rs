@@ -89,6 +89,11 @@ pub trait GraphView: Send + Sync {
     /// Shows every resource, members of groups included. False if the graph is incomplete: declarations that have never been
     /// evaluated may add others.
     fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) -> bool;
+
+    /// Another number after each change of the graph, and before a resource runs that is new or different.
+    fn version(&self) -> u64 {
+        0
+    }
 }
 
 impl Host {

@@ -4,6 +4,7 @@
 //! parameters of a few resources have, and nothing follows from them, then nothing else has to be looked at.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use mgmt_graph::{Dag, NodeId};
@@ -54,6 +55,7 @@ impl Driver {
                 node.next = Some(new);
             }
         }
+        self.graph_version.fetch_add(1, Ordering::AcqRel);
         drop(graph);
         let changed = delta.replace.len();
         self.core.apply(delta, self.now());

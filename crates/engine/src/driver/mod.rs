@@ -28,7 +28,7 @@ mod witness;
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -95,6 +95,8 @@ struct Driver {
     graph: Arc<RwLock<Dag<Arc<Spec>, Edge>>>,
     /// Every declaration of the program has been evaluated.
     is_complete: Arc<AtomicBool>,
+    /// How often the running graph has changed.
+    graph_version: Arc<AtomicU64>,
     vertex_of: Vec<Option<Vertex>>,
     /// Its nodes by name, if somebody has asked for one since the last swap.
     names: Option<adjust::Names>,
@@ -165,6 +167,7 @@ impl Driver {
             nodes: Vec::new(),
             graph: Arc::new(RwLock::new(Dag::new())),
             is_complete: Arc::new(AtomicBool::new(true)),
+            graph_version: Arc::default(),
             vertex_of: Vec::new(),
             names: None,
             free: Vec::new(),

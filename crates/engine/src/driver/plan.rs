@@ -135,7 +135,8 @@ pub async fn plan(prepared: Prepared, host: &Arc<Host>, last: &LastRuns) -> Plan
     // A graph that was prepared has no cycles.
     let order = graph.topological_order().unwrap_or_default();
     let graph = Arc::new(RwLock::new(graph));
-    let view: Arc<dyn GraphView> = Arc::new(View { graph: Arc::clone(&graph), is_complete });
+    let view: Arc<dyn GraphView> =
+        Arc::new(View { graph: Arc::clone(&graph), is_complete, version: Arc::default() });
     *host.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
     let mut planner = Planner {
         host: Arc::clone(host),

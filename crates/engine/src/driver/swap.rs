@@ -1,6 +1,6 @@
 //! From one graph to the next.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use mgmt_graph::{Dag, DotEdge, DotStyle, NodeId, diff};
@@ -127,11 +127,12 @@ impl Driver {
             let mut running = shared.write().unwrap_or_else(PoisonError::into_inner);
             *running = graph;
             self.is_complete.store(!incomplete, Ordering::Release);
+            self.graph_version.fetch_add(1, Ordering::AcqRel);
         }
         self.vertex_of = vertex_of;
         self.names = None;
-        let view: Arc<dyn GraphView> =
-            Arc::new(View { graph: shared, is_complete: Arc::clone(&self.is_complete) });
+        let (is_complete, version) = (Arc::clone(&self.is_complete), Arc::clone(&self.graph_version));
+        let view: Arc<dyn GraphView> = Arc::new(View { graph: shared, is_complete, version });
         *self.host.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
         self.dismiss_workers();
         self.failures.values_mut().for_each(|failure| failure.is_announced = false);
@@ -329,6 +330,8 @@ pub(super) struct View {
     pub(super) graph: Arc<RwLock<Dag<Arc<Spec>, Edge>>>,
     /// Written only while the graph is locked.
     pub(super) is_complete: Arc<AtomicBool>,
+    /// Written only while the graph is locked.
+    pub(super) version: Arc<AtomicU64>,
 }
 
 impl GraphView for View {
@@ -338,6 +341,10 @@ impl GraphView for View {
             specs(spec).filter(|spec| !spec.meta.hidden).for_each(|spec| show(&spec.id, &*spec.resource));
         }
         self.is_complete.load(Ordering::Acquire)
+    }
+
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 }
 

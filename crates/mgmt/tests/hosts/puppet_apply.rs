@@ -413,6 +413,105 @@ fn no_purge_removes_what_a_type_of_a_module_composes_of_several_parameters() {
     }
 }
 
+#[test]
+fn a_copied_directory_leaves_the_directories_of_other_resources_alone_as_with_puppet() {
+    let begin = |root: &Path| {
+        write(&root.join("s/plain/x"), "s");
+        write(&root.join("s/copied/x"), "s");
+        write(&root.join("t/y"), "t");
+        write(&root.join("d/plain/local"), "local");
+        write(&root.join("d/copied/stray"), "");
+        write(&root.join("d/stray"), "");
+    };
+    let manifest = "\
+        file { 'ROOT/d': ensure => directory, recurse => true, purge => true, force => true, source => 'ROOT/s' }\n\
+        file { 'ROOT/d/plain': ensure => directory }\n\
+        file { 'ROOT/d/copied': ensure => directory, recurse => true, purge => true, force => true, source => 'ROOT/t' }\n";
+    let (found, _) = alike(manifest, begin);
+    let names: Vec<&str> = found.keys().filter_map(|path| path.strip_prefix("d").ok()?.to_str()).collect();
+    assert_eq!(names, ["", "copied", "copied/y", "plain", "plain/local"]);
+}
+
+/// A type that removes every rule that the catalogue does not have.
+const PURGER: [(&str, &str); 2] = [
+    (
+        "rule",
+        "Puppet::Type.newtype(:rule) do\n  ensurable\n  newparam(:name, namevar: true)\n  provide(:ruby) do\n    \
+         def self.table; 'ROOT/table'; end\n    \
+         def self.lines; File.exist?(table) ? File.readlines(table, chomp: true) : []; end\n    \
+         def self.instances; lines.map { |name| new(name: name, ensure: :present) }; end\n    \
+         def exists?; self.class.lines.include?(resource[:name]); end\n    \
+         def create; File.write(self.class.table, \"#{resource[:name]}\\n\", mode: 'a'); end\n    \
+         def destroy; File.write(self.class.table, (self.class.lines - [resource[:name]]).map { |it| \"#{it}\\n\" }.join); end\n  end\nend\n",
+    ),
+    (
+        "chain",
+        "Puppet::Type.newtype(:chain) do\n  newparam(:name, namevar: true)\n  newparam(:purge)\n  def generate\n    \
+         self[:purge] ? Puppet::Type.type(:rule).instances.each { |it| it[:ensure] = :absent } : []\n  end\nend\n",
+    ),
+];
+
+#[test]
+fn a_type_that_removes_what_is_not_declared_spares_the_objects_of_other_resources() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let manifest = "chain { 'input': purge => true }\n\
+                    rule { ['ssh', 'web']: ensure => present }\n\
+                    file { 'ROOT/x': content => 'x', backup => '.old', audit => 'owner' }\n";
+    let root = at("root").display().to_string();
+    write(&at("site/manifests/site.pp"), &manifest.replace("ROOT", &root));
+    for (name, text) in PURGER {
+        write(&at(&format!("site/modules/m/lib/puppet/type/{name}.rb")), &text.replace("ROOT", &root));
+    }
+    write(&at("root/table"), "ssh\nstray\nweb\n");
+    for (run, code) in [("first", 2), ("second", 0)] {
+        let site = at("site").display().to_string();
+        let said = mgmt_output(&[&ONCE[..], &["--detailed-exitcode", "puppet", &site]].concat());
+        assert_eq!(said.code, code, "{run}: {}", said.stderr);
+        // A rule that had been removed would have been added at the end again.
+        assert_eq!(
+            std::fs::read_to_string(at("root/table")).unwrap(),
+            "ssh\nweb\n",
+            "{run}: {}",
+            said.stderr
+        );
+        assert!(!said.stderr.contains("pippet[Rule[ssh]]: "), "{run}: {}", said.stderr);
+    }
+}
+
+/// What `unless` asks for, what output goes to, keys of an account and the copies of contents that were there before.
+#[test]
+fn no_purge_removes_what_resources_make_without_a_parameter_for_it() {
+    for ignored in ["", ", ignore => '*.swp'"] {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let root = at("root").display().to_string();
+        let manifest = format!(
+            "file {{ 'ROOT/d': ensure => directory, recurse => true, purge => true, force => true{ignored} }}\n\
+             exec {{ 'a': command => '/bin/touch ROOT/d/asked', unless => '/usr/bin/test -e ROOT/d/asked', require => File['ROOT/d'] }}\n\
+             exec {{ 'b': command => '/bin/echo x > ROOT/d/written', onlyif => '/usr/bin/test ! -e ROOT/d/written', require => File['ROOT/d'] }}\n\
+             file {{ 'ROOT/other/../d/back': content => 'x' }}\n\
+             file {{ 'ROOT/other': ensure => directory }}\n"
+        );
+        write(&at("site.pp"), &manifest.replace("ROOT", &root));
+        for name in ["asked", "written", "back", "stray"] {
+            write(&at(&format!("root/d/{name}")), "x");
+        }
+        std::fs::create_dir(at("root/other")).unwrap();
+        let inodes = || {
+            ["asked", "written", "back"].map(|name| at(&format!("root/d/{name}")).metadata().unwrap().ino())
+        };
+        let before = inodes();
+        for (run, code) in [("first", 2), ("second", 0)] {
+            let file = at("site.pp").display().to_string();
+            let said = mgmt_output(&[&ONCE[..], &["--detailed-exitcode", "puppet", &file]].concat());
+            assert_eq!(said.code, code, "{run}: {}", said.stderr);
+            assert_eq!(inodes(), before, "{run}: {}", said.stderr);
+            assert!(!at("root/d/stray").exists(), "{run}: {}", said.stderr);
+        }
+    }
+}
+
 /// Numbers that look random and come again with the same seed.
 struct Random(u64);
 

@@ -203,3 +203,47 @@ fn classes_defined_types_templates_and_data_are_kept_as_a_person_would_keep_them
     let again = mgmt_output(&arguments);
     assert!(again.code != 0 && again.stderr.contains("cannot write"), "{again:?}");
 }
+
+#[test]
+fn a_purge_of_a_program_leaves_alone_what_is_still_left_to_puppet() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let manifest = "\
+        file { 'ROOT/d': ensure => directory, recurse => true, purge => true, force => true }\n\
+        file { 'ROOT/d/native': content => 'x' }\n\
+        file { 'ROOT/d/left': content => 'x', audit => 'owner' }\n\
+        tidy { 'ROOT/t': recurse => true, matches => ['*'] }\n\
+        file { 'ROOT/t/left': content => 'x', audit => 'owner' }\n";
+    let root = at("root").display().to_string();
+    std::fs::write(at("site.pp"), manifest.replace("ROOT", &root)).unwrap();
+    for name in ["d/left", "d/stray", "t/left", "t/stray"] {
+        let path = at("root").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "x").unwrap();
+    }
+    let program = translated(&at("site.pp"));
+    assert_eq!(program.code, 0, "{}", program.stderr);
+    assert!(program.stdout.contains("is left to Puppet"), "{}", program.stdout);
+    std::fs::write(at("site.mcl"), &program.stdout).unwrap();
+    let run = ["run", "--tmp-prefix", "--converger-timeout", "1", "--converged-exit", "lang"];
+    let said = mgmt_output(&[&run[..], &[at("site.mcl").to_str().unwrap()]].concat());
+    assert_eq!(said.code, 0, "{}\n{}", said.stderr, program.stdout);
+    let there = |name: &str| at("root").join(name).exists();
+    assert!(there("d/native") && there("d/left") && there("t/left"), "{}\n{}", said.stderr, program.stdout);
+    assert!(!there("d/stray") && !there("t/stray"), "{}\n{}", said.stderr, program.stdout);
+}
+
+#[test]
+fn a_defined_type_is_one_class_also_with_something_that_is_left_to_puppet() {
+    let place = tempfile::tempdir().unwrap();
+    let site = place.path().join("site.pp");
+    let manifest = "define host_file {\n  file { \"/tmp/${name}.conf\": content => 'x' }\n  \
+                    file { \"/tmp/${name}.left\": content => 'x', audit => 'owner' }\n}\n\
+                    host_file { ['alpha', 'omega']: }\n";
+    std::fs::write(&site, manifest).unwrap();
+    let program = translated(&site);
+    let classes = program.stdout.lines().filter(|line| line.starts_with("class ")).count();
+    assert_eq!(classes, 1, "{}", program.stdout);
+    assert!(program.stdout.contains("each File here is left to Puppet: `audit`"), "{}", program.stdout);
+    assert!(program.stdout.contains("include host_file(\"omega\")"), "{}", program.stdout);
+}

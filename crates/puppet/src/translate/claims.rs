@@ -3,7 +3,7 @@
 //! Puppet's own types say so, whatever their parameters are called. Where they could not be asked, every absolute path counts that a
 //! resource names.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use mgmt_puppet_process::Compiled;
@@ -28,6 +28,9 @@ const MENTIONED: [&str; 11] = [
     "validate_cmd",
 ];
 
+/// How many links a path may lead through, one after the other.
+const MAX_LINKS: usize = 8;
+
 /// What a path ends in that stands for all paths that begin like it.
 const ANY_ENDING: char = '*';
 
@@ -39,8 +42,10 @@ pub(super) struct Claims {
     unknown: Vec<usize>,
     /// Resources of types of modules, whose paths may stand for more below them.
     composing: Vec<usize>,
-    /// Symbolic links of the catalogue.
-    links: HashSet<String>,
+    /// Resources that make others, of which nobody has asked: nothing in the catalogue purges, but a program beside it may.
+    unasked: Vec<usize>,
+    /// Symbolic links of the catalogue, and where they lead.
+    links: BTreeMap<String, String>,
     /// Resources that others generate, in the form of a context.
     pub(super) generated: Vec<Value>,
 }
@@ -51,19 +56,24 @@ impl Claims {
         for (at, declared) in catalogue.resources.iter().enumerate() {
             let mut paths = match &compiled.paths {
                 _ if declared.is_container => Vec::new(),
-                Some(known) => known.get(&declared.to_string()).cloned().unwrap_or_default(),
+                Some(known) => known.get(&declared.to_string()).cloned().unwrap_or_else(|| named(declared)),
                 None => named(declared),
             };
             let generated = compiled.generated.get(&declared.to_string());
+            let facts = compiled.types.get(&declared.type_name());
+            if generated.is_none() && !has_rule(declared) && facts.is_some_and(|facts| facts.generates) {
+                claims.unasked.push(at);
+            }
             if let Some(Some(generated)) = generated {
                 paths.extend(generated.paths.iter().cloned());
                 claims.generated.extend(generated.resources.iter().cloned());
             }
             let mut paths: Vec<String> = paths.iter().map(|path| squeezed(path)).collect();
+            let cleaned: Vec<String> = paths.iter().filter_map(|path| without_dots(path)).collect();
+            paths.extend(cleaned);
             paths.retain(|path| path.len() > 1);
             paths.sort_unstable();
             paths.dedup();
-            let facts = compiled.types.get(&declared.type_name());
             let is_composing = facts.is_some_and(|facts| !facts.passive) && !has_rule(declared);
             // What names no path and has no Ruby that writes files makes none.
             let is_silent = facts.is_some_and(|facts| facts.silent) && paths.is_empty();
@@ -76,8 +86,12 @@ impl Claims {
                     paths.iter().map(|path| format!("{path}{ANY_ENDING}")).collect();
                 paths.extend(beginnings);
             }
-            if declared.kind == "File" && link_target(declared).is_some() {
-                claims.links.insert(squeezed(&declared.subject()));
+            if declared.kind == "File"
+                && let Some(target) = link_target(declared)
+            {
+                let link = squeezed(&declared.subject());
+                let target = led_to(&link, &target);
+                claims.links.insert(link, target);
             }
             claims.paths.push(paths);
         }
@@ -101,12 +115,17 @@ impl Claims {
 
     /// Whether a resource may make files of which nobody knows before.
     pub(super) fn composes(&self, at: usize) -> bool {
-        self.is_unknown(at) || self.composing.contains(&at)
+        self.is_unknown(at) || self.is_composing(at)
     }
 
     /// Whether it may make them anywhere.
     pub(super) fn is_unknown(&self, at: usize) -> bool {
-        self.unknown.contains(&at)
+        self.unknown.contains(&at) || self.unasked.contains(&at)
+    }
+
+    /// Whether it may make them below its paths.
+    pub(super) fn is_composing(&self, at: usize) -> bool {
+        self.composing.contains(&at)
     }
 
     /// Paths that are not written as if they lay below a directory, and may do so nevertheless: a symbolic link of this host or of the catalogue
@@ -133,7 +152,28 @@ impl Claims {
     }
 
     fn is_link(&self, path: &str) -> bool {
-        self.links.contains(path) || Path::new(path).is_symlink()
+        self.links.contains_key(path) || Path::new(path).is_symlink()
+    }
+
+    /// Where paths are below a directory once the links of the catalogue lead where they are declared to lead. On this host they may still
+    /// lead elsewhere, or not be there.
+    pub(super) fn linked_below(&self, directory: &str) -> Vec<String> {
+        let through = |path: &str| {
+            let links = self.links.iter().filter(|(link, _)| is_below(path, link));
+            // The innermost link that is on the way.
+            let (link, target) = links.max_by_key(|(link, _)| link.len())?;
+            Some(squeezed(&format!("{target}/{}", &path[link.len()..])))
+        };
+        let mut found = Vec::new();
+        for path in self.paths.iter().flatten() {
+            let mut place = path.clone();
+            for _ in 0..MAX_LINKS {
+                let Some(next) = through(&place) else { break };
+                place = next;
+                found.extend(Some(&place).filter(|place| is_below(place, directory)).cloned());
+            }
+        }
+        found
     }
 
     /// All paths below a directory with the resource that each belongs to.
@@ -141,6 +181,32 @@ impl Claims {
         let all = self.paths.iter().enumerate();
         let all = all.flat_map(|(at, paths)| paths.iter().map(move |path| (at, path.as_str())));
         all.filter(move |(_, path)| is_below(path, directory))
+    }
+}
+
+/// What a path with `.` or `..` in it is by its letters.
+fn without_dots(path: &str) -> Option<String> {
+    let has_dots = path.split('/').any(|part| matches!(part, "." | ".."));
+    has_dots.then(|| cleaned(path))
+}
+
+fn cleaned(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+/// Where a link leads, by the letters of its text.
+fn led_to(link: &str, target: &str) -> String {
+    match (target.starts_with('/'), link.rsplit_once('/')) {
+        (false, Some((directory, _))) => cleaned(&format!("{directory}/{target}")),
+        _ => cleaned(target),
     }
 }
 

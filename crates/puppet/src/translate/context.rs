@@ -21,6 +21,9 @@ const OUR_TEMPORARIES: &str = ".mgmt-*.tmp";
 /// Types without any state of their own.
 pub(super) const PASSIVE: [&str; 4] = ["Concat_fragment", "Filebucket", "Schedule", "Anchor"];
 
+/// Types whose resources are no object that something else could remove.
+const WITHOUT_OBJECT: [&str; 4] = ["Exec", "Notify", "Resources", "Tidy"];
+
 /// Parameters of a file that tell which one it is.
 const NAMING: [&str; 2] = ["path", "provider"];
 
@@ -59,7 +62,11 @@ pub(super) fn of_unknown(
     if !types.get(&declared.type_name()).is_some_and(|facts| facts.generates) {
         return Vec::new();
     }
-    others.filter(|(_, other)| is_passive(other, types)).map(|(at, _)| at).collect()
+    // It may remove whatever the catalogue does not have, of any type.
+    others
+        .filter(|(_, other)| !other.is_container && !WITHOUT_OBJECT.contains(&other.kind.as_str()))
+        .map(|(at, _)| at)
+        .collect()
 }
 
 fn is_passive(declared: &Declared, types: &BTreeMap<String, TypeFacts>) -> bool {

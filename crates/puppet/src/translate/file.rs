@@ -122,19 +122,27 @@ fn with_files_below(rule: &mut Rule<'_>, path: &str) {
         declared.kind != "File" || squeezed(&declared.subject()) != *path
     });
     let led = around.claims.led_below(path);
-    rule.spares(others.map(|(_, path)| path.to_owned()).chain(led.into_iter().map(str::to_owned)));
+    let linked = around.claims.linked_below(path);
+    let others = others.map(|(_, path)| path.to_owned());
+    rule.spares(others.chain(led.into_iter().map(str::to_owned)).chain(linked));
 }
 
-/// Paths below a directory that nobody in the graph need account for by itself: all but those of files, unless their tags leave them out.
-pub(super) fn kept_below(rule: &Rule<'_>, path: &str) -> Vec<Str> {
+/// Paths below a directory that nobody in the graph need account for by itself: all but those of files, unless their tags leave them out, and
+/// those that links lead to.
+pub(super) fn kept_below(rule: &Rule<'_>, path: &str) -> BTreeSet<String> {
     let around = rule.around;
     let is_silent = |at: usize| {
         let declared = &around.catalogue.resources[at];
         declared.kind != "File" || around.left_out(declared).is_some()
     };
-    let kept: BTreeSet<&str> =
-        around.claims.below(path).filter(|(at, _)| is_silent(*at)).map(|(_, path)| path).collect();
-    kept.into_iter().map(Str::from).collect()
+    let kept = around.claims.below(path).filter(|(at, _)| is_silent(*at)).map(|(_, path)| path.to_owned());
+    kept.chain(around.claims.linked_below(path)).collect()
+}
+
+/// The files of the catalogue below a directory. Whatever goes through the directory leaves each to its resource, with all below it.
+fn files_below(rule: &Rule<'_>, path: &str) -> BTreeSet<String> {
+    let files = rule.around.catalogue.resources.iter().filter(|declared| declared.kind == "File");
+    files.map(|declared| squeezed(&declared.subject())).filter(|file| is_below(file, path)).collect()
 }
 
 /// Whether a resource removes what is not managed below a directory.
@@ -280,6 +288,7 @@ fn directory(rule: &mut Rule<'_>, path: String) {
         false => rule.set("instead", true),
     }
     let sources = rule.texts("source");
+    let mut kept = BTreeSet::new();
     match (reach, sources) {
         (Reach::Itself, _) => rule.accept(&["purge", "backup"]),
         (_, None) => rule.accept(&["backup"]),
@@ -293,6 +302,7 @@ fn directory(rule: &mut Rule<'_>, path: String) {
             rule.set("recurse", true);
             rule.set("sourcemode", false);
             backup(rule);
+            kept.extend(files_below(rule, &path));
         }
     }
     if reach != Reach::Itself && rule.truth("purge") == Some(true) {
@@ -301,14 +311,16 @@ fn directory(rule: &mut Rule<'_>, path: String) {
         let is_known = rule.around.unknown_below(&path).is_none();
         rule.set("purge", is_known);
         if is_known {
-            let kept = kept_below(rule, &path);
-            rule.set("keep", kept);
+            kept.extend(kept_below(rule, &path));
         }
         // Without that, it leaves directories where they are.
         rule.set("keepdirectories", is_known && !force);
         if reach == Reach::Source {
             rule.cannot("purge", "removes nothing with `recurse => remote`");
         }
+    }
+    if !kept.is_empty() {
+        rule.set("keep", kept.into_iter().map(Str::from).collect::<Vec<_>>());
     }
     let has_attributes = ["owner", "group", "mode"].iter().any(|name| rule.declared.get(name).is_some());
     match reach {

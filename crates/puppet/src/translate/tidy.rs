@@ -1,8 +1,11 @@
 //! `tidy` becomes `tidy`.
 
+use std::collections::BTreeSet;
+
 use mgmt_value::Str;
 
 use super::claims::is_below;
+use super::context::asks;
 use super::file::{kept_below, most_files};
 use super::rule::Rule;
 use crate::catalogue::{Declared, squeezed};
@@ -15,15 +18,24 @@ pub(super) fn tidy(rule: &mut Rule<'_>) -> &'static str {
     };
     // Puppet, should it be left to it, has to know of the files that others manage below; so has our kind.
     rule.needs_to_know(is_managed);
-    let keep = rule.around.catalogue.resources.iter().filter(|declared| is_managed(declared));
-    let mut keep: Vec<Str> = keep.map(|declared| Str::from(squeezed(&declared.subject()))).collect();
+    let around = rule.around;
+    let managed = around.catalogue.resources.iter().filter(|declared| is_managed(declared));
+    let mut keep: BTreeSet<String> = managed.map(|declared| squeezed(&declared.subject())).collect();
     keep.extend(kept_below(rule, &path));
-    keep.sort();
-    keep.dedup();
-    rule.set("keep", keep);
-    let claims = rule.around.claims;
+    // What is copied there, or made by what only its type knows, is not named one by one.
+    let is_tree = |at: usize, file: &str| {
+        let declared = &around.catalogue.resources[at];
+        let is_copied =
+            declared.kind == "File" && asks(declared, "recurse") && declared.get("source").is_some();
+        (is_copied || around.claims.is_composing(at)) && !file.ends_with('*')
+    };
+    let trees = around.claims.below(&path).filter(|(at, file)| is_tree(*at, file));
+    let trees: Vec<String> = trees.map(|(_, file)| format!("{file}/")).collect();
+    keep.extend(trees);
+    rule.set("keep", keep.into_iter().map(Str::from).collect::<Vec<_>>());
+    let claims = around.claims;
     let others = claims.below(&path).map(|(_, path)| path).chain(claims.led_below(&path));
-    rule.spares(others.map(str::to_owned));
+    rule.spares(others.map(str::to_owned).chain(claims.linked_below(&path)));
     rule.accept(&["path"]);
     most_files(rule);
     rule.accept_if("backup", &["false"]);

@@ -221,7 +221,7 @@ fn commands() {
         (
             "exec { '/bin/a': creates => ['/b', '/c'] }",
             format!(
-                "exec[/bin/a] cmd=/bin/a shell=/bin/sh {env} nifcmd=(\\ntest -e '/b'\\n) || (\\ntest -e '/c'\\n) nifshell=/bin/sh paths=[\"/b\", \"/c\"]"
+                "exec[/bin/a] cmd=/bin/a shell=/bin/sh {env} nifcmd=(\\ntest -e '/b'\\n) || (\\ntest -e '/c'\\n) nifshell=/bin/sh"
             ),
         ),
         (

@@ -96,7 +96,8 @@ pub struct Exec {
     pub ifequals: Option<Str>,
     /// Don't run `cmd` if `ifcmd` writes exactly this to its standard output.
     pub ifequals_stdout: Option<Str>,
-    /// Don't run `cmd` if this command exits with status 0.
+    /// Don't run `cmd` if this command exits with status 0. Directories that are purged or tidied leave the paths in it alone, as those that
+    /// `cmd` writes its output to.
     pub nifcmd: Str,
     /// The directory to run `nifcmd` in.
     pub nifcwd: Str,
@@ -181,10 +182,15 @@ impl Kind for Exec {
         watches
     }
 
-    // What conditions look at is not what the command makes.
-    fn claimed_paths(&self, _: &Str) -> Vec<Str> {
+    // What conditions look at is not what the command makes, but for the one that keeps it from running.
+    fn claimed_paths(&self, name: &Str) -> Vec<Str> {
         let creates = Some(&self.creates).filter(|path| !path.is_empty());
-        self.mtimes.iter().chain(creates).chain(&self.paths).cloned().collect()
+        let mut paths: Vec<Str> = self.mtimes.iter().chain(creates).chain(&self.paths).cloned().collect();
+        let asked = words(&self.nifcmd).filter(|word| is_path(word));
+        let commands = [self.command(name), &self.refreshcmd];
+        let written = commands.into_iter().flat_map(|command| written_to(command));
+        paths.extend(asked.chain(written).map(Str::new));
+        paths
     }
 
     async fn check_apply(&self, state: &mut ExecState, cx: &mut Context<'_>) -> Result<Checked> {
@@ -223,6 +229,28 @@ impl Kind for Exec {
         let spelled_out = |exec: &Exec| Exec { cmd: exec.command(name).clone(), ..exec.clone() };
         self == other || spelled_out(self) == spelled_out(other)
     }
+}
+
+/// The words of a command, and of what is quoted or joined in it.
+fn words(command: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_between = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`;|&()<>=,".contains(byte);
+    command.split(is_between).filter(|word| !word.is_empty())
+}
+
+/// The files that a command of a shell writes its output to.
+fn written_to(command: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let behind = command.split(|byte| *byte == b'>').skip(1);
+    let quoted = behind.map(|rest| rest.trim_ascii_start());
+    let quoted =
+        quoted.map(|rest| rest.strip_prefix(b"\"").or_else(|| rest.strip_prefix(b"'")).unwrap_or(rest));
+    quoted
+        .filter(|rest| rest.starts_with(b"/"))
+        .filter_map(|rest| words(rest).next())
+        .filter(|path| is_path(path))
+}
+
+fn is_path(word: &[u8]) -> bool {
+    word.starts_with(b"/") && word.len() > 1 && !word.starts_with(b"/dev/")
 }
 
 impl Exec {

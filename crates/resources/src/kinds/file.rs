@@ -156,7 +156,8 @@ pub struct File {
     pub authorities: Vec<Str>,
     /// After how many seconds a server is asked again. Only this implementation has it.
     pub refetch: u32,
-    /// With `purge`: paths that stay, with all below them, although no resource accounts for them. Only this implementation has it.
+    /// With `recurse`: paths that stay as they are, with all below them, although no resource accounts for them. Nothing is copied to them, and
+    /// nothing is purged there. Only this implementation has it.
     pub keep: Vec<Str>,
 }
 

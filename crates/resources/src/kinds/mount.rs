@@ -185,6 +185,12 @@ impl Kind for Mount {
         watches
     }
 
+    // What is mounted there is not always mounted.
+    fn claimed_paths(&self, name: &Str) -> Vec<Str> {
+        let point = mount_point(name).ok().map(|point| Str::from(point.as_bytes()));
+        point.into_iter().chain([Str::from(FSTAB)]).collect()
+    }
+
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
         check::check(self, cx).await
     }

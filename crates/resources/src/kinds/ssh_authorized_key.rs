@@ -120,6 +120,12 @@ impl Kind for SshAuthorizedKey {
         vec![follow::paths(key, locate)]
     }
 
+    // A home directory may be another one each time.
+    fn claimed_paths(&self, _: &Str) -> Vec<Str> {
+        let located = home::locate(&self.declared_file()).ok().flatten();
+        located.map(|located| Str::new(located.path.as_bytes())).into_iter().collect()
+    }
+
     async fn check_apply(&self, (): &mut (), cx: &mut Context<'_>) -> Result<Checked> {
         let presence = Presence::read(&self.state).map_err(Error::new)?;
         let entry = self.entry(&cx.id.name).map_err(Error::new)?;
@@ -342,6 +348,16 @@ mod tests {
         }
         let two = SshAuthorizedKey { content: format!("{line}\n{OTHER}").into(), ..key() };
         assert!(refused(&two).message.contains("more than one line"));
+    }
+
+    #[test]
+    fn the_file_of_a_user_is_claimed_where_the_home_is_now() {
+        let claimed = |key: SshAuthorizedKey| Kind::claimed_paths(&key, &"name".into());
+        let root = SshAuthorizedKey { user: "root".into(), ..parts() };
+        assert_eq!(claimed(root.clone()), ["/root/.ssh/authorized_keys"]);
+        assert_eq!(claimed(SshAuthorizedKey { file: "/srv/keys".into(), ..root }), ["/srv/keys"]);
+        let nobody = SshAuthorizedKey { user: "nobody-of-that-name".into(), ..parts() };
+        assert!(claimed(nobody).is_empty());
     }
 
     #[test]

@@ -56,7 +56,8 @@ pub struct Tidy {
     pub depth: Option<u32>,
     /// Remove directories as well, if they are old or large enough themselves and empty.
     pub rmdirs: bool,
-    /// Paths that stay, whatever they are. Those that other resources of the graph make, edit or read stay anyway.
+    /// Paths that stay, whatever they are; of those that end in a slash, all below stays, too. Those that other resources of the graph make,
+    /// edit or read stay anyway.
     pub keep: Vec<Str>,
 }
 

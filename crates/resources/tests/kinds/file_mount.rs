@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::file_common::{TestEnv, in_private_mounts, run};
-use mgmt_resource::Checked;
+use mgmt_resource::{Checked, Id};
 use mgmt_resources::file::File;
 
 fn mount(arguments: &[&str], source: &Path, target: &Path) {
@@ -123,4 +123,29 @@ fn removing_and_purging_never_cross_into_another_mount() {
     world.write("source/sub/mnt/new", "new");
     world.converges(&File { source: world.path("source/"), ..purge });
     assert_eq!(world.names("precious"), ["f", "new"]);
+}
+
+#[test]
+fn what_is_declared_through_a_bind_mount_is_not_purged() {
+    if !in_private_mounts("what_is_declared_through_a_bind_mount_is_not_purged") {
+        return;
+    }
+    let world = TestEnv::new();
+    for name in ["data/deep/home/declared", "data/deep/home/surplus", "data/deep/surplus", "data/surplus"] {
+        world.write(name, "");
+    }
+    for name in ["home", "all"] {
+        std::fs::create_dir(world.at(name)).unwrap();
+    }
+    mount(&["--bind"], &world.at("data/deep/home"), &world.at("home"));
+    mount(&["--bind"], &world.at("data"), &world.at("all"));
+    let _mounted = Mounted(&world, vec!["home", "all"]);
+    world.graph_of(vec![(Id::new("file", "a"), Box::new(world.exists("home/declared")))]);
+    for root in ["data/", "all/"] {
+        world.write("data/surplus", "");
+        let purge = File { recurse: true, purge: true, ..world.exists(root) };
+        assert_eq!(world.apply(&purge).unwrap(), Checked::Changed, "{root}");
+        assert_eq!(world.names("data"), ["deep"], "{root}");
+        assert_eq!(world.names("data/deep/home"), ["declared"], "{root}");
+    }
 }

@@ -4,10 +4,13 @@
 use crate::file_common;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::file_common::{TestEnv, run};
-use mgmt_resource::{Checked, Id};
+use mgmt_resource::{Checked, GraphView, Id, Resource};
 use mgmt_resources::file::{File, Memory};
+use mgmt_value::Str;
 
 fn copy(world: &TestEnv) -> File {
     File { source: world.path("source/"), recurse: true, ..world.exists("d/") }
@@ -174,6 +177,61 @@ fn what_resources_of_any_kind_name_is_not_purged() {
     world.converges(&file);
     assert_eq!(world.names("d"), ["backed-up.old", "created", "kept", "left", "line"]);
     assert_eq!((world.names("d/left/to"), world.names("d/kept")), (vec!["puppet".into()], vec!["x".into()]));
+}
+
+#[test]
+fn a_copy_purges_nothing_in_a_directory_of_another_resource_and_leaves_kept_paths_as_they_are() {
+    let world = TestEnv::new();
+    for name in ["source/theirs/new", "source/kept/new", "d/theirs/local", "d/kept/local", "d/surplus"] {
+        world.write(name, "");
+    }
+    world.graph_of(vec![(Id::new("file", "a"), Box::new(world.exists("d/theirs/")))]);
+    let copy = File { source: world.path("source/"), keep: vec![world.path("d/kept")], ..purge(&world) };
+    world.converges(&copy);
+    assert_eq!(world.names("d"), ["kept", "theirs"]);
+    assert_eq!(world.names("d/theirs"), ["local", "new"]);
+    assert_eq!(world.names("d/kept"), ["local"]);
+    // Also without purging anything.
+    std::fs::remove_dir_all(world.at("d/kept")).unwrap();
+    assert_eq!(world.apply(&File { purge: false, ..copy }).unwrap(), Checked::Right);
+    assert_eq!(world.names("d"), ["theirs"]);
+}
+
+#[test]
+fn what_a_newer_graph_declares_is_not_purged_by_a_run_that_began_before() {
+    /// A graph that changes after a run has asked for the first time.
+    struct Changing(Str, AtomicU64);
+    impl GraphView for Changing {
+        fn each(&self, show: &mut dyn FnMut(&Id, &dyn Resource)) -> bool {
+            if self.1.fetch_add(1, Ordering::SeqCst) > 0 {
+                show(&Id::new("file", "new"), &File { path: self.0.clone(), ..File::default() });
+            }
+            true
+        }
+
+        fn version(&self) -> u64 {
+            self.1.load(Ordering::SeqCst).min(1)
+        }
+    }
+    let world = TestEnv::new();
+    for name in ["d/new", "d/surplus"] {
+        world.write(name, "");
+    }
+    *world.host.view.write().unwrap() = Some(Arc::new(Changing(world.path("d/new"), AtomicU64::new(0))));
+    assert_eq!(world.apply(&purge(&world)).unwrap(), Checked::Changed);
+    assert_eq!(world.names("d"), ["new"]);
+}
+
+#[test]
+fn old_contents_of_copied_files_are_not_purged() {
+    let world = TestEnv::new();
+    world.write("source/a", "new");
+    for (name, content) in [("d/a", "old"), ("d/a.old.old", ""), ("d/b.old", "")] {
+        world.write(name, content);
+    }
+    world.converges(&File { source: world.path("source/"), backup: ".old".into(), ..purge(&world) });
+    assert_eq!(world.names("d"), ["a", "a.old"]);
+    assert_eq!(world.read("d/a.old"), b"old");
 }
 
 #[test]

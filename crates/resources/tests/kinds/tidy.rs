@@ -148,6 +148,18 @@ async fn what_is_kept_through_a_link_stays_and_so_does_the_link() {
     leaves(&root, tidy, &["d", "d/kept", "e", "e/kept", "within"]).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn all_below_a_kept_path_with_a_slash_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("root");
+    for path in ["copied/deep/x", "plain/x"] {
+        make(&root.join(path), HOUR, 1);
+    }
+    let keep = vec![name(&root.join("copied/")), name(&root.join("plain")), name(&root.join(""))];
+    let tidy = Tidy { recurse: true, rmdirs: true, keep, ..Tidy::default() };
+    leaves(&root, tidy, &["copied", "copied/deep", "copied/deep/x", "plain"]).await;
+}
+
 #[tokio::test]
 async fn what_is_just_being_written_stays_and_so_does_what_begins_like_a_claim() {
     let place = tempfile::tempdir().unwrap();

@@ -367,3 +367,150 @@ fn a_type_of_a_module_that_names_a_file_with_its_whole_content_is_a_warning() {
         assert!(found.iter().all(|found| found.contains("pippet[Repo[r]] may write /d/a")), "{found:?}");
     }
 }
+
+/// What comes of resources, with what Puppet's types tell of their paths and of themselves.
+fn told(resources: Value, paths: Value, types: Value) -> crate::translate::Translated {
+    let mut all = vec![json!({ "type": "Stage", "title": "main" })];
+    all.extend(resources.as_array().unwrap().iter().cloned());
+    let catalogue = json!({ "name": "host", "environment": "production", "resources": all, "edges": [] });
+    let compiled = json!({ "catalogue": catalogue, "paths": paths, "types": types });
+    let compiled: Compiled = serde_json::from_value(compiled).unwrap();
+    translate(&compiled, &KINDS, &TranslateOptions::default())
+}
+
+fn kept(graph: &ResourceGraph, kind: &str) -> Vec<String> {
+    let (_, spec) =
+        graph.nodes().find(|(_, spec)| spec.id.kind == kind && !texts(spec, "keep").is_empty()).unwrap();
+    texts(spec, "keep")
+}
+
+#[test]
+fn a_copy_leaves_each_file_of_the_catalogue_to_its_resource() {
+    let copy = json!({ "ensure": "directory", "recurse": true, "source": "/usr", "force": true });
+    let mut purging = copy.clone();
+    purging["purge"] = json!(true);
+    for parameters in [copy, purging] {
+        let resources = json!([
+            { "type": "File", "title": "/srv/d", "parameters": parameters },
+            { "type": "File", "title": "/srv/d/own", "parameters": { "ensure": "directory" } },
+            { "type": "File", "title": "/srv/d/deep//x", "parameters": { "content": "" } },
+            { "type": "File", "title": "/srv/dd", "parameters": { "content": "" } },
+        ]);
+        let graph = told(resources, Value::Null, json!({})).graph.unwrap();
+        assert_eq!(kept(&graph, "file"), ["/srv/d/deep/x", "/srv/d/own"]);
+    }
+}
+
+#[test]
+fn what_a_type_cannot_tell_is_read_off_the_parameters_and_dots_are_no_detour() {
+    let resources = json!([
+        { "type": "File", "title": "/srv/d", "parameters": { "ensure": "directory", "recurse": true, "purge": true } },
+        { "type": "Thing", "title": "a", "parameters": { "where": "/srv/d/untold" } },
+        { "type": "Thing", "title": "b", "parameters": {} },
+        { "type": "Thing", "title": "c", "parameters": {} },
+    ]);
+    let paths = json!({ "Thing[b]": [], "Thing[c]": ["/srv/e/../d/./back"] });
+    let graph = told(resources, paths, json!({})).graph.unwrap();
+    assert_eq!(kept(&graph, "file"), ["/srv/d/back", "/srv/d/untold"]);
+}
+
+#[test]
+fn what_a_link_of_the_catalogue_leads_to_is_spared_before_the_link_is_there() {
+    for ignored in [false, true] {
+        let mut purge = json!({ "ensure": "directory", "recurse": true, "purge": true });
+        if ignored {
+            purge["ignore"] = json!("x");
+        }
+        let resources = json!([
+            { "type": "File", "title": "/srv/new", "parameters": purge },
+            { "type": "File", "title": "/srv/current", "parameters": { "ensure": "link", "target": "../srv/next" } },
+            { "type": "File", "title": "/srv/next", "parameters": { "ensure": "/srv/new" } },
+            { "type": "File", "title": "/srv/current/conf", "parameters": { "content": "x", "replace": false } },
+            { "type": "Exec", "title": "e", "parameters": { "command": "/bin/true", "creates": "/srv/next/made" } },
+        ]);
+        let graph = told(resources, Value::Null, json!({})).graph.unwrap();
+        match ignored {
+            false => assert_eq!(kept(&graph, "file"), ["/srv/new/conf", "/srv/new/made"]),
+            true => {
+                let declared = ["/srv/new/conf", "/srv/new/made"].map(str::to_owned);
+                let lost = losses(&graph, &declared);
+                assert!(lost.is_empty(), "{lost:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_directory_is_not_tidied_where_something_unknown_may_be_made_and_what_is_copied_stays() {
+    let facts = json!({ "repo": { "generates": false, "passive": false } });
+    let resources = json!([
+        { "type": "Tidy", "title": "/srv/t", "parameters": { "recurse": true, "age": "1w" } },
+        { "type": "File", "title": "/srv/t/copied", "parameters": { "ensure": "directory", "recurse": true, "source": "/usr" } },
+        { "type": "File", "title": "/srv/t/plain", "parameters": { "ensure": "directory" } },
+        { "type": "Repo", "title": "r" },
+    ]);
+    for (claimed, told_of) in [("/srv/t/checkout", 0), ("/srv/t", 1), ("/srv", 1), ("/srv/other", 0)] {
+        let paths = json!({ "Repo[r]": [claimed], "File[/srv/t/copied]": ["/srv/t/copied"], "File[/srv/t/plain]": ["/srv/t/plain"] });
+        let translated = told(resources.clone(), paths, facts.clone());
+        let warnings = translated.diagnostics.iter().filter(|found| found.code == "P0206");
+        let warnings: Vec<&str> = warnings.map(|found| found.message.as_str()).collect();
+        assert_eq!(warnings.len(), told_of, "{warnings:?}");
+        assert!(
+            warnings.iter().all(|text| text.contains("Tidy[/srv/t] is not tidied: Repo[r]")),
+            "{warnings:?}"
+        );
+        let graph = translated.graph.unwrap();
+        assert_eq!(graph.nodes().filter(|(_, spec)| spec.id.kind == "tidy").count(), 1 - told_of);
+        if told_of == 0 {
+            let kept = kept(&graph, "tidy");
+            assert!(
+                kept.contains(&"/srv/t/copied/".to_owned()) && !kept.contains(&"/srv/t/plain/".to_owned())
+            );
+            assert_eq!(kept.contains(&format!("{claimed}/")), claimed == "/srv/t/checkout", "{kept:?}");
+        }
+    }
+}
+
+#[test]
+fn a_type_that_makes_others_knows_all_that_the_catalogue_has() {
+    let resources = json!([
+        { "type": "Chain", "title": "input", "parameters": { "purge": true } },
+        { "type": "Rule", "title": "100 web", "parameters": { "port": 80 } },
+        { "type": "File", "title": "/srv/a", "parameters": { "content": "x", "audit": "owner" } },
+        { "type": "Exec", "title": "e", "parameters": { "command": "/bin/true" } },
+        { "type": "Other", "title": "o" },
+    ]);
+    let facts = |generates| json!({ "generates": generates, "passive": false, "silent": true });
+    let types = json!({ "chain": facts(true), "rule": facts(false), "other": facts(false) });
+    let graph = told(resources, json!({}), types).graph.unwrap();
+    let known = |name: &str| -> Vec<Value> {
+        let (_, spec) = graph.nodes().find(|(_, spec)| spec.id.name == name).unwrap();
+        let Some(Field::Str(text)) = spec.resource.get("context") else { return Vec::new() };
+        serde_json::from_str(&text.to_text()).unwrap_or_default()
+    };
+    let context = known("Chain[input]");
+    let titles: Vec<&str> = context.iter().map(|entry| entry["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["100 web", "/srv/a", "o"]);
+    assert_eq!(context[0]["parameters"], json!({ "port": 80 }));
+    assert_eq!(context[1]["parameters"], json!({}));
+    assert!(known("Rule[100 web]").is_empty());
+}
+
+#[test]
+fn a_program_purges_nothing_beside_a_type_that_was_not_asked_what_it_makes() {
+    for (generates, purging) in [(true, 0), (false, 1)] {
+        let resources = json!([{ "type": "Maker", "title": "m", "parameters": { "where": "/elsewhere" } }]);
+        let types = json!({ "maker": { "generates": generates, "passive": false } });
+        let manifest = told(resources, json!({ "Maker[m]": ["/elsewhere"] }), types).graph.unwrap();
+        let mut program = ResourceGraph::new();
+        let mut resource = (KINDS.get("file").unwrap().make)();
+        for field in ["recurse", "purge"] {
+            resource.set(field, &Field::Bool(true)).unwrap().unwrap();
+        }
+        program.add_node(Spec::of(Str::from("/srv/d/"), std::sync::Arc::from(resource)));
+        let merged = merge(Half { graph: &program, name: "a" }, Half { graph: &manifest, name: "b" }, true);
+        let graph = merged.graph.unwrap();
+        let found = graph.nodes().filter(|(_, spec)| spec.resource.get("purge") == Some(Field::Bool(true)));
+        assert_eq!(found.count(), purging, "{:?}", merged.diagnostics);
+    }
+}

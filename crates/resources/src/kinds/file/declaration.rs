@@ -187,8 +187,8 @@ fn check_combination(file: &File, path: &ManagedPath, state: State) -> Result<()
             "expected what is put behind the name of the file, such as `.old`",
         ));
     }
-    if !file.keep.is_empty() && !file.purge {
-        return Err(Invalid::field("keep", "needs `purge => true`"));
+    if !file.keep.is_empty() && !file.recurse {
+        return Err(Invalid::field("keep", "needs `recurse => true`"));
     }
     for kept in &file.keep {
         ManagedPath::new(kept).map_err(|error| Invalid::field("keep", error.to_string()))?;

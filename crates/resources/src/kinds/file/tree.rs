@@ -16,7 +16,6 @@ use mgmt_sys::replace::{
 };
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, remove_tree, same_mount};
-use mgmt_value::Str;
 
 use super::attributes::{Wanted, settle};
 use super::check::Run;
@@ -230,8 +229,10 @@ impl<'a> Walk<'a, '_> {
         let mut surplus = Vec::new();
         if purge || self.run.wish.file.spread {
             for entry in self.list(here.get())? {
-                let wanted = wanted.binary_search_by(|wanted| wanted.name.cmp(&entry.name)).is_ok();
-                if !wanted
+                let is_wanted =
+                    |name: &[u8]| wanted.binary_search_by(|wanted| (*wanted.name).cmp(name)).is_ok();
+                let is_copied = is_wanted(&entry.name) || self.backed_up(&entry.name).is_some_and(is_wanted);
+                if !is_copied
                     && !self.is_our_temporary(here.get(), &entry)?
                     && !self.is_fresh_temporary(here.get(), &entry)?
                 {
@@ -243,6 +244,12 @@ impl<'a> Walk<'a, '_> {
         tasks.extend(surplus);
         self.levels.push(Level { source, here, path, purge, changed: false, tasks: tasks.into_iter() });
         Ok(())
+    }
+
+    /// The name of the file that an entry is the old content of.
+    fn backed_up<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
+        let suffix = self.run.wish.file.backup.as_bytes();
+        name.strip_suffix(suffix).filter(|name| !suffix.is_empty() && !name.is_empty())
     }
 
     /// Whether this is a file that a replacement is being written to, or was when it was killed.
@@ -278,6 +285,9 @@ impl<'a> Walk<'a, '_> {
     fn copy(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
         let Some(source) = &level.source else { return Ok(Next::Stay(Checked::Right)) };
         let path = join(&level.path, &entry.name);
+        if self.managed.keeps(&path) {
+            return Ok(Next::Stay(Checked::Right));
+        }
         let place =
             Place { parent: level.here.get(), name: &entry.name, path: &path, durability: self.durability };
         let managed = self.managed.owns(&path);
@@ -349,8 +359,8 @@ impl<'a> Walk<'a, '_> {
             let here = parent.make_directory(name, &attributes)?;
             (here, Checked::Changed)
         };
-        // Copying into another mount is fine, removing from it is not.
-        let purge = level.purge && same_mount(parent, &here)?;
+        // Copying into another mount, or into what another resource accounts for, is fine; removing from it is not.
+        let purge = level.purge && !managed && same_mount(parent, &here)?;
         Ok(Next::Enter { source: Some(from), here, purge, changed })
     }
 
@@ -365,6 +375,9 @@ impl<'a> Walk<'a, '_> {
                 continue;
             };
             let path = join(path, &entry.name);
+            if self.managed.keeps(&path) {
+                continue;
+            }
             let managed = self.managed.owns(&path);
             let room = |length| match above {
                 Some(above) => foresee::room(self.run.cx, above, &path, length, None),
@@ -410,6 +423,10 @@ impl<'a> Walk<'a, '_> {
     fn surplus(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Next> {
         let path = join(&level.path, &entry.name);
         let parent = level.here.get();
+        // What a resource of a newer graph has just made is not surplus.
+        if level.purge && self.run.cx.claims_version() != self.managed.version {
+            self.managed = Managed::below(self.run);
+        }
         // A link may be the way to something that is managed, and what is claimed below a file is a part of it.
         if self.managed.owns(&path) || (entry.kind != Kind::Directory && self.managed.is_above(&path)) {
             return Ok(Next::Stay(Checked::Right));
@@ -473,27 +490,37 @@ impl Walk<'_, '_> {
 /// Paths below the directory that other resources make, edit or read, and those that are to stay. Sorted, without trailing slashes.
 struct Managed {
     paths: Vec<Vec<u8>>,
+    /// Those that are to stay as they are, with all below them.
+    kept: Vec<Vec<u8>>,
     /// Paths that stand for all that begin like them, without the `*` at their ends.
     beginnings: Vec<Vec<u8>>,
     /// No part of the program may declare others.
     is_complete: bool,
+    /// Of the graph that all this is from.
+    version: u64,
 }
 
 impl Managed {
     fn below(run: &Run<'_, '_>) -> Managed {
+        // Asked first, so that no change in between gets lost.
+        let version = run.cx.claims_version();
         let mut paths = Vec::new();
         let mut below = ClaimedBelow::new(&run.wish.path);
-        let mut add = |path: &Str| {
-            if let Ok(path) = ManagedPath::new(path) {
-                below.places(&path, |place| paths.push(place));
-            }
-        };
-        run.wish.file.keep.iter().for_each(&mut add);
-        let is_complete = run.cx.claimed_paths(&mut add);
+        for path in &run.wish.file.keep {
+            below.places(path, |place| paths.push(place));
+        }
+        let mut kept = paths.clone();
+        kept.sort_unstable();
+        let is_complete = run.cx.claimed_paths(|path| below.places(path, |place| paths.push(place)));
         paths.sort_unstable();
         paths.dedup();
         let beginnings = beginnings(&paths);
-        Managed { paths, beginnings, is_complete }
+        Managed { paths, kept, beginnings, is_complete, version }
+    }
+
+    /// Whether a path is to stay as it is.
+    fn keeps(&self, path: &[u8]) -> bool {
+        self.kept.binary_search_by(|kept| kept.as_slice().cmp(path)).is_ok()
     }
 
     fn owns(&self, path: &[u8]) -> bool {
@@ -530,7 +557,14 @@ mod tests {
     #[test]
     fn a_managed_path_is_found_by_itself_and_by_the_directories_above_it() {
         let paths = vec![b"/d/a".to_vec(), b"/d/sub-x".to_vec(), b"/d/sub/deep/b".to_vec()];
-        let managed = Managed { paths, beginnings: vec![b"/d/key".to_vec()], is_complete: true };
+        let managed = Managed {
+            paths,
+            kept: vec![b"/d/a".to_vec()],
+            beginnings: vec![b"/d/key".to_vec()],
+            is_complete: true,
+            version: 0,
+        };
+        assert!(managed.keeps(b"/d/a") && !managed.keeps(b"/d/sub/deep/b"));
         assert!(managed.owns(b"/d/key.crt") && managed.owns(b"/d/key"));
         assert!(!managed.owns(b"/d/ke") && !managed.owns(b"/d/keys/x"));
         assert!(managed.owns(b"/d/a") && !managed.owns(b"/d/su") && !managed.owns(b"/d/sub"));

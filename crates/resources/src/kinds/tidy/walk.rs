@@ -11,7 +11,6 @@ use mgmt_sys::error::Escaped;
 use mgmt_sys::replace::{is_fresh_temporary_of_another_program, is_temporary};
 use mgmt_sys::stat::{Kind, Stat};
 use mgmt_sys::tree::{Entry, Limits, list, same_mount};
-use mgmt_value::Str;
 
 use super::pattern::is_like;
 use super::{By, Tidy};
@@ -31,20 +30,9 @@ pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) ->
         Err(error) => return Err(Error::new(error)),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let mut keep: HashSet<Vec<u8>> = HashSet::new();
-    let mut below = ClaimedBelow::new(path);
-    let mut add = |kept: &Str| {
-        if let Ok(kept) = ManagedPath::new(kept) {
-            below.places(&kept, |place| {
-                keep.insert(place);
-            });
-        }
-    };
-    tidy.keep.iter().for_each(&mut add);
-    let is_complete = cx.claimed_paths(add);
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let beginnings = beginnings(&keep);
-    let mut walk = Walk { tidy, by, now, keep, beginnings, is_complete, cx, levels: Vec::new(), removed: 0 };
+    let kept = Kept::of(tidy, path, cx);
+    let mut walk = Walk { tidy, path, by, now, kept, cx, levels: Vec::new(), removed: 0 };
     walk.everything(above, name)?;
     match walk.removed {
         0 => Ok(Checked::Right),
@@ -59,19 +47,50 @@ pub(super) fn tidy(tidy: &Tidy, by: By, path: &ManagedPath, cx: &Context<'_>) ->
 
 struct Walk<'a, 'c> {
     tidy: &'a Tidy,
+    path: &'a ManagedPath,
     by: By,
     /// Seconds since 1970.
     now: i64,
-    /// Paths that stay.
-    keep: HashSet<Vec<u8>>,
-    /// Paths that stand for all that begin like them, without the `*` at their ends.
-    beginnings: Vec<Vec<u8>>,
-    /// No part of the program may declare others.
-    is_complete: bool,
+    kept: Kept,
     cx: &'a Context<'c>,
     /// Directories that are being gone through, each in the one before.
     levels: Vec<Level>,
     removed: u64,
+}
+
+/// What stays.
+struct Kept {
+    paths: HashSet<Vec<u8>>,
+    /// Those of which all below stays, too.
+    trees: HashSet<Vec<u8>>,
+    /// Paths that stand for all that begin like them, without the `*` at their ends.
+    beginnings: Vec<Vec<u8>>,
+    /// No part of the program may declare others.
+    is_complete: bool,
+    /// Of the graph that all this is from.
+    version: u64,
+}
+
+impl Kept {
+    fn of(tidy: &Tidy, path: &ManagedPath, cx: &Context<'_>) -> Kept {
+        // Asked first, so that no change in between gets lost.
+        let version = cx.claims_version();
+        let (mut paths, mut trees): (HashSet<Vec<u8>>, HashSet<Vec<u8>>) = Default::default();
+        let mut below = ClaimedBelow::new(path);
+        for kept in &tidy.keep {
+            let is_tree = kept.ends_with(b"/");
+            below.places(kept, |place| {
+                trees.extend(Some(&place).filter(|_| is_tree).cloned());
+                paths.insert(place);
+            });
+        }
+        let is_complete = cx.claimed_paths(|kept| {
+            below.places(kept, |place| {
+                paths.insert(place);
+            });
+        });
+        Kept { beginnings: beginnings(&paths), paths, trees, is_complete, version }
+    }
 }
 
 struct Level {
@@ -121,7 +140,8 @@ impl Walk<'_, '_> {
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(Error::new(error)),
         };
-        if !self.levels.is_empty() && !same_mount(here, &inside).map_err(Error::new)? {
+        let is_left = || self.kept.trees.contains(&at(here, name));
+        if !self.levels.is_empty() && (is_left() || !same_mount(here, &inside).map_err(Error::new)?) {
             return self.stays();
         }
         // What is not gone through is looked into only to see whether it is empty.
@@ -136,7 +156,7 @@ impl Walk<'_, '_> {
     }
 
     /// Whether an entry is to go, as far as it can be told from itself.
-    fn goes(&self, here: &Parent, name: &[u8], stat: &Stat) -> Result<bool> {
+    fn goes(&mut self, here: &Parent, name: &[u8], stat: &Stat) -> Result<bool> {
         let Tidy { age, size, matches, rmdirs, .. } = self.tidy;
         if stat.kind == Kind::Directory && !rmdirs {
             return Ok(false);
@@ -150,14 +170,18 @@ impl Walk<'_, '_> {
         if is_ours || is_fresh_temporary_of_another_program(name, Some(stat)) {
             return Ok(false);
         }
+        // What a resource of a newer graph has just made stays.
+        if self.cx.claims_version() != self.kept.version {
+            self.kept = Kept::of(self.tidy, self.path, self.cx);
+        }
         let path = at(here, name);
         // A link may be the way to something that stays, and what is claimed below a file is a part of it.
         let is_way = || {
             let inside =
                 |kept: &Vec<u8>| kept.strip_prefix(&path[..]).is_some_and(|rest| rest.starts_with(b"/"));
-            stat.kind != Kind::Directory && self.keep.iter().any(inside)
+            stat.kind != Kind::Directory && self.kept.paths.iter().any(inside)
         };
-        if self.keep.contains(&path) || begins_like(&path, &self.beginnings) || is_way() {
+        if self.kept.paths.contains(&path) || begins_like(&path, &self.kept.beginnings) || is_way() {
             return Ok(false);
         }
         if let Some(age) = *age {
@@ -193,7 +217,7 @@ impl Walk<'_, '_> {
 
     fn remove(&mut self, here: &Parent, name: &[u8], kind: Kind) -> Result<()> {
         let path = at(here, name);
-        if !self.is_complete {
+        if !self.kept.is_complete {
             return Err(Error::new(format_args!(
                 "not removing {}: part of the program has no value yet, and may declare it",
                 Escaped(&path)

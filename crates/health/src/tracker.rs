@@ -154,6 +154,11 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         self.converged = quiet && converged;
     }
 
+    /// Whether the graph is quiet, and every resource in it was in its declared state when it became so.
+    pub fn is_converged(&self) -> bool {
+        self.converged
+    }
+
     /// Takes whether the whole graph runs under `noop`.
     pub fn noop(&mut self, noop: bool) {
         self.noop = noop;

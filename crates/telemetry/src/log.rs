@@ -91,7 +91,12 @@ impl Lines {
         }
         let _ = write!(line, "{}", Escaped(&said.message));
         // What is for programs alone would make lines long that people read.
-        let shown = said.fields.iter().filter(|(name, _)| ![MESSAGE_ID, CAUSE].contains(&name.as_str()));
+        // A hint that the message ends with is not printed twice.
+        let shown = said.fields.iter().filter(|(name, value)| match name.as_str() {
+            MESSAGE_ID | CAUSE => false,
+            HINT => !value.as_str().is_some_and(|hint| said.message.contains(hint)),
+            _ => true,
+        });
         for (name, value) in shown {
             let _ = match value {
                 Value::String(text) => write!(line, " {name}={}", Escaped(text)),
@@ -132,6 +137,8 @@ impl<S: Subscriber> Layer<S> for Lines {
 pub(crate) const MESSAGE_ID: &str = "message_id";
 /// A field with what led to it.
 pub(crate) const CAUSE: &str = "cause";
+/// A field with what a person could do about it.
+const HINT: &str = "hint";
 
 /// The deploy that runs; zero if none does.
 static DEPLOY: AtomicU64 = AtomicU64::new(0);
@@ -283,6 +290,21 @@ mod tests {
         assert!(lines[1].ends_with(" warn  engine: slow"), "{text}");
         assert!(lines[2].ends_with(" warn  engine: slow"), "{text}");
         assert!(lines[3].ends_with(" warn  main: slow"), "{text}");
+    }
+
+    #[test]
+    fn a_hint_that_the_message_has_is_not_printed_twice() {
+        let text = lines(Format::Human, false, "info", || {
+            tracing::error!(hint = "make it", "no such directory (hint: make it)");
+            tracing::error!(hint = "make it", "no such directory");
+        });
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].ends_with("no such directory (hint: make it)"), "{text}");
+        assert!(lines[1].ends_with("no such directory hint=make it"), "{text}");
+        let text = self::lines(Format::Json, false, "info", || {
+            tracing::error!(hint = "make it", "no such directory (hint: make it)");
+        });
+        assert!(text.contains("\"fields\":{\"hint\":\"make it\"}"), "{text}");
     }
 
     #[test]

@@ -163,6 +163,8 @@ pub enum Outcome {
     Right,
     /// The state was wrong and has been made right (or, when only looking, would have been).
     Changed,
+    /// The state was right, and those that listen are told all the same. It is no activity: nothing has changed.
+    Forwarded,
     /// It did not work.
     Failed,
     /// It was asked to stop and did.

@@ -287,7 +287,9 @@ impl Core {
         if current {
             match outcome {
                 // Asked to stop or not: it was done, so it counts, and whoever listens must hear of it.
-                Outcome::Right | Outcome::Changed => self.run_succeeded(vertex, running.generation, outcome),
+                Outcome::Right | Outcome::Changed | Outcome::Forwarded => {
+                    self.run_succeeded(vertex, running.generation, outcome);
+                }
                 Outcome::Failed | Outcome::Held if !running.cancelled => {
                     self.run_failed(vertex, running, outcome == Outcome::Held);
                 }
@@ -315,12 +317,15 @@ impl Core {
             self.acknowledge(vertex);
         }
         let changed = outcome == Outcome::Changed && !noop;
-        if changed {
+        let tells = changed || (outcome == Outcome::Forwarded && !noop);
+        if tells {
             self.notify(vertex);
         }
         self.succeed(vertex, generation);
         if changed || recovered {
             self.convergence.active(self.now);
+        }
+        if tells || recovered {
             self.prompt_successors(vertex);
         }
         if recovered {

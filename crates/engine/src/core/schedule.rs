@@ -326,7 +326,7 @@ impl Core {
             self.convergence.active(self.now);
         }
         if tells || recovered {
-            self.prompt_successors(vertex);
+            self.prompt_descendants(vertex);
         }
         if recovered {
             self.bring_forward();
@@ -480,10 +480,13 @@ impl Core {
         let was_unwell = std::mem::replace(&mut state.counted_unwell, unwell);
         self.convergence.count(was_busy, busy);
         self.convergence.count_unwell(was_unwell, unwell);
-        match failing {
+        let differs = match failing {
             true => self.failing.insert(vertex),
             false => !self.failing.is_empty() && self.failing.remove(&vertex),
         };
+        if differs {
+            self.before_failing = None;
+        }
         match (was_unsettled, unsettled) {
             (false, true) => {
                 self.unsettled += 1;

@@ -470,9 +470,8 @@ impl Oracle {
             self.last_activity = self.now;
         }
         if tells || recovered {
-            let after: Vec<usize> =
-                self.edges.iter().filter(|edge| edge.from == id).map(|edge| edge.to).collect();
-            for to in after {
+            let behind: Vec<usize> = self.ids().filter(|to| self.ancestors[*to] & (1 << id) != 0).collect();
+            for to in behind {
                 if self.open(to).is_some_and(|node| node.is_failing()) {
                     self.prompt(to);
                 }

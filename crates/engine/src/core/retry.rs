@@ -386,6 +386,7 @@ impl Core {
             }
         }
         self.before_failing = Some(before_failing);
+        prompted.sort_unstable();
         for vertex in prompted {
             self.dirty(vertex, Cause::Graph);
         }

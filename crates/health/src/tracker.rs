@@ -154,6 +154,11 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         self.converged = quiet && converged;
     }
 
+    /// Whether the graph is quiet apart from scheduled retries.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Whether the graph is quiet, and every resource in it was in its declared state when it became so.
     pub fn is_converged(&self) -> bool {
         self.converged
@@ -258,6 +263,9 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         }
         rest -= counts.pending;
         counts.changed = self.changed.min(rest);
+        // The graph is not in its declared state, and what keeps it from that is not known yet: a host that converges says why it has not.
+        let is_explained = counts.unhealthy() + counts.pending + counts.would_change > 0;
+        let quiet = self.quiet && (self.converged || is_explained);
         // The worst first; of the others, no more than are listed.
         let order = |one: &ResourceReport| (one.state.rank(), one.since);
         let truncated = listed.len().saturating_sub(limit);
@@ -267,7 +275,7 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         }
         listed.sort_by(|a, b| (order(a), &a.resource).cmp(&(order(b), &b.resource)));
         HostReport {
-            quiet: self.quiet,
+            quiet,
             noop: self.noop,
             program: self.program.clone(),
             values,
@@ -483,6 +491,22 @@ mod tests {
         assert_eq!((report.counts.pending, report.state()), (1, HostState::Degraded));
         assert_eq!(report.summary(), "degraded: 2 resources, 1 pending");
         assert!(!report.is_settled());
+    }
+
+    #[test]
+    fn a_graph_that_is_quiet_and_not_in_its_declared_state_has_not_converged_whatever_is_known_of_it() {
+        let mut tracker = Tracker::<&str>::default();
+        tracker.graph(&mut ["a", "b"].iter());
+        tracker.program(ProgramState::Live, OpenValues::default());
+        tracker.resource(&"a", retrying(1), 5);
+        tracker.quiet(true, false);
+        assert_eq!(tracker.report().state(), HostState::Degraded);
+        // It has recovered, and what was blocked behind it is about to run.
+        tracker.resource(&"a", ResourceState::Ok, 6);
+        assert_eq!(tracker.report().state(), HostState::Working);
+        assert!(tracker.is_quiet() && !tracker.is_converged());
+        tracker.quiet(true, true);
+        assert_eq!(tracker.report().state(), HostState::Converged);
     }
 
     #[test]

@@ -18,8 +18,9 @@ struct Notes {
     runs: Mutex<Vec<(Id, Ended, Vec<Cause>)>>,
     health: Mutex<Vec<String>>,
     rest: Mutex<Vec<Rest>>,
-    /// The number of runs that have begun.
+    /// The number of runs that have begun, and that have ended.
     began: AtomicUsize,
+    ended: AtomicUsize,
 }
 
 impl Witness for Notes {
@@ -45,6 +46,10 @@ impl Witness for Notes {
 
     fn began(&self, _: &Spec, _: bool) {
         self.began.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn over(&self, _: &Spec, _: bool, _: bool) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
     fn rest(&self, rest: Rest) {
@@ -181,5 +186,33 @@ async fn a_graph_is_not_at_rest_because_the_one_before_was() {
         assert!(ended() > before, "{number}: {:?}", notes.rest.lock().unwrap());
         running.converged().await;
     }
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_run_of_a_group_that_is_gone_hides_no_failure_of_what_was_in_it() {
+    let (notes, world) = Notes::world();
+    let mut graph = Graph::default();
+    for name in ["a", "b"] {
+        graph.add(name, Probe { together: true, sleep: 1500, ..text("x") });
+    }
+    let running = world.start();
+    running.swap(graph.0).await;
+    world.wait_for("a:run", 1).await;
+    // While the group runs, its second resource goes on alone, and fails.
+    let mut graph = Graph::default();
+    let alone = graph.add("b", Probe { failures: 100, ..text("x") });
+    graph.meta(alone, |meta| meta.retry = Some(0));
+    running.swap(graph.0).await;
+    let last = || {
+        let health = notes.health.lock().unwrap();
+        health.iter().rev().find(|line| line.starts_with("probe[b]")).cloned()
+    };
+    wait(|| last().is_some(), "the failure").await;
+    assert_eq!(world.count("a:end"), 0);
+    world.wait_for("a:end", 1).await;
+    wait(|| notes.ended.load(Ordering::SeqCst) == 2, "the end of both runs").await;
+    running.engine.inspect().await.unwrap();
+    assert_eq!(last().as_deref(), Some("probe[b] failed after 1: told so"));
     running.stop();
 }

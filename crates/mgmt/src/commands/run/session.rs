@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mgmt_engine::{Engine, EngineEvent, Level, Summary};
+use mgmt_engine::{Engine, EngineEvent, Level, Rest as GraphRest, Summary};
 use mgmt_health::ProgramState;
 use mgmt_remote::{Far, Handed, Rest as FarRest, Stop as FarStop, Told as FarTold};
 use mgmt_resource::Host;
@@ -329,13 +329,14 @@ impl Session<'_> {
     ///
     /// What the engine has said may be about the graph before, if the program's state is newer. So the report has to agree.
     fn rest(&self, end: &End) -> Option<Rest> {
-        let (report, is_converged) = self.status.report_at_rest();
+        let (report, graph) = self.status.report_with_rest();
         // A deploy that is about to be taken is under way as well.
         let starts = report.program == ProgramState::Starting || self.status.takes_newer_deploy(&report);
-        if !end.is_quiet || !report.quiet || starts {
+        if !end.is_quiet || graph == GraphRest::Active || starts {
             return None;
         }
-        let is_well = end.is_converged && is_converged && !report.has_failures() && !report.is_outdated();
+        let is_converged = end.is_converged && graph == GraphRest::Converged;
+        let is_well = is_converged && !report.has_failures() && !report.is_outdated();
         Some(if is_well { Rest::Converged } else { Rest::Quiet(report.summary()) })
     }
 

@@ -223,10 +223,15 @@ impl Told {
         self.shared.tracker().report()
     }
 
-    /// The report as it is now, and whether every resource of the graph at rest is in its declared state.
-    pub(super) fn report_at_rest(&self) -> (HostReport, bool) {
+    /// The report as it is now, and whether the graph is at rest.
+    pub(super) fn report_with_rest(&self) -> (HostReport, Rest) {
         let tracker = self.shared.tracker();
-        (tracker.report(), tracker.is_converged())
+        let rest = match (tracker.is_quiet(), tracker.is_converged()) {
+            (_, true) => Rest::Converged,
+            (true, false) => Rest::Quiet,
+            (false, false) => Rest::Active,
+        };
+        (tracker.report(), rest)
     }
 
     /// The report as it is now, with every unhealthy resource and every value in it.

@@ -37,7 +37,7 @@ pub struct Tracker<K> {
 /// The state of a resource.
 #[derive(Debug)]
 struct Known {
-    /// Since when it has a state of this name.
+    /// Since when it has a state of this name; since when it is failing, be it retried or not.
     since: u64,
     /// When it was reported last.
     reported: u64,
@@ -66,7 +66,8 @@ impl<K> Default for Tracker<K> {
 }
 
 impl<K: Clone + Eq + Hash + Display> Tracker<K> {
-    /// Takes the state of a resource. The time of entry is kept while the state has the same name.
+    /// Takes the state of a resource. The time of entry is kept while the state has the same name, and from one attempt to the next, whether
+    /// time leads to that or not.
     pub fn resource(&mut self, resource: &K, mut state: ResourceState, now: u64) {
         if !(state.is_unhealthy() || state == ResourceState::WouldChange) {
             self.states.remove(resource);
@@ -79,7 +80,7 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
             error.truncate(bounded_error(error).len());
         }
         match self.states.get_mut(resource) {
-            Some(known) if known.state.name() == state.name() => {
+            Some(known) if known.state.name() == state.name() || (known.state.is_failing() && state.is_failing()) => {
                 (known.reported, known.state) = (now, state);
             }
             _ => drop(self.states.insert(resource.clone(), Known { since: now, reported: now, state })),
@@ -343,7 +344,7 @@ mod tests {
         assert_eq!(report.unhealthy[0].since, 5);
         assert_eq!(report.unhealthy[0].state, retrying(2));
         tracker.resource(&"a", ResourceState::Failed { attempt: 3, error: "no parent".to_owned() }, 9);
-        assert_eq!(tracker.report().unhealthy[0].since, 9);
+        assert_eq!(tracker.report().unhealthy[0].since, 5, "it has been failing since then");
         tracker.resource(&"a", ResourceState::Ok, 10);
         assert_eq!(tracker.report().counts.unhealthy(), 0);
     }

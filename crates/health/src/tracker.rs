@@ -80,7 +80,9 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
             error.truncate(bounded_error(error).len());
         }
         match self.states.get_mut(resource) {
-            Some(known) if known.state.name() == state.name() || (known.state.is_failing() && state.is_failing()) => {
+            Some(known)
+                if known.state.name() == state.name() || (known.state.is_failing() && state.is_failing()) =>
+            {
                 (known.reported, known.state) = (now, state);
             }
             _ => drop(self.states.insert(resource.clone(), Known { since: now, reported: now, state })),

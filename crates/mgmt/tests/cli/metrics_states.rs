@@ -150,8 +150,9 @@ fn a_tick_is_no_change_and_none_is_pending_under_noop() {
     for (flags, apply) in [(&["--noop"][..], "false"), (&[][..], "true")] {
         let page = Page::new();
         let run = page.run(&[&["--tmp-prefix"][..], flags, &["lang", program.to_str().unwrap()]].concat());
-        let looked =
-            format!("mgmt_checkapply_total{{kind=\"timer\",apply=\"{apply}\",eventful=\"false\",errorful=\"false\"}} ");
+        let looked = format!(
+            "mgmt_checkapply_total{{kind=\"timer\",apply=\"{apply}\",eventful=\"false\",errorful=\"false\"}} "
+        );
         // The first only begins; the others are ticks.
         eventually("ticks", || {
             let text = page.text();

@@ -55,7 +55,11 @@ fn a_change_prompts_what_fails_however_far_behind_it() {
     story.changed('a');
     assert_eq!(story.finish('a', Outcome::Right), "", "nothing has changed");
     story.changed('a');
-    assert_eq!(story.finish('a', Outcome::Changed), "run c", "not b, which is right, nor e, which is elsewhere");
+    assert_eq!(
+        story.finish('a', Outcome::Changed),
+        "run c",
+        "not b, which is right, nor e, which is elsewhere"
+    );
     assert_eq!(story.finish('c', Outcome::Failed), "failed c");
     // Another edge makes it another ancestor.
     let link = Link { from: vertex('d'), to: vertex('b'), notify: false, pending: false };

@@ -468,6 +468,8 @@ impl Core {
         if cancel {
             self.actions.push(Action::Cancel(vertex, Level::Cancel));
         }
+        // It cannot run before the next watch has begun, so it stands in no line.
+        self.unqueue(vertex);
         self.watch_attempt_failed(vertex, now);
         self.settle_up();
     }

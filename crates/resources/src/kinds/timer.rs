@@ -7,9 +7,9 @@ use mgmt_value::Str;
 
 /// Ticks in regular intervals.
 ///
-/// Each tick notifies the resources behind a notifying edge. A notification starts the interval anew, and is passed on, too. Neither
-/// is a change of the host: it is not counted, logged or recorded as one, and does not keep the host from converging. With the metaparameter `poll`, a check that comes when an interval is over
-/// is the tick.
+/// Each tick notifies the resources behind a notifying edge. A notification starts the interval anew, and is passed on,
+/// too. Neither is a change of the host: it is not counted, logged or recorded as one, and does not keep the host from
+/// converging. With the metaparameter `poll`, a check that comes when an interval is over is the tick.
 ///
 /// ```mcl
 /// timer "every minute" {

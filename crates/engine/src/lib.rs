@@ -33,7 +33,7 @@ pub use autogroup::group as group_automatically;
 pub use core::Level;
 pub use driver::{
     Backlog, Blocked, Cause, Certainty, Ended, Engine, EngineEvent, EngineSettings, Export, FieldChange,
-    Handed, Health, MemberEffects, PathWatch, Plan, Ran, Step, StepError, Summary, SwapReport, Undone,
+    Handed, Health, MemberEffects, PathWatch, Plan, Ran, Rest, Step, StepError, Summary, SwapReport, Undone,
     Witness, plan, prepare_for,
 };
 pub use journal::LastRuns;

@@ -99,6 +99,11 @@ impl ResourceState {
         }
     }
 
+    /// Whether the last attempt failed.
+    pub fn is_failing(&self) -> bool {
+        matches!(self, ResourceState::Retrying { .. } | ResourceState::Failed { .. })
+    }
+
     /// Whether a person should look at the resource.
     pub fn is_unhealthy(&self) -> bool {
         !matches!(
@@ -134,7 +139,7 @@ impl fmt::Display for ResourceState {
 pub struct ResourceReport {
     /// The resource, as `kind[name]`.
     pub resource: String,
-    /// Since when it is in this state, in seconds since 1970. Attempts in a row do not renew it.
+    /// Since when it is in this state, in seconds since 1970. Attempts in a row do not renew it: failed and retrying count as one.
     pub since: u64,
     /// The state.
     #[serde(flatten)]

@@ -37,7 +37,7 @@ pub struct Tracker<K> {
 /// The state of a resource.
 #[derive(Debug)]
 struct Known {
-    /// Since when it has a state of this name.
+    /// Since when it has a state of this name; since when it is failing, be it retried or not.
     since: u64,
     /// When it was reported last.
     reported: u64,
@@ -66,7 +66,8 @@ impl<K> Default for Tracker<K> {
 }
 
 impl<K: Clone + Eq + Hash + Display> Tracker<K> {
-    /// Takes the state of a resource. The time of entry is kept while the state has the same name.
+    /// Takes the state of a resource. The time of entry is kept while the state has the same name, and from one attempt to the next, whether
+    /// time leads to that or not.
     pub fn resource(&mut self, resource: &K, mut state: ResourceState, now: u64) {
         if !(state.is_unhealthy() || state == ResourceState::WouldChange) {
             self.states.remove(resource);
@@ -79,7 +80,9 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
             error.truncate(bounded_error(error).len());
         }
         match self.states.get_mut(resource) {
-            Some(known) if known.state.name() == state.name() => {
+            Some(known)
+                if known.state.name() == state.name() || (known.state.is_failing() && state.is_failing()) =>
+            {
                 (known.reported, known.state) = (now, state);
             }
             _ => drop(self.states.insert(resource.clone(), Known { since: now, reported: now, state })),
@@ -152,6 +155,16 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
     pub fn quiet(&mut self, quiet: bool, converged: bool) {
         self.quiet = quiet;
         self.converged = quiet && converged;
+    }
+
+    /// Whether the graph is quiet apart from scheduled retries.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Whether the graph is quiet, and every resource in it was in its declared state when it became so.
+    pub fn is_converged(&self) -> bool {
+        self.converged
     }
 
     /// Takes whether the whole graph runs under `noop`.
@@ -253,6 +266,9 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         }
         rest -= counts.pending;
         counts.changed = self.changed.min(rest);
+        // The graph is not in its declared state, and what keeps it from that is not known yet: a host that converges says why it has not.
+        let is_explained = counts.unhealthy() + counts.pending + counts.would_change > 0;
+        let quiet = self.quiet && (self.converged || is_explained);
         // The worst first; of the others, no more than are listed.
         let order = |one: &ResourceReport| (one.state.rank(), one.since);
         let truncated = listed.len().saturating_sub(limit);
@@ -262,7 +278,7 @@ impl<K: Clone + Eq + Hash + Display> Tracker<K> {
         }
         listed.sort_by(|a, b| (order(a), &a.resource).cmp(&(order(b), &b.resource)));
         HostReport {
-            quiet: self.quiet,
+            quiet,
             noop: self.noop,
             program: self.program.clone(),
             values,
@@ -330,7 +346,7 @@ mod tests {
         assert_eq!(report.unhealthy[0].since, 5);
         assert_eq!(report.unhealthy[0].state, retrying(2));
         tracker.resource(&"a", ResourceState::Failed { attempt: 3, error: "no parent".to_owned() }, 9);
-        assert_eq!(tracker.report().unhealthy[0].since, 9);
+        assert_eq!(tracker.report().unhealthy[0].since, 5, "it has been failing since then");
         tracker.resource(&"a", ResourceState::Ok, 10);
         assert_eq!(tracker.report().counts.unhealthy(), 0);
     }
@@ -478,6 +494,22 @@ mod tests {
         assert_eq!((report.counts.pending, report.state()), (1, HostState::Degraded));
         assert_eq!(report.summary(), "degraded: 2 resources, 1 pending");
         assert!(!report.is_settled());
+    }
+
+    #[test]
+    fn a_graph_that_is_quiet_and_not_in_its_declared_state_has_not_converged_whatever_is_known_of_it() {
+        let mut tracker = Tracker::<&str>::default();
+        tracker.graph(&mut ["a", "b"].iter());
+        tracker.program(ProgramState::Live, OpenValues::default());
+        tracker.resource(&"a", retrying(1), 5);
+        tracker.quiet(true, false);
+        assert_eq!(tracker.report().state(), HostState::Degraded);
+        // It has recovered, and what was blocked behind it is about to run.
+        tracker.resource(&"a", ResourceState::Ok, 6);
+        assert_eq!(tracker.report().state(), HostState::Working);
+        assert!(tracker.is_quiet() && !tracker.is_converged());
+        tracker.quiet(true, true);
+        assert_eq!(tracker.report().state(), HostState::Converged);
     }
 
     #[test]

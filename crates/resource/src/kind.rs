@@ -138,7 +138,7 @@ pub enum Checked {
     Right,
     /// The state was wrong, and has been made right — or would have been, when only looking.
     Changed,
-    /// The state was right, and what it was notified of is told on, as if it had changed.
+    /// The state was right, and what comes after it is notified as if it had changed: a notification that is passed on, a tick, a message.
     Forwarded,
 }
 

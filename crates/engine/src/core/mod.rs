@@ -25,7 +25,7 @@
 //!
 //! - **By time** ([`Retry`]): with exponential backoff and jitter for ever if nothing is declared; `delay` apart for as many times
 //!   as are declared. A vertex whose declared attempts are used up has no time, and is *exhausted*.
-//! - **By a prompt**: an event of its watch, a poll, a notification, a received value, a direct predecessor that changed
+//! - **By a prompt**: an event of its watch, a poll, a notification, a received value, an ancestor that changed
 //!   something or recovered, another graph ([`Core::apply`]) or [`Core::retry`]. A prompted attempt starts at once, uses up no declared attempt and
 //!   does not lengthen the backoff. More than `FREE_PROMPTS` prompted attempts that fail in a row are spaced by a growing
 //!   minimum, so that a flood of events does not become a busy loop.
@@ -163,6 +163,8 @@ pub enum Outcome {
     Right,
     /// The state was wrong and has been made right (or, when only looking, would have been).
     Changed,
+    /// The state was right, and those that listen are told all the same. It is no activity: nothing has changed.
+    Forwarded,
     /// It did not work.
     Failed,
     /// It was asked to stop and did.
@@ -223,6 +225,8 @@ pub struct Core {
     lingering: BTreeSet<Vertex>,
     /// Vertices that are failing.
     failing: BTreeSet<Vertex>,
+    /// All ancestors of those, if that has been asked since they or the edges last changed.
+    before_failing: Option<BTreeSet<Vertex>>,
     /// When the attempts of failing vertices were last brought forward because one recovered.
     brought_forward_at: Option<u64>,
     /// Vertices that become something else once the present run is over, or once they have succeeded once.
@@ -374,6 +378,7 @@ impl Core {
             waiting: BTreeSet::new(),
             lingering: BTreeSet::new(),
             failing: BTreeSet::new(),
+            before_failing: None,
             brought_forward_at: None,
             deferred: BTreeSet::new(),
             to_consider: VecDeque::new(),
@@ -463,6 +468,8 @@ impl Core {
         if cancel {
             self.actions.push(Action::Cancel(vertex, Level::Cancel));
         }
+        // It cannot run before the next watch has begun, so it stands in no line.
+        self.unqueue(vertex);
         self.watch_attempt_failed(vertex, now);
         self.settle_up();
     }

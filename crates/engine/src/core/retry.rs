@@ -1,6 +1,6 @@
 //! Retry with exponential backoff and jitter: when a failing vertex is attempted again, by time or by a prompt.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::rules::{Retry, Rules, backoff, prompt_pause};
 use super::{Action, Cause, Core, Running, State, Vertex, WatchState};
@@ -363,17 +363,46 @@ impl Core {
         }
     }
 
-    /// Attempts the direct successors of a vertex that are failing once more.
-    pub(super) fn prompt_successors(&mut self, vertex: Vertex) {
+    /// Attempts the vertices behind this one that are failing once more, however far behind it they are. It costs little where nothing
+    /// behind it is failing, or the same vertices are as before.
+    pub(super) fn prompt_descendants(&mut self, vertex: Vertex) {
         if self.failing.is_empty() {
             return;
         }
-        let after = self.get(vertex).map(|state| state.after.clone()).unwrap_or_default();
-        for successor in after {
-            if self.failing.contains(&successor) {
-                self.dirty(successor, Cause::Graph);
+        let before_failing = self.before_failing.take().unwrap_or_else(|| self.find_before_failing());
+        let mut prompted = Vec::new();
+        if before_failing.contains(&vertex) {
+            let mut seen = BTreeSet::from([vertex]);
+            let mut reached = vec![vertex];
+            while let Some(next) = reached.pop() {
+                for successor in self.get(next).map(|state| state.after.as_slice()).unwrap_or_default() {
+                    let leads = before_failing.contains(successor);
+                    let fails = self.failing.contains(successor);
+                    if (leads || fails) && seen.insert(*successor) {
+                        reached.push(*successor);
+                        prompted.extend(fails.then_some(*successor));
+                    }
+                }
             }
         }
+        self.before_failing = Some(before_failing);
+        prompted.sort_unstable();
+        for vertex in prompted {
+            self.dirty(vertex, Cause::Graph);
+        }
+    }
+
+    fn find_before_failing(&self) -> BTreeSet<Vertex> {
+        let mut found = BTreeSet::new();
+        let mut reached: Vec<Vertex> = self.failing.iter().copied().collect();
+        while let Some(next) = reached.pop() {
+            for edge in self.get(next).map(|state| state.before.as_slice()).unwrap_or_default() {
+                if found.insert(edge.from) {
+                    reached.push(edge.from);
+                }
+            }
+        }
+        found
     }
 
     /// Sets a watch up again at once that waits for its time.

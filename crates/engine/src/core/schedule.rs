@@ -287,7 +287,9 @@ impl Core {
         if current {
             match outcome {
                 // Asked to stop or not: it was done, so it counts, and whoever listens must hear of it.
-                Outcome::Right | Outcome::Changed => self.run_succeeded(vertex, running.generation, outcome),
+                Outcome::Right | Outcome::Changed | Outcome::Forwarded => {
+                    self.run_succeeded(vertex, running.generation, outcome);
+                }
                 Outcome::Failed | Outcome::Held if !running.cancelled => {
                     self.run_failed(vertex, running, outcome == Outcome::Held);
                 }
@@ -315,13 +317,16 @@ impl Core {
             self.acknowledge(vertex);
         }
         let changed = outcome == Outcome::Changed && !noop;
-        if changed {
+        let tells = changed || (outcome == Outcome::Forwarded && !noop);
+        if tells {
             self.notify(vertex);
         }
         self.succeed(vertex, generation);
         if changed || recovered {
             self.convergence.active(self.now);
-            self.prompt_successors(vertex);
+        }
+        if tells || recovered {
+            self.prompt_descendants(vertex);
         }
         if recovered {
             self.bring_forward();
@@ -475,10 +480,13 @@ impl Core {
         let was_unwell = std::mem::replace(&mut state.counted_unwell, unwell);
         self.convergence.count(was_busy, busy);
         self.convergence.count_unwell(was_unwell, unwell);
-        match failing {
+        let differs = match failing {
             true => self.failing.insert(vertex),
             false => !self.failing.is_empty() && self.failing.remove(&vertex),
         };
+        if differs {
+            self.before_failing = None;
+        }
         match (was_unsettled, unsettled) {
             (false, true) => {
                 self.unsettled += 1;

@@ -194,6 +194,7 @@ impl Core {
         let dropped = !edge.notify && std::mem::take(&mut edge.pending) != 0;
         if found.is_err() {
             self.unrest += 1;
+            self.before_failing = None;
             if let Some(state) = self.get_mut(link.from)
                 && let Err(position) = state.after.binary_search(&link.to)
             {
@@ -226,6 +227,7 @@ impl Core {
         let edge = state.before.remove(position);
         state.undone -= u32::from(!from_done);
         self.untied = true;
+        self.before_failing = None;
         if edge.pending != 0 {
             self.actions.push(Action::Pending(from, to, false));
         }

@@ -59,6 +59,7 @@ impl Driver {
         drop(graph);
         let changed = delta.replace.len();
         self.core.apply(delta, self.now());
+        self.tell_rest_first();
         Some(SwapReport { vertices, edges, changed, ..SwapReport::default() })
     }
 }

@@ -182,7 +182,7 @@ impl Driver {
             for member in specs(spec).map(|spec| &spec.id) {
                 let of_member =
                     is_changed && (effects.is_empty() || effects.iter().any(|effect| effect.id == *member));
-                self.report_well(member, of_member, spec.meta.noop, was_changed);
+                self.report_well(vertex, member, of_member, spec.meta.noop, was_changed);
             }
         }
         if let Some(failure) = recovered.filter(|failure| failure.attempt > 0) {
@@ -195,8 +195,12 @@ impl Driver {
     }
 
     /// Reports a resource after a successful run, if its state is another one.
-    fn report_well(&mut self, id: &Id, is_changed: bool, noop: bool, was_changed: bool) {
+    fn report_well(&mut self, vertex: Vertex, id: &Id, is_changed: bool, noop: bool, was_changed: bool) {
         let before = self.reported.get(id).copied();
+        // The run of a group that is on its way out says nothing about a resource that another vertex has by now, and that fails there.
+        if before.is_some() && self.vertex_of_resource(id).is_some_and(|present| present != vertex) {
+            return;
+        }
         if is_changed && noop {
             if before != Some(Reported::WouldChange) {
                 self.reported.insert(id.clone(), Reported::WouldChange);

@@ -164,7 +164,7 @@ impl Driver {
         match checked {
             Checked::Right => return Outcome::Right,
             // For those that come after it, and for nobody else.
-            Checked::Forwarded => return Outcome::Changed,
+            Checked::Forwarded => return Outcome::Forwarded,
             Checked::Changed => {}
         }
         let (id, noop, took) = (&end.spec.id, end.spec.meta.noop, end.took);

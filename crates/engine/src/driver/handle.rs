@@ -249,10 +249,11 @@ impl Engine {
         Ok(report.map(|report| SwapReport { took: began.elapsed(), ..report }))
     }
 
-    /// Waits until the thread of the engine has answered. False if it has ended.
+    /// Waits until the thread of the engine has answered. False if it has ended. Nothing follows from the question: no resource is
+    /// attempted because of it.
     pub async fn is_alive(&self) -> bool {
         let (reply, answer) = oneshot::channel();
-        self.inbox.send(Message::Adjust(Vec::new(), reply));
+        self.inbox.send(Message::Ping(reply));
         answer.await.is_ok()
     }
 

@@ -52,13 +52,15 @@ pub use plan::{Certainty, Plan, Step, StepError, plan};
 use pool::Crew;
 use run::{Done, Job, Order};
 use strife::Strife;
-pub use witness::{Cause, Ended, FieldChange, Handed, Health, MemberEffects, Ran, Undone, Witness};
+pub use witness::{Cause, Ended, FieldChange, Handed, Health, MemberEffects, Ran, Rest, Undone, Witness};
 
 /// What reaches the driver.
 enum Message {
     Swap(Box<Prepared>, oneshot::Sender<SwapReport>),
     Adjust(Vec<Spec>, oneshot::Sender<Option<SwapReport>>),
     Inspect(oneshot::Sender<FxHashMap<Id, Arc<dyn Resource>>>),
+    /// The engine's own thread is to answer, and nothing else.
+    Ping(oneshot::Sender<()>),
     /// Attempt a resource, or all that are failing, once more.
     Retry(Option<Id>, oneshot::Sender<usize>),
     /// Report what is blocked, and list so many.
@@ -73,9 +75,9 @@ enum Message {
 }
 
 impl Message {
-    /// It takes as much memory as there are resources.
+    /// It is for the engine's own thread, because it takes as much memory as there are resources, or asks about that thread.
     fn brings_graph(&self) -> bool {
-        matches!(self, Message::Swap(..) | Message::Adjust(..))
+        matches!(self, Message::Swap(..) | Message::Adjust(..) | Message::Ping(_))
     }
 }
 
@@ -125,6 +127,8 @@ struct Driver {
     events: mpsc::UnboundedSender<EngineEvent>,
     /// The last error of each vertex that has not succeeded since.
     failures: FxHashMap<Vertex, failures::Failure>,
+    /// Actions that are carried out next. The core has given them before those that it still has.
+    postponed: Vec<Action>,
     /// Vertices with an error that no log line has reported yet.
     unreported: Vec<Vertex>,
     /// The resources that the observer was last told are neither ok nor changed.
@@ -190,6 +194,7 @@ impl Driver {
             to_watch: VecDeque::new(),
             events,
             failures: FxHashMap::default(),
+            postponed: Vec::new(),
             unreported: Vec::new(),
             reported: FxHashMap::default(),
             strife: Strife::new(settings.slow_down),
@@ -298,6 +303,9 @@ impl Driver {
                 let resources = self.nodes.iter().flatten().flat_map(|node| node.resources()).collect();
                 let _ = reply.send(resources);
             }
+            Message::Ping(reply) => {
+                let _ = reply.send(());
+            }
             Message::Retry(id, reply) => {
                 let count = self.retry(id.as_ref());
                 let _ = reply.send(count);
@@ -359,7 +367,8 @@ impl Driver {
     /// goes ahead of a watch.
     fn perform(&mut self) {
         loop {
-            let actions = self.core.take_actions();
+            let mut actions = std::mem::take(&mut self.postponed);
+            actions.append(&mut self.core.take_actions());
             if actions.is_empty() && self.to_watch.is_empty() {
                 break;
             }
@@ -434,9 +443,11 @@ impl Driver {
                     tracing::info!(target: "mgmt::engine", resource = %id, "rate limited {time}");
                 }
             }
-            Action::Converged => self.tell(EngineEvent::Converged),
-            Action::Quiet { failing, unwell } => self.tell(EngineEvent::Quiet { failed: failing, unwell }),
-            Action::Diverged => self.tell(EngineEvent::Diverged),
+            Action::Converged => self.tell_rest(Rest::Converged, EngineEvent::Converged),
+            Action::Quiet { failing, unwell } => {
+                self.tell_rest(Rest::Quiet, EngineEvent::Quiet { failed: failing, unwell });
+            }
+            Action::Diverged => self.tell_rest(Rest::Active, EngineEvent::Diverged),
             Action::Paused => {}
             Action::Stopped => self.stopped = true,
         }
@@ -445,6 +456,22 @@ impl Driver {
     fn witnessed(&self, tell: impl FnOnce(&dyn Witness)) {
         if let Some(witness) = &self.witness {
             tell(&**witness);
+        }
+    }
+
+    fn tell_rest(&self, rest: Rest, event: EngineEvent) {
+        self.witnessed(|witness| witness.rest(rest));
+        self.tell(event);
+    }
+
+    /// Reports whether the graph is at rest ahead of all other actions: after a swap, so that whoever hears that another graph runs does
+    /// not take it for being at rest because the one before was.
+    fn tell_rest_first(&mut self) {
+        for action in self.core.take_actions() {
+            match action {
+                Action::Converged | Action::Quiet { .. } | Action::Diverged => self.act(action),
+                other => self.postponed.push(other),
+            }
         }
     }
 

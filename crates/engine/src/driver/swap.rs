@@ -115,9 +115,6 @@ impl Driver {
             dot: if self.want_dot { dot(&graph) } else { String::new() },
         };
         drop(old);
-        self.witnessed(|witness| {
-            witness.graph(&mut graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| &spec.id));
-        });
         if !self.reported.is_empty() {
             let declared: rustc_hash::FxHashSet<&Id> =
                 graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| &spec.id).collect();
@@ -132,11 +129,16 @@ impl Driver {
         self.vertex_of = vertex_of;
         self.names = None;
         let (is_complete, version) = (Arc::clone(&self.is_complete), Arc::clone(&self.graph_version));
-        let view: Arc<dyn GraphView> = Arc::new(View { graph: shared, is_complete, version });
+        let view: Arc<dyn GraphView> = Arc::new(View { graph: Arc::clone(&shared), is_complete, version });
         *self.host.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
         self.dismiss_workers();
         self.failures.values_mut().for_each(|failure| failure.is_announced = false);
         self.core.apply(delta, self.now());
+        self.tell_rest_first();
+        let graph = shared.read().unwrap_or_else(PoisonError::into_inner);
+        self.witnessed(|witness| {
+            witness.graph(&mut graph.nodes().flat_map(|(_, spec)| specs(spec)).map(|spec| &spec.id));
+        });
         report
     }
 

@@ -29,6 +29,23 @@ pub trait Witness: Send + Sync {
     /// [`Health::Ok`] once it has [run](Witness::ran). Which resources are blocked or pending is not reported as it happens, but can be
     /// [asked](crate::Engine::blocked).
     fn health(&self, id: &Id, health: Health<'_>);
+
+    /// The graph has come to rest, or is at rest no longer. After a swap this is reported before the swap is answered, so what is known
+    /// here is never about an earlier graph.
+    fn rest(&self, rest: Rest) {
+        let _ = rest;
+    }
+}
+
+/// Whether the graph is at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Something is under way, or has happened too recently.
+    Active,
+    /// Nothing is under way but retries, and some resource is not in its declared state.
+    Quiet,
+    /// Nothing is under way, and every resource is in its declared state.
+    Converged,
 }
 
 /// A run of a resource, with its group if it has one.

@@ -1,11 +1,12 @@
 //! What the engine reports about its resources: their states, and why they ran.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::common::{Graph, Probe, TestEnv, wait};
-use mgmt_engine::{Cause, Ended, Health, Ran, Witness};
-use mgmt_resource::Id;
+use mgmt_engine::{Cause, Ended, Health, Ran, Rest, Witness};
+use mgmt_resource::{Id, Spec};
 
 fn text(text: &str) -> Probe {
     Probe { text: text.into(), ..Probe::default() }
@@ -16,6 +17,10 @@ fn text(text: &str) -> Probe {
 struct Notes {
     runs: Mutex<Vec<(Id, Ended, Vec<Cause>)>>,
     health: Mutex<Vec<String>>,
+    rest: Mutex<Vec<Rest>>,
+    /// The number of runs that have begun, and that have ended.
+    began: AtomicUsize,
+    ended: AtomicUsize,
 }
 
 impl Witness for Notes {
@@ -37,6 +42,18 @@ impl Witness for Notes {
             Health::Flapping(undone) => format!("flapping {}", undone.times),
         };
         self.health.lock().unwrap().push(format!("{id} {words}"));
+    }
+
+    fn began(&self, _: &Spec, _: bool) {
+        self.began.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn over(&self, _: &Spec, _: bool, _: bool) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn rest(&self, rest: Rest) {
+        self.rest.lock().unwrap().push(rest);
     }
 }
 
@@ -130,5 +147,70 @@ async fn states_are_reported_as_they_change_and_failures_with_their_error() {
     assert_eq!(of("failed"), ["failed after 1: told so", "ok"]);
     // The event of its own write may lead to another look.
     assert_eq!(of("looks")[..2], ["would change", "changed"]);
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_question_whether_the_engine_is_alive_attempts_nothing() {
+    let (notes, world) = Notes::world();
+    let mut graph = Graph::default();
+    let failed = graph.add("failed", Probe { failures: 100, ..text("x") });
+    graph.meta(failed, |meta| meta.retry = Some(0));
+    let mut running = world.start();
+    running.swap(graph.0).await;
+    while running.quiet().await != 1 {}
+    let began = || notes.began.load(Ordering::SeqCst);
+    assert_eq!(began(), 1);
+    for _ in 0..20 {
+        assert!(running.engine.is_alive().await);
+        // What follows from a message has begun when the next one is answered.
+        running.engine.inspect().await.unwrap();
+    }
+    assert_eq!(began(), 1);
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_is_not_at_rest_because_the_one_before_was() {
+    let (notes, world) = Notes::world();
+    let ended = || notes.rest.lock().unwrap().iter().filter(|rest| **rest == Rest::Active).count();
+    let mut running = world.start();
+    running.swap(Graph::default().0).await;
+    running.converged().await;
+    for number in 0..50 {
+        let before = ended();
+        let mut graph = Graph::default();
+        graph.add(&format!("a{number}"), Probe { sleep: 5, ..text("x") });
+        running.swap(graph.0).await;
+        // Nothing has to happen for that but the answer.
+        assert!(ended() > before, "{number}: {:?}", notes.rest.lock().unwrap());
+        running.converged().await;
+    }
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_run_of_a_group_that_is_gone_hides_no_failure_of_what_was_in_it() {
+    let (notes, world) = Notes::world();
+    let mut graph = Graph::default();
+    for name in ["a", "b"] {
+        graph.add(name, Probe { together: true, sleep: 3000, ..text("x") });
+    }
+    let running = world.start();
+    running.swap(graph.0).await;
+    world.wait_for("b:run", 1).await;
+    // While the group runs, one resource of it goes on alone, and fails.
+    let mut graph = Graph::default();
+    let alone = graph.add("a", Probe { failures: 100, ..text("x") });
+    graph.meta(alone, |meta| meta.retry = Some(0));
+    running.swap(graph.0).await;
+    let last = || {
+        let health = notes.health.lock().unwrap();
+        health.iter().rev().find(|line| line.starts_with("probe[a]")).cloned()
+    };
+    wait(|| last().is_some(), "the failure").await;
+    wait(|| notes.ended.load(Ordering::SeqCst) == 2, "the end of both runs").await;
+    running.engine.inspect().await.unwrap();
+    assert_eq!(last().as_deref(), Some("probe[a] failed after 1: told so"));
     running.stop();
 }

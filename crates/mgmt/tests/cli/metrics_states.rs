@@ -143,6 +143,30 @@ fn a_host_is_at_rest_and_at_work_and_at_rest_again() {
 }
 
 #[test]
+fn a_tick_is_no_change_and_none_is_pending_under_noop() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("main.mcl");
+    std::fs::write(&program, "timer \"each second\" { interval => 1, }\n").unwrap();
+    for (flags, apply) in [(&["--noop"][..], "false"), (&[][..], "true")] {
+        let page = Page::new();
+        let run = page.run(&[&["--tmp-prefix"][..], flags, &["lang", program.to_str().unwrap()]].concat());
+        let looked = format!(
+            "mgmt_checkapply_total{{kind=\"timer\",apply=\"{apply}\",eventful=\"false\",errorful=\"false\"}} "
+        );
+        // The first only begins; the others are ticks.
+        eventually("ticks", || {
+            let text = page.text();
+            let count = text.lines().find_map(|line| line.strip_prefix(looked.as_str()));
+            count.unwrap().parse::<u64>().unwrap() > 2
+        });
+        page.becomes("mgmt_resource_state{state=\"would_change\"} 0");
+        page.becomes("mgmt_resource_state{state=\"changed\"} 0");
+        page.becomes("mgmt_host_state{state=\"converged\"} 1");
+        end(run);
+    }
+}
+
+#[test]
 fn the_deploy_that_runs_is_on_the_page_and_in_the_history() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();

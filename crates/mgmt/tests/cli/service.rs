@@ -164,6 +164,29 @@ fn only_the_process_that_is_watched_says_that_it_is_alive() {
 }
 
 #[test]
+fn a_watchdog_attempts_nothing_that_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (program, noted) = (at("main.mcl"), at("noted"));
+    let text = format!(
+        "exec \"x\" {{ cmd => \"echo ran >> {noted}; exit 1\", shell => \"/bin/sh\", Meta:retry => 0, }}\n"
+    );
+    std::fs::write(&program, text).unwrap();
+    let listener = Listener::new(Path::new(&at("notify")));
+    let mut command = mgmt(&["run", "--tmp-prefix", "lang", &program]);
+    command.env("NOTIFY_SOCKET", at("notify")).env("WATCHDOG_USEC", "200000");
+    let run = RunningProgram::start_command(command);
+    listener.until("STATUS=degraded: 1 of 1 resource failed");
+    // The service manager hears that the run is alive whenever the engine has answered.
+    for _ in 0..5 {
+        listener.until("WATCHDOG=1");
+    }
+    run.signal(Signal::TERM);
+    run.end();
+    assert_eq!(std::fs::read_to_string(&noted).unwrap(), "ran\n");
+}
+
+#[test]
 fn which_lines_are_shown_can_be_changed_while_it_runs() {
     let directory = tempfile::tempdir().unwrap();
     let prefix = directory.path().join("prefix");

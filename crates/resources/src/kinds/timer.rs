@@ -7,9 +7,9 @@ use mgmt_value::Str;
 
 /// Ticks in regular intervals.
 ///
-/// Each tick counts as a change, so a resource behind a notifying edge is notified by it. A notification starts the
-/// interval anew, and counts as a change too. With the metaparameter `poll`, a check that comes when an interval is over
-/// is the tick.
+/// Each tick notifies the resources behind a notifying edge. A notification starts the interval anew, and is passed on,
+/// too. Neither is a change of the host: it is not counted, logged or recorded as one, and does not keep the host from
+/// converging. With the metaparameter `poll`, a check that comes when an interval is over is the tick.
 ///
 /// ```mcl
 /// timer "every minute" {
@@ -62,10 +62,10 @@ impl Kind for Timer {
             let first = phase.began.is_none();
             phase.began = Some(now);
             cx.rearm = true;
-            return Ok(if first && !cx.refresh { Checked::Right } else { Checked::Changed });
+            return Ok(if first && !cx.refresh { Checked::Right } else { Checked::Forwarded });
         }
         let ticked = phase.advance(now, self.length());
-        Ok(if ticked || cx.refresh { Checked::Changed } else { Checked::Right })
+        Ok(if ticked || cx.refresh { Checked::Forwarded } else { Checked::Right })
     }
 }
 

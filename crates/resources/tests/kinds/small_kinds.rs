@@ -171,21 +171,21 @@ async fn timer_ticks_when_an_interval_is_over_and_the_first_run_only_begins() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let tick = vertex.apply().await;
     assert!(!tick.rearm, "a tick does not move the next one");
-    assert_eq!(tick.checked(), Checked::Changed);
+    assert_eq!(tick.checked(), Checked::Forwarded);
 }
 
 #[tokio::test]
-async fn a_notification_starts_the_interval_of_a_timer_anew_and_is_a_change() {
+async fn a_notification_starts_the_interval_of_a_timer_anew_and_is_passed_on() {
     let bench = TestEnv::new();
     let mut vertex = bench.vertex("a", Timer { interval: 3600 });
     vertex.apply().await.checked();
     let looked = vertex.run(Run { refresh: true, ..Run::LOOK }).await;
     assert!(!looked.rearm);
-    assert_eq!(looked.checked(), Checked::Changed);
+    assert_eq!(looked.checked(), Checked::Forwarded);
     for _ in 0..2 {
         let refreshed = vertex.run(Run::REFRESH).await;
         assert!(refreshed.rearm);
-        assert_eq!(refreshed.checked(), Checked::Changed);
+        assert_eq!(refreshed.checked(), Checked::Forwarded);
     }
     assert_eq!(vertex.apply().await.checked(), Checked::Right);
 }

@@ -42,6 +42,38 @@ fn an_undeclared_retry_backs_off_from_one_second_to_five_minutes_for_ever() {
 }
 
 #[test]
+fn a_change_prompts_what_fails_however_far_behind_it() {
+    let once = Rules { retry: Retry::Times(0), ..Rules::default() };
+    let mut story = Story::with("a>b b>c d>e", &[('c', once.clone()), ('e', once)]);
+    story.begin();
+    story.watch_all();
+    story.finish('a', Outcome::Right);
+    story.finish('b', Outcome::Right);
+    assert_eq!(story.finish('c', Outcome::Failed), "failed c");
+    story.finish('d', Outcome::Right);
+    assert_eq!(story.finish('e', Outcome::Failed), "failed e");
+    story.changed('a');
+    assert_eq!(story.finish('a', Outcome::Right), "", "nothing has changed");
+    story.changed('a');
+    assert_eq!(
+        story.finish('a', Outcome::Changed),
+        "run c",
+        "not b, which is right, nor e, which is elsewhere"
+    );
+    assert_eq!(story.finish('c', Outcome::Failed), "failed c");
+    // Another edge makes it another ancestor.
+    let link = Link { from: vertex('d'), to: vertex('b'), notify: false, pending: false };
+    story.apply(Delta { link: vec![link], ..Delta::default() });
+    story.settle();
+    for name in ['c', 'e'] {
+        story.changed(name);
+        story.finish(name, Outcome::Failed);
+    }
+    story.changed('d');
+    assert_eq!(story.finish('d', Outcome::Changed), "run c, run e");
+}
+
+#[test]
 fn an_event_a_notification_and_a_predecessor_that_changed_prompt_an_attempt_at_once() {
     let mut story = Story::with("a=>b c>b", &[('b', super::refreshable())]);
     story.begin();

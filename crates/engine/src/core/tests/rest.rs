@@ -15,6 +15,8 @@ fn a_graph_converges_when_it_has_been_quiet_for_long_enough_and_diverges_with_a_
     assert_eq!(story.changed('a'), "run a");
     assert_eq!(story.finish('a', Outcome::Right), "", "a look that finds all right is nothing");
     story.changed('a');
+    assert_eq!(story.finish('a', Outcome::Forwarded), "", "nor is a tick");
+    story.changed('a');
     assert_eq!(story.finish('a', Outcome::Changed), "diverged");
     assert_eq!(story.wait(9), "");
     assert_eq!(story.wait(1), "converged");

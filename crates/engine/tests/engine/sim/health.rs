@@ -20,8 +20,10 @@ impl Health {
             let unwatched = oracle.node(id).is_some_and(|node| node.is_watch_failing());
             match outcome {
                 // Without its watch it is failing, whatever the run has found.
-                Outcome::Right | Outcome::Changed if unwatched => {}
-                Outcome::Right | Outcome::Changed => tracker.resource(&(id as u32), ResourceState::Ok, 0),
+                Outcome::Right | Outcome::Changed | Outcome::Forwarded if unwatched => {}
+                Outcome::Right | Outcome::Changed | Outcome::Forwarded => {
+                    tracker.resource(&(id as u32), ResourceState::Ok, 0);
+                }
                 Outcome::Held => tracker.resource(&(id as u32), failed(1), 0),
                 Outcome::Failed | Outcome::Cancelled => {}
             }
@@ -71,7 +73,9 @@ impl Health {
             let state = self.tracker.state_of(&(id as u32));
             let reported =
                 matches!(state, Some(ResourceState::Retrying { .. } | ResourceState::Failed { .. }));
-            assert!(reported || !node.is_failing(), "the failure of {id} is not reported: {report:?}");
+            // Another declaration is no success, so no swap hides a failure.
+            let fails = node.is_failing() || node.owes_success;
+            assert!(reported || !fails, "the failure of {id} is not reported: {report:?}");
             // The id may be that of another vertex by now, which has not run yet.
             let open = !node.succeeded || node.dirty || node.running.is_some();
             let fails = node.is_failing() || node.owes_success || open;

@@ -342,7 +342,9 @@ impl Oracle {
         let Some(running) = self.node_mut(id).and_then(|node| node.running.take()) else { return };
         if self.open(id).is_some() {
             match outcome {
-                Outcome::Right | Outcome::Changed => self.run_succeeded(id, running.again, outcome),
+                Outcome::Right | Outcome::Changed | Outcome::Forwarded => {
+                    self.run_succeeded(id, running.again, outcome);
+                }
                 Outcome::Failed | Outcome::Held if !running.cancelled => {
                     self.run_failed(id, running.again, outcome == Outcome::Held);
                 }
@@ -460,14 +462,16 @@ impl Oracle {
             self.acknowledge(id);
         }
         let changed = outcome == Outcome::Changed && !noop;
-        if changed {
+        let tells = changed || (outcome == Outcome::Forwarded && !noop);
+        if tells {
             self.notify(id);
         }
         if changed || recovered {
             self.last_activity = self.now;
-            let after: Vec<usize> =
-                self.edges.iter().filter(|edge| edge.from == id).map(|edge| edge.to).collect();
-            for to in after {
+        }
+        if tells || recovered {
+            let behind: Vec<usize> = self.ids().filter(|to| self.ancestors[*to] & (1 << id) != 0).collect();
+            for to in behind {
                 if self.open(to).is_some_and(|node| node.is_failing()) {
                     self.prompt(to);
                 }
@@ -646,7 +650,8 @@ impl Oracle {
             if real(&old.rules) && old.watch != Watch::Off && !real(&rules) {
                 self.expected.push(Action::Unwatch(vertex(id)));
             }
-            let owes_success = old.owes_success;
+            // What passes without a run is reported as nothing.
+            let owes_success = old.owes_success && fresh.has_work();
             self.nodes[id] = Some(Node { incarnation, place: old.place, owes_success, ..fresh });
             self.expected.push(Action::Reincarnate(vertex(id), incarnation));
             self.start(id);

@@ -130,6 +130,8 @@ impl Oracle {
         node.watch = Watch::Off;
         node.poll_at = None;
         node.succeeded = false;
+        // It is not declared, so nothing is reported of it.
+        node.owes_success = false;
         let idle = node.running.is_none();
         self.expected.push(Action::Unwatch(vertex(id)));
         if idle {

@@ -228,7 +228,7 @@ impl World {
         } else if self.random.percent(self.bad_luck) {
             if self.random.percent(10) { Outcome::Held } else { Outcome::Failed }
         } else if self.random.percent(50) {
-            Outcome::Changed
+            if self.random.percent(20) { Outcome::Forwarded } else { Outcome::Changed }
         } else {
             Outcome::Right
         };

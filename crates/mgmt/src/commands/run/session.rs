@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mgmt_engine::{Engine, EngineEvent, Level, Summary};
+use mgmt_engine::{Engine, EngineEvent, Level, Rest as GraphRest, Summary};
 use mgmt_health::ProgramState;
 use mgmt_remote::{Far, Handed, Rest as FarRest, Stop as FarStop, Told as FarTold};
 use mgmt_resource::Host;
@@ -94,7 +94,7 @@ struct End {
     ladder: Ladder,
     /// Why, if it was not a signal.
     cause: Option<Ending>,
-    /// The engine of this host is at rest, and with every resource in its declared state.
+    /// The engine of this host has said that it is at rest, and with every resource in its declared state.
     is_quiet: bool,
     is_converged: bool,
     /// So are all those that belong to this run, and the program is evaluated.
@@ -315,7 +315,6 @@ impl Session<'_> {
                     }
                     _ => Resting::Working,
                 });
-                self.status.quiet(end.is_quiet, end.is_converged);
                 self.compare(end);
             }
             // The engine has written a line about it, and reported the state of the resource.
@@ -327,14 +326,17 @@ impl Session<'_> {
 impl Session<'_> {
     /// How this run is at rest, if it is: converged, or quiet with something failed or outdated. A program that has not been
     /// evaluated yet is under way.
+    ///
+    /// What the engine has said may be about the graph before, if the program's state is newer. So the report has to agree.
     fn rest(&self, end: &End) -> Option<Rest> {
-        let report = self.status.report();
+        let (report, graph) = self.status.report_with_rest();
         // A deploy that is about to be taken is under way as well.
         let starts = report.program == ProgramState::Starting || self.status.takes_newer_deploy(&report);
-        if !end.is_quiet || starts {
+        if !end.is_quiet || graph == GraphRest::Active || starts {
             return None;
         }
-        let is_well = end.is_converged && !report.has_failures() && !report.is_outdated();
+        let is_converged = end.is_converged && graph == GraphRest::Converged;
+        let is_well = is_converged && !report.has_failures() && !report.is_outdated();
         Some(if is_well { Rest::Converged } else { Rest::Quiet(report.summary()) })
     }
 

@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mgmt_engine::{Engine, Health, SwapReport};
+use mgmt_engine::{Engine, Health, Rest, SwapReport};
 use mgmt_health::{
     DuplicateHost, HostReport, HostState, Instead, OpenValues, ProgramState, RefusedDeploy, ResourceState,
     Tracker,
@@ -140,9 +140,10 @@ impl Told {
         self.shared.change(|tracker| tracker.resource(id, state, now));
     }
 
-    /// Takes whether the graph is quiet apart from scheduled retries, and whether every resource in it is in its declared state.
-    pub(super) fn quiet(&self, quiet: bool, converged: bool) {
-        self.shared.change(|tracker| tracker.quiet(quiet, converged));
+    /// Takes whether the graph is at rest. The engine reports it itself, before it answers that another graph runs, so that no report
+    /// has the rest of one graph and the program of the next.
+    pub(super) fn rest(&self, rest: Rest) {
+        self.shared.change(|tracker| tracker.quiet(rest != Rest::Active, rest == Rest::Converged));
     }
 
     /// Another graph runs.
@@ -220,6 +221,17 @@ impl Told {
     /// The report as it is now, with what was last known to be blocked.
     pub(super) fn report(&self) -> HostReport {
         self.shared.tracker().report()
+    }
+
+    /// The report as it is now, and whether the graph is at rest.
+    pub(super) fn report_with_rest(&self) -> (HostReport, Rest) {
+        let tracker = self.shared.tracker();
+        let rest = match (tracker.is_quiet(), tracker.is_converged()) {
+            (_, true) => Rest::Converged,
+            (true, false) => Rest::Quiet,
+            (false, false) => Rest::Active,
+        };
+        (tracker.report(), rest)
     }
 
     /// The report as it is now, with every unhealthy resource and every value in it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mgmt_engine::{Ended, Health, Ran, Witness};
+use mgmt_engine::{Ended, Health, Ran, Rest, Witness};
 use mgmt_history::{Journal, Limits, Recorder};
 use mgmt_resource::{Id, Spec};
 use mgmt_sys::replace::Durability;
@@ -98,5 +98,9 @@ impl Witness for Witnesses {
         }
         self.progress.health(id, health);
         self.told.health(id, health);
+    }
+
+    fn rest(&self, rest: Rest) {
+        self.told.rest(rest);
     }
 }

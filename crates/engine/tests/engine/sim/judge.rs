@@ -120,6 +120,7 @@ impl Oracle {
                         }
                         (true, Watch::Again(at)) if node.watch_tries.failures == attempt && at >= next => {
                             node.watch_tries.next = next;
+                            node.watch_tries.prompted = failure.prompt == Some(next);
                             node.watch = Watch::Again(next);
                         }
                         _ => {}

@@ -207,13 +207,15 @@ fn a_watch_whose_declared_attempts_are_used_up_backs_off_and_hears_of_events() {
 
 #[test]
 fn a_run_goes_on_when_its_watch_fails_and_its_result_counts() {
-    let mut story = Story::settled("a>b");
+    let mut story = Story::with("a=>b", &[('b', super::refreshable())]);
+    story.begin();
+    story.settle();
     story.changed('a');
     assert!(story.watch_failed('a').starts_with("retry a after "), "it is not stopped");
-    assert_eq!(story.finish('a', Outcome::Changed), "");
+    assert_eq!(story.finish('a', Outcome::Changed), "pending a b");
     assert_eq!(story.retry(Some('a')), (1, "watch a".into()));
     assert_eq!(story.watching('a'), "run a");
-    assert_eq!(story.finish('a', Outcome::Right), "run b", "what was changed is told");
+    assert_eq!(story.finish('a', Outcome::Right), "run b to refresh", "what was changed is told");
 }
 
 #[test]

@@ -63,8 +63,12 @@ fn an_attempt_that_is_due_by_time_is_made_after_a_failed_watch_whatever_the_rate
         let told = story.finish('a', Outcome::Failed);
         assert!(told.starts_with("retry a after ") && told.ends_with(", watch a"), "limit {limit}: {told}");
         assert_eq!(story.watching('a'), "", "limit {limit}");
-        story.now = story.core.next_deadline().unwrap();
-        assert_eq!(story.wait(0), "run a", "limit {limit}");
+        let mut told = String::new();
+        while told.is_empty() {
+            story.now = story.core.next_deadline().unwrap();
+            told = story.wait(0);
+        }
+        assert_eq!(told, "run a", "limit {limit}");
         assert_eq!(story.finish('a', Outcome::Right), "", "limit {limit}");
     }
 }

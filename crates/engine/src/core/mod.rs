@@ -468,7 +468,8 @@ impl Core {
             return;
         }
         // What runs goes on, and ends before the next watch begins: a command that has begun to repair something is not stopped
-        // because nothing tells of the next event.
+        // because nothing tells of the next event. What waits in line cannot run before that.
+        self.unqueue(vertex);
         self.watch_attempt_failed(vertex, now);
         self.settle_up();
     }

@@ -263,8 +263,10 @@ fn threat_09_commands_and_servers_are_not_held_up_by_a_file_system_that_does_not
         let answer = answered(address, "GET /fine HTTP/1.1\r\nHost: x");
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
-    let status = mgmt_output(&["status", "--prefix", &prefix]);
-    assert!(status.code == 1 && status.stdout.contains("exec[program0]  retrying"), "{status:?}");
+    eventually("the status says so", || {
+        let status = mgmt_output(&["status", "--prefix", &prefix]);
+        status.code == 1 && status.stdout.contains("exec[program0]  retrying")
+    });
     // It ends although nothing answers.
     rustix::process::kill_process(rustix::process::Pid::from_child(&running), Signal::TERM).unwrap();
     eventually("the program has ended", || running.try_wait().unwrap().is_some());

@@ -392,7 +392,8 @@ impl Core {
         state.watch = WatchState::Waiting(next);
         if state.running.is_none() && !stopping {
             if next <= now {
-                self.start_watch(vertex);
+                // Unless it becomes something else first.
+                self.after_run(vertex);
             } else {
                 self.arm(vertex, next);
             }

@@ -215,6 +215,15 @@ fn threat_09_kinds_are_not_held_up_by_a_file_system_that_does_not_answer() {
     eventually("the directory is made", || place.at("dead/tree").is_dir());
 }
 
+/// A process that is killed with this. It is not waited for: the kernel may keep it for as long as a mount is dead.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
+}
+
 #[test]
 fn threat_09_commands_and_servers_are_not_held_up_by_a_file_system_that_does_not_answer() {
     let place = TestEnv::new();
@@ -249,7 +258,7 @@ fn threat_09_commands_and_servers_are_not_held_up_by_a_file_system_that_does_not
     let output = std::fs::File::create(&log).unwrap();
     let mut command = mgmt(&["run", "--prefix", &prefix, "lang", &program]);
     command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
-    let mut running = command.spawn().unwrap();
+    let mut running = Killed(command.spawn().unwrap());
     holds(&place.at("out"), "fine\n");
     let said = || std::fs::read_to_string(&log).unwrap_or_default();
     for name in ["program", "directory", "guard", "watch", "creates"] {
@@ -268,8 +277,8 @@ fn threat_09_commands_and_servers_are_not_held_up_by_a_file_system_that_does_not
         status.code == 1 && status.stdout.contains("exec[program0]  retrying")
     });
     // It ends although nothing answers.
-    rustix::process::kill_process(rustix::process::Pid::from_child(&running), Signal::TERM).unwrap();
-    eventually("the program has ended", || running.try_wait().unwrap().is_some());
+    rustix::process::kill_process(rustix::process::Pid::from_child(&running.0), Signal::TERM).unwrap();
+    eventually("the program has ended", || running.0.try_wait().unwrap().is_some());
     drop(dead);
 }
 

@@ -45,6 +45,8 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::Instant;
 
+use crate::unresponsive::{has_served_mounts, unresponsive_mount};
+
 pub use crate::helper::Helper;
 pub use descriptors::keep_inherited_descriptors;
 pub use exec_as::{Credentials, EXEC_AS, exec_as_entry};
@@ -133,11 +135,31 @@ impl Command {
         Ok((name, found))
     }
 
+    /// Fails if the program or its directory is on a mount whose server does not answer. The thread that starts a command waits for
+    /// the new process to find both, and nothing can interrupt that; it is one of few that everything else runs on.
+    fn answers(&self, program: &Path) -> Result<(), SpawnError> {
+        if !has_served_mounts() {
+            return Ok(());
+        }
+        let here = std::env::current_dir().unwrap_or_default();
+        let cwd = self.cwd.as_ref().map(|cwd| here.join(cwd));
+        let program = cwd.as_ref().unwrap_or(&here).join(program);
+        let places = cwd.iter().chain(std::iter::once(&program));
+        match places.map(|place| place.as_os_str().as_bytes()).find_map(unresponsive_mount) {
+            Some(mount) => Err(SpawnError::Unresponsive {
+                program: display(program.as_os_str()),
+                mount: display(OsStr::from_bytes(&mount)),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Fails as [`Command::spawn`] would, without starting anything, if the program or its directory is missing, if it cannot be
     /// executed, or if this process may not start it as another user.
     pub fn check(&self) -> Result<(), SpawnError> {
         let (name, program) = self.program()?;
         self.prepared(&program)?;
+        self.answers(&program)?;
         if let Some(cwd) = self.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
             return Err(SpawnError::WorkingDirectory {
                 program: display(name),
@@ -160,6 +182,7 @@ impl Command {
 
     fn spawn_reading(&self, input: Stdio) -> Result<Running, SpawnError> {
         let (name, program) = self.program()?;
+        self.answers(&program)?;
         let failed = |source: io::Error| SpawnError::Failed { program: display(name), source };
 
         if let Some(records) =
@@ -272,6 +295,14 @@ pub enum SpawnError {
         uid: u32,
         /// The wanted group.
         gid: u32,
+    },
+    /// The program or its directory is on a mount whose server does not answer.
+    #[error("cannot run {program}: the file system at {mount} does not answer")]
+    Unresponsive {
+        /// What was to run.
+        program: String,
+        /// The mount.
+        mount: String,
     },
     /// The system refused.
     #[error("cannot run {program}: {source}")]
@@ -586,7 +617,7 @@ impl Stream {
 /// Looks a program up in the directories of a `PATH`.
 ///
 /// Entries that are empty or relative are skipped: they would mean whatever directory we happen to be in. A
-/// name with a slash is not looked up and gives nothing.
+/// name with a slash is not looked up and gives nothing. A directory on a mount whose server does not answer is skipped, too.
 pub fn find_program(name: &OsStr, path_var: &OsStr) -> Option<PathBuf> {
     if name.is_empty() || name.as_bytes().contains(&b'/') {
         return None;
@@ -599,7 +630,9 @@ pub fn find_program(name: &OsStr, path_var: &OsStr) -> Option<PathBuf> {
 
 fn is_program(path: &Path) -> bool {
     use rustix::fs::{Access, AtFlags, CWD};
-    path.is_file() && rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+    unresponsive_mount(path.as_os_str().as_bytes()).is_none()
+        && path.is_file()
+        && rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
 fn pipe() -> io::Result<(std::os::fd::OwnedFd, Stdio)> {

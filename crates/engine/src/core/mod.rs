@@ -31,7 +31,8 @@
 //!   minimum, so that a flood of events does not become a busy loop.
 //!
 //! A watch that failed is set up again under the same rule, with counters of its own, except that it is never exhausted: once the
-//! declared attempts are used up it backs off. What the driver still hears of the vertex meanwhile is a prompt. When a failing vertex recovers, the attempts of
+//! declared attempts are used up it backs off. What the driver still hears of the vertex meanwhile is a prompt, and so is an event
+//! that the watch told of and that no run has begun for. When a failing vertex recovers, the attempts of
 //! all others that wait for their time are brought forward: what failed together often heals together.
 //!
 //! # Rest
@@ -268,6 +269,8 @@ struct State {
     watch: WatchState,
     /// When the watch began.
     watch_since: u64,
+    /// The watch has told of an event, and no run has begun since.
+    unserved_event: bool,
     /// Attempts and failures: of the check, and of the watch.
     check: Attempts,
     watch_attempts: Attempts,
@@ -435,9 +438,17 @@ impl Core {
     /// The state of a vertex may have changed.
     pub fn changed(&mut self, vertex: Vertex, now: u64) {
         self.advance(now);
-        let hears = |state: &mut State| matches!(state.watch, WatchState::Ready | WatchState::Waiting(_));
-        if self.open_mut(vertex).is_some_and(hears) {
-            self.dirty(vertex, Cause::Event);
+        if let Some(state) = self.open_mut(vertex) {
+            match state.watch {
+                WatchState::Off => {}
+                // Its beginning is an event, too.
+                WatchState::Starting => state.unserved_event = true,
+                WatchState::Ready => {
+                    state.unserved_event = true;
+                    self.dirty(vertex, Cause::Event);
+                }
+                WatchState::Waiting(_) => self.dirty(vertex, Cause::Event),
+            }
         }
         self.settle_up();
     }
@@ -461,14 +472,8 @@ impl Core {
         {
             return;
         }
-        // What runs has been started on a watch that is gone: it ends before the next watch begins, and its
-        // result says nothing.
-        let cancel =
-            state.running.as_mut().is_some_and(|running| !std::mem::replace(&mut running.cancelled, true));
-        if cancel {
-            self.actions.push(Action::Cancel(vertex, Level::Cancel));
-        }
-        // It cannot run before the next watch has begun, so it stands in no line.
+        // What runs goes on, and ends before the next watch begins: a command that has begun to repair something is not stopped
+        // because nothing tells of the next event. What waits in line cannot run before that.
         self.unqueue(vertex);
         self.watch_attempt_failed(vertex, now);
         self.settle_up();

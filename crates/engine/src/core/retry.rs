@@ -337,6 +337,10 @@ impl Core {
             state.watch_attempts.refill(&state.rules);
         }
         state.watch_attempts.fail(&state.rules, Then::Backoff, now, noise);
+        // Nothing runs until the watch is back, so an event would have to wait for the backoff.
+        if std::mem::take(&mut state.unserved_event) {
+            state.watch_attempts.prompt(now);
+        }
         let next = state.watch_attempts.next;
         state.watch = WatchState::Waiting(next);
         state.wake_at = None;
@@ -417,7 +421,8 @@ impl Core {
         state.watch = WatchState::Waiting(next);
         if state.running.is_none() && !stopping {
             if next <= now {
-                self.start_watch(vertex);
+                // Unless it becomes something else first.
+                self.after_run(vertex);
             } else {
                 self.arm(vertex, next);
             }

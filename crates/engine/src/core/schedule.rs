@@ -249,6 +249,7 @@ impl Core {
         let Some(state) = self.get_mut(vertex) else { return };
         state.queued = false;
         state.wake_at = None;
+        state.unserved_event = false;
         state.check.begin();
         // A retry by time or by the graph needs no token. One that an event took in advance goes back, or a flood of events over
         // many retries would run up a debt that takes for ever to pay.

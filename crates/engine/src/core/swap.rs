@@ -142,6 +142,7 @@ impl Core {
             running: None,
             watch: WatchState::Off,
             watch_since: 0,
+            unserved_event: false,
             check: Attempts::new(&rules),
             watch_attempts: Attempts::new(&rules),
             bucket: Bucket::new(&rules, now),
@@ -252,6 +253,7 @@ impl Core {
         state.token = Token::None;
         state.routine = false;
         state.polled = false;
+        state.unserved_event = false;
         state.wake_at = None;
         state.poll_at = None;
         state.done = 0;

@@ -35,7 +35,8 @@ const AT_ONCE: usize = 64;
 /// Of these, connections of one client. Further ones are closed, so that one client cannot starve another.
 const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
 
-/// How many connections each client has.
+/// How many connections each client has. A client is an address; of the newer protocol, a network of 64 bits, since a host has as
+/// many addresses there as it wants.
 #[derive(Clone, Default)]
 struct Clients(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
@@ -43,7 +44,11 @@ struct Clients(Arc<Mutex<HashMap<IpAddr, usize>>>);
 struct Counted(Clients, IpAddr);
 
 impl Clients {
-    fn admit(&self, client: IpAddr) -> Option<Counted> {
+    fn admit(&self, address: IpAddr) -> Option<Counted> {
+        let client = match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
+            address => address,
+        };
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(client).or_default();
         if *count >= MAX_CONNECTIONS_PER_CLIENT {
@@ -183,6 +188,24 @@ fn is_ours(host: &str, names: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_has_a_part_of_the_connections_whatever_addresses_it_uses() {
+        let clients = Clients::default();
+        let admit = |address: String| clients.admit(address.parse().unwrap());
+        for [one, another, other] in [
+            ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2"],
+            ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"],
+        ] {
+            let open: Vec<Counted> = (0..100).filter_map(|_| admit(one.to_owned())).collect();
+            assert_eq!(open.len(), MAX_CONNECTIONS_PER_CLIENT);
+            assert!(admit(another.to_owned()).is_none(), "{another} is the same client");
+            assert!(admit(other.to_owned()).is_some());
+            drop(open);
+            assert!(admit(one.to_owned()).is_some());
+        }
+        assert!(clients.0.lock().unwrap().is_empty());
+    }
 
     #[test]
     fn a_name_that_is_not_ours_is_refused() {

@@ -238,6 +238,38 @@ fn a_watch_whose_declared_attempts_are_used_up_backs_off_and_hears_of_events() {
 }
 
 #[test]
+fn a_run_goes_on_when_its_watch_fails_and_its_result_counts() {
+    let mut story = Story::with("a=>b", &[('b', super::refreshable())]);
+    story.begin();
+    story.settle();
+    story.changed('a');
+    assert!(story.watch_failed('a').starts_with("retry a after "), "it is not stopped");
+    assert_eq!(story.finish('a', Outcome::Changed), "pending a b");
+    assert_eq!(story.retry(Some('a')), (1, "watch a".into()));
+    assert_eq!(story.watching('a'), "run a");
+    assert_eq!(story.finish('a', Outcome::Right), "run b to refresh", "what was changed is told");
+}
+
+#[test]
+fn an_event_that_no_run_has_begun_for_sets_a_watch_up_again_at_once() {
+    // During a run, and while the watch begins.
+    let mut story = Story::settled("a");
+    story.changed('a');
+    story.changed('a');
+    assert!(story.watch_failed('a').starts_with("retry a after 0"));
+    assert_eq!(story.finish('a', Outcome::Right), "watch a");
+    assert_eq!(story.changed('a'), "");
+    assert_eq!(story.watch_failed('a'), "retry a after 0");
+    assert_eq!(story.wait(0), "watch a");
+    // There was no other, so the next attempt follows by time.
+    let told = story.watch_failed('a');
+    let pause: u64 = told.strip_prefix("retry a after ").unwrap().parse().unwrap();
+    assert!(pause > 700_000_000, "{pause}");
+    assert_eq!(story.wait(pause), "watch a");
+    assert_eq!(story.watching('a'), "run a");
+}
+
+#[test]
 fn a_vertex_that_recovers_brings_the_attempts_of_others_forward() {
     let mut story = Story::new("a b c");
     story.begin();

@@ -65,7 +65,9 @@ impl Health {
         self.tracker.pending(pending);
         let report = self.tracker.report();
         let converged = report.state() == HostState::Converged;
-        assert_eq!(converged, core.is_converged(), "{report:?}");
+        // What is on its way out is not reported, and comes to its end before the graph has converged.
+        let leaves = oracle.nodes.iter().flatten().any(|node| !node.is_open());
+        assert!(converged == core.is_converged() || (converged && leaves), "{report:?}");
         assert!(report.quiet || report.state() != HostState::Converged, "{report:?}");
         assert_eq!(report.counts.by_state().iter().map(|(_, count)| count).sum::<u64>(), report.counts.total);
         for (id, node) in oracle.nodes.iter().enumerate() {

@@ -120,6 +120,7 @@ impl Oracle {
                         }
                         (true, Watch::Again(at)) if node.watch_tries.failures == attempt && at >= next => {
                             node.watch_tries.next = next;
+                            node.watch_tries.prompted = failure.prompt == Some(next);
                             node.watch = Watch::Again(next);
                         }
                         _ => {}
@@ -139,9 +140,13 @@ impl Oracle {
         assert!(delay <= 500_000_000, "{sooner:?} is attempted soon, after {delay}");
         let Some(node) = &mut self.nodes[sooner.0 as usize] else { panic!("{sooner:?} is free") };
         assert!(node.is_failing() && node.rules.retry == Retry::Backoff && node.running.is_none());
+        // A watch that was set up again with the same input stands.
+        if node.watch == Watch::Asked && node.check.failures == 0 {
+            return;
+        }
         let watch = matches!(node.watch, Watch::Again(_));
         let tries = if watch { &mut node.watch_tries } else { &mut node.check };
-        // A prompt that came with the same input stands.
+        // So does a prompt that came with it.
         if tries.prompted && tries.next <= now {
             return;
         }

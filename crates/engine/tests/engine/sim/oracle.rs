@@ -73,6 +73,8 @@ pub(crate) struct Node {
     pub(crate) check: Tries,
     pub(crate) watch_tries: Tries,
     watch_since: u64,
+    /// The watch has told of an event, and no run has begun since.
+    unserved_event: bool,
     /// An event has come since the last run began.
     pub(crate) event_waits: bool,
     /// An event asks for an attempt at once, unless a limit is told.
@@ -132,6 +134,7 @@ impl Node {
             check: Tries::new(&rules),
             watch_tries: Tries::new(&rules),
             watch_since: 0,
+            unserved_event: false,
             rules,
             next: None,
             incarnation: 0,
@@ -239,7 +242,17 @@ impl Node {
         self.running = Some(Running { again: false, cancelled: false, news });
         self.check.begin();
         self.in_line = false;
+        self.unserved_event = false;
     }
+}
+
+/// The pause that follows if what happened meanwhile leads to an attempt after `prompted`.
+fn sooner(pause: Option<(u64, u64)>, prompted: u64) -> Option<(u64, u64)> {
+    Some(
+        pause.map_or((prompted, prompted), |(shortest, longest)| {
+            (shortest.min(prompted), longest.min(prompted))
+        }),
+    )
 }
 
 impl Oracle {
@@ -298,8 +311,13 @@ impl Oracle {
     pub(crate) fn changed(&mut self, id: usize) {
         let now = self.now;
         if let Some(node) = self.open(id)
+            && node.watch == Watch::Asked
+        {
+            node.unserved_event = true;
+        } else if let Some(node) = self.open(id)
             && matches!(node.watch, Watch::On | Watch::Again(_))
         {
+            node.unserved_event |= node.watch == Watch::On;
             node.hear_event(now);
             if matches!(node.watch, Watch::Again(_)) {
                 node.watch_tries.prompt(now);
@@ -316,21 +334,21 @@ impl Oracle {
             && node.rules.poll == Poll::Watch
             && matches!(node.watch, Watch::Asked | Watch::On)
         {
-            let cancel =
-                node.running.as_mut().is_some_and(|running| !std::mem::replace(&mut running.cancelled, true));
             let first = !node.is_failing();
             if node.watch == Watch::On && now >= node.watch_since + 60_000_000_000 {
                 node.watch_tries = Tries::new(&node.rules);
             }
-            let pause = node.watch_tries.fail_to_watch(&node.rules, now);
+            let mut pause = node.watch_tries.fail_to_watch(&node.rules, now);
             node.owes_success = true;
             node.watch_tries.next = pause.map_or(u64::MAX, |(_, longest)| now + longest);
+            let mut prompt = None;
+            if std::mem::take(&mut node.unserved_event) && node.watch_tries.prompt(now) {
+                prompt = Some(node.watch_tries.next);
+                pause = sooner(pause, node.watch_tries.next - now);
+            }
             node.watch = Watch::Again(node.watch_tries.next);
             let attempt = node.watch_tries.failures;
-            self.failures.push(Failure { id, watch: true, attempt, pause, prompt: None });
-            if cancel {
-                self.expected.push(Action::Cancel(vertex(id), Level::Cancel));
-            }
+            self.failures.push(Failure { id, watch: true, attempt, pause, prompt });
             if first {
                 self.last_activity = now;
             }
@@ -557,9 +575,7 @@ impl Oracle {
         let mut prompt = None;
         if again && node.check.prompt(rated) {
             prompt = Some(node.check.next);
-            let prompted = node.check.next - now;
-            let sooner = |(shortest, longest): (u64, u64)| (shortest.min(prompted), longest.min(prompted));
-            pause = Some(pause.map_or((prompted, prompted), sooner));
+            pause = sooner(pause, node.check.next - now);
         }
         node.routine = (node.routine || !again) && node.is_endless();
         if !held {

@@ -15,10 +15,14 @@ pub(crate) const PREFIX: &str = "/chaos-prefix";
 /// The port of its metrics.
 pub(crate) const METRICS_PORT: u16 = 9237;
 /// The number of samples in a row in which the agent may claim to be converged while the same resource is wrong: it takes a
-/// moment from a change to its event.
+/// moment from a change to its event. On a busy machine samples take longer, too.
 const MAX_FALSE_CLAIMS: u32 = 6;
-/// The number of samples in a row in which status and metrics may differ: they are read one after the other.
-const MAX_DISAGREEMENTS: u32 = 10;
+/// The time that such samples may span: a watch on the message bus counts as failed once the bus has been away for 5 s, and a
+/// status is published within a second.
+const MAX_FALSE_CLAIM_TIME: Duration = Duration::from_secs(8);
+/// The number of samples in a row in which status and metrics may differ although neither of them changes: a status is published
+/// within a second.
+const MAX_DISAGREEMENTS: u32 = 6;
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Samples on a thread of its own.
@@ -45,12 +49,17 @@ struct Latest {
     failure: Option<String>,
 }
 
-/// Counts in a row.
+/// Samples in a row.
 #[derive(Default)]
 struct Streaks {
-    false_claims: BTreeMap<String, u32>,
-    disagreements: u32,
+    /// Of each resource: since when, and how many.
+    false_claims: BTreeMap<String, (Option<Instant>, u32)>,
+    /// What the status and the metrics counted, and for how many samples they have differed like that.
+    disagreement: Option<(Counts, Counts, u32)>,
 }
+
+/// The number of resources in each state.
+type Counts = BTreeMap<String, u64>;
 
 impl Monitor {
     pub(crate) fn start(
@@ -143,8 +152,8 @@ fn sample(
     let converged = status.as_ref().is_some_and(|status| state(status) == "converged");
     let still_wrong: Vec<&str> = before.iter().copied().filter(|resource| after.contains(resource)).collect();
     let mut failure = match status.as_ref().filter(|_| !converged) {
-        Some(status) => streaks.claim(is_at_rest(status), &unlisted(status, &still_wrong)),
-        None => streaks.claim(converged, &still_wrong),
+        Some(status) => streaks.claim(is_at_rest(status), &unlisted(status, &still_wrong), began),
+        None => streaks.claim(converged, &still_wrong, began),
     };
     if let (Some(status), Some(counts)) = (&status, &counts) {
         failure = failure.or(streaks.compare(status, counts));
@@ -163,30 +172,46 @@ fn sample(
 
 impl Streaks {
     /// Converged implies that every resource is right, and degraded at rest that every other one is.
-    fn claim(&mut self, converged: bool, still_wrong: &[&str]) -> Option<String> {
+    fn claim(&mut self, converged: bool, still_wrong: &[&str], began: Instant) -> Option<String> {
         self.false_claims.retain(|resource, _| converged && still_wrong.contains(&resource.as_str()));
         for resource in still_wrong.iter().filter(|_| converged) {
-            let streak = self.false_claims.entry((*resource).to_owned()).or_default();
-            *streak += 1;
-            if *streak > MAX_FALSE_CLAIMS {
-                return Some(format!("well, says mgmt in {streak} samples, and {resource} is wrong"));
+            let (since, count) = self.false_claims.entry((*resource).to_owned()).or_default();
+            *count += 1;
+            let time = began.duration_since(*since.get_or_insert(began));
+            if *count > MAX_FALSE_CLAIMS && time > MAX_FALSE_CLAIM_TIME {
+                return Some(format!(
+                    "well, says mgmt in {count} samples over {time:?}, and {resource} is wrong"
+                ));
             }
         }
         None
     }
 
-    /// Status and metrics count the same, and every resource once.
-    fn compare(&mut self, status: &Value, metrics: &BTreeMap<String, u64>) -> Option<String> {
+    /// Status and metrics count the same, and every resource once. A status is published a little later than the metrics know of
+    /// it, so a difference counts only while neither changes.
+    fn compare(&mut self, status: &Value, metrics: &Counts) -> Option<String> {
+        const STATES: [&str; 6] = ["retrying", "failed", "blocked", "flapping", "stale", "total"];
         if let Some(failure) = counted_twice(&host(status)["report"]) {
             return Some(failure);
         }
         let counts = &host(status)["report"]["counts"];
-        let differs = ["retrying", "failed", "blocked", "flapping", "stale", "total"]
-            .into_iter()
-            .find(|state| counts[*state].as_u64().unwrap_or(0) != metrics.get(*state).copied().unwrap_or(0));
-        self.disagreements = differs.map_or(0, |_| self.disagreements + 1);
-        let state = differs.filter(|_| self.disagreements > MAX_DISAGREEMENTS)?;
-        Some(format!("status counts {} {state}, the metrics {:?}", counts[state], metrics.get(state)))
+        let of = |count: &dyn Fn(&str) -> Option<u64>| -> Counts {
+            STATES.iter().map(|state| ((*state).to_owned(), count(state).unwrap_or(0))).collect()
+        };
+        let says = of(&|state| counts[state].as_u64());
+        let shows = of(&|state| metrics.get(state).copied());
+        let earlier = self.disagreement.take();
+        if says == shows {
+            return None;
+        }
+        let samples = match earlier {
+            Some((said, showed, samples)) if said == says && showed == shows => samples + 1,
+            _ => 1,
+        };
+        let failure = (samples > MAX_DISAGREEMENTS)
+            .then(|| format!("for {samples} samples the status counts {says:?}, the metrics {shows:?}"));
+        self.disagreement = Some((says, shows, samples));
+        failure
     }
 }
 
@@ -241,14 +266,14 @@ fn unlisted<'a>(status: &Value, resources: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// The number of resources in each state, and of all states together, by the metrics.
-fn metrics() -> Option<BTreeMap<String, u64>> {
+fn metrics() -> Option<Counts> {
     let page = site::fetch(METRICS_PORT, "/metrics")?;
     let lines = page.lines().filter_map(|line| line.strip_prefix("mgmt_resource_state{state=\""));
     let counts = lines.filter_map(|line| {
         let (state, rest) = line.split_once('"')?;
         Some((state.to_owned(), rest.rsplit(' ').next()?.parse().ok()?))
     });
-    let mut counts: BTreeMap<String, u64> = counts.collect();
+    let mut counts: Counts = counts.collect();
     counts.insert("total".to_owned(), counts.values().sum());
     Some(counts)
 }

@@ -215,6 +215,73 @@ fn threat_09_kinds_are_not_held_up_by_a_file_system_that_does_not_answer() {
     eventually("the directory is made", || place.at("dead/tree").is_dir());
 }
 
+/// A process that is killed with this. It is not waited for: the kernel may keep it for as long as a mount is dead.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
+}
+
+#[test]
+fn threat_09_commands_and_servers_are_not_held_up_by_a_file_system_that_does_not_answer() {
+    let place = TestEnv::new();
+    let dead = DeadMount::new(&place.at("dead"));
+    // More of each than there are threads for them all.
+    let commands = (0..20).flat_map(|n| {
+        let exec = |name: &str, cmd: &str, more: &str| {
+            format!("exec \"{name}{n}\" {{\n\tcmd => \"{cmd}\",\n{more}}}\n")
+        };
+        let at = |name: &str| place.path(&format!("dead/{name}{n}"));
+        [
+            exec("program", &at("program"), ""),
+            exec("directory", "/bin/true", &format!("\tcwd => \"{}\",\n", place.path("dead"))),
+            exec("guard", "/bin/true", &format!("\tifcmd => \"{}\",\n", at("guard"))),
+            exec("watch", "/bin/true", &format!("\twatchcmd => \"{}\",\n", at("watch"))),
+            exec("creates", "/bin/true", &format!("\tcreates => \"{}\",\n", at("creates"))),
+        ]
+    });
+    let address = mgmt_test_support::address::reserved();
+    let program = format!(
+        "{}import \"os\"\nhttp:server \"{address}\" {{}}\nhttp:server:file \"/dead\" {{ path => \"{}\", }}\n\
+         http:server:file \"/fine\" {{ data => \"fine\", }}\nexec \"fine\" {{\n\tcmd => \"/bin/sh {}\",\n}}\n\
+         file \"{}\" {{\n\tstate => \"exists\",\n\tcontent => os.system(\"{}; echo said\"),\n}}\n",
+        commands.collect::<String>(),
+        place.path("dead/served"),
+        place.write("fine.sh", &format!("echo fine >{}\n", place.path("out"))),
+        place.path("said"),
+        place.path("dead/tool"),
+    );
+    let program = place.write("main.mcl", &program);
+    let (prefix, log) = (place.path("prefix"), place.at("log"));
+    let output = std::fs::File::create(&log).unwrap();
+    let mut command = mgmt(&["run", "--prefix", &prefix, "lang", &program]);
+    command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
+    let mut running = Killed(command.spawn().unwrap());
+    holds(&place.at("out"), "fine\n");
+    let said = || std::fs::read_to_string(&log).unwrap_or_default();
+    for name in ["program", "directory", "guard", "watch", "creates"] {
+        let is_said = |line: &str| line.contains(&format!("exec[{name}")) && line.contains("does not answer");
+        eventually(&format!("the error of {name}"), || said().lines().any(is_said));
+    }
+    eventually("the server listens", || std::net::TcpStream::connect(address).is_ok());
+    for _ in 0..20 {
+        let answer = answered(address, "GET /dead HTTP/1.1\r\nHost: x");
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        let answer = answered(address, "GET /fine HTTP/1.1\r\nHost: x");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    eventually("the status says so", || {
+        let status = mgmt_output(&["status", "--prefix", &prefix]);
+        status.code == 1 && status.stdout.contains("exec[program0]  retrying")
+    });
+    // It ends although nothing answers.
+    rustix::process::kill_process(rustix::process::Pid::from_child(&running.0), Signal::TERM).unwrap();
+    eventually("the program has ended", || running.0.try_wait().unwrap().is_some());
+    drop(dead);
+}
+
 #[test]
 fn threat_01_functions_follow_no_planted_link() {
     let place = TestEnv::new();

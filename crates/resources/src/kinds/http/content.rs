@@ -80,6 +80,7 @@ impl Source {
 /// Opens a file that the program names, to be served.
 pub(super) async fn open(path: ManagedPath) -> Result<Source, StatusCode> {
     let open = move || {
+        answers(&path)?;
         let file = OpenedFile::open_trusted(&path).map_err(|error| refusal(&error))?;
         Source::file(file)
     };
@@ -97,6 +98,7 @@ pub(super) async fn open_below(directory: ManagedPath, relative: Vec<u8>) -> Res
         if name.is_empty() {
             return Err(StatusCode::NOT_FOUND);
         }
+        answers(&directory)?;
         let mut parent = Parent::open_itself(&directory).map_err(|error| refusal(&error))?;
         for component in above.split(|byte| *byte == b'/').filter(|component| !component.is_empty()) {
             parent = parent.open_dir(component).map_err(|error| refusal(&error))?;
@@ -104,6 +106,14 @@ pub(super) async fn open_below(directory: ManagedPath, relative: Vec<u8>) -> Res
         Source::file(parent.open_regular(name).map_err(|error| refusal(&error))?)
     })
     .await
+}
+
+/// Refuses what is on a mount whose server does not answer: each request would take a thread that never comes back.
+fn answers(path: &ManagedPath) -> Result<(), StatusCode> {
+    match mgmt_sys::unresponsive::unresponsive_mount(path.as_bytes()) {
+        Some(_) => Err(StatusCode::SERVICE_UNAVAILABLE),
+        None => Ok(()),
+    }
 }
 
 async fn blocking(

@@ -46,13 +46,13 @@ impl Journal {
         // The same words as in a line, where who speaks comes first.
         match &said.resource {
             Some(resource) => {
-                entry.field("MESSAGE", &format!("{}: {}", escape(resource), escape(&said.message)));
+                entry.field("MESSAGE", &format!("{}: {}", escape(resource), escape(&said.text())));
                 entry.field("MGMT_RESOURCE", resource);
                 if let Some((kind, _)) = resource.split_once('[') {
                     entry.field("MGMT_KIND", kind);
                 }
             }
-            None => entry.field("MESSAGE", &escape(&said.message)),
+            None => entry.field("MESSAGE", &escape(&said.text())),
         }
         if let Some(deploy) = deploy() {
             entry.field("MGMT_DEPLOY", &deploy.to_string());
@@ -188,6 +188,12 @@ mod tests {
         let entry = told(&path, || tracing::info!(cause = %"", "x"));
         crate::set_deploy(None);
         assert_eq!((entry["MGMT_DEPLOY"].as_str(), entry.contains_key("MGMT_CAUSE")), ("7", false));
+        // What to do about it stands in the text, too, which is what most people see.
+        let entry = told(&path, || tracing::error!(hint = "write x", "no"));
+        assert_eq!(
+            (entry["MESSAGE"].as_str(), entry["MGMT_HINT"].as_str()),
+            ("no (hint: write x)", "write x")
+        );
         // A text without end is cut, and no text can add a field.
         let long = format!("x\nPRIORITY=0\n{}", "é".repeat(LONGEST));
         let entry = told(&path, || tracing::info!("{long}"));

@@ -1,5 +1,6 @@
 //! Events of `tracing` as lines.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,9 +90,10 @@ impl Lines {
                 let _ = write!(line, "{}: ", Escaped(part_of(event.metadata().target())));
             }
         }
-        let _ = write!(line, "{}", Escaped(&said.message));
-        // What is for programs alone would make lines long that people read.
-        let shown = said.fields.iter().filter(|(name, _)| ![MESSAGE_ID, CAUSE].contains(&name.as_str()));
+        let _ = write!(line, "{}", Escaped(&said.text()));
+        // What is for programs alone would make lines long that people read; the hint is in the text.
+        let shown =
+            said.fields.iter().filter(|(name, _)| ![MESSAGE_ID, CAUSE, HINT].contains(&name.as_str()));
         for (name, value) in shown {
             let _ = match value {
                 Value::String(text) => write!(line, " {name}={}", Escaped(text)),
@@ -132,6 +134,8 @@ impl<S: Subscriber> Layer<S> for Lines {
 pub(crate) const MESSAGE_ID: &str = "message_id";
 /// A field with what led to it.
 pub(crate) const CAUSE: &str = "cause";
+/// A field with what to do about it. People read it behind the message.
+const HINT: &str = "hint";
 
 /// The deploy that runs; zero if none does.
 static DEPLOY: AtomicU64 = AtomicU64::new(0);
@@ -154,7 +158,15 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    fn text(&mut self, field: &Field, text: String) {
+    /// The message with its hint, for people.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        match self.fields.get(HINT) {
+            Some(Value::String(hint)) => format!("{} (hint: {hint})", self.message).into(),
+            _ => self.message.as_str().into(),
+        }
+    }
+
+    fn set(&mut self, field: &Field, text: String) {
         match field.name() {
             "message" => self.message = text,
             "resource" => self.resource = Some(text),
@@ -168,7 +180,7 @@ impl Said {
 
     fn value(&mut self, field: &Field, value: Value) {
         match field.name() {
-            "message" | "resource" => self.text(field, value.to_string()),
+            "message" | "resource" => self.set(field, value.to_string()),
             name => {
                 self.fields.insert(name.to_owned(), value);
             }
@@ -178,15 +190,15 @@ impl Said {
 
 impl Visit for Said {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.text(field, format!("{value:?}"));
+        self.set(field, format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.text(field, value.to_owned());
+        self.set(field, value.to_owned());
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.text(field, value.to_string());
+        self.set(field, value.to_string());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
@@ -299,6 +311,17 @@ mod tests {
         assert_eq!(value["fields"], serde_json::json!({ "code": 7, "why": "so" }));
         assert!(value["timestamp"].as_str().unwrap().ends_with('Z'));
         assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_hint_is_shown_once() {
+        let say = || tracing::error!(hint = "write x", count = 3, "no");
+        let text = lines(Format::Human, false, "info", say);
+        assert!(text.ends_with(": no (hint: write x) count=3\n"), "{text}");
+        let text = lines(Format::Json, false, "info", say);
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["message"], "no");
+        assert_eq!(value["fields"], serde_json::json!({ "hint": "write x", "count": 3 }));
     }
 
     #[test]

@@ -296,7 +296,7 @@ fn log(id: &Id, failure: &Failure, message_id: &'static str, what: String, loud:
     let Failure { message, hint, causes: cause, .. } = failure;
     match (hint, loud) {
         (Some(hint), true) => {
-            tracing::error!(target: "mgmt::engine", resource = %id, message_id, %cause, hint, "{what}{message} (hint: {hint})");
+            tracing::error!(target: "mgmt::engine", resource = %id, message_id, %cause, hint, "{what}{message}");
         }
         (None, true) => {
             tracing::error!(target: "mgmt::engine", resource = %id, message_id, %cause, "{what}{message}");

@@ -35,11 +35,12 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 pub(crate) fn missing(name: &str) -> Failure {
     let failure = Failure::usage(format!("there is no function and no module `{name}`"));
     let names = functions::names();
-    if let Some((module, _)) = name.rsplit_once('.') {
-        let is_beside = |other: &&str| other.rsplit_once('.').is_some_and(|(path, _)| path == module);
-        let beside = names.iter().map(String::as_str).filter(is_beside);
-        if let Some(near) = mgmt_resource::did_you_mean(name, beside) {
-            return failure.hint(format!("did you mean `{near}`?"));
+    // One of the same module that is written nearly like it.
+    if let Some((module, member)) = name.rsplit_once('.') {
+        let beside = names.iter().filter_map(|other| other.rsplit_once('.'));
+        let beside = beside.filter(|(path, _)| *path == module).map(|(_, member)| member);
+        if let Some(near) = mgmt_resource::did_you_mean(member, beside) {
+            return failure.hint(format!("did you mean `{module}.{near}`?"));
         }
     }
     // Also behind the name of a module that has no such function.

@@ -70,6 +70,12 @@ pub(crate) const FAILING: &[Failing] = &[
         file "/t/m" { state => "absent", symlink => true, force => true, }"#,
         &["file[/t/l]", "file[/t/m]"],
     ),
+    failing(
+        "",
+        r#"file "/t/d/" { state => "exists", }
+        file "/t/d/e/x" { state => "exists", }"#,
+        &["file[/t/d/e/x]"],
+    ),
     // A change before it brings nothing that is needed.
     failing(
         "mkdir /t/d /t/e; touch /t/d/x",

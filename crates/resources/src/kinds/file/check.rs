@@ -16,7 +16,7 @@ use super::declaration::{Declaration, Input, State, Target};
 use super::download::Fetched;
 use super::effects;
 use super::memory::{Memory, Verified};
-use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
+use super::trouble::{Result, Trouble, directory_missing, in_the_way, not_kept, not_there, unless_gone};
 use super::{File, bucket, link, tree};
 use crate::support::foresee;
 
@@ -316,7 +316,24 @@ impl<'a> Run<'a, '_> {
     /// When only looking: whether a directory that is missing may be there in a run.
     pub(super) fn may_come(&self, error: &mgmt_sys::Error) -> bool {
         let Cause::Missing(missing) = error.cause() else { return !self.cx.apply };
-        !self.cx.apply && (self.is_declared(missing) || self.cx.may_come(Needed::Path(missing)))
+        !self.cx.apply && self.is_brought(missing)
+    }
+
+    fn is_brought(&self, directory: &[u8]) -> bool {
+        self.is_declared(directory) || self.cx.may_come(Needed::Path(directory))
+    }
+
+    /// When only looking: the first directory on the way that will be missing in a run, too. Whatever makes one of them does not
+    /// make those in it.
+    fn stays_missing_above<'e>(&'e self, error: &'e mgmt_sys::Error) -> Option<&'e [u8]> {
+        let Cause::Missing(missing) = error.cause() else { return None };
+        let parent = self.wish.path.parent_bytes().unwrap_or_default();
+        if !parent.strip_prefix(&**missing).is_some_and(|rest| rest.starts_with(b"/")) {
+            // It is elsewhere, behind a link.
+            return (!self.is_brought(missing)).then_some(missing);
+        }
+        let ends = (missing.len()..parent.len()).filter(|at| parent[*at] == b'/');
+        ends.map(|end| &parent[..end]).find(|directory| !self.is_brought(directory))
     }
 
     /// A directory on the way is missing, and it is not ours to make.
@@ -326,7 +343,10 @@ impl<'a> Run<'a, '_> {
             State::Undefined if !touched => Ok(Checked::Right),
             State::Undefined => Err(self.stays_missing()),
             // Whatever makes the directory in earnest has not made it while only looking.
-            State::Exists if self.may_come(&error) => Ok(Checked::Changed),
+            State::Exists if !self.cx.apply => match self.stays_missing_above(&error) {
+                None => Ok(Checked::Changed),
+                Some(directory) => Err(directory_missing(&self.wish.path, directory)),
+            },
             State::Exists if self.comes_back(&error)? => Err(Trouble::Raced),
             State::Exists => Err(error.into()),
         }

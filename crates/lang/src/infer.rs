@@ -538,9 +538,7 @@ impl Checker<'_> {
                 }
             }
             _ => {
-                for &arg in args {
-                    self.expr(arg);
-                }
+                self.untyped_arguments(args);
                 let message = format!("`panic` takes one or two arguments, and is given {}", args.len());
                 self.report(
                     Code::ArgumentCount
@@ -562,9 +560,7 @@ impl Checker<'_> {
                 class
             }
             _ => {
-                for &arg in args {
-                    self.expr(arg);
-                }
+                self.untyped_arguments(args);
                 return;
             }
         };
@@ -581,9 +577,7 @@ impl Checker<'_> {
             let ty = self.seen(ty, &[stmt]);
             self.check(arg, ty, Why::ClassParam(param));
         }
-        for &arg in args.iter().skip(hir[class].params.len()) {
-            self.expr(arg);
-        }
+        self.untyped_arguments(args.get(hir[class].params.len()..).unwrap_or_default());
         for goal in self.goals.of(Owner::Class(class)) {
             let goal = goal.copied(self, span, &mut |this, ty| this.seen(ty, &[stmt]));
             self.pose(goal);

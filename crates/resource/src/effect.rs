@@ -272,6 +272,8 @@ pub enum Needed<'a> {
     User(&'a [u8]),
     /// A group, by name.
     Group(&'a [u8]),
+    /// Nothing at a path where something is, or nothing in a directory.
+    Absence(&'a [u8]),
     /// Anything else: only known is whether something before it would change.
     Other,
 }
@@ -283,6 +285,8 @@ pub struct Foreseen {
     private: std::collections::HashSet<Vec<u8>>,
     /// Paths that will have been created, without a slash at their end.
     created: std::collections::BTreeSet<Vec<u8>>,
+    /// Paths at or below which something will have been removed, without a slash at their end.
+    removed: std::collections::BTreeSet<Vec<u8>>,
     /// Users and groups that will have been created.
     accounts: std::collections::HashSet<(Account, Vec<u8>)>,
     /// Paths below which anything may appear: a file system will have been mounted there.
@@ -350,6 +354,7 @@ impl Foreseen {
             }
             Needed::User(name) => self.has_account(Account::User, name),
             Needed::Group(name) => self.has_account(Account::Group, name),
+            Needed::Absence(path) => self.will_be_cleared(path),
         };
         let comes = comes || self.before.brings_anything || self.uncounted;
         if !comes {
@@ -374,6 +379,13 @@ impl Foreseen {
         below.is_some_and(|first| is_inside(path, first))
             || self.created.range([path, b"/"].concat()..).next().is_some_and(|first| is_inside(path, first))
             || self.mounted.iter().any(|point| is_inside(point, path))
+    }
+
+    /// A path, or something around or below it, will have been removed, or a file system mounted there.
+    fn will_be_cleared(&self, path: &[u8]) -> bool {
+        let path = without_slash(path);
+        let around = |other: &Vec<u8>| is_inside(other, path) || is_inside(path, other);
+        self.removed.iter().any(around) || self.mounted.iter().any(around)
     }
 
     /// The content of a file of this name that will have been written to one of these directories, the first that has one.
@@ -452,6 +464,7 @@ impl Foreseen {
             (Action::Remove, _) if what.starts_with(b"/") => {
                 let gone = without_slash(what).to_vec();
                 self.created.retain(|path| !is_inside(&gone, path));
+                self.removed.insert(gone);
             }
             _ => {}
         }
@@ -527,6 +540,15 @@ mod tests {
         assert!(!path(&foreseen, "/b") && foreseen.may_come(Needed::Other));
         foreseen.begin(Before { changes: true, brings_anything: true });
         assert!(path(&foreseen, "/b") && !foreseen.has_denied());
+
+        let mut foreseen = Foreseen::default();
+        foreseen.note(&[Effect::remove("/d/x").aspect("file")]);
+        foreseen.begin(Before { changes: true, brings_anything: false });
+        for (there, is_cleared) in
+            [("/d", true), ("/d/", true), ("/d/x/y", true), ("/d/y", false), ("/e", false)]
+        {
+            assert_eq!(foreseen.may_come(Needed::Absence(there.as_bytes())), is_cleared, "{there}");
+        }
     }
 
     #[test]

@@ -130,7 +130,8 @@ impl Format<'_> {
             None => out.extend(format!("%!{verb}(MISSING)").into_bytes()),
             Some(value) => {
                 self.next_value += 1;
-                if verb == 'v' {
+                // `%w` is for errors, of which there are none, and is read as `%v` nevertheless.
+                if matches!(verb, 'v' | 'w') {
                     flags.sharp_v = std::mem::take(&mut flags.sharp);
                     flags.plus_v = std::mem::take(&mut flags.plus);
                 }

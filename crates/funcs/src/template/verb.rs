@@ -37,6 +37,7 @@ pub(super) fn one(value: &Datum, verb: char, flags: &Flags) -> Vec<u8> {
         }
         (Datum::Str(text), 'v') if flags.sharp_v => string(text, 'q', flags).unwrap_or_default(),
         (Datum::Str(text), verb) => string(text, verb, flags).unwrap_or_else(|| wrong(value, verb, flags)),
+        (Datum::List(_) | Datum::Map(_) | Datum::Record(_), 'w') => wrong(value, verb, flags),
         (Datum::List(items), verb) => {
             let items = items.iter().map(|item| one(item, verb, flags)).collect();
             around(value, items, flags, [b"[", b"]"])

@@ -260,9 +260,7 @@ impl Checker<'_> {
                     Some((Target::Func(func), via)) => self.call_func(expr, name, func, via, args),
                     Some((Target::Library(function), _)) => self.call_library(expr, function, args),
                     _ => {
-                        for &arg in args {
-                            self.expr(arg);
-                        }
+                        self.untyped_arguments(args);
                         Types::ERROR
                     }
                 }
@@ -279,16 +277,12 @@ impl Checker<'_> {
         let ty = self.types.resolve(ty);
         match self.types.shape(ty).clone() {
             Shape::Error => {
-                for &arg in args {
-                    self.expr(arg);
-                }
+                self.untyped_arguments(args);
                 Types::ERROR
             }
             Shape::Func(params, result) => {
                 if params.len() != args.len() {
-                    for &arg in args {
-                        self.expr(arg);
-                    }
+                    self.untyped_arguments(args);
                     let definition = self.definition(callee);
                     self.argument_count(
                         hir[expr].span,
@@ -326,9 +320,7 @@ impl Checker<'_> {
                 result
             }
             _ => {
-                for &arg in args {
-                    self.expr(arg);
-                }
+                self.untyped_arguments(args);
                 let message = format!("`{}` is not a function", self.text(ty));
                 let mut diagnostic =
                     Code::NotCallable.at(hir[callee].span, message).here("only functions can be called");
@@ -371,16 +363,12 @@ impl Checker<'_> {
         let Some(scheme) = self.funcs.get(&func).copied() else {
             // Part of a circle.
             debug_assert!(self.dependencies.is_circular(Node::Func(func)) || self.unused);
-            for &arg in args {
-                self.expr(arg);
-            }
+            self.untyped_arguments(args);
             return Types::ERROR;
         };
         let (level, span) = (self.level, hir[expr].span);
         if !self.pull(Node::Func(func), via, span) {
-            for &arg in args {
-                self.expr(arg);
-            }
+            self.untyped_arguments(args);
             return Types::ERROR;
         }
         let mut copies: FxHashMap<Ty, Ty> = FxHashMap::default();
@@ -415,9 +403,7 @@ impl Checker<'_> {
                 self.check(arg, param, Why::Param(var));
             }
         } else {
-            for &arg in args {
-                self.expr(arg);
-            }
+            self.untyped_arguments(args);
             let name = self.names.text(name).to_owned();
             let definition = hir[func].name.map(|(_, span)| span);
             self.argument_count(span, Some(&name), &arguments(params.len()), args.len(), definition);
@@ -463,9 +449,7 @@ impl Checker<'_> {
             false => args.len() == form.parameters.len(),
         };
         let Some(form) = function.forms().iter().find(fits) else {
-            for &arg in args {
-                self.expr(arg);
-            }
+            self.untyped_arguments(args);
             let mut counts: Vec<usize> = function.forms().iter().map(|form| form.parameters.len()).collect();
             counts.dedup();
             let wanted = match counts.as_slice() {

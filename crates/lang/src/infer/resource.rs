@@ -45,17 +45,24 @@ impl Checker<'_> {
             }
         }
         if let Some(schema) = schema {
-            self.forwarded(schema, resource);
+            self.forwarded(schema, stmt, resource);
         }
         self.meta(stmt, resource);
         self.static_name(resource);
     }
 
     /// The value of a parameter that does not exist: its type will not become known.
-    fn untyped(&mut self, value: ExprId) {
+    pub(super) fn untyped(&mut self, value: ExprId) {
         let ty = self.expr(value);
         self.types.give_up(ty, self.hir[value].span);
         self.settle();
+    }
+
+    /// The arguments of something that does not exist or does not take them.
+    pub(super) fn untyped_arguments(&mut self, arguments: &[ExprId]) {
+        for &argument in arguments {
+            self.untyped(argument);
+        }
     }
 
     fn condition(&mut self, condition: Option<ExprId>) {

@@ -1,7 +1,8 @@
 //! Types of values that are sent on.
 //!
 //! What a kind such as `value` sends is of any type: that of the parameter with the same name. For a sender that the
-//! program declares this type is known, once everything has been looked at.
+//! program declares this type is known, once everything has been looked at; for one in a generic class, once for each
+//! include.
 
 use mgmt_diagnostics::{Diagnostic, Span};
 use mgmt_resource::{FieldSpec, Schema};
@@ -16,14 +17,27 @@ use crate::types::{Ty, Types};
 /// A parameter of a resource whose name stands in the text.
 type Parameter = (&'static str, Str, &'static str);
 
+/// How many types a parameter of a generic class is looked at with, before it counts as not known.
+const MAX_INCLUDES: usize = 64;
+
 /// Parameters that are sent on as they are, and edges that send them.
 #[derive(Debug, Default)]
 pub(super) struct Forwarded {
-    /// Of each declaration: the type of the parameter, and where it is set. None: not known.
-    declared: FxHashMap<Parameter, Vec<Option<(Ty, Span)>>>,
+    /// Of each declaration. None: not known.
+    declared: FxHashMap<Parameter, Vec<Option<Declared>>>,
     edges: Vec<ForwardingEdge>,
     /// Parameters that take their values from other resources.
     received: FxHashSet<Parameter>,
+}
+
+/// A declared parameter.
+#[derive(Clone, Copy, Debug)]
+struct Declared {
+    ty: Ty,
+    /// Where it is set.
+    set: Span,
+    /// The class that it is declared in.
+    class: Option<ClassId>,
 }
 
 #[derive(Debug)]
@@ -38,20 +52,23 @@ struct ForwardingEdge {
 
 impl Checker<'_> {
     /// Notes a declared parameter that may be sent on.
-    pub(super) fn forwarded(&mut self, schema: &'static Schema, resource: &Resource) {
+    pub(super) fn forwarded(&mut self, schema: &'static Schema, stmt: StmtId, resource: &Resource) {
+        let class = self.class_around(self.hir[stmt].block);
         for sent in schema.sends {
             if self.field_type(sent) != Types::VARIANT {
                 continue;
             }
             let set = resource.fields.iter().find(|field| self.names.text(field.name) == sent.name);
-            let ty = set.and_then(|set| Some((self.exprs[set.value.index()]?, set.name_span)));
+            let declared = set.and_then(|set| {
+                Some(Declared { ty: self.exprs[set.value.index()]?, set: set.name_span, class })
+            });
             if set.is_none() && !resource.collect {
                 // Nothing is sent.
                 continue;
             }
-            let ty = ty.filter(|_| !resource.collect);
+            let declared = declared.filter(|_| !resource.collect);
             for name in self.static_names(resource.name) {
-                self.forwarded.declared.entry((schema.kind, name, sent.name)).or_default().push(ty);
+                self.forwarded.declared.entry((schema.kind, name, sent.name)).or_default().push(declared);
             }
         }
     }
@@ -86,9 +103,10 @@ impl Checker<'_> {
             let Some(senders) = declared.get(&edge.from).filter(|_| !received.contains(&edge.from)) else {
                 continue;
             };
+            let known = senders.iter().map(|sender| self.as_included((*sender)?));
+            let Some(senders) = known.collect::<Option<Vec<_>>>() else { continue };
+            let senders = senders.concat();
             // A resource can be declared in several branches: one that fits is enough.
-            let known = |sender: &Option<(Ty, Span)>| sender.filter(|(ty, _)| !self.types.is_open(*ty));
-            let Some(senders) = senders.iter().map(known).collect::<Option<Vec<_>>>() else { continue };
             let mut fits =
                 |ty: Ty| ty == Types::VARIANT || self.types.unify(edge.wanted, ty, edge.sent).is_ok();
             let Some(&(found, set)) = senders.first() else { continue };
@@ -100,6 +118,33 @@ impl Checker<'_> {
                 self.sent_type((edge.from.0, edge.from.2, found, edge.sent), edge.to, edge.received);
             self.report(diagnostic.label(set, "it is set here"));
         }
+    }
+
+    /// The types of a parameter: that of its declaration or, in a generic class, one for each include of that. None: not all are
+    /// known.
+    fn as_included(&mut self, declared: Declared) -> Option<Vec<(Ty, Span)>> {
+        let Declared { set, .. } = declared;
+        let mut known = Vec::new();
+        let mut open = vec![(declared.ty, declared.class)];
+        while let Some((ty, class)) = open.pop() {
+            if !self.types.is_open(ty) {
+                known.push((ty, set));
+                continue;
+            }
+            let includes = self.instances.iter();
+            let includes =
+                includes.filter(|(_, instance)| instance.class.is_some() && instance.class == class);
+            let mut includes: Vec<StmtId> = includes.map(|(&stmt, _)| stmt).collect();
+            includes.sort_unstable();
+            if includes.is_empty() || known.len() + open.len() + includes.len() > MAX_INCLUDES {
+                return None;
+            }
+            for stmt in includes {
+                let outer = self.class_around(self.hir[stmt].block);
+                open.push((self.copy(ty, stmt), outer));
+            }
+        }
+        Some(known)
     }
 
     /// The names of a resource that stand in the text.

@@ -34,6 +34,15 @@ pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<Exit, Fa
 /// Says that there is no such function.
 pub(crate) fn missing(name: &str) -> Failure {
     let failure = Failure::usage(format!("there is no function and no module `{name}`"));
+    let names = functions::names();
+    // One of the same module that is written nearly like it.
+    if let Some((module, member)) = name.rsplit_once('.') {
+        let beside = names.iter().filter_map(|other| other.rsplit_once('.'));
+        let beside = beside.filter(|(path, _)| *path == module).map(|(_, member)| member);
+        if let Some(near) = mgmt_resource::did_you_mean(member, beside) {
+            return failure.hint(format!("did you mean `{module}.{near}`?"));
+        }
+    }
     // Also behind the name of a module that has no such function.
     let last = name.rsplit(['.', '/']).next().unwrap_or(name);
     let namesakes: Vec<String> = functions::namesakes(last)
@@ -45,7 +54,6 @@ pub(crate) fn missing(name: &str) -> Failure {
         [only] => return failure.hint(format!("did you mean {only}?")),
         several => return failure.hint(format!("several modules have one: {}", several.join(", "))),
     }
-    let names = functions::names();
     match mgmt_resource::did_you_mean(name, names.iter().map(String::as_str)) {
         Some(near) => failure.hint(format!("did you mean `{near}`?")),
         None => failure.hint("`mgmt functions` lists all of them"),

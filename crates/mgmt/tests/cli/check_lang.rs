@@ -523,8 +523,19 @@ fn what_a_declared_value_sends_has_the_type_of_the_value() {
         ),
         // What is received lies over what is declared.
         ("value \"u\" {}\nvalue \"v\" {\n\tany => 5,\n}\nValue[\"u\"].any -> Value[\"v\"].any\n", true),
-        // The class does not know its type.
+        // A class that does not know its type has the types of its includes.
         ("class c($p) {\n\tvalue \"v\" {\n\t\tany => $p,\n\t}\n}\ninclude c(\"a\")\n", true),
+        ("class c($p) {\n\tvalue \"v\" {\n\t\tany => $p,\n\t}\n}\ninclude c(5)\n", false),
+        (
+            "class c($p) {\n\tvalue \"v\" {\n\t\tany => $p,\n\t}\n}\n\
+             class d($q) {\n\tif $hostname != \"\" {\n\t\tinclude c($q)\n\t}\n}\ninclude d(5)\n",
+            false,
+        ),
+        (
+            "class c($n, $p) {\n\tvalue \"v\" {\n\t\tany => $p,\n\t}\n\tnoop $n {}\n}\n\
+             if $hostname == \"x\" {\n\tinclude c(\"a\", 5)\n} else {\n\tinclude c(\"b\", \"a\")\n}\n",
+            true,
+        ),
     ] {
         let program = format!("{senders}test \"t\" {{}}\n{edge}");
         let (found, _) = objects(&tree.check(&["--message-format=json", &program]));
@@ -604,6 +615,12 @@ fn a_mistake_is_one_error_with_one_hint_that_helps() {
                 .to_owned(),
             "`mgmt kinds` lists all kinds",
         ),
+        // The same holds for functions and classes.
+        (
+            "import \"fmt\"\nprint \"a\" {\n\tmsg => fmt.prntf([]),\n}\n".to_owned(),
+            "did you mean `fmt.printf`?",
+        ),
+        (with_class("include wep([])\ninclude web(80)"), "did you mean `web`?"),
     ] {
         let CommandOutput { code, stderr, .. } = tree.check(&[&program]);
         assert_eq!(code, 1, "{program}{stderr}");

@@ -1069,7 +1069,7 @@ fn after_a_restart_the_last_deploy_runs_while_values_of_the_newest_are_not_there
     let mut run = env.run();
     run.wait_for("running deploy 1, the last that ran here, until deploy 2 runs");
     holds(&env.at("out"), "one");
-    run.wait_for("has no value after 1s");
+    run.wait_for("has no value after ");
     std::fs::write(env.at("out"), "broken").unwrap();
     holds(&env.at("out"), "one");
     env.write("go", "");

@@ -461,6 +461,11 @@ fn functions_are_described_for_people_and_programs() {
     assert!(mgmt_output(&["functions", "os.file_exists"]).stdout.contains("It follows the host"));
     assert!(mgmt_output(&["functions", "-"]).stdout.contains("Subtracts"));
     assert!(mgmt_output(&["functions", "printf"]).stdout.starts_with("fmt.printf\n"));
+    for (wrong, hint) in [("fmt.print", "`fmt.printf`?"), ("strings.print", "`datetime.print`?")] {
+        let CommandOutput { code, stderr, .. } = mgmt_output(&["functions", wrong]);
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains(&format!("did you mean {hint}")), "{wrong}: {stderr}");
+    }
     let several = mgmt_output(&["functions", "to_upper"]);
     assert_eq!(several.code, 2, "{}", several.stdout);
     assert!(several.stderr.contains("`golang/strings.to_upper`"), "{}", several.stderr);

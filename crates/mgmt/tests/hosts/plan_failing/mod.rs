@@ -54,6 +54,46 @@ pub(crate) const FAILING: &[Failing] = &[
     ),
     failing("", r#"file "/proc/nosuch" { state => "exists", }"#, &["file[/proc/nosuch]"]),
     failing(
+        "",
+        r#"file "/t/d/" { state => "exists", source => "/t/nosuch/", recurse => true, }
+        file "/t/e/f/" { state => "exists", source => "/t/nosuch/", recurse => true, }"#,
+        &["file[/t/d/]", "file[/t/e/f/]"],
+    ),
+    failing(
+        "ln -s /t/nosuch /t/d",
+        r#"file "/t/d/e/" { state => "exists", recurse => true, }"#,
+        &["file[/t/d/e/]"],
+    ),
+    failing(
+        "mkdir /t/l /t/m; touch /t/l/x /t/m/x",
+        r#"file "/t/l" { state => "exists", symlink => true, source => "/t", force => true, }
+        file "/t/m" { state => "absent", symlink => true, force => true, }"#,
+        &["file[/t/l]", "file[/t/m]"],
+    ),
+    failing(
+        "",
+        r#"file "/t/d/" { state => "exists", }
+        file "/t/d/e/x" { state => "exists", }"#,
+        &["file[/t/d/e/x]"],
+    ),
+    // A change before it brings nothing that is needed.
+    failing(
+        "mkdir /t/d /t/e; touch /t/d/x",
+        r#"file "/t/a" { state => "exists", }
+        file "/t/b" { state => "exists", source => "/t/nosuch", Depend => File["/t/a"], }
+        file "/t/c" { state => "exists", fragments => ["/t/nosuch",], Depend => File["/t/a"], }
+        file "/t/d/" { state => "absent", Depend => File["/t/a"], }
+        file "/t/e" { state => "exists", content => "x", Depend => File["/t/a"], }
+        file "/t/f" { content => "x", Depend => File["/t/a"], }"#,
+        &["file[/t/b]", "file[/t/c]", "file[/t/d/]", "file[/t/e]", "file[/t/f]"],
+    ),
+    failing(
+        "",
+        r#"file "/t/d/x" { state => "exists", Meta:autoedge => false, }
+        file "/t/d" { state => "exists", Depend => File["/t/d/x"], Meta:autoedge => false, }"#,
+        &["file[/t/d/x]"],
+    ),
+    failing(
         "mkdir -p /t/m; mount -t tmpfs x /t/m; mkdir /t/m/d; touch /t/m/d/a; chattr +a /t/m/d",
         r#"file "/t/m/d/a" { state => "absent", }"#,
         &["file[/t/m/d/a]"],

@@ -16,7 +16,7 @@ use super::declaration::{Declaration, Input, State, Target};
 use super::download::Fetched;
 use super::effects;
 use super::memory::{Memory, Verified};
-use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
+use super::trouble::{Result, Trouble, directory_missing, in_the_way, not_kept, not_there, unless_gone};
 use super::{File, bucket, link, tree};
 use crate::support::foresee;
 
@@ -155,7 +155,7 @@ impl<'a> Run<'a, '_> {
             return self.remove_directory(&parent, name);
         }
         if self.wish.path.is_directory() && stat.kind != Kind::Symlink && !self.forces() {
-            return Err(in_the_way(self.wish.path.without_slash(), stat.kind, Kind::Directory));
+            return Err(self.stays_in_the_way(self.wish.path.without_slash(), stat.kind, Kind::Directory));
         }
         foresee::removable(self.cx, &parent, name)?;
         effects::removed(self, self.wish.path.without_slash(), stat.kind);
@@ -189,8 +189,36 @@ impl<'a> Run<'a, '_> {
     }
 
     pub(super) fn not_empty(&self) -> Trouble {
+        self.foresee(Needed::Absence(self.wish.path.as_bytes()));
         Trouble::new(format_args!("cannot remove {}: the directory is not empty", self.wish.path))
             .with_hint("set `recurse => true` to remove it with all below it")
+    }
+
+    /// A file that is to be changed but not made is not there.
+    pub(super) fn stays_missing(&self) -> Trouble {
+        self.foresee(Needed::Path(self.wish.path.as_bytes()));
+        not_there(&self.wish.path)
+    }
+
+    /// Something of another type is where `wanted` should be.
+    pub(super) fn stays_in_the_way(&self, path: &[u8], found: Kind, wanted: Kind) -> Trouble {
+        self.foresee(Needed::Absence(path));
+        in_the_way(path, found, wanted)
+    }
+
+    /// What a copy would be made of cannot be opened.
+    pub(super) fn source_stays_missing(&self, error: &mgmt_sys::Error) {
+        if error.is_not_found() {
+            let Cause::Missing(missing) = error.cause() else {
+                return self.foresee(Needed::Path(error.path()));
+            };
+            self.foresee(Needed::Path(missing));
+        }
+    }
+
+    /// While a plan is made: an error is certain unless something before this resource may bring what it is about.
+    fn foresee(&self, needed: Needed<'_>) {
+        let _ = self.cx.may_come(needed);
     }
 
     fn file(&self, input: &Input, verified: &mut Verified) -> Result<Checked> {
@@ -277,16 +305,35 @@ impl<'a> Run<'a, '_> {
             let file = other.as_any().downcast_ref::<File>();
             declared = declared
                 || file.filter(|file| State::read(&file.state) == Some(State::Exists)).is_some_and(|file| {
-                    file.managed_path(&id.name).is_some_and(|managed| managed.without_slash() == directory)
+                    let is_directory = |managed: &ManagedPath| managed.is_directory() || file.symlink;
+                    let managed = file.managed_path(&id.name).filter(is_directory);
+                    managed.is_some_and(|managed| managed.without_slash() == directory)
                 });
         });
         declared
     }
 
     /// When only looking: whether a directory that is missing may be there in a run.
-    fn may_come(&self, error: &mgmt_sys::Error) -> bool {
+    pub(super) fn may_come(&self, error: &mgmt_sys::Error) -> bool {
         let Cause::Missing(missing) = error.cause() else { return !self.cx.apply };
-        !self.cx.apply && (self.is_declared(missing) || self.cx.may_come(Needed::Path(missing)))
+        !self.cx.apply && self.is_brought(missing)
+    }
+
+    fn is_brought(&self, directory: &[u8]) -> bool {
+        self.is_declared(directory) || self.cx.may_come(Needed::Path(directory))
+    }
+
+    /// When only looking: the first directory on the way that will be missing in a run, too. Whatever makes one of them does not
+    /// make those in it.
+    fn stays_missing_above<'e>(&'e self, error: &'e mgmt_sys::Error) -> Option<&'e [u8]> {
+        let Cause::Missing(missing) = error.cause() else { return None };
+        let parent = self.wish.path.parent_bytes().unwrap_or_default();
+        if !parent.strip_prefix(&**missing).is_some_and(|rest| rest.starts_with(b"/")) {
+            // It is elsewhere, behind a link.
+            return (!self.is_brought(missing)).then_some(missing);
+        }
+        let ends = (missing.len()..parent.len()).filter(|at| parent[*at] == b'/');
+        ends.map(|end| &parent[..end]).find(|directory| !self.is_brought(directory))
     }
 
     /// A directory on the way is missing, and it is not ours to make.
@@ -294,9 +341,12 @@ impl<'a> Run<'a, '_> {
         match self.wish.state {
             State::Absent => Ok(Checked::Right),
             State::Undefined if !touched => Ok(Checked::Right),
-            State::Undefined => Err(not_there(&self.wish.path)),
+            State::Undefined => Err(self.stays_missing()),
             // Whatever makes the directory in earnest has not made it while only looking.
-            State::Exists if self.may_come(&error) => Ok(Checked::Changed),
+            State::Exists if !self.cx.apply => match self.stays_missing_above(&error) {
+                None => Ok(Checked::Changed),
+                Some(directory) => Err(directory_missing(&self.wish.path, directory)),
+            },
             State::Exists if self.comes_back(&error)? => Err(Trouble::Raced),
             State::Exists => Err(error.into()),
         }
@@ -311,8 +361,12 @@ impl<'a> Run<'a, '_> {
             Above::Missing(_) if self.creates() && self.cx.apply && self.wish.file.recurse => {
                 Parent::open_or_create(&self.wish.path)?
             }
-            Above::Missing(_) if self.creates() && self.wish.file.recurse => {
+            Above::Missing(error) if self.creates() && self.wish.file.recurse => {
                 let above = self.nearest_above();
+                if above.as_ref().is_some_and(|above| self.is_blocked_below(above)) && !self.may_come(&error)
+                {
+                    return Err(error.into());
+                }
                 above.as_ref().map_or(Ok(()), |above| foresee::writable(self.cx, above))?;
                 self.describe_directory(source, &wanted, None, verified, above.as_ref())?;
                 return Ok(Checked::Changed);
@@ -329,7 +383,7 @@ impl<'a> Run<'a, '_> {
         let found = parent.lstat_entry(name)?;
         let here = match found {
             None if self.creates() => None,
-            None if touched => return Err(not_there(&self.wish.path)),
+            None if touched => return Err(self.stays_missing()),
             None => return Ok(Checked::Right),
             Some(stat) if stat.kind == Kind::Directory => {
                 if !works && wanted.label.is_none() && wanted.fits(&stat) {
@@ -370,7 +424,7 @@ impl<'a> Run<'a, '_> {
                 Err(error) => Trouble::from(error),
             }
         } else {
-            in_the_way(self.wish.path.without_slash(), stat.kind, Kind::Directory)
+            self.stays_in_the_way(self.wish.path.without_slash(), stat.kind, Kind::Directory)
         };
         if self.forces() && self.creates() { Ok(None) } else { Err(reason) }
     }
@@ -386,6 +440,13 @@ impl<'a> Run<'a, '_> {
                 return Some(parent);
             }
         }
+    }
+
+    /// Whether something that is no directory, such as a link that leads nowhere, is on the way from a directory above.
+    fn is_blocked_below(&self, above: &Parent) -> bool {
+        let rest = self.wish.path.without_slash().strip_prefix(above.path_bytes()).unwrap_or_default();
+        let next = rest.split(|byte| *byte == b'/').find(|name| !name.is_empty());
+        next.is_some_and(|name| matches!(above.lstat_entry(name), Ok(Some(_))))
     }
 
     /// Only looking: what would be made where no directory is.
@@ -460,7 +521,7 @@ pub(super) enum Above {
     Missing(mgmt_sys::Error),
 }
 
-fn is_empty(parent: &Parent, name: &[u8]) -> Result<bool> {
+pub(super) fn is_empty(parent: &Parent, name: &[u8]) -> Result<bool> {
     match list(&unless_gone(parent.open_dir(name))?, &Limits { entries: 0, depth: 1 }) {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.cause(), Cause::TooManyEntries(_)) => Ok(false),

@@ -22,7 +22,7 @@ use super::declaration::{Input, State};
 use super::download::Fetched;
 use super::effects;
 use super::memory::{Moment, Verified};
-use super::trouble::{Result, Trouble, in_the_way, not_kept, not_there, unless_gone};
+use super::trouble::{Result, Trouble, not_kept, unless_gone};
 use super::validation;
 use crate::support::foresee;
 
@@ -96,7 +96,12 @@ impl<'a> Content<'a> {
             {
                 Ok(None)
             }
-            Err(trouble) => Err(trouble),
+            Err(trouble) => {
+                if let (Trouble::System(error), Input::Source(_) | Input::Fragments(_)) = (&trouble, input) {
+                    run.source_stays_missing(error);
+                }
+                Err(trouble)
+            }
         }
     }
 
@@ -226,7 +231,7 @@ pub(super) fn put(
 ) -> Result<Checked> {
     let looked = Moment::now();
     match find(place, content, verified)? {
-        Found::Nothing if !run.creates() => Err(not_there(&run.wish.path)),
+        Found::Nothing if !run.creates() => Err(run.stays_missing()),
         Found::Nothing => write(run, place, content, wanted, None),
         Found::Right(stat) => {
             let label_is_known = wanted.label.is_none() || verified.holds(&stat, content.inputs());
@@ -260,7 +265,7 @@ pub(super) fn put(
         {
             write(run, place, content, wanted, Some(stat))
         }
-        Found::Other(stat) => Err(in_the_way(place.path, stat.kind, Kind::File)),
+        Found::Other(stat) => Err(run.stays_in_the_way(place.path, stat.kind, Kind::File)),
     }
 }
 
@@ -283,7 +288,7 @@ pub(super) fn put_copy(
         if run.forces() && matches!(stat.kind, Kind::Directory | Kind::Symlink) {
             return write(run, place, &content, wanted, Some(stat));
         }
-        return Err(in_the_way(place.path, stat.kind, Kind::File));
+        return Err(run.stays_in_the_way(place.path, stat.kind, Kind::File));
     }
     if !run.wish.file.createonly && !verified.keep_known(before, &stat, source.stat()) {
         let target = unless_gone(place.parent.open_regular(place.name))?;

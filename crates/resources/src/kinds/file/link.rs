@@ -1,16 +1,16 @@
 //! Symbolic links.
 
-use mgmt_resource::Checked;
+use mgmt_resource::{Checked, Needed};
 use mgmt_sys::error::Escaped;
 use mgmt_sys::replace::Expect;
 use mgmt_sys::stat::{Kind, Stat};
 
 use super::attributes::{Wanted, foresee_owner, settle, settle_new};
-use super::check::{Above, Run};
+use super::check::{Above, Run, is_empty};
 use super::content::{self, Place, sweep_once};
 use super::declaration::State;
 use super::effects;
-use super::trouble::{Result, Trouble, in_the_way, not_there, unless_gone};
+use super::trouble::{Result, Trouble, unless_gone};
 
 /// Checks a resource that is declared as a link.
 pub(super) fn check(run: &Run<'_, '_>, text: &[u8]) -> Result<Checked> {
@@ -30,9 +30,10 @@ pub(super) fn check(run: &Run<'_, '_>, text: &[u8]) -> Result<Checked> {
     match (run.wish.state, wanted) {
         (State::Exists, Some(wanted)) => put(run, &place, text, &wanted),
         (State::Undefined, Some(wanted)) if touched => match parent.lstat_entry(place.name)? {
-            None => Err(not_there(&run.wish.path)),
+            None => Err(run.stays_missing()),
             Some(stat) if stat.kind == Kind::Symlink => settle_link(run, &place, &stat, &wanted),
-            Some(stat) => Err(in_the_way(place.path, stat.kind, Kind::Symlink)
+            Some(stat) => Err(run
+                .stays_in_the_way(place.path, stat.kind, Kind::Symlink)
                 .with_hint("set `state => \"exists\"` to make it a link, or take `symlink` away")),
         },
         (State::Absent, _) => absent(run, &place),
@@ -50,7 +51,10 @@ pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wa
         }
         let gives_way = run.forces() || (run.wish.file.instead && stat.kind == Kind::File);
         if stat.kind != Kind::Symlink && !gives_way {
-            return Err(in_the_way(place.path, stat.kind, Kind::Symlink));
+            return Err(run.stays_in_the_way(place.path, stat.kind, Kind::Symlink));
+        }
+        if stat.kind == Kind::Directory && !is_empty(place.parent, place.name)? {
+            return Err(no_room_for_link(run, place));
         }
         if stat.kind == Kind::Symlink {
             let present = unless_gone(place.parent.read_link(place.name))?;
@@ -72,11 +76,7 @@ pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wa
         None => Expect::Absent,
         Some(stat) if stat.kind == Kind::Directory => {
             place.parent.rmdir(place.name).map_err(|error| match error.is_not_empty() {
-                true => Trouble::new(format_args!(
-                    "cannot put a link in the place of {}: the directory is not empty",
-                    Escaped(place.path)
-                ))
-                .with_hint("remove it first, with another resource that is `absent` and has `recurse`"),
+                true => no_room_for_link(run, place),
                 false => error.into(),
             })?;
             Expect::Absent
@@ -97,10 +97,22 @@ pub(super) fn put(run: &Run<'_, '_>, place: &Place<'_>, text: &[u8], wanted: &Wa
     Ok(Checked::Changed)
 }
 
+/// A directory that is to give way to a link has something in it.
+fn no_room_for_link(run: &Run<'_, '_>, place: &Place<'_>) -> Trouble {
+    let message =
+        format!("cannot put a link in the place of {}: the directory is not empty", Escaped(place.path));
+    let _ = run.cx.may_come(Needed::Absence(place.path));
+    Trouble::new(message)
+        .with_hint("remove it first, with another resource that is `absent` and has `recurse`")
+}
+
 fn absent(run: &Run<'_, '_>, place: &Place<'_>) -> Result<Checked> {
     let Some(stat) = place.parent.lstat_entry(place.name)? else { return Ok(Checked::Right) };
     if stat.kind != Kind::Symlink && !run.forces() {
-        return Err(in_the_way(place.path, stat.kind, Kind::Symlink));
+        return Err(run.stays_in_the_way(place.path, stat.kind, Kind::Symlink));
+    }
+    if stat.kind == Kind::Directory && !is_empty(place.parent, place.name)? {
+        return Err(run.not_empty());
     }
     crate::support::foresee::removable(run.cx, place.parent, place.name)?;
     effects::removed(run, place.path, stat.kind);

@@ -23,7 +23,7 @@ use super::content::{self, Place};
 use super::effects;
 use super::link;
 use super::memory::Verified;
-use super::trouble::{Result, Trouble, in_the_way, unless_gone};
+use super::trouble::{Result, Trouble, unless_gone};
 use crate::support::claimed_below::{ClaimedBelow, beginnings, begins_like};
 use crate::support::foresee;
 
@@ -42,7 +42,10 @@ pub(super) fn fill(
             Err(error) if error.is_not_found() && !run.cx.apply && run.is_promised(path) => {
                 return Ok(Checked::Changed);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                run.source_stays_missing(&error);
+                return Err(error.into());
+            }
         },
     };
     let before = verified.turn_page();
@@ -62,7 +65,9 @@ pub(super) fn describe(
     let source = match Parent::open_itself(source) {
         Ok(source) => source,
         // Another resource may be about to make it.
-        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) if error.is_not_found() && (run.is_promised(source) || run.may_come(&error)) => {
+            return Ok(());
+        }
         Err(error) => return Err(error.into()),
     };
     let before = HashSet::new();
@@ -322,7 +327,7 @@ impl<'a> Walk<'a, '_> {
             && !there
             && !self.run.forces()
         {
-            return Err(in_the_way(place.path, stat.kind, Kind::Directory));
+            return Err(self.run.stays_in_the_way(place.path, stat.kind, Kind::Directory));
         }
         let from = unless_gone(source.open_dir(name))?;
         if !there {

@@ -101,6 +101,20 @@ pub(super) fn not_there(path: &ManagedPath) -> Trouble {
         .with_hint("set `state => \"exists\"` to make it")
 }
 
+/// A directory on the way will not be there in a run: in the words that the run will have for it.
+pub(super) fn directory_missing(path: &ManagedPath, directory: &[u8]) -> Trouble {
+    let parent = Escaped(path.parent_bytes().unwrap_or_default());
+    Trouble::new(format_args!("cannot open {parent}: {} does not exist", Escaped(directory)))
+        .with_hint(declare_directory(directory))
+}
+
+fn declare_directory(directory: &[u8]) -> String {
+    format!(
+        "declare file[{path}/], or set `recurse => true` on the directory that should be made with its parents",
+        path = Escaped(directory)
+    )
+}
+
 /// The file system took a change and did not keep it, so that the next check would find it undone.
 pub(super) fn not_kept(path: &[u8], what: &str) -> Trouble {
     Trouble::new(format_args!("{} did not keep its new {what}", Escaped(path))).with_hint(
@@ -110,10 +124,7 @@ pub(super) fn not_kept(path: &[u8], what: &str) -> Trouble {
 
 fn hint(error: &mgmt_sys::Error) -> Option<String> {
     match error.cause() {
-        Cause::Missing(component) => Some(format!(
-            "declare file[{path}/], or set `recurse => true` on the directory that should be made with its parents",
-            path = Escaped(component)
-        )),
+        Cause::Missing(component) => Some(declare_directory(component)),
         Cause::NotARegularFile(Kind::Symlink) => Some("name the file that the link points to".into()),
         Cause::CannotRenameOver => Some("set `atomic => false` to write into it".into()),
         Cause::TooManyEntries(_) | Cause::TooDeep(_) => Some("split it into smaller directories".into()),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::escape::acts;
 
-/// A JSON value as one line, ending in a line break, with the characters of [`escape`] as JSON escapes.
+/// A JSON value as one line, ending in a line break, with the characters of [`escape()`](crate::escape()) as JSON escapes.
 pub fn json_line(value: &serde_json::Value) -> String {
     let text = value.to_string();
     let mut line = String::with_capacity(text.len() + 1);

@@ -71,20 +71,20 @@ fn set_aside(path: &Path, reason: &str) {
     );
 }
 
-/// What an earlier life left in a file. One that cannot be used is set aside.
-fn earlier(path: &Path) -> String {
-    let read = match std::fs::metadata(path) {
+/// What an earlier life left in a file. A damaged one is set aside. One that cannot be read now, for example for want of descriptors,
+/// may be intact, and is an error.
+fn earlier(path: &Path) -> io::Result<String> {
+    let text = match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => Err("it is no regular file".to_owned()),
         Ok(found) if found.len() > LIMIT => Err("it is too large to be a journal".to_owned()),
-        Ok(_) => std::fs::read(path).map_err(|error| error.to_string()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return String::new(),
-        Err(error) => Err(error.to_string()),
+        Ok(_) => Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(error) => return Err(error),
     };
-    let text = read.map(|text| String::from_utf8_lossy(&text).into_owned());
     if let Some(reason) = text.as_ref().map_or_else(|reason| Some(reason.clone()), |text| damage(text)) {
         set_aside(path, &reason);
     }
-    text.unwrap_or_default()
+    Ok(text.unwrap_or_default())
 }
 
 /// The file of pending notifications.
@@ -101,17 +101,17 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Reads what an earlier life left. A damaged line, such as the last one of a killed program, is passed over. A file that can be
-    /// neither read nor written, for example because the disk is full, keeps no host from being managed: what is written down later
-    /// goes into the old file, or into a new one as soon as there is room.
-    pub(crate) fn open(path: PathBuf) -> Journal {
-        let text = earlier(&path);
+    /// Reads what an earlier life left. A damaged line, such as the last one of a killed program, is passed over. A file that
+    /// cannot be written, for example because the disk is full, keeps no host from being managed: what is written down later goes into
+    /// the old file, or into a new one as soon as there is room.
+    pub(crate) fn open(path: PathBuf) -> io::Result<Journal> {
+        let text = earlier(&path)?;
         let mut journal = Journal::replayed(path, &text);
         if let Err(error) = journal.rewrite() {
             journal.report(&error);
             journal.file = OpenOptions::new().append(true).open(&journal.path).ok();
         }
-        journal
+        Ok(journal)
     }
 
     /// What a text says, before anything is written. What is right of a damaged one counts.
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     fn open(directory: &tempfile::TempDir) -> Journal {
-        Journal::open(directory.path().join("notifications"))
+        Journal::open(directory.path().join("notifications")).unwrap()
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl Driver {
             host: settings.host,
             export: settings.export,
             witness: settings.witness,
-            journal: settings.journal.map(Journal::open),
+            journal: settings.journal.map(Journal::open).transpose()?,
             ended: Vec::new(),
             jobs: Vec::new(),
             to_watch: VecDeque::new(),

@@ -332,7 +332,7 @@ mod tests {
             let aside = at(&format!("{STATE}.damaged-{}", number + 1));
             assert_eq!(&std::fs::read_to_string(aside).unwrap(), damaged);
         }
-        // A copy that is damaged, or of which nobody knows whether it is, is not used, and nothing is set aside.
+        // A copy that is damaged, or has no checksum, is not used, and nothing is set aside.
         for copy in
             [text.replace("5b1c", "5b1d"), "{\"format\":1,\"disk\":\"former\",\"identity\":\"x\"}".to_owned()]
         {

@@ -231,7 +231,7 @@ impl Journal {
         let temporary = self.path.with_extension("new");
         let written = self.replace_with(&temporary);
         if written.is_err() {
-            // It would take up room that somebody needs.
+            // A partial file would only take up space.
             let _ = std::fs::remove_file(&temporary);
         }
         written

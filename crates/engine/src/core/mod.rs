@@ -32,7 +32,7 @@
 //!
 //! A watch that failed is set up again under the same rule, with counters of its own, except that it is never exhausted: once the
 //! declared attempts are used up it backs off. What the driver still hears of the vertex meanwhile is a prompt, and so is an event
-//! that the watch told of and that no run has begun for. When a failing vertex recovers, the attempts of
+//! that the watch reported and that no run has begun for. When a failing vertex recovers, the attempts of
 //! all others that wait for their time are brought forward: what failed together often heals together.
 //!
 //! # Rest
@@ -164,7 +164,7 @@ pub enum Outcome {
     Right,
     /// The state was wrong and has been made right (or, when only looking, would have been).
     Changed,
-    /// The state was right, and those that listen are told all the same. It is no activity: nothing has changed.
+    /// The state was right, and a notification is sent all the same. It is no activity: nothing has changed.
     Forwarded,
     /// It did not work.
     Failed,
@@ -269,7 +269,7 @@ struct State {
     watch: WatchState,
     /// When the watch began.
     watch_since: u64,
-    /// The watch has told of an event, and no run has begun since.
+    /// The watch has reported an event, and no run has begun since.
     unserved_event: bool,
     /// Attempts and failures: of the check, and of the watch.
     check: Attempts,
@@ -472,8 +472,8 @@ impl Core {
         {
             return;
         }
-        // What runs goes on, and ends before the next watch begins: a command that has begun to repair something is not stopped
-        // because nothing tells of the next event. What waits in line cannot run before that.
+        // A run that is under way continues, and ends before the next watch begins: a command that has begun to repair something is
+        // not stopped because the next event would be missed. A queued run cannot start before that.
         self.unqueue(vertex);
         self.watch_attempt_failed(vertex, now);
         self.settle_up();

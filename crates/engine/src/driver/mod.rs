@@ -464,8 +464,8 @@ impl Driver {
         self.tell(event);
     }
 
-    /// Reports whether the graph is at rest ahead of all other actions: after a swap, so that whoever hears that another graph runs does
-    /// not take it for being at rest because the one before was.
+    /// Reports whether the graph is at rest ahead of all other actions: after a swap, so that an observer of the new graph does not take
+    /// it for being at rest because the one before was.
     fn tell_rest_first(&mut self) {
         for action in self.core.take_actions() {
             match action {
